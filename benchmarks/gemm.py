@@ -13,8 +13,9 @@ from statistics import median
 import torch
 
 from rlcomp.engine.linear import accumulate, fastest_kernel, linear
+from rlcomp.engine.native import bf16x6
 
-KERNELS = ("torch", "onednn", "bfloat16")
+KERNELS = ("torch", "onednn", *["bf16x6"] * (bf16x6.missing() is None), "bfloat16")
 # Rows, inputs, outputs.
 SHAPES = [(64, 128, 384), (512, 256, 1024), (1024, 512, 2048), (1024, 512, 32000)]
 SHAPES += [(rows, 512, 2048) for rows in (1, 8, 64)]

@@ -60,8 +60,8 @@ class TakeTurns(Component):
 
 
 def adamw(parameters):
-    """The optimiser of both engines; it moves the weights by nothing to speak of."""
-    return AdamW(parameters, lr=1e-9, weight_decay=0.0)
+    """The optimiser of both engines, fused in both; it moves the weights by nothing to speak of."""
+    return AdamW(parameters, lr=1e-9, weight_decay=0.0, fused=True)
 
 
 def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):

@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import torch
 
+from rlcomp.engine.switch import Switch
 from rlcomp.errors import ConfigError, in_one_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
 # Kinds of a call that are compiled: dtypes, dimensions, with and without a gradient.
 _KINDS = 64
-_this_thread = threading.local()
+_compiles = Switch()
 # By function, what was compiled of it.
 _made: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def compiles() -> bool:
     """Whether functions of :func:`compiled` are compiled here and now."""
-    return getattr(_this_thread, "compiles", False)
+    return _compiles.on
 
 
-@contextmanager
-def compiling(wanted: bool) -> Iterator[None]:
+def compiling(wanted: bool) -> AbstractContextManager[None]:
     """Within it, and in this thread, functions of :func:`compiled` are compiled, or are not."""
-    before, _this_thread.compiles = compiles(), wanted
-    try:
-        yield
-    finally:
-        _this_thread.compiles = before
+    return _compiles.set(wanted)
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:

@@ -16,6 +16,7 @@ from rlcomp.engine.checkpointing import checkpoint_layers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.families import backbone_layers, layers, unknown
 from rlcomp.engine.linear import Kernel, fastest_kernel, has_onednn, linear
+from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.library import absent
 from rlcomp.engine.native.turn import undrawn
 from rlcomp.engine.native.weights import unread
@@ -24,6 +25,7 @@ from rlcomp.engine.transformer import Layers, Transformer
 from rlcomp.errors import ConfigError
 
 _LOG = logging.getLogger(__name__)
+_TOLD = "%s: packed forward pass, linear layers by %s, attention, norms and softmax by %s"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +37,10 @@ class Engine:
             once for all of its answers, finished answers dropped from sampling. ``transformers`` is
             the model's own. ``auto`` takes the first where it knows the architecture (Llama, Qwen2,
             Qwen3, GPT-2) and agrees with the second on a few tokens; the log says which it took.
-        linear: how linear layers multiply. ``torch`` and ``onednn`` are both float32; ``auto``
-            takes what a start-up probe finds faster on this machine. ``bfloat16`` rounds the
+        linear: how linear layers multiply. ``torch``, ``onednn`` and ``bf16x6`` are all float32,
+            the last by six bfloat16 products on a CPU's matrix unit (Intel AMX), in scoring and
+            updates, by one thread. ``auto`` takes that where it can, else the first or what a
+            start-up probe finds clearly faster, the second. ``bfloat16`` rounds the
             factors of every product, three decimal digits, and keeps weights and sums in float32.
             ``tf32`` rounds them to TF32, four digits, on a GPU, and is ``torch`` elsewhere.
             Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
@@ -55,9 +59,9 @@ class Engine:
             processor and can do what is asked: it has no filters (top-k, top-p, min-p), no half
             precision and no GPU. The log says which it took, and why.
         update: how attention, norms, rotary embedding and gate of the packed pass are computed,
-            forward and backward. ``native`` is by the library that comes compiled with rlcomp: in
-            float32, on a CPU, by one thread. ``torch`` is by PyTorch. ``auto`` takes the first
-            where it can; the log says which, and why.
+            and what is read off its logits, forward and backward. ``native`` is by the library that
+            comes compiled with rlcomp: in float32, on a CPU, by one thread. ``torch`` is by
+            PyTorch. ``auto`` takes the first where it can; the log says which, and why.
         compile: whether torch.compile fuses the kernels between the products of scoring and of
             updates, for a GPU: each takes some seconds once. It needs Triton there, and a C++
             compiler on a CPU, where what is ``native`` stays so. Only the packed forward pass heeds
@@ -65,7 +69,7 @@ class Engine:
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
-    linear: Literal["auto", "torch", "onednn", "tf32", "bfloat16"] = "auto"
+    linear: Literal["auto", "torch", "onednn", "bf16x6", "tf32", "bfloat16"] = "auto"
     compute: Literal["weights", "bfloat16"] = "weights"
     checkpointing: bool = False
     decode: Literal["auto", "native", "torch"] = "auto"
@@ -74,7 +78,7 @@ class Engine:
 
     def __post_init__(self) -> None:
         check_arguments(type(self), (), asdict(self))
-        if self.forward == "transformers" and self.linear in ("onednn", "tf32", "bfloat16"):
+        if self.forward == "transformers" and self.linear not in ("auto", "torch"):
             raise ConfigError(
                 f"engine.linear is {self.linear}, which the forward pass of transformers does not "
                 "heed: use engine.forward=auto, or engine.linear=torch"
@@ -143,8 +147,7 @@ class Engine:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
                 kernel, why = self.kernel(), self._why_not_native(model)
                 rest = "the native library" if why is None else f"torch ({why})"
-                told = "%s: packed forward pass, linear layers by %s, attention and norms by %s"
-                _LOG.info(told, name, kernel, rest)
+                _LOG.info(_TOLD, name, kernel, rest)
                 native = why is None
                 compute = None if self.compute == "weights" else torch.bfloat16
                 keep = self.checkpointing
@@ -218,8 +221,10 @@ class Engine:
         """The matmul kernel.
 
         Raises:
-            ConfigError: oneDNN is asked for and not there.
+            ConfigError: oneDNN, or the product of BF16x6, is asked for and not there.
         """
+        if self.linear == "bf16x6" and (why := bf16x6.missing()) is not None:
+            raise ConfigError(f"engine.linear is bf16x6, but {why}; use auto or torch")
         if self.linear == "onednn" and not has_onednn():
             raise ConfigError(
                 "engine.linear is onednn, which this build of torch lacks: use auto or torch"

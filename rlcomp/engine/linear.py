@@ -1,4 +1,4 @@
-"""Linear layers with a selectable matmul kernel (torch, oneDNN, TF32, bfloat16)."""
+"""Linear layers with a selectable matmul kernel (torch, oneDNN, BF16x6, TF32, bfloat16)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from rlcomp.engine.native import bf16x6
 from rlcomp.engine.precision import tf32
 
-Kernel = Literal["torch", "onednn", "tf32", "bfloat16"]
+Kernel = Literal["torch", "onednn", "bf16x6", "tf32", "bfloat16"]
 
-# Below these oneDNN loses: a call costs some 15 microseconds before it multiplies, and with a few
-# rows the time goes into reading the weight, which the default product does as fast.
-_LEAST_ROWS = 8
-_LEAST_WORK = 2**21  # multiply-adds
+# Rows and multiply-adds below which a kernel loses to the default product. A call of oneDNN costs
+# some 15 microseconds before it multiplies, and with a few rows the time goes into reading the
+# weight, which the default does as fast; BF16x6 multiplies 32 rows at a time, and splits them.
+_LEAST = {"onednn": (8, 2**21), "bf16x6": (64, 2**22)}
 # Adding a block to what is there takes as long as oneDNN wins over some 100 rows.
 _LEAST_ADDED = 128
 # Rows of a weight's gradient made at a time: what is added then lies in the cache.
@@ -45,6 +46,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
         kernel: ``torch`` is torch's default. ``onednn`` is float32 as well, by oneDNN where that
             can win: on a CPU, in float32, with enough rows and work; else it is ``torch``. Like
             ``torch`` it obeys ``torch.set_float32_matmul_precision``, and changes no setting.
+            ``bf16x6`` is as exact as float32, by six bfloat16 products on a CPU's matrix unit
+            (:mod:`rlcomp.engine.native.bf16x6`), in one thread, under the same conditions.
             ``tf32`` rounds float32 factors to 10 binary digits on a GPU that can, and sums in
             float32; elsewhere it is ``torch``. ``bfloat16`` rounds the factors and the product to
             bfloat16 and sums in float32; the bias is added unrounded.
@@ -54,14 +57,15 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
 
     Source:
         bfloat16 factors with float32 sums: Kalamkar et al. 2019, "A study of BFLOAT16 for deep
-        learning training", arXiv:1905.12322, section 3.
+        learning training", arXiv:1905.12322, section 3; six of their products for a float32 one:
+        Henry, Tang & Heinecke 2019, arXiv:1904.06376, section III.
 
     Examples:
         >>> linear(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 4.0]]), None, "bfloat16")
         tensor([[11.]])
     """
     plain = kernel == "torch" or (kernel == "tf32" and not x.is_cuda)
-    if plain or (kernel == "onednn" and not _pays(x, weight)):
+    if plain or (kernel in _LEAST and not _pays(x, weight, kernel)):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
     # Entering the graph costs as much as a small product.
@@ -90,9 +94,13 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
         >>> total
         tensor([[7., 9.]])
     """
-    pays = len(x) >= _LEAST_ADDED and _pays(x, out)
-    if kernel == "onednn" and not pays:
+    if kernel in _LEAST and not _pays(x, out, kernel):
         kernel = "torch"
+    if kernel == "onednn" and len(x) < _LEAST_ADDED:
+        kernel = "torch"
+    if kernel == "bf16x6":
+        bf16x6.add_product(out, g.t(), x)
+        return
     if kernel in ("torch", "tf32") and out.dtype == x.dtype:
         with tf32() if kernel == "tf32" else nullcontext():
             out.addmm_(g.t(), x)
@@ -104,15 +112,22 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
         out[rows].add_(_product(_factor(g[:, rows], kernel).t(), factor, kernel))
 
 
-@cache
 def fastest_kernel() -> Kernel:
-    """Benchmark: the faster float32 matmul on this machine, ``torch`` or ``onednn``.
-
-    Tried once per process in some 80 ms; draws no random numbers from torch's own generator.
+    """The fastest float32 matmul on this machine: ``bf16x6``, ``onednn`` or ``torch``.
 
     Returns:
+        ``bf16x6`` where there is a matrix unit and torch has one thread, which it beats by a half:
+        without timing, so that two processes choose alike. Else what a benchmark says, tried once
+        per process in some 80 ms, which draws no random numbers from torch's own generator:
         ``onednn`` if it is clearly faster and as exact as float32 should be; else ``torch``.
     """
+    if torch.get_num_threads() == 1 and bf16x6.missing() is None:
+        return "bf16x6"
+    return _faster_kernel()
+
+
+@cache
+def _faster_kernel() -> Kernel:
     if not has_onednn():
         return "torch"
     rows, inputs, outputs = _PROBE
@@ -167,7 +182,7 @@ class _Linear(torch.autograd.Function):
 
 
 def _layer(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
-    if kernel == "onednn":
+    if kernel in _LEAST:
         return _product(x, weight, kernel, bias)
     product = _product(_factor(x, kernel), _factor(weight, kernel), kernel).to(x.dtype)
     return product if bias is None else product.add_(bias)
@@ -182,6 +197,9 @@ def _product(x: Tensor, weight: Tensor, kernel: Kernel, bias: Tensor | None = No
     if kernel == "tf32":
         with tf32():
             return F.linear(x, weight, bias)
+    if kernel == "bf16x6":
+        split = bf16x6.product(x, weight.t())
+        return split if bias is None else split.add_(bias)
     if kernel != "onednn":
         return F.linear(x, weight, bias)
     # With gaps between the rows oneDNN falls back to a loop, a thousand times slower.
@@ -201,11 +219,11 @@ def _weight_gradient(g: Tensor, x: Tensor, kernel: Kernel) -> Tensor:
     return _product(g.t(), x.t(), kernel)
 
 
-def _pays(x: Tensor, weight: Tensor) -> bool:
-    """Whether oneDNN supports these factors and is faster."""
-    rows = math.prod(x.shape[:-1])
+def _pays(x: Tensor, weight: Tensor, kernel: Kernel) -> bool:
+    """Whether a float32 kernel beside torch's takes these factors and is faster."""
+    rows, (least_rows, least_work) = math.prod(x.shape[:-1]), _LEAST[kernel]
     able = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
-    return able and rows >= _LEAST_ROWS and rows * weight.numel() >= _LEAST_WORK
+    return able and rows >= least_rows and rows * weight.numel() >= least_work
 
 
 def _seconds(*calls: Callable[[], object]) -> list[float]:

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from rlcomp.engine.compiling import compiled
 from rlcomp.engine.decoding import Decoding, at_temperature, kept
+from rlcomp.engine.native import softmax
 from rlcomp.engine.sampling_mask import unpack
 
 # Nats: the exponential is exactly 0 in every precision.
@@ -49,6 +50,8 @@ def token_log_probs(
     if decoding.temperature == 0:
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
     keep = _mask(logits, tokens, decoding, suppressed, recorded)
+    if softmax.takes(logits, keep):
+        return softmax.log_probs(logits, tokens, decoding.temperature, keep)
     return _log_probs(logits, tokens, decoding.temperature, keep)
 
 
@@ -85,6 +88,8 @@ def token_log_probs_slope(
         tensor([[-1.,  1.]])
     """
     keep = _mask(logits, tokens, decoding, suppressed, recorded)
+    if softmax.takes(logits, keep):
+        return softmax.log_probs_slope(gradient, logits, tokens, decoding.temperature, keep)
     return _slope(gradient, logits, tokens, decoding.temperature, keep)
 
 
@@ -197,7 +202,10 @@ def entropy(logits: Tensor, temperature: float, suppressed: Tensor | None = None
     """
     if temperature == 0:
         return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
-    return _entropy(logits, temperature, None if suppressed is None else ~suppressed)
+    keep = None if suppressed is None else ~suppressed
+    if softmax.takes(logits, keep):
+        return softmax.entropies(logits, temperature, keep)
+    return _entropy(logits, temperature, keep)
 
 
 @compiled

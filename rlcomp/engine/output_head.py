@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from rlcomp.engine.compiling import compiling
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.linear import Kernel, accumulate, linear
 from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
+from rlcomp.engine.native.softmax import by_library
 from rlcomp.engine.precision import wide_product
 
 # Logits of a tile: 16 million, 64 MB in float32. A tile of few tokens is slow, because each tile
@@ -38,12 +40,14 @@ class Head:
         bias: shape ``[V]``; None for none.
         kernel: what multiplies.
         compiles: whether what is made of logits is compiled, where it goes by tiles.
+        native: whether it is made by the native library, where that can.
     """
 
     weight: Tensor
     bias: Tensor | None
     kernel: Kernel
     compiles: bool = False
+    native: bool = False
 
     def of(self, states: Tensor) -> Head:
         """The head whose factors have the dtype of the states."""
@@ -153,10 +157,11 @@ def _at_once(
     if head is not None:
         logits = linear(logits, head.weight, head.bias, head.kernel)
     every = slice(0, len(rows))
-    return [
-        measure.value(logits if measure.differentiable else logits.detach(), every)
-        for measure in measures
-    ]
+    with by_library(head is not None and head.native):
+        return [
+            measure.value(logits if measure.differentiable else logits.detach(), every)
+            for measure in measures
+        ]
 
 
 class _ByTiles(torch.autograd.Function):
@@ -176,9 +181,9 @@ class _ByTiles(torch.autograd.Function):
         ctx.save_for_backward(rows, states, weight, bias)
         # Of the head not its weights, which are saved.
         ctx.measures = measures
-        ctx.head = None if head is None else (head.kernel, head.compiles)
+        ctx.head = None if head is None else (head.kernel, head.compiles, head.native)
         own = None if weight is None else Head(weight, bias, *ctx.head).of(states)
-        with compiling(own is not None and own.compiles):
+        with _as_told(own):
             values = _measured(measures, states, rows, own)
         paired = zip(values, measures, strict=True)
         ctx.mark_non_differentiable(*(v for v, measure in paired if not measure.differentiable))
@@ -197,11 +202,21 @@ class _ByTiles(torch.autograd.Function):
             for one, needed in zip((states, weight, bias), ctx.needs_input_grad[3:], strict=True)
         ]
         for some, taken, logits in _tiles(states, rows, head):
-            with compiling(head is not None and head.compiles):
+            with _as_told(head):
                 gradient = _gradient(wanted, logits, some)
             _collect(found, rows[some], taken, gradient, head)
         made = zip(found, (states, weight, bias), strict=True)
         return (None,) * 3 + tuple(None if one is None else one.to(of.dtype) for one, of in made)
+
+
+@contextmanager
+def _as_told(head: Head | None) -> Iterator[None]:
+    """Context in which measures are computed as a head says."""
+    with (
+        compiling(head is not None and head.compiles),
+        by_library(head is not None and head.native),
+    ):
+        yield
 
 
 def _measured(

@@ -249,7 +249,8 @@ class Transformer(nn.Module):
         module = self.layers.head
         if module is None:
             return None
-        return Head(module.weight, module.bias, self.kernel, self.compiles)
+        native = self._takes(module.weight)
+        return Head(module.weight, module.bias, self.kernel, self.compiles, native)
 
 
 # The method of a sharded module that runs a function while its parameters are whole.

@@ -9,6 +9,7 @@ from rlcomp.cli.describe import main
 from rlcomp.engine import engine as engines
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.build import build
 from rlcomp.errors import ConfigError
 from rlcomp.model.actor_critic import ActorCritic
@@ -76,8 +77,8 @@ def told(caplog, engine=AUTO, **model):
     made = make_model()
     made = made.to(model["dtype"]) if model else made
     used = policy(made, engine)._transformer.native
-    lines = [line for line in caplog.messages if "attention and norms by " in line]
-    return used, lines[-1].rpartition("attention and norms by ")[2]
+    lines = [line for line in caplog.messages if "attention, norms and softmax by " in line]
+    return used, lines[-1].rpartition("attention, norms and softmax by ")[2]
 
 
 def test_the_native_library_is_taken_where_it_can_be(caplog):
@@ -239,8 +240,18 @@ def test_the_product_is_the_one_that_was_chosen(linear):
     assert transformer.head().kernel == linear
 
 
+def test_a_product_that_is_not_there_is_refused(monkeypatch):
+    monkeypatch.setattr(bf16x6, "missing", lambda: "this processor has no AMX unit")
+    message = "engine.linear is bf16x6, but this processor has no AMX unit; use auto or torch"
+
+    with pytest.raises(ConfigError, match=message):
+        Engine(linear="bf16x6").transformer(make_model())
+    monkeypatch.setattr(bf16x6, "missing", lambda: None)
+    assert Engine(linear="bf16x6").kernel() == "bf16x6"
+
+
 def test_auto_takes_a_float32_product():
-    assert AUTO.kernel() in ("torch", "onednn")
+    assert AUTO.kernel() in ("torch", "onednn", "bf16x6")
 
 
 @pytest.mark.parametrize("argument", ["forward", "linear", "compute"])
@@ -299,7 +310,7 @@ def test_adapters_put_on_later_are_heard():
     torch.testing.assert_close(packed.log_probs(batch), own.log_probs(batch), atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("linear", ["onednn", "tf32", "bfloat16"])
+@pytest.mark.parametrize("linear", ["onednn", "bf16x6", "tf32", "bfloat16"])
 def test_a_product_that_would_not_be_heeded_is_refused(linear):
     with pytest.raises(ConfigError, match=f"engine.linear is {linear}.*engine.forward=auto"):
         Engine(forward="transformers", linear=linear)

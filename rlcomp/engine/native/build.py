@@ -32,6 +32,8 @@ INSTRUCTION_SETS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"neon": ()},
     "arm64": {"neon": ()},
 }
+# What a compiler may not know yet, and what it is for: without it that part is left out.
+_NEWER = {"avx512": ("-mamx-tile", "-mamx-bf16")}
 FLAGS = (
     "-std=c++17",
     "-O3",
@@ -54,7 +56,7 @@ def digest() -> str:
     """What the sources are, in twelve letters: an object of other sources is not loaded."""
     every = sorted(SOURCES.iterdir())
     text = b"".join(path.name.encode() + path.read_bytes() for path in every)
-    return hashlib.sha256(text + repr((FLAGS, INSTRUCTION_SETS)).encode()).hexdigest()[:12]
+    return hashlib.sha256(text + repr((FLAGS, INSTRUCTION_SETS, _NEWER)).encode()).hexdigest()[:12]
 
 
 def object_path(name: str) -> Path:
@@ -65,6 +67,14 @@ def object_path(name: str) -> Path:
 def instruction_sets() -> dict[str, tuple[str, ...]]:
     """Instruction sets that are built on this machine, best first, and their compiler flags."""
     return INSTRUCTION_SETS.get(platform.machine().lower(), {})
+
+
+def flags(cxx: str, name: str) -> tuple[str, ...]:
+    """The flags of an instruction set, with those newer ones that the compiler knows."""
+    newer = _NEWER.get(name, ())
+    call = [cxx, *newer, "-E", "-x", "c++", os.devnull]
+    known = newer and subprocess.run(call, capture_output=True, check=False).returncode == 0
+    return instruction_sets()[name] + (newer if known else ())
 
 
 def command(cxx: str, flags: Sequence[str], into: Path) -> list[str]:
@@ -91,9 +101,9 @@ def build() -> list[Path]:
         raise RuntimeError("no C++ compiler was found (c++, g++, clang++, or CXX)")
     OBJECTS.mkdir(exist_ok=True)
     objects = [object_path(name) for name in wanted]
-    for path, flags in zip(objects, wanted.values(), strict=True):
+    for name, path in zip(wanted, objects, strict=True):
         if not path.exists():
-            _compile(cxx, flags, path)
+            _compile(cxx, flags(cxx, name), path)
     for path in set(OBJECTS.glob("*.so")) - set(objects):
         path.unlink(missing_ok=True)
     return objects

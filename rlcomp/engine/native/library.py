@@ -39,20 +39,19 @@ def absent() -> str | None:
     return f"the library is not compiled (no C++ compiler at install time?): {_HOW}"
 
 
-@cache
-def _loaded(path: Path) -> ctypes.CDLL:
-    return declare(ctypes.CDLL(str(path)))
-
-
 def library() -> ctypes.CDLL:
     """The shared object; a call lets go of the interpreter's lock.
 
     Raises:
         RuntimeError: there is none (:func:`absent`).
     """
+    return _loaded(instruction_set(), OBJECTS)
+
+
+@cache  # called for every norm: what the sources are is looked up once
+def _loaded(name: str | None, objects: Path) -> ctypes.CDLL:
     why = absent()
     if why is not None:
         raise RuntimeError(why)
-    name = instruction_set()
     assert name is not None
-    return _loaded(object_path(name))
+    return declare(ctypes.CDLL(str(objects / object_path(name).name)))

@@ -7,7 +7,9 @@
 #include <random>
 #include <vector>
 
+#include "bf16x6.cpp"
 #include "norm_gate.cpp"
+#include "softmax.cpp"
 #include "tree_attention.cpp"
 
 using namespace rlcomp;
@@ -195,11 +197,80 @@ static void gate() {
     expect(close(dup, of_up), "gradient of what is gated");
 }
 
+static void softmax() {
+    const int64_t rows = number(1, 4), size = number(0, 3) ? number(1, 70) : number(1000, 1100);
+    const double temperature = number(0, 1) ? 1.0 : 0.7;
+    const bool masked = number(0, 1);
+    const Numbers logits = random(rows * size), g = random(rows);
+    Numbers bias(size), log_probs(rows), entropies(rows), slopes(rows * size),
+        of_entropy(rows * size);
+    std::vector<int64_t> tokens(rows);
+    for (int64_t i = 1; i < size; ++i)
+        if (number(0, 3) == 0) bias[i] = -INFINITY;
+    const float* by = masked ? bias.data() : nullptr;
+    rlcomp_log_probs(logits.data(), by, temperature, rows, size, tokens.data(), log_probs.data());
+    rlcomp_entropies(logits.data(), by, temperature, rows, size, entropies.data());
+    rlcomp_log_probs_backward(logits.data(), by, temperature, rows, size, tokens.data(), g.data(),
+                              slopes.data());
+    rlcomp_entropies_backward(logits.data(), by, temperature, rows, size, g.data(),
+                              of_entropy.data());
+    for (int64_t r = 0; r < rows; ++r) {
+        double total = 0, entropy = 0;
+        const auto weight = [&](int64_t i) {
+            return std::exp(logits[r * size + i] / temperature + (masked ? bias[i] : 0.0));
+        };
+        for (int64_t i = 0; i < size; ++i) total += weight(i);
+        for (int64_t i = 0; i < size; ++i) {
+            const double p = weight(i) / total;
+            if (p > 0) entropy -= p * std::log(p);
+            const double slope = g[r] * ((i == 0) - p) / temperature;
+            expect(std::fabs(slopes[r * size + i] - slope) < 1e-5, "gradient of a log-prob");
+        }
+        for (int64_t i = 0; i < size; ++i) {
+            const double p = weight(i) / total;
+            const double slope = p > 0 ? -g[r] * p * (std::log(p) + entropy) / temperature : 0.0;
+            expect(std::fabs(of_entropy[r * size + i] - slope) < 1e-5, "gradient of an entropy");
+        }
+        expect(std::fabs(entropies[r] - entropy) < 1e-5, "entropy");
+        expect(std::fabs(log_probs[r] - std::log(weight(0) / total)) < 1e-5, "log-prob");
+    }
+}
+
+// Matrices end where their last number does, and lie either way.
+static void product() {
+    const int64_t m = number(1, 90), n = number(1, 90), k = number(0, 3) ? number(1, 80) : 1100;
+    const bool a_turned = number(0, 1), b_turned = number(0, 1), c_turned = number(0, 1);
+    const Numbers a = random(m * k), b = random(k * n);
+    Numbers c = random(m * n);
+    const auto at = [](bool turned, int64_t rows, int64_t columns, int64_t i, int64_t j) {
+        return turned ? j * rows + i : i * columns + j;
+    };
+    const bool add = number(0, 1);
+    Doubles wanted(m * n);
+    for (int64_t i = 0; i < m; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+            double& sum = wanted[at(c_turned, m, n, i, j)];
+            sum = add ? c[at(c_turned, m, n, i, j)] : 0.0;
+            for (int64_t l = 0; l < k; ++l)
+                sum += (double)a[at(a_turned, m, k, i, l)] * b[at(b_turned, k, n, l, j)];
+        }
+    const auto row = [](bool turned, int64_t columns) { return turned ? 1 : columns; };
+    const auto column = [](bool turned, int64_t rows) { return turned ? rows : 1; };
+    bf16x6({a.data(), row(a_turned, k), column(a_turned, m)},
+           {b.data(), row(b_turned, n), column(b_turned, k)},
+           {c.data(), row(c_turned, n), column(c_turned, m)}, m, n, k, add);
+    for (size_t i = 0; i < c.size(); ++i)
+        expect(std::fabs(c[i] - wanted[i]) < 1e-6 * k + 1e-6, "product");
+}
+
 int main(int, char** arguments) {
+    const bool products = has_bf16x6();
     for (int64_t round = std::atoll(arguments[1]); round > 0; --round) {
+        if (products) product();
         attention();
         norm();
         gate();
+        softmax();
     }
     std::puts("right");
 }

@@ -131,3 +131,14 @@ def test_the_module_builds_in_place(native):
     done = subprocess.run(call, capture_output=True, text=True, check=True, cwd=ROOT)
 
     assert done.stdout.split() == [str(build.object_path(n)) for n in build.instruction_sets()]
+
+
+def test_flags_that_a_compiler_does_not_know_are_left_out(native, monkeypatch):
+    monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")
+    cxx = build.compiler()
+    monkeypatch.setattr(build, "_NEWER", {"avx512": ("-no-such-flag",), "avx2": ("-DKNOWN",)})
+
+    assert build.flags(cxx, "avx512") == build.INSTRUCTION_SETS["x86_64"]["avx512"]
+    assert build.flags(cxx, "avx2") == ("-mavx2", "-mfma", "-DKNOWN")
+    monkeypatch.setattr(build, "_NEWER", {})
+    assert build.flags("no-such-compiler", "avx2") == ("-mavx2", "-mfma")

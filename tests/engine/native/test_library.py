@@ -56,3 +56,10 @@ def test_it_is_loaded_once_and_an_error_code_is_out_of_memory(native):
         check(1, loaded.rlcomp_generate, ())
     assert check(0, loaded.rlcomp_generate, ()) is None
     assert loaded.rlcomp_close.argtypes == (ctypes.c_void_p, ctypes.c_int64)
+
+
+def test_the_sources_are_not_read_again_for_every_call(native, monkeypatch):
+    loaded = library.library()
+    monkeypatch.setattr(build, "digest", lambda: pytest.fail("read again"))
+
+    assert library.library() is loaded

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from rlcomp.engine.native import build
 from rlcomp.engine.native.build import SOURCES, compiler, instruction_sets
 from rlcomp.engine.native.library import instruction_set
 
@@ -20,7 +21,7 @@ RUNNABLE = SETS[SETS.index(best) :] if (best := instruction_set()) else []
 @pytest.mark.parametrize("name", RUNNABLE)
 def test_random_shapes_touch_no_memory_but_their_own_and_give_the_formulas(tmp_path, name):
     program = tmp_path / "fuzz"
-    flags = [*SANITIZED, *instruction_sets()[name], f"-I{SOURCES}"]
+    flags = [*SANITIZED, *build.flags(compiler(), name), f"-I{SOURCES}"]
     subprocess.run([compiler(), *flags, str(FUZZ), "-o", str(program)], check=True)
 
     # Without a look for leaks, which a container may forbid: nothing is given away.

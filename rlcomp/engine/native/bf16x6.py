@@ -1,0 +1,84 @@
+"""Float32 product by six bfloat16 products (BF16x6), on a CPU with Intel's matrix unit (AMX)."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+
+import torch
+from torch import Tensor
+
+from rlcomp.engine.native.library import absent, library
+
+_Pointer = ctypes.c_void_p
+_Number = ctypes.c_int64
+
+
+def missing() -> str | None:
+    """Why there is no such product here; None if there is one."""
+    return absent() or _missing(library())
+
+
+@cache
+def _missing(loaded: ctypes.CDLL) -> str | None:
+    if loaded.rlcomp_has_bf16x6():
+        return None
+    return "this processor has no AMX unit for bfloat16, or this system does not let it be used"
+
+
+def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add ``a @ b`` to ``out`` in place.
+
+    Each factor is split exactly into three bfloat16 numbers, ``a = a1 + a2 + a3``. Of the nine
+    products the three smallest are left out, ``a2 b3 + a3 b2 + a3 b3``: of ``a b`` less than 2^-20,
+    and 2^-24.5 on average, where float32 itself rounds by 2^-24 at most. Sums are in float32, of
+    512 inputs at a time. What is not finite gives NaN, and numbers below 1e-33 lose digits.
+
+    Args:
+        out: shape ``[M, N]``, float32, on the CPU, as the factors; its rows or its columns are
+            side by side, as theirs (else they are copied).
+        a: shape ``[M, K]``.
+        b: shape ``[K, N]``.
+
+    Raises:
+        RuntimeError: there is no such product here (:func:`missing`).
+        MemoryError: none is left for the parts, at most 2 MB.
+
+    Source:
+        Henry, Tang & Heinecke 2019, "Leveraging the bfloat16 artificial intelligence datatype for
+        higher-precision computations", arXiv:1904.06376, section III.
+    """
+    if _dense(out):
+        _call(out, a, b, add=True)
+    else:
+        out.add_(product(a, b))
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b`` as :func:`add_product` computes it, shape ``[M, N]``."""
+    out = torch.empty(len(a), b.shape[1])
+    _call(out, a, b, add=False)
+    return out
+
+
+def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
+    loaded = library()
+    if (why := _missing(loaded)) is not None:
+        raise RuntimeError(why)
+    if not (out.numel() and a.shape[1]):
+        if not add:
+            out.zero_()
+        return
+    factors = [each if _dense(each) else each.contiguous() for each in (a, b)]
+    places = [part for each in (*factors, out) for part in _place(each)]
+    sizes = (_Number(size) for size in (*out.shape, a.shape[1], add))
+    if loaded.rlcomp_bf16x6(*places, *sizes):
+        raise MemoryError("no memory is left for the parts of a product (rlcomp_bf16x6)")
+
+
+def _dense(tensor: Tensor) -> bool:
+    return 1 in tensor.stride()
+
+
+def _place(tensor: Tensor) -> tuple[_Pointer | _Number, ...]:
+    return _Pointer(tensor.data_ptr()), *(_Number(step) for step in tensor.stride())

@@ -1,0 +1,31 @@
+"""A switch that is on or off within a context, in the thread that set it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+
+class Switch(threading.local):
+    """Off at first, in every thread.
+
+    Examples:
+        >>> switch = Switch()
+        >>> with switch.set(True):
+        ...     switch.on
+        True
+        >>> switch.on
+        False
+    """
+
+    on = False
+
+    @contextmanager
+    def set(self, wanted: bool) -> Iterator[None]:
+        """Within it the switch is on, or is off."""
+        before, self.on = self.on, wanted
+        try:
+            yield
+        finally:
+            self.on = before

@@ -1,0 +1,204 @@
+import math
+import threading
+
+import pytest
+import torch
+
+from rlcomp.engine import logprob
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.native import softmax
+from rlcomp.engine.native.build import build
+from rlcomp.engine.output_head import Head, Measure, by_rows, taken_log_probs
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library():
+    build()
+
+
+def values(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def kept(vocabulary):
+    """All tokens but every third, from the second on."""
+    return torch.arange(vocabulary) % 3 != 1
+
+
+def wide(logits, temperature, keep):
+    """Log-probs of all tokens."""
+    scaled = logits / temperature
+    return (scaled if keep is None else scaled.masked_fill(~keep, -torch.inf)).log_softmax(-1)
+
+
+CASES = pytest.mark.parametrize("temperature", [1.0, 0.7])
+# Less than a vector, whole ones, a block of sums and one more.
+SIZES = pytest.mark.parametrize("vocabulary", [1, 5, 16, 33, 1024, 1030])
+MASKS = pytest.mark.parametrize("masked", [False, True])
+
+
+@CASES
+@SIZES
+@MASKS
+def test_log_probs_and_their_gradient_are_those_of_float64(vocabulary, temperature, masked):
+    logits = (5 * values(4, vocabulary)).requires_grad_()
+    keep = kept(vocabulary) if masked else None
+    tokens = torch.tensor([0, vocabulary // 2 // 3 * 3, (vocabulary - 1) // 3 * 3, 0])
+    g = values(4, seed=1)
+
+    found = softmax.log_probs(logits, tokens, temperature, keep)
+    found.backward(g)
+
+    leaf = logits.detach().double().requires_grad_()
+    expected = wide(leaf, temperature, keep)[torch.arange(4), tokens]
+    expected.backward(g.double())
+    torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(logits.grad.double(), leaf.grad, rtol=2e-6, atol=2e-6)
+    slope = softmax.log_probs_slope(g, logits.detach(), tokens, temperature, keep)
+    assert torch.equal(slope, logits.grad)
+
+
+@CASES
+@SIZES
+@MASKS
+def test_entropies_and_their_gradient_are_those_of_float64(vocabulary, temperature, masked):
+    logits = (5 * values(4, vocabulary)).requires_grad_()
+    keep = kept(vocabulary) if masked else None
+    g = values(4, seed=1)
+
+    found = softmax.entropies(logits, temperature, keep)
+    found.backward(g)
+
+    leaf = logits.detach().double().requires_grad_()
+    log_probs = wide(leaf, temperature, keep)
+    expected = -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(-1)
+    expected.backward(g.double())
+    torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=2e-6)
+    torch.testing.assert_close(logits.grad.double(), leaf.grad, rtol=2e-6, atol=5e-6)
+
+
+def test_by_hand():
+    # Of weights 1, 2 and 5 the second has 1/4; without the third 2/3.
+    logits = torch.tensor([[0.0, math.log(2), math.log(5)]])
+    tokens, keep = torch.tensor([1]), torch.tensor([True, True, False])
+
+    assert softmax.log_probs(logits, tokens, 1.0, None).item() == pytest.approx(math.log(1 / 4))
+    assert softmax.log_probs(logits, tokens, 1.0, keep).item() == pytest.approx(math.log(2 / 3))
+    # Squared by a temperature of a half: 4 of 30, and a gradient of 1 / T (1[v = a] - p) each.
+    assert softmax.log_probs(logits, tokens, 0.5, None).item() == pytest.approx(math.log(4 / 30))
+    slope = softmax.log_probs_slope(torch.tensor([3.0]), logits, tokens, 0.5, None)
+    torch.testing.assert_close(slope, torch.tensor([[-6 / 30, 6 * 26 / 30, -6 * 25 / 30]]))
+    assert softmax.entropies(torch.zeros(1, 8), 1.0, None).item() == pytest.approx(math.log(8))
+    # -3 p (log p + H) / T of a quarter and three quarters, at a temperature of 2.
+    logits = torch.tensor([[0.0, 2 * math.log(3)]], requires_grad=True)
+    softmax.entropies(logits, 2.0, None).backward(torch.tensor([3.0]))
+    slope = 3 / 2 * 3 / 16 * math.log(3)
+    assert logits.grad.tolist() == [pytest.approx([slope, -slope], rel=1e-5)]
+
+
+def test_logits_far_apart_and_impossible_tokens():
+    logits = torch.tensor([[1e4, -1e4, 0.0], [-torch.inf, 2.0, -torch.inf]])
+
+    assert softmax.log_probs(logits, torch.tensor([1, 1]), 1.0, None).tolist() == [-2e4, 0.0]
+    leaf = logits.clone().requires_grad_()
+    entropies = softmax.entropies(leaf, 1.0, None)
+    entropies.sum().backward()
+    assert entropies.tolist() == [0.0, 0.0]
+    assert leaf.grad.tolist() == [[0.0] * 3] * 2
+    assert softmax.entropies(torch.tensor([[0.0, torch.nan]]), 1.0, None).isnan().all()
+    assert softmax.log_probs(torch.tensor([[torch.nan, 0.0]]), torch.tensor([1]), 1.0, None).isnan()
+
+
+@pytest.mark.parametrize("token", [-1, 3])
+def test_a_token_beyond_the_vocabulary_is_refused(token):
+    tokens = torch.tensor([0, token])
+
+    with pytest.raises(IndexError, match="a token is not among the 3 of the vocabulary"):
+        softmax.log_probs(torch.zeros(2, 3), tokens, 1.0, None)
+    with pytest.raises(IndexError, match="not among the 3"):
+        softmax.log_probs_slope(torch.ones(2), torch.zeros(2, 3), tokens, 1.0, None)
+
+
+def test_nothing_is_read_off_no_rows():
+    none = torch.zeros(0, dtype=torch.int64)
+
+    assert softmax.log_probs(torch.zeros(0, 3), none, 1.0, None).shape == (0,)
+    assert softmax.entropies(torch.zeros(0, 3), 1.0, None).shape == (0,)
+
+
+def test_layouts_other_than_dense_are_taken():
+    logits, tokens, g = values(6, 4).t(), torch.arange(8)[::2], values(8)[::2]
+    dense = logits.contiguous(), tokens.contiguous() % 6
+    assert not tokens.is_contiguous()
+
+    for temperature in (1.0, 0.5):
+        assert torch.equal(
+            softmax.log_probs(logits, tokens % 6, temperature, None),
+            softmax.log_probs(*dense, temperature, None),
+        )
+        assert torch.equal(
+            softmax.entropies(logits, temperature, None),
+            softmax.entropies(dense[0], temperature, None),
+        )
+        assert torch.equal(
+            softmax.log_probs_slope(g, logits, (tokens % 6)[:], temperature, None),
+            softmax.log_probs_slope(g.contiguous(), *dense, temperature, None),
+        )
+
+
+def test_where_it_is_taken():
+    logits, keep = torch.zeros(2, 3), torch.ones(3, dtype=torch.bool)
+    assert not softmax.takes(logits, None)
+    with softmax.by_library(True):
+        assert softmax.takes(logits, None)
+        assert softmax.takes(logits, keep)
+        assert not softmax.takes(logits, keep.expand(2, 3))
+        assert not softmax.takes(logits.double(), None)
+        assert not softmax.takes(logits.to("meta"), None)
+        other = []
+        thread = threading.Thread(target=lambda: other.append(softmax.takes(logits, None)))
+        thread.start()
+        thread.join()
+        with softmax.by_library(False):
+            assert not softmax.takes(logits, None)
+        assert softmax.takes(logits, None)
+    assert other == [False]
+    assert not softmax.takes(logits, None)
+
+
+@pytest.mark.parametrize("tile", [2**24, 40], ids=["at once", "by tiles"])
+@pytest.mark.parametrize("decoding", [Decoding(), Decoding(temperature=0.5), Decoding(top_k=3)])
+@pytest.mark.parametrize("taken", [False, True], ids=["", "a suppressed token taken"])
+def test_a_head_reads_the_same_by_the_library(monkeypatch, tile, decoding, taken):
+    monkeypatch.setattr("rlcomp.engine.output_head._TILE", tile)
+    monkeypatch.setattr("rlcomp.engine.output_head._LEAST_TOKENS", 2)
+    called = []
+    for name in ("log_probs", "log_probs_slope", "entropies"):
+        function = getattr(softmax, name)
+        monkeypatch.setattr(
+            softmax, name, lambda *given, f=function, n=name: called.append(n) or f(*given)
+        )
+    tokens, suppressed = torch.tensor([0, 3, 6, 9]), torch.arange(12) == (3 if taken else 4)
+
+    def read(native):
+        states, weight = values(4, 5).requires_grad_(), values(12, 5, seed=1).requires_grad_()
+        head = Head(weight, None, "torch", native=native)
+        measures = [
+            taken_log_probs(tokens, decoding, suppressed),
+            Measure(
+                lambda logits, _: logprob.entropy(logits, decoding.temperature, suppressed), False
+            ),
+        ]
+        log_probs, entropies = by_rows(measures, states, torch.arange(4), head)
+        log_probs.backward(values(4, seed=2))
+        return log_probs.detach(), entropies.detach(), states.grad, weight.grad
+
+    plain = read(False)
+    assert called == []
+    for one, other in zip(read(True), plain, strict=True):
+        torch.testing.assert_close(one, other, rtol=2e-6, atol=2e-6)
+    # A mask of its own for every row, of all tokens at once or of those of a tile, is torch's.
+    if decoding.top_k > 0 or (taken and tile > 40):
+        assert set(called) == {"entropies"}
+    else:
+        assert set(called) == {"log_probs", "log_probs_slope", "entropies"}
