@@ -145,17 +145,25 @@ def test_the_bootstrap_depends_on_the_generator_only():
     assert first == second
 
 
-@pytest.mark.parametrize("size", [3, 700, 2**20 + 1])  # one block of 2,000 resamples; two; each
-def test_the_bootstrap_draws_resample_after_resample(size):
-    values, resamples = torch.arange(size) % 7 / 7, 2000 if size < 1000 else 2
+@pytest.mark.parametrize(
+    ("size", "resamples", "blocks"),
+    # A block has at most 2^20 = 1,048,576 problems: 1,497 resamples of 700, and one of more.
+    [(3, 2000, [2000]), (700, 2000, [1497, 503]), (2**20 + 1, 2, [1, 1])],
+)
+def test_the_bootstrap_draws_resample_after_resample(size, resamples, blocks, monkeypatch):
+    values, drawn, draw = torch.arange(size) % 7 / 7, [], torch.randint
     one = torch.Generator().manual_seed(5)
-    drawn = [torch.randint(size, (size,), generator=one) for _ in range(resamples)]
-    means = torch.stack([values.double()[problems].mean() for problems in drawn])
+    each = [torch.randint(size, (size,), generator=one) for _ in range(resamples)]
+    means = torch.stack([values.double()[problems].mean() for problems in each])
+    monkeypatch.setattr(
+        torch, "randint", lambda *given, **named: drawn.append(given[1]) or draw(*given, **named)
+    )
 
     found = bootstrap_interval(values, 0.5, torch.Generator().manual_seed(5), resamples)
 
     quartiles = torch.tensor([0.25, 0.75], dtype=torch.float64)
     assert found == pytest.approx(torch.quantile(means, quartiles).tolist(), abs=1e-12)
+    assert drawn == [(rows, size) for rows in blocks]
 
 
 def test_the_bootstrap_of_no_problem_is_refused():

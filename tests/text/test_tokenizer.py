@@ -42,6 +42,23 @@ def test_bytes_round_trip(text):
     assert BYTES.decode(ids, skip_special_tokens=True) == text
 
 
+def test_a_tokenizer_is_asked_for_ids_alone_and_how_to_read_what_spells_a_special_token():
+    asked = []
+
+    def tokenizer(texts, **settings):
+        asked.append(settings)
+        return {"input_ids": [[len(text)] for text in texts]}
+
+    assert encode_all(tokenizer, ["ab", "c"]) == [[2], [1]]
+    assert encode_all(tokenizer, ["abc"], split_special_tokens=True) == [[3]]
+    assert encode_all(tokenizer, ["abcd"], split_special_tokens=False) == [[4]]
+
+    alone = {"add_special_tokens": False}
+    alone |= {"return_attention_mask": False, "return_token_type_ids": False}
+    asked_for = ({}, {"split_special_tokens": True}, {"split_special_tokens": False})
+    assert asked == [alone | chosen for chosen in asked_for]
+
+
 @pytest.mark.parametrize("tokenizer", [character_tokenizer(characters="ab"), BYTES])
 def test_pad_and_eos_differ(tokenizer):
     assert (tokenizer.pad_token_id, tokenizer.eos_token_id) == (0, 1)
