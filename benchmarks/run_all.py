@@ -34,6 +34,8 @@ COMMANDS = [
     "step.py M",
     "step.py L",
     "step.py hostile",
+    "step.py M --linear torch",
+    "step.py L --linear torch",
     "head.py",
     "plumbing.py",
     "scaling.py",
@@ -104,9 +106,17 @@ def machine():
     return {
         "processor": _processor(),
         "threads": 1,
+        "linear": _kernel(),
         "python": platform.python_version(),
         **versions,
     }
+
+
+def _kernel():
+    call = "import torch; torch.set_num_threads(1); from rlcomp.engine.linear import fastest_kernel"
+    code = f"{call}; print(fastest_kernel())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return done.stdout.strip()
 
 
 def _processor():

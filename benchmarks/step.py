@@ -1,5 +1,7 @@
 """A GRPO step against TRL's: ``python benchmarks/step.py S|M|L|hostile|tiny [DRAWS] [REPEATS]``.
 
+With ``--linear torch`` ours multiplies linear layers as the peer does.
+
 Sampling, reward, reference where there is a KL, advantage, loss, backward, AdamW. Each engine has a
 process of its own, so that its peak of memory is its own; they step by turns.
 """
@@ -22,8 +24,9 @@ HERE = Path(__file__).parent
 class Engine:
     """A process that steps when it is told to."""
 
-    def __init__(self, script, name, steps):
-        command = [sys.executable, str(HERE / script), name, str(steps)]
+    def __init__(self, *arguments):
+        script, *rest = map(str, arguments)
+        command = [sys.executable, str(HERE / script), *rest]
         pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
         self.process = subprocess.Popen(command, **pipes)
         self.timing = Timing()
@@ -46,12 +49,12 @@ class Engine:
         return json.loads(line)
 
 
-def memory_row(name, engines, parity):
+def memory_row(name, label, engines, parity):
     """Peak memory of ours as a share of the peer's, libraries included."""
     ours, peer = engines["rlcomp"].peak, engines[PEER].peak
     facts = {"bytes": {"rlcomp": ours, PEER: peer}}
     return row(
-        f"step {name}, peak memory",
+        f"step {label}, peak memory",
         ours / peer,
         goal=MEMORY.get(name),
         unit="x",
@@ -61,16 +64,19 @@ def memory_row(name, engines, parity):
     )
 
 
-def main(name, draws, repeats):
+def main(name, draws, repeats, linear="auto"):
     """Measure one workload."""
-    label = f"GRPO step {name}"
+    label = name if linear == "auto" else f"{name}, linear={linear}"
+    goal = GOALS.get(name) if linear == "auto" else None
     if importlib.util.find_spec("trl") is None:
-        missing = [absent(label, GOALS.get(name))]
-        missing += [absent(f"step {name}, peak memory", MEMORY[name], True)] * (name in MEMORY)
+        missing = [absent(f"GRPO step {label}", goal)]
+        missing += [absent(f"step {label}, peak memory", MEMORY[name], True)] * (name in MEMORY)
         return emit(missing)
     steps = 1 + draws * repeats
-    scripts = {"rlcomp": "step_rlcomp.py", PEER: "step_trl.py"}
-    engines = {engine: Engine(script, name, steps) for engine, script in scripts.items()}
+    engines = {
+        "rlcomp": Engine("step_rlcomp.py", name, steps, linear),
+        PEER: Engine("step_trl.py", name, steps),
+    }
     for engine in engines.values():
         engine.step(0, counted=False)
     for _ in range(repeats):
@@ -79,9 +85,8 @@ def main(name, draws, repeats):
                 engine.step(draw)
     parity = engines["rlcomp"].answer()["parity"]
     timings = {engine: entry.timing for engine, entry in engines.items()}
-    goal = GOALS.get(name)
-    time = against(label, timings, PEER, goal=goal, parity=parity)
-    emit([time, memory_row(name, engines, parity)])
+    time = against(f"GRPO step {label}", timings, PEER, goal=goal, parity=parity)
+    emit([time, memory_row(name, label, engines, parity)])
 
 
 if __name__ == "__main__":
@@ -89,6 +94,7 @@ if __name__ == "__main__":
     parser.add_argument("workload", choices=[*GOALS, "tiny"])
     parser.add_argument("draws", type=int, nargs="?")
     parser.add_argument("repeats", type=int, nargs="?", default=2)
+    parser.add_argument("--linear", choices=["auto", "torch"], default="auto")
     arguments = parser.parse_args()
     draws = arguments.draws or (3 if arguments.workload == "L" else 4)
-    main(arguments.workload, draws, arguments.repeats)
+    main(arguments.workload, draws, arguments.repeats, arguments.linear)

@@ -91,11 +91,11 @@ def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
     return [sampler, collector, *rest], collector.generator
 
 
-def main(name, steps):
+def main(name, steps, linear):
     """Take the turns, then check the numbers."""
     torch.set_num_threads(1)
     workload, turns = STEPS[name], Turns(steps)
-    tokenizer, policy, texts = build(workload)
+    tokenizer, policy, texts = build(workload, linear)
     stages, generator = stages_of(workload, tokenizer, policy, texts)
     last = TakeTurns(turns, generator)
     last.begin()
@@ -109,4 +109,4 @@ def main(name, steps):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3])
