@@ -9,7 +9,13 @@ from rlcomp.engine.native.build import SOURCES, compiler, instruction_sets
 from rlcomp.engine.native.library import instruction_set
 
 FUZZ = Path(__file__).with_name("fuzz_update.cpp")
-SANITIZED = ["-std=c++17", "-O1", "-g1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+SANITIZED = [
+    "-std=c++17",
+    "-O1",
+    "-g1",
+    "-fsanitize=address,undefined",
+    "-fno-sanitize-recover=all",
+]
 
 
 # Those that this machine can run: its own, and what came before.
