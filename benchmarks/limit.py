@@ -1,9 +1,9 @@
 """How near to what one core can multiply: ``python benchmarks/limit.py [REPEATS] [WORKLOAD]``.
 
-The limit is the time in which the fastest float32 matrix product found here (the model's layers,
-1024 rows, both libraries torch has) would do the linear layers' arithmetic on the tokens that must
-be read: every distinct prompt once, every answer once. Attention, norms and sampling count as
-nothing.
+The limit is the time in which the fastest float32 matrix product of torch (the model's layers, 1024
+rows, both libraries it has) would do the linear layers' arithmetic on the tokens that must be read:
+every distinct prompt once, every answer once. Attention, norms and sampling count as nothing. With a
+matrix unit (``bf16x6``) the limit is lower; one more row has the update's share of that.
 """
 
 import argparse
@@ -15,6 +15,8 @@ from parity import check_gradients, check_log_probs, grpo_loss, judged, update
 from torch import nn
 from workloads import ROLLOUTS, build, sampled
 
+from rlcomp.engine.native import bf16x6
+
 GOALS = {"update": 0.75, "rollout": 0.40}
 ROWS = 1024
 
@@ -24,11 +26,19 @@ def onednn(x, weight):
     return torch.ops.mkldnn._linear_pointwise(x, weight, None, "none", [], "")
 
 
+def split(x, weight):
+    """Float32 by six bfloat16 products."""
+    return bf16x6.product(x, weight.t())
+
+
+def torch_kernels():
+    """The float32 products of torch."""
+    return [torch.nn.functional.linear, *[onednn] * torch.backends.mkldnn.is_available()]
+
+
 @torch.no_grad()
-def peak_rate(model, repeats=5):
+def peak_rate(model, kernels, repeats=5):
     """The most floating-point operations a second, over the model's linear layers."""
-    kernels = [torch.nn.functional.linear]
-    kernels += [onednn] * torch.backends.mkldnn.is_available()
     rate = 0.0
     for weight in {m.weight.shape: m.weight for m in linears(model)}.values():
         x = torch.randn(ROWS, weight.shape[1])
@@ -75,9 +85,9 @@ def main(repeats, chosen):
         sampled(policy, texts, workload, 0)
         return 1
 
-    before = peak_rate(policy.model)
+    before = peak_rate(policy.model, torch_kernels())
     timings = by_turns({"update": step, "rollout": rollout}, 1, repeats)
-    rate = max(before, peak_rate(policy.model))
+    rate = max(before, peak_rate(policy.model, torch_kernels()))
     forward = forward_operations(policy.model, batch, texts, tokenizer)
     operations = {"update": 3 * forward, "rollout": forward}
     parity = {
@@ -92,6 +102,17 @@ def main(repeats, chosen):
         share = limit / seconds
         name = f"share of the GEMM limit, {what} {chosen}"
         rows.append(row(name, share, goal=goal, unit="%", ours=seconds, spread=spread, **facts))
+    if bf16x6.missing() is None:
+        rate = peak_rate(policy.model, [split])
+        share = operations["update"] / rate / timings["update"].per_call
+        facts = {
+            "gflops": rate / 1e9,
+            "parity": parity["update"],
+            "ours": timings["update"].per_call,
+        }
+        spread = timings["update"].spread
+        name = f"share of the limit of BF16x6, update {chosen}"
+        rows.append(row(name, share, goal=None, unit="%", spread=spread, **facts))
     emit(rows)
 
 

@@ -51,7 +51,7 @@ def decode(
     model = NativeModel(transformer, max(len(prompt) for prompt in groups) + most)
     numbers = uniforms.some(0, most)[..., 0]
     tokens = torch.zeros(uniforms.rows, most, dtype=torch.int64)
-    log_probs = torch.zeros(uniforms.rows, most)
+    log_probs = torch.zeros(uniforms.rows, most, dtype=torch.float32)
     for some in _passes(groups, most, model.token_bytes, cache_budget(torch.device("cpu"))):
         rows = [row for answers in some.values() for row in answers]
         steps = Steps(

@@ -15,7 +15,7 @@ from rlcomp.component import check_arguments
 from rlcomp.engine.checkpointing import checkpoint_layers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.families import backbone_layers, layers, unknown
-from rlcomp.engine.linear import Kernel, fastest_kernel, has_onednn, linear
+from rlcomp.engine.linear import Kernel, faster_kernel, has_onednn, linear
 from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.library import absent
 from rlcomp.engine.native.turn import undrawn
@@ -145,7 +145,7 @@ class Engine:
         name, why = model.config.model_type, unknown(model)
         if why is None:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
-                kernel, why = self.kernel(), self._why_not_native(model)
+                kernel, why = self._kernel(model), self._why_not_native(model)
                 rest = "the native library" if why is None else f"torch ({why})"
                 _LOG.info(_TOLD, name, kernel, rest)
                 native = why is None
@@ -217,19 +217,24 @@ class Engine:
             raise ConfigError(f"engine.decode is native, but {why}; use engine.decode=auto")
         return why
 
-    def kernel(self) -> Kernel:
+    def _kernel(self, model: PreTrainedModel) -> Kernel:
         """The matmul kernel.
 
         Raises:
-            ConfigError: oneDNN, or the product of BF16x6, is asked for and not there.
+            ConfigError: oneDNN is asked for and not there; or BF16x6, and it does not take the
+                model.
         """
-        if self.linear == "bf16x6" and (why := bf16x6.missing()) is not None:
-            raise ConfigError(f"engine.linear is bf16x6, but {why}; use auto or torch")
         if self.linear == "onednn" and not has_onednn():
             raise ConfigError(
                 "engine.linear is onednn, which this build of torch lacks: use auto or torch"
             )
-        return fastest_kernel() if self.linear == "auto" else self.linear
+        wanted = self.linear
+        if wanted != "auto" and wanted != "bf16x6":
+            return wanted
+        why = self._not_native(model) or bf16x6.missing()
+        if why is not None and wanted == "bf16x6":
+            raise ConfigError(f"engine.linear is bf16x6, but {why}; use auto or torch")
+        return "bf16x6" if why is None else faster_kernel()
 
 
 # The default: whatever is fastest and gives the same numbers.

@@ -14,14 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.native import bf16x6
+from rlcomp.engine.once import differentiable_once
 from rlcomp.engine.precision import tf32
 
 Kernel = Literal["torch", "onednn", "bf16x6", "tf32", "bfloat16"]
 
-# Rows and multiply-adds below which a kernel loses to the default product. A call of oneDNN costs
-# some 15 microseconds before it multiplies, and with a few rows the time goes into reading the
-# weight, which the default does as fast; BF16x6 multiplies 32 rows at a time, and splits them.
-_LEAST = {"onednn": (8, 2**21), "bf16x6": (64, 2**22)}
+# Rows, inputs and outputs, and multiply-adds, below which a kernel loses to the default product. A
+# call of oneDNN costs some 15 microseconds before it multiplies, and with a few rows the time goes
+# into reading the weight, which the default does as fast. BF16x6 multiplies 32 rows by 32 outputs,
+# and splitting a number has to pay.
+_LEAST = {"onednn": (8, 1, 2**21), "bf16x6": (64, 64, 2**22)}
 # Adding a block to what is there takes as long as oneDNN wins over some 100 rows.
 _LEAST_ADDED = 128
 # Rows of a weight's gradient made at a time: what is added then lies in the cache.
@@ -112,22 +114,15 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
         out[rows].add_(_product(_factor(g[:, rows], kernel).t(), factor, kernel))
 
 
-def fastest_kernel() -> Kernel:
-    """The fastest float32 matmul on this machine: ``bf16x6``, ``onednn`` or ``torch``.
+@cache
+def faster_kernel() -> Kernel:
+    """Benchmark: the faster float32 matmul of any threads on this machine, ``torch`` or ``onednn``.
+
+    Tried once per process in some 80 ms; draws no random numbers from torch's own generator.
 
     Returns:
-        ``bf16x6`` where there is a matrix unit and torch has one thread, which it beats by a half:
-        without timing, so that two processes choose alike. Else what a benchmark says, tried once
-        per process in some 80 ms, which draws no random numbers from torch's own generator:
         ``onednn`` if it is clearly faster and as exact as float32 should be; else ``torch``.
     """
-    if torch.get_num_threads() == 1 and bf16x6.missing() is None:
-        return "bf16x6"
-    return _faster_kernel()
-
-
-@cache
-def _faster_kernel() -> Kernel:
     if not has_onednn():
         return "torch"
     rows, inputs, outputs = _PROBE
@@ -166,7 +161,7 @@ class _Linear(torch.autograd.Function):
         return _layer(x, weight, bias, kernel)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, g: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         x, weight = ctx.saved_tensors
         kernel: Kernel = ctx.kernel
@@ -221,9 +216,10 @@ def _weight_gradient(g: Tensor, x: Tensor, kernel: Kernel) -> Tensor:
 
 def _pays(x: Tensor, weight: Tensor, kernel: Kernel) -> bool:
     """Whether a float32 kernel beside torch's takes these factors and is faster."""
-    rows, (least_rows, least_work) = math.prod(x.shape[:-1]), _LEAST[kernel]
+    rows, (least_rows, thinnest, least_work) = math.prod(x.shape[:-1]), _LEAST[kernel]
     able = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
-    return able and rows >= least_rows and rows * weight.numel() >= least_work
+    wide = rows >= least_rows and min(weight.shape) >= thinnest
+    return able and wide and rows * weight.numel() >= least_work
 
 
 def _seconds(*calls: Callable[[], object]) -> list[float]:

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.compiling import compiled
+from rlcomp.engine.once import differentiable_once
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -79,7 +80,7 @@ class _RmsNorm(torch.autograd.Function):
         return _weighed(weight, unit, x)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None, None]:  # noqa: ANN401
         x, weight, scale = ctx.saved_tensors
         wide = gradient.to(scale.dtype)

@@ -15,6 +15,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.linear import Kernel, accumulate, linear
 from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
 from rlcomp.engine.native.softmax import by_library
+from rlcomp.engine.once import differentiable_once
 from rlcomp.engine.precision import wide_product
 
 # Logits of a tile: 16 million, 64 MB in float32. A tile of few tokens is slow, because each tile
@@ -190,7 +191,7 @@ class _ByTiles(torch.autograd.Function):
         return values
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         rows, states, weight, bias = ctx.saved_tensors
         head = None if weight is None else Head(weight, bias, *ctx.head).of(states)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.compiling import compiled, compiles
+from rlcomp.engine.once import differentiable_once
 
 
 def rotated(x: Tensor, rotation: Tensor) -> Tensor:
@@ -60,7 +61,7 @@ class _Rotated(torch.autograd.Function):
         return _turned(x, cos, sin)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
         cos, sin = ctx.saved_tensors
         return _turned(gradient, cos, -sin), None, None

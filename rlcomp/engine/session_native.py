@@ -145,7 +145,7 @@ class NativeSession:
         """
         self._check(rows, [1] * len(rows))
         self._read(rows)
-        found = torch.empty(len(rows), self.model.vocabulary)
+        found = torch.empty(len(rows), self.model.vocabulary, dtype=torch.float32)
         places = abi.integers(rows)
         self.library.rlcomp_logits(self.handle, places.data_ptr(), len(rows), found.data_ptr())
         return found

@@ -240,18 +240,51 @@ def test_the_product_is_the_one_that_was_chosen(linear):
     assert transformer.head().kernel == linear
 
 
-def test_a_product_that_is_not_there_is_refused(monkeypatch):
-    monkeypatch.setattr(bf16x6, "missing", lambda: "this processor has no AMX unit")
-    message = "engine.linear is bf16x6, but this processor has no AMX unit; use auto or torch"
+def kernel_of(engine=AUTO, **model):
+    made = make_model()
+    return policy(made.to(model["dtype"]) if model else made, engine)._transformer.kernel
 
-    with pytest.raises(ConfigError, match=message):
-        Engine(linear="bf16x6").transformer(make_model())
+
+@pytest.fixture
+def unit(monkeypatch):
+    """A machine with a matrix unit, whose other kernels were timed: oneDNN is the faster."""
     monkeypatch.setattr(bf16x6, "missing", lambda: None)
-    assert Engine(linear="bf16x6").kernel() == "bf16x6"
+    monkeypatch.setattr(engines, "faster_kernel", lambda: "onednn")
 
 
-def test_auto_takes_a_float32_product():
-    assert AUTO.kernel() in ("torch", "onednn", "bf16x6")
+def test_a_matrix_unit_is_taken_whatever_the_time(unit):
+    assert kernel_of() == "bf16x6"
+    assert kernel_of(Engine(linear="bf16x6")) == "bf16x6"
+    assert kernel_of(Engine(update="torch")) == "bf16x6"
+    assert kernel_of(Engine(linear="torch")) == "torch"
+
+
+@pytest.mark.parametrize(
+    ("why", "engine", "model"),
+    [
+        ("the model computes in bfloat16, the library in float32", {"compute": "bfloat16"}, {}),
+        ("the model computes in float64", {}, {"dtype": torch.float64}),
+        ("torch has 2 threads, the library one", {}, {}),
+        ("no unit", {}, {}),
+    ],
+)
+def test_where_it_cannot_be_taken_it_is_not_or_refused(unit, monkeypatch, why, engine, model):
+    if "threads" in why:
+        several_threads(monkeypatch)
+    if why == "no unit":
+        monkeypatch.setattr(bf16x6, "missing", lambda: why)
+
+    assert kernel_of(Engine(**engine), **model) == "onednn"
+    with pytest.raises(ConfigError, match=f"engine.linear is bf16x6, but {why}.*use auto or torch"):
+        kernel_of(Engine(linear="bf16x6", **engine), **model)
+
+
+def test_what_is_read_off_logits_is_native_where_the_layers_are():
+    build()
+
+    assert policy(make_model())._transformer.head().native
+    assert not policy(make_model(), Engine(update="torch"))._transformer.head().native
+    assert not policy(make_model().double())._transformer.head().native
 
 
 @pytest.mark.parametrize("argument", ["forward", "linear", "compute"])

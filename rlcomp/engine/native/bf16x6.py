@@ -8,7 +8,8 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from rlcomp.engine.native.library import absent, library
+from rlcomp.engine.native.library import library
+from rlcomp.errors import ShapeError
 
 _Pointer = ctypes.c_void_p
 _Number = ctypes.c_int64
@@ -16,32 +17,40 @@ _Number = ctypes.c_int64
 
 def missing() -> str | None:
     """Why there is no such product here; None if there is one."""
-    return absent() or _missing(library())
+    try:
+        return _missing(library())
+    except RuntimeError as error:
+        return str(error)
 
 
 @cache
 def _missing(loaded: ctypes.CDLL) -> str | None:
     if loaded.rlcomp_has_bf16x6():
         return None
-    return "this processor has no AMX unit for bfloat16, or this system does not let it be used"
+    return (
+        "there is no AMX unit for bfloat16 here: this processor has none, or its system, or "
+        "ATEN_CPU_CAPABILITY, does not let it be used"
+    )
 
 
 def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
     """Add ``a @ b`` to ``out`` in place.
 
-    Each factor is split exactly into three bfloat16 numbers, ``a = a1 + a2 + a3``. Of the nine
-    products the three smallest are left out, ``a2 b3 + a3 b2 + a3 b3``: of ``a b`` less than 2^-20,
-    and 2^-24.5 on average, where float32 itself rounds by 2^-24 at most. Sums are in float32, of
-    512 inputs at a time. What is not finite gives NaN, and numbers below 1e-33 lose digits.
+    Each factor is split exactly into three bfloat16 numbers, ``a = a1 + a2 + a3``, digits cut off.
+    Of the nine products the three smallest are left out, ``a2 b3 + a3 b2 + a3 b3``: of ``a b`` less
+    than 2^-20, and 2^-24.5 on average, where float32 itself rounds by 2^-24 at most. Sums are in
+    float32, of 512 terms at a time. What is not finite gives NaN; numbers and products below 1e-30
+    lose digits.
 
     Args:
-        out: shape ``[M, N]``, float32, on the CPU, as the factors; its rows or its columns are
+        out: shape ``[M, N]``, float32, on the CPU, as the factors; its rows or its columns lie
             side by side, as theirs (else they are copied).
         a: shape ``[M, K]``.
         b: shape ``[K, N]``.
 
     Raises:
         RuntimeError: there is no such product here (:func:`missing`).
+        ShapeError: the shapes do not fit, or another dtype or device.
         MemoryError: none is left for the parts, at most 2 MB.
 
     Source:
@@ -56,7 +65,7 @@ def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
 
 def product(a: Tensor, b: Tensor) -> Tensor:
     """``a @ b`` as :func:`add_product` computes it, shape ``[M, N]``."""
-    out = torch.empty(len(a), b.shape[1])
+    out = a.new_empty(len(a), b.shape[1])
     _call(out, a, b, add=False)
     return out
 
@@ -65,6 +74,7 @@ def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
     loaded = library()
     if (why := _missing(loaded)) is not None:
         raise RuntimeError(why)
+    _check(out, a, b)
     if not (out.numel() and a.shape[1]):
         if not add:
             out.zero_()
@@ -74,6 +84,17 @@ def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
     sizes = (_Number(size) for size in (*out.shape, a.shape[1], add))
     if loaded.rlcomp_bf16x6(*places, *sizes):
         raise MemoryError("no memory is left for the parts of a product (rlcomp_bf16x6)")
+
+
+def _check(out: Tensor, a: Tensor, b: Tensor) -> None:
+    shapes = [tuple(each.shape) for each in (a, b, out)]
+    fits = all(len(shape) == 2 for shape in shapes)
+    fits = fits and shapes[0][1] == shapes[1][0] and shapes[2] == (len(a), b.shape[1])
+    if not fits:
+        raise ShapeError(f"{shapes[0]} by {shapes[1]} is not a product of shape {shapes[2]}")
+    for each in (a, b, out):
+        if each.dtype != torch.float32 or each.device.type != "cpu":
+            raise ShapeError(f"BF16x6 takes float32 on the CPU, not {each.dtype} on {each.device}")
 
 
 def _dense(tensor: Tensor) -> bool:

@@ -34,6 +34,13 @@ INSTRUCTION_SETS: dict[str, dict[str, tuple[str, ...]]] = {
 }
 # What a compiler may not know yet, and what it is for: without it that part is left out.
 _NEWER = {"avx512": ("-mamx-tile", "-mamx-bf16")}
+_TILES = """#include <immintrin.h>
+void multiply(const void* config) {
+    _tile_loadconfig(config);
+    _tile_dpbf16ps(0, 1, 2);
+    _tile_release();
+}
+"""
 FLAGS = (
     "-std=c++17",
     "-O3",
@@ -71,10 +78,17 @@ def instruction_sets() -> dict[str, tuple[str, ...]]:
 
 def flags(cxx: str, name: str) -> tuple[str, ...]:
     """The flags of an instruction set, with those newer ones that the compiler knows."""
-    newer = _NEWER.get(name, ())
-    call = [cxx, *newer, "-E", "-x", "c++", os.devnull]
-    known = newer and subprocess.run(call, capture_output=True, check=False).returncode == 0
-    return instruction_sets()[name] + (newer if known else ())
+    flags, newer = instruction_sets()[name], _NEWER.get(name, ())
+    return flags + newer if newer and _assembles(cxx, flags + newer) else flags
+
+
+def _assembles(cxx: str, flags: Sequence[str]) -> bool:
+    """Whether compiler and assembler know what the newer flags are for."""
+    with tempfile.TemporaryDirectory() as folder:
+        source = Path(folder) / "tiles.cpp"
+        source.write_text(_TILES)
+        call = [cxx, "-std=c++17", *flags, "-c", str(source), "-o", str(source.with_suffix(".o"))]
+        return subprocess.run(call, capture_output=True, check=False).returncode == 0
 
 
 def command(cxx: str, flags: Sequence[str], into: Path) -> list[str]:

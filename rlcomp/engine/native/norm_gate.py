@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.native.library import library
+from rlcomp.engine.once import differentiable_once
 
 _Pointer = ctypes.c_void_p
 _Number = ctypes.c_int64
@@ -50,7 +51,7 @@ def _at(tensor: Tensor) -> ctypes.c_void_p:
 def _norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     size = x.shape[-1]
     rows = x.numel() // size
-    out, scale = torch.empty_like(x), torch.empty(rows)
+    out, scale = torch.empty_like(x), x.new_empty(rows)
     library().rlcomp_rms_norm(
         _at(x),
         _at(weight),
@@ -72,7 +73,7 @@ class _RmsNorm(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor | None, None]:  # noqa: ANN401
         x, weight, scale = ctx.saved_tensors
         gradient = gradient.contiguous()
@@ -102,7 +103,7 @@ class _Gated(torch.autograd.Function):
         return _gated(gate, up)
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ANN401
         gate, up = ctx.saved_tensors
         gradient = gradient.contiguous()

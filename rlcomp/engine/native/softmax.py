@@ -10,7 +10,9 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.native.library import library
+from rlcomp.engine.once import differentiable_once
 from rlcomp.engine.switch import Switch
+from rlcomp.errors import ShapeError
 
 _Pointer = ctypes.c_void_p
 _Number = ctypes.c_int64
@@ -54,9 +56,9 @@ def log_probs_slope(
     gradient: Tensor, logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None
 ) -> Tensor:
     """The gradient of :func:`log_probs` with respect to the logits, shape ``[N, V]``."""
-    logits, gradient, bias = logits.contiguous(), gradient.contiguous(), _bias(keep)
-    tokens, out = _checked(tokens, logits.shape[1]), torch.empty_like(logits)
-    given = _given(logits, bias, temperature)
+    logits, gradient, mask = logits.contiguous(), _of_rows(gradient, logits), _mask(keep, logits)
+    tokens, out = _taken(tokens, logits), torch.empty_like(logits)
+    given = _given(logits, mask, temperature)
     library().rlcomp_log_probs_backward(*given, *map(_at, (tokens, gradient, out)))
     return out
 
@@ -82,16 +84,16 @@ class _LogProbs(torch.autograd.Function):
         temperature: float,
         keep: Tensor | None,
     ) -> Tensor:
-        logits, tokens = logits.contiguous(), _checked(tokens, logits.shape[1])
+        logits, tokens = logits.contiguous(), _taken(tokens, logits)
         ctx.save_for_backward(logits, tokens, keep)
         ctx.temperature = temperature
-        bias, out = _bias(keep), torch.empty(len(logits))
-        given = _given(logits, bias, temperature)
+        mask, out = _mask(keep, logits), logits.new_empty(len(logits))
+        given = _given(logits, mask, temperature)
         library().rlcomp_log_probs(*given, _at(tokens), _at(out))
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # noqa: ANN401
         logits, tokens, keep = ctx.saved_tensors
         return log_probs_slope(gradient, logits, tokens, ctx.temperature, keep), None, None, None
@@ -105,42 +107,63 @@ class _Entropies(torch.autograd.Function):
         temperature: float,
         keep: Tensor | None,
     ) -> Tensor:
-        logits, bias, out = logits.contiguous(), _bias(keep), torch.empty(len(logits))
+        logits, mask, out = logits.contiguous(), _mask(keep, logits), logits.new_empty(len(logits))
         ctx.save_for_backward(logits, keep)
         ctx.temperature = temperature
-        library().rlcomp_entropies(*_given(logits, bias, temperature), _at(out))
+        library().rlcomp_entropies(*_given(logits, mask, temperature), _at(out))
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
         logits, keep = ctx.saved_tensors
-        gradient, bias, out = gradient.contiguous(), _bias(keep), torch.empty_like(logits)
-        given = _given(logits, bias, ctx.temperature)
+        gradient, mask = _of_rows(gradient, logits), _mask(keep, logits)
+        given, out = _given(logits, mask, ctx.temperature), torch.empty_like(logits)
         library().rlcomp_entropies_backward(*given, _at(gradient), _at(out))
         return out, None, None
 
 
-def _bias(keep: Tensor | None) -> Tensor | None:
-    """What is added to the logits: ``-inf`` where a token is never drawn."""
-    return None if keep is None else torch.zeros(len(keep)).masked_fill_(~keep, -torch.inf)
+def _mask(keep: Tensor | None, logits: Tensor) -> Tensor | None:
+    """What is added to the logits: ``-inf`` where a token is never drawn.
+
+    Raises:
+        ShapeError: ``keep`` is not of the vocabulary.
+    """
+    if keep is None:
+        return None
+    if keep.shape != logits.shape[1:]:
+        raise ShapeError(f"{len(keep)} tokens that may be drawn, of {logits.shape[1]} logits")
+    return logits.new_zeros(len(keep)).masked_fill_(~keep, -torch.inf)
 
 
-def _checked(tokens: Tensor, vocabulary: int) -> Tensor:
+def _taken(tokens: Tensor, logits: Tensor) -> Tensor:
     """Tokens as the library reads them.
 
     Raises:
+        ShapeError: they are not a list of one a row.
         IndexError: one is not in the vocabulary.
     """
-    if len(tokens) and not 0 <= int(tokens.min()) <= int(tokens.max()) < vocabulary:
-        raise IndexError(f"a token is not among the {vocabulary} of the vocabulary")
+    rows, vocabulary = logits.shape
+    if tokens.shape != (rows,) or tokens.dtype != torch.int64:
+        given = f"tokens {tuple(tokens.shape)} of {tokens.dtype}"
+        raise ShapeError(f"{given}, where {rows} rows need one each, int64")
+    wrong = ((tokens < 0) | (tokens >= vocabulary)).nonzero().flatten()
+    if len(wrong):
+        row = int(wrong[0])
+        raise IndexError(f"token {int(tokens[row])} of row {row}: the vocabulary has {vocabulary}")
     return tokens.contiguous()
 
 
-def _given(logits: Tensor, bias: Tensor | None, temperature: float) -> tuple[object, ...]:
+def _of_rows(gradient: Tensor, logits: Tensor) -> Tensor:
+    if gradient.shape != logits.shape[:1]:
+        raise ShapeError(f"a gradient {tuple(gradient.shape)} of {len(logits)} rows")
+    return gradient.to(logits.dtype).contiguous()
+
+
+def _given(logits: Tensor, mask: Tensor | None, temperature: float) -> tuple[object, ...]:
     """The first arguments of each function."""
     rows, size = (_Number(each) for each in logits.shape)
-    place = None if bias is None else _at(bias)
+    place = None if mask is None else _at(mask)
     return _at(logits), place, ctypes.c_double(temperature), rows, size
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.native.library import library
+from rlcomp.engine.once import differentiable_once
 from rlcomp.engine.tree import Indices
 
 
@@ -81,8 +82,8 @@ def _heads(q: Tensor, k: Tensor, nodes: Indices, scale: float, rotation: Tensor 
 def _forward(
     q: Tensor, k: Tensor, v: Tensor, nodes: Indices, scale: float, rotation: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    out = torch.empty(q.shape)
-    lse = torch.empty(q.shape[1], len(q))
+    out = q.new_empty(q.shape)
+    lse = q.new_empty(q.shape[1], len(q))
     library().rlcomp_tree_attention(
         ctypes.byref(_heads(q, k, nodes, scale, rotation)),
         *(_rows(each) for each in (q, k, v, out)),
@@ -109,11 +110,11 @@ class _TreeAttention(torch.autograd.Function):
         return out
 
     @staticmethod
-    @torch.autograd.function.once_differentiable
+    @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:  # noqa: ANN401
         q, k, v, out, lse, rotation = ctx.saved_tensors
         (gradient,) = _dense(gradient)
-        dq, dk, dv = torch.empty(q.shape), torch.empty(k.shape), torch.empty(v.shape)
+        dq, dk, dv = (each.new_empty(each.shape) for each in (q, k, v))
         library().rlcomp_tree_attention_backward(
             ctypes.byref(_heads(q, k, ctx.nodes, ctx.scale, rotation)),
             *(_rows(each) for each in (q, k, v, out)),

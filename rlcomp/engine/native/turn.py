@@ -81,7 +81,7 @@ class Steps:
         steps, count = uniform.shape
         barred = draw.suppressed
         self.tokens = torch.zeros(count, steps, dtype=torch.int64)
-        self.log_probs = torch.zeros(count, steps)
+        self.log_probs = torch.zeros(count, steps, dtype=torch.float32)
         self.lengths = torch.zeros(count, dtype=torch.int64)
         self.ended = torch.zeros(count, dtype=torch.uint8)
         self._alive: list[object] = []  # what the pointers point at

@@ -136,9 +136,13 @@ def test_the_module_builds_in_place(native):
 def test_flags_that_a_compiler_does_not_know_are_left_out(native, monkeypatch):
     monkeypatch.setattr(build.platform, "machine", lambda: "x86_64")
     cxx = build.compiler()
-    monkeypatch.setattr(build, "_NEWER", {"avx512": ("-no-such-flag",), "avx2": ("-DKNOWN",)})
-
-    assert build.flags(cxx, "avx512") == build.INSTRUCTION_SETS["x86_64"]["avx512"]
-    assert build.flags(cxx, "avx2") == ("-mavx2", "-mfma", "-DKNOWN")
-    monkeypatch.setattr(build, "_NEWER", {})
-    assert build.flags("no-such-compiler", "avx2") == ("-mavx2", "-mfma")
+    plain = build.INSTRUCTION_SETS["x86_64"]["avx512"]
+    monkeypatch.setattr(build, "_TILES", "void multiply() {}")
+    monkeypatch.setattr(build, "_NEWER", {"avx512": ("-no-such-flag",)})
+    assert build.flags(cxx, "avx512") == plain
+    assert build.flags(cxx, "avx2") == ("-mavx2", "-mfma")
+    monkeypatch.setattr(build, "_NEWER", {"avx512": ("-DKNOWN",)})
+    assert build.flags(cxx, "avx512") == (*plain, "-DKNOWN")
+    # An assembler that does not know the instruction, behind a compiler that does.
+    monkeypatch.setattr(build, "_TILES", 'void multiply() { asm volatile("no_such_thing"); }')
+    assert build.flags(cxx, "avx512") == plain

@@ -9,6 +9,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.native import softmax
 from rlcomp.engine.native.build import build
 from rlcomp.engine.output_head import Head, Measure, by_rows, taken_log_probs
+from rlcomp.errors import ShapeError
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -33,7 +34,7 @@ def wide(logits, temperature, keep):
 
 CASES = pytest.mark.parametrize("temperature", [1.0, 0.7])
 # Less than a vector, whole ones, a block of sums and one more.
-SIZES = pytest.mark.parametrize("vocabulary", [1, 5, 16, 33, 1024, 1030])
+SIZES = pytest.mark.parametrize("vocabulary", [1, 5, 15, 16, 31, 33, 1024, 1030])
 MASKS = pytest.mark.parametrize("masked", [False, True])
 
 
@@ -111,12 +112,78 @@ def test_logits_far_apart_and_impossible_tokens():
 
 @pytest.mark.parametrize("token", [-1, 3])
 def test_a_token_beyond_the_vocabulary_is_refused(token):
-    tokens = torch.tensor([0, token])
+    tokens, message = torch.tensor([0, token]), f"token {token} of row 1: the vocabulary has 3"
 
-    with pytest.raises(IndexError, match="a token is not among the 3 of the vocabulary"):
+    with pytest.raises(IndexError, match=message):
         softmax.log_probs(torch.zeros(2, 3), tokens, 1.0, None)
-    with pytest.raises(IndexError, match="not among the 3"):
+    with pytest.raises(IndexError, match=message):
         softmax.log_probs_slope(torch.ones(2), torch.zeros(2, 3), tokens, 1.0, None)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [torch.tensor([0]), torch.tensor([0, 1], dtype=torch.int32), torch.zeros(2, 2).long()],
+    ids=["few", "int32", "wide"],
+)
+def test_tokens_are_one_a_row(tokens):
+    with pytest.raises(ShapeError, match="2 rows need one each, int64"):
+        softmax.log_probs(torch.zeros(2, 3), tokens, 1.0, None)
+
+
+def test_masks_and_gradients_are_as_long_as_the_logits():
+    logits, tokens, short = torch.zeros(2, 3), torch.tensor([0, 1]), torch.ones(2).bool()
+
+    for read in (
+        lambda: softmax.log_probs(logits, tokens, 1.0, short),
+        lambda: softmax.entropies(logits, 1.0, short),
+    ):
+        with pytest.raises(ShapeError, match="2 tokens that may be drawn, of 3 logits"):
+            read()
+    with pytest.raises(ShapeError, match=r"a gradient \(1,\) of 2 rows"):
+        softmax.log_probs_slope(torch.ones(1), logits, tokens, 1.0, None)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_the_default_dtype_is_nothing_to_it(dtype):
+    before, logits, tokens = torch.get_default_dtype(), values(2, 5), torch.tensor([1, 2])
+    expected = softmax.log_probs(logits, tokens, 1.0, kept(5)), softmax.entropies(logits, 1.0, None)
+    torch.set_default_dtype(dtype)
+    try:
+        found = (
+            softmax.log_probs(logits, tokens, 1.0, kept(5)),
+            softmax.entropies(logits, 1.0, None),
+        )
+    finally:
+        torch.set_default_dtype(before)
+
+    assert all(torch.equal(one, other) for one, other in zip(found, expected, strict=True))
+
+
+def test_a_large_vocabulary():
+    logits, tokens = values(1, 150_001), torch.tensor([150_000])
+
+    log_probs = wide(logits.double(), 1.0, None)
+    found = softmax.log_probs(logits, tokens, 1.0, None).item()
+    assert found == pytest.approx(log_probs[0, -1].item(), abs=2e-6)
+    entropy = -(log_probs.exp() * log_probs).sum().item()
+    assert softmax.entropies(logits, 1.0, None).item() == pytest.approx(entropy, abs=2e-6)
+
+
+def test_a_token_that_is_never_drawn_has_no_probability():
+    keep = torch.tensor([True, False])
+
+    assert softmax.log_probs(torch.zeros(1, 2), torch.tensor([1]), 1.0, keep).item() == -math.inf
+
+
+def test_a_second_derivative_is_refused():
+    logits = values(2, 5).requires_grad_()
+    for read in (
+        lambda: softmax.log_probs(logits, torch.tensor([1, 2]), 1.0, None),
+        lambda: softmax.entropies(logits, 1.0, None),
+    ):
+        (slope,) = torch.autograd.grad(read().sum(), logits, create_graph=True)
+        with pytest.raises(RuntimeError, match="differentiable once"):
+            slope.square().sum().backward()
 
 
 def test_nothing_is_read_off_no_rows():
@@ -127,13 +194,13 @@ def test_nothing_is_read_off_no_rows():
 
 
 def test_layouts_other_than_dense_are_taken():
-    logits, tokens, g = values(6, 4).t(), torch.arange(8)[::2], values(8)[::2]
-    dense = logits.contiguous(), tokens.contiguous() % 6
+    logits, tokens, g = values(6, 4).t(), (torch.arange(8) % 6)[::2], values(8)[::2]
+    dense = logits.contiguous(), tokens.contiguous()
     assert not tokens.is_contiguous()
 
     for temperature in (1.0, 0.5):
         assert torch.equal(
-            softmax.log_probs(logits, tokens % 6, temperature, None),
+            softmax.log_probs(logits, tokens, temperature, None),
             softmax.log_probs(*dense, temperature, None),
         )
         assert torch.equal(
@@ -141,7 +208,7 @@ def test_layouts_other_than_dense_are_taken():
             softmax.entropies(dense[0], temperature, None),
         )
         assert torch.equal(
-            softmax.log_probs_slope(g, logits, (tokens % 6)[:], temperature, None),
+            softmax.log_probs_slope(g, logits, tokens, temperature, None),
             softmax.log_probs_slope(g.contiguous(), *dense, temperature, None),
         )
 

@@ -75,7 +75,7 @@ class Splitter {
         int64_t rows = lines, columns = inputs;
         if (of_ == kColumnsOfB) std::swap(rows, columns);
         const bool turned = from.column != 1;
-        if (turned) std::swap(rows, columns), from = from.turned();
+        if (turned) std::swap(rows, columns), from = from.transposed();
         Vec v[kSide];
         for (int64_t i = 0; i < kSide; ++i) {
             const bool none = i >= rows || columns <= 0;

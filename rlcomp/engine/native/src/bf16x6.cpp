@@ -19,9 +19,9 @@ namespace rlcomp {
 namespace {
 
 // Of the nine products of the parts of two numbers, a2 b3, a3 b2 and a3 b3 are left out: together
-// less than 2^-21 of a b, and 2^-24 on average, which is float32's own rounding.
+// less than 2^-20 of a b, and 2^-24.5 on average; float32 itself rounds by 2^-24 at most.
 //
-// Inputs of one chain of sums; columns of B whose parts stay in the second cache; rows of C that
+// Inputs of one chain of sums; columns of B whose parts stay in the second-level cache; rows of C that
 // are done before the next inputs.
 constexpr int64_t kInputs = 512, kColumns = 320, kRows = 1024;
 
@@ -90,21 +90,21 @@ inline void multiply(const uint16_t* a, const uint16_t* b, int64_t steps, float*
 }
 
 // Memory of a thread for the parts of panels, kept for the next product.
-uint16_t* room(int which, int64_t numbers) {
+uint16_t* scratch(int which, int64_t numbers) {
     struct alignas(64) Line {
         uint16_t numbers[kDepth];
     };
-    static thread_local std::vector<Line> rooms[3];
+    static thread_local std::vector<Line> kept[3];
     const auto lines = static_cast<size_t>((numbers + kDepth - 1) / kDepth);
-    if (rooms[which].size() < lines) rooms[which].resize(lines);
-    return rooms[which].data()->numbers;
+    if (kept[which].size() < lines) kept[which].resize(lines);
+    return kept[which].data()->numbers;
 }
 
 // C [m, n] (+)= A [m, k] B [k, n], of at most kInputs inputs and kColumns columns.
 void block(Input a, Input b, Output c, int64_t m, int64_t n, int64_t k, bool add) {
     const int64_t steps = (k + kDepth - 1) / kDepth, panel = steps * kStep;
-    uint16_t* columns = room(0, (n + kPair - 1) / kPair * panel);
-    uint16_t* rows[2] = {room(1, panel), room(2, panel)};
+    uint16_t* columns = scratch(0, (n + kPair - 1) / kPair * panel);
+    uint16_t* rows[2] = {scratch(1, panel), scratch(2, panel)};
     const auto columns_from = [&](int64_t j) { return columns + j / kPair * panel; };
     const auto splitter = [&](int64_t i) {
         return Splitter(a.from(i, 0), Splitter::kRowsOfA, m - i, k, rows[i / kPair % 2]);
@@ -149,7 +149,7 @@ bool has_bf16x6() {
 void bf16x6(Input a, Input b, Output c, int64_t m, int64_t n, int64_t k, bool add) {
     // Rows are split while the unit multiplies, columns before: more of the former.
     if (a.column == 1 && b.row == 1 && m < n)
-        return bf16x6(b.turned(), a.turned(), c.turned(), n, m, k, add);
+        return bf16x6(b.transposed(), a.transposed(), c.transposed(), n, m, k, add);
     const Tiles tiles;
     const int64_t parts = (k + kInputs - 1) / kInputs;
     const int64_t inputs = rounded_up((k + parts - 1) / parts, kDepth);

@@ -1,5 +1,5 @@
 // What is read off rows of logits, each in two or three passes over a row: log-prob of a token,
-// entropy, and the gradients of both. `bias` [size] is added to every row, or null: -inf where a
+// entropy, and the gradients of both. `mask` [size] is added to every row, or null: -inf where a
 // token is never drawn.
 #include <limits>
 
@@ -15,7 +15,7 @@ constexpr int64_t kBlock = 64 * W;
 
 struct Row {
     const float* logits;
-    const float* bias;
+    const float* mask;
     int64_t size;
     float temperature;
 
@@ -25,15 +25,15 @@ struct Row {
         Vec x = splat(kNone), b{};
         if (left >= W) {
             x = load(logits + i);
-            if (bias) b = load(bias + i);
+            if (mask) b = load(mask + i);
         } else {
             std::memcpy(&x, logits + i, static_cast<size_t>(left) * sizeof(float));
-            if (bias) b = load_some(bias + i, left);
+            if (mask) b = load_some(mask + i, left);
         }
         return (temperature == 1.0f ? x : x / temperature) + b;
     }
     float one(int64_t i) const {
-        return logits[i] / temperature + (bias ? bias[i] : 0.0f);
+        return logits[i] / temperature + (mask ? mask[i] : 0.0f);
     }
     void put(float* into, int64_t i, Vec x) const {
         const int64_t left = size - i;
@@ -69,39 +69,39 @@ Exponentials sums_of(const Row& row, float top) {
 }
 
 template <class Visit>
-void for_rows(const float* logits, const float* bias, double temperature, int64_t rows,
+void for_rows(const float* logits, const float* mask, double temperature, int64_t rows,
               int64_t size, Visit visit) {
     for (int64_t r = 0; r < rows; ++r) {
-        const Row row{logits + r * size, bias, size, static_cast<float>(temperature)};
+        const Row row{logits + r * size, mask, size, static_cast<float>(temperature)};
         visit(r, row, row.largest_logit());
     }
 }
 
 }  // namespace
 
-// log p(token) = z_token - log sum exp(z), with z = logits / temperature + bias.
-RLCOMP_API void rlcomp_log_probs(const float* logits, const float* bias, double temperature,
+// log p(token) = z_token - log sum exp(z), with z = logits / temperature + mask.
+RLCOMP_API void rlcomp_log_probs(const float* logits, const float* mask, double temperature,
                                  int64_t rows, int64_t size, const int64_t* tokens, float* out) {
-    for_rows(logits, bias, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         const double total = sums_of<false>(row, top).all;
         out[r] = (row.one(tokens[r]) - top) - static_cast<float>(std::log(total));
     });
 }
 
 // -sum p log p.
-RLCOMP_API void rlcomp_entropies(const float* logits, const float* bias, double temperature,
+RLCOMP_API void rlcomp_entropies(const float* logits, const float* mask, double temperature,
                                  int64_t rows, int64_t size, float* out) {
-    for_rows(logits, bias, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         const Exponentials sums = sums_of<true>(row, top);
         out[r] = static_cast<float>(std::log(sums.all) - sums.weighted / sums.all);
     });
 }
 
 // The gradient of entropies H with respect to the logits: -g p_v (log p_v + H) / temperature.
-RLCOMP_API void rlcomp_entropies_backward(const float* logits, const float* bias,
+RLCOMP_API void rlcomp_entropies_backward(const float* logits, const float* mask,
                                           double temperature, int64_t rows, int64_t size,
                                           const float* g, float* out) {
-    for_rows(logits, bias, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         const Exponentials sums = sums_of<true>(row, top);
         const Vec scale = splat(-g[r] / row.temperature / static_cast<float>(sums.all));
         // log p + H = z - top - (the mean of z - top)
@@ -114,10 +114,10 @@ RLCOMP_API void rlcomp_entropies_backward(const float* logits, const float* bias
 }
 
 // The gradient of log-probs with respect to the logits: g (1[v = token] - p_v) / temperature.
-RLCOMP_API void rlcomp_log_probs_backward(const float* logits, const float* bias,
+RLCOMP_API void rlcomp_log_probs_backward(const float* logits, const float* mask,
                                           double temperature, int64_t rows, int64_t size,
                                           const int64_t* tokens, const float* g, float* out) {
-    for_rows(logits, bias, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         float* into = out + r * size;
         const float share = g[r] / row.temperature;
         const Vec scale = splat(-share / static_cast<float>(sums_of<false>(row, top).all));
