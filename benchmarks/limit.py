@@ -2,8 +2,8 @@
 
 The limit is the time in which the fastest float32 matrix product of torch (the model's layers, 1024
 rows, both libraries it has) would do the linear layers' arithmetic on the tokens that must be read:
-every distinct prompt once, every answer once. Attention, norms and sampling count as nothing. With a
-matrix unit (``bf16x6``) the limit is lower; one more row has the update's share of that.
+every distinct prompt once, every answer once. Attention, norms and sampling count as nothing. With
+a matrix unit (``bf16x6``) the limit is lower; one more row has the update's share of that.
 """
 
 import argparse
