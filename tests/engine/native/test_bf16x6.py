@@ -79,6 +79,8 @@ def test_numbers_depend_on_their_own_row_and_column(layout):
 def test_what_does_not_fit_is_refused():
     with pytest.raises(ShapeError, match=r"\(2, 3\) by \(2, 3\) is not a product of shape"):
         product(torch.ones(2, 3), torch.ones(2, 3))
+    with pytest.raises(ShapeError, match=r"\(2,\) by \(2, 3\) is not a product"):
+        add_product(torch.ones(2, 3), torch.ones(2), torch.ones(2, 3))
     with pytest.raises(ShapeError, match=r"is not a product of shape \(2, 2\)"):
         add_product(torch.ones(2, 2), torch.ones(2, 3), torch.ones(3, 3))
     with pytest.raises(ShapeError, match="BF16x6 takes float32 on the CPU, not"):

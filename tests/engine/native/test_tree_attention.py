@@ -4,7 +4,7 @@ import torch
 
 from rlcomp.engine.attention import attend
 from rlcomp.engine.native.build import build
-from rlcomp.engine.native.tree_attention import tree_attention
+from rlcomp.engine.native.tree_attention import _forward, tree_attention
 from rlcomp.engine.packing import Packed, _Trie
 from rlcomp.engine.rotary import rotated
 
@@ -148,3 +148,15 @@ def test_a_key_that_is_not_a_number_is_seen_by_its_own_row_alone():
     found = tree_attention(torch.ones(3, 1, 16), k, torch.ones(3, 1, 16), packed.nodes, 1.0)
 
     assert found[:, 0].isnan().tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize(("heads", "size"), [(5, 2), (2, 5)])
+def test_a_log_sum_of_exponentials_is_kept_for_each_head_and_token(heads, size):
+    q, k, v = torch.zeros(3, 3, heads, size)
+    packed = packed_of([[1, 2, 3]])
+
+    out, lse = _forward(q, k, v, packed.nodes, 1.0, None)
+
+    assert out.shape == q.shape
+    # Of as many equal logits as a token sees.
+    torch.testing.assert_close(lse, torch.tensor([1.0, 2.0, 3.0]).log().expand(heads, 3))
