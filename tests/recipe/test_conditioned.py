@@ -89,8 +89,8 @@ def test_a_third_objective_has_a_token_for_each_preference(play, metrics, tmp_pa
 
 
 # Two objectives that no answer meets both of, each met by about half of what the warm start leaves:
-# only who reads the preference gains. Eight CPU seconds. At twice the learning rate, with half of the
-# steps and prompts, two of nine runs gave up one objective for good before they had read it.
+# only who reads the preference gains. Eight CPU seconds. At twice the learning rate, with half of
+# the steps and prompts, two of nine runs gave up one objective for good before they had read it.
 OPPOSED = (
     "recipe=conditioned",
     "+objective=format",
@@ -116,7 +116,7 @@ def test_asking_for_more_of_an_objective_gives_more(metrics, tmp_path):
     last = metrics(tmp_path)[-1]
     correctness = [last[f"evaluation/return/correctness@{asked}"] for asked in ("1:0", "0:1")]
     form = [last[f"evaluation/return/format@{asked}"] for asked in ("0:1", "1:0")]
-    # Over 10 runs (8 seeds, 2 engines) both gaps were .95 to 1. With a fixed weight for each objective
-    # both are 0.
+    # Over 10 runs (8 seeds, 2 engines) both gaps were .95 to 1. With a fixed weight for each
+    # objective both are 0.
     assert correctness[0] > correctness[1] + 0.5
     assert form[0] > form[1] + 0.5
