@@ -49,7 +49,8 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
             can win: on a CPU, in float32, with enough rows and work; else it is ``torch``. Like
             ``torch`` it obeys ``torch.set_float32_matmul_precision``, and changes no setting.
             ``bf16x6`` is as exact as float32, by six bfloat16 products on a CPU's matrix unit
-            (:mod:`rlcomp.engine.native.bf16x6`), in one thread, under the same conditions.
+            (:mod:`rlcomp.engine.native.bf16x6`), in one thread; where rows, inputs, outputs and
+            work are few it is ``torch`` as well.
             ``tf32`` rounds float32 factors to 10 binary digits on a GPU that can, and sums in
             float32; elsewhere it is ``torch``. ``bfloat16`` rounds the factors and the product to
             bfloat16 and sums in float32; the bias is added unrounded.

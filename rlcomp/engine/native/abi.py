@@ -108,3 +108,13 @@ def _check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # n
 def integers(values: Any) -> Tensor:  # noqa: ANN401
     """A list of numbers as the library reads it."""
     return torch.tensor(values, dtype=torch.int64)
+
+
+def at(tensor: Tensor) -> ctypes.c_void_p:
+    """Where the numbers of a tensor begin; it has to live for as long as they are read."""
+    return _P(tensor.data_ptr())
+
+
+def number(value: int) -> ctypes.c_int64:
+    """A number as the library reads it."""
+    return _I(value)

@@ -8,11 +8,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from rlcomp.engine.native.abi import at, number
 from rlcomp.engine.native.library import library
 from rlcomp.errors import ShapeError
-
-_Pointer = ctypes.c_void_p
-_Number = ctypes.c_int64
 
 
 def missing() -> str | None:
@@ -81,7 +79,7 @@ def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
         return
     factors = [each if _dense(each) else each.contiguous() for each in (a, b)]
     places = [part for each in (*factors, out) for part in _place(each)]
-    sizes = (_Number(size) for size in (*out.shape, a.shape[1], add))
+    sizes = (number(size) for size in (*out.shape, a.shape[1], add))
     if loaded.rlcomp_bf16x6(*places, *sizes):
         raise MemoryError("no memory is left for the parts of a product (rlcomp_bf16x6)")
 
@@ -101,5 +99,5 @@ def _dense(tensor: Tensor) -> bool:
     return 1 in tensor.stride()
 
 
-def _place(tensor: Tensor) -> tuple[_Pointer | _Number, ...]:
-    return _Pointer(tensor.data_ptr()), *(_Number(step) for step in tensor.stride())
+def _place(tensor: Tensor) -> tuple[ctypes.c_void_p | ctypes.c_int64, ...]:
+    return at(tensor), *(number(step) for step in tensor.stride())

@@ -8,11 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcomp.engine.native.abi import at, number
 from rlcomp.engine.native.library import library
 from rlcomp.engine.once import differentiable_once
-
-_Pointer = ctypes.c_void_p
-_Number = ctypes.c_int64
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
@@ -44,22 +42,18 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
     return result
 
 
-def _at(tensor: Tensor) -> ctypes.c_void_p:
-    return _Pointer(tensor.data_ptr())
-
-
 def _norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     size = x.shape[-1]
     rows = x.numel() // size
     out, scale = torch.empty_like(x), x.new_empty(rows)
     library().rlcomp_rms_norm(
-        _at(x),
-        _at(weight),
+        at(x),
+        at(weight),
         ctypes.c_double(eps),
-        _Number(rows),
-        _Number(size),
-        _at(out),
-        _at(scale),
+        number(rows),
+        number(size),
+        at(out),
+        at(scale),
     )
     return out, scale
 
@@ -80,18 +74,18 @@ class _RmsNorm(torch.autograd.Function):
         dx = torch.empty_like(x)
         dw = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         library().rlcomp_rms_norm_backward(
-            *(_at(each) for each in (x, weight, scale, gradient)),
-            _Number(len(scale)),
-            _Number(x.shape[-1]),
-            _at(dx),
-            None if dw is None else _at(dw),
+            *(at(each) for each in (x, weight, scale, gradient)),
+            number(len(scale)),
+            number(x.shape[-1]),
+            at(dx),
+            None if dw is None else at(dw),
         )
         return dx, dw, None
 
 
 def _gated(gate: Tensor, up: Tensor) -> Tensor:
     out = torch.empty_like(gate)
-    library().rlcomp_gate(_at(gate), _at(up), _Number(gate.numel()), _at(out))
+    library().rlcomp_gate(at(gate), at(up), number(gate.numel()), at(out))
     return out
 
 
@@ -109,9 +103,9 @@ class _Gated(torch.autograd.Function):
         gradient = gradient.contiguous()
         dgate, dup = torch.empty_like(gate), torch.empty_like(up)
         library().rlcomp_gate_backward(
-            *(_at(each) for each in (gate, up, gradient)),
-            _Number(gate.numel()),
-            _at(dgate),
-            _at(dup),
+            *(at(each) for each in (gate, up, gradient)),
+            number(gate.numel()),
+            at(dgate),
+            at(dup),
         )
         return dgate, dup

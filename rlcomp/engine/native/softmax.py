@@ -9,13 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcomp.engine.native.abi import at, number
 from rlcomp.engine.native.library import library
 from rlcomp.engine.once import differentiable_once
 from rlcomp.engine.switch import Switch
 from rlcomp.errors import ShapeError
 
-_Pointer = ctypes.c_void_p
-_Number = ctypes.c_int64
 _by_library = Switch()
 
 
@@ -59,7 +58,7 @@ def log_probs_slope(
     logits, gradient, mask = logits.contiguous(), _of_rows(gradient, logits), _mask(keep, logits)
     tokens, out = _taken(tokens, logits), torch.empty_like(logits)
     given = _given(logits, mask, temperature)
-    library().rlcomp_log_probs_backward(*given, *map(_at, (tokens, gradient, out)))
+    library().rlcomp_log_probs_backward(*given, *map(at, (tokens, gradient, out)))
     return out
 
 
@@ -89,7 +88,7 @@ class _LogProbs(torch.autograd.Function):
         ctx.temperature = temperature
         mask, out = _mask(keep, logits), logits.new_empty(len(logits))
         given = _given(logits, mask, temperature)
-        library().rlcomp_log_probs(*given, _at(tokens), _at(out))
+        library().rlcomp_log_probs(*given, at(tokens), at(out))
         return out
 
     @staticmethod
@@ -110,7 +109,7 @@ class _Entropies(torch.autograd.Function):
         logits, mask, out = logits.contiguous(), _mask(keep, logits), logits.new_empty(len(logits))
         ctx.save_for_backward(logits, keep)
         ctx.temperature = temperature
-        library().rlcomp_entropies(*_given(logits, mask, temperature), _at(out))
+        library().rlcomp_entropies(*_given(logits, mask, temperature), at(out))
         return out
 
     @staticmethod
@@ -119,7 +118,7 @@ class _Entropies(torch.autograd.Function):
         logits, keep = ctx.saved_tensors
         gradient, mask = _of_rows(gradient, logits), _mask(keep, logits)
         given, out = _given(logits, mask, ctx.temperature), torch.empty_like(logits)
-        library().rlcomp_entropies_backward(*given, _at(gradient), _at(out))
+        library().rlcomp_entropies_backward(*given, at(gradient), at(out))
         return out, None, None
 
 
@@ -162,10 +161,6 @@ def _of_rows(gradient: Tensor, logits: Tensor) -> Tensor:
 
 def _given(logits: Tensor, mask: Tensor | None, temperature: float) -> tuple[object, ...]:
     """The first arguments of each function."""
-    rows, size = (_Number(each) for each in logits.shape)
-    place = None if mask is None else _at(mask)
-    return _at(logits), place, ctypes.c_double(temperature), rows, size
-
-
-def _at(tensor: Tensor) -> ctypes.c_void_p:
-    return _Pointer(tensor.data_ptr())
+    rows, size = (number(each) for each in logits.shape)
+    place = None if mask is None else at(mask)
+    return at(logits), place, ctypes.c_double(temperature), rows, size
