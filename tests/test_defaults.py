@@ -63,6 +63,34 @@ def test_a_default_is_the_value_of_an_option(target):
             assert default in values[argument.name], argument.name
 
 
+# Which of its values is meant is a matter of the option: a suite's, a recipe's, a size's.
+BY_OPTION = {
+    ("components.evaluator.accuracy.Accuracy", "max_new_tokens"),
+    ("rlcomp.run.stages.Repeat", "times"),
+    ("rlcomp.model.build.causal_lm", "hidden_size"),
+    ("rlcomp.model.build.causal_lm", "num_hidden_layers"),
+    ("rlcomp.model.build.causal_lm", "intermediate_size"),
+}
+
+
+@pytest.mark.parametrize("target", targets())
+def test_a_value_that_an_option_gives_has_a_default_by_hand(target):
+    module, _, name = target.rpartition(".")
+    part = getattr(importlib.import_module(module), name)
+    parameters = inspect.signature(part).parameters
+
+    without = {
+        argument
+        for argument, values in written()[target].items()
+        if argument in parameters
+        and parameters[argument].default is inspect.Parameter.empty
+        and values != {"???"}
+        and (target, argument) not in BY_OPTION
+    }
+
+    assert not without
+
+
 def test_the_options_give_some_hundred_defaults():
     assert targets() == sorted(written())
     assert sum(map(len, written().values())) > 300

@@ -47,9 +47,9 @@ class Distilled(Component):
     def __init__(
         self,
         *,
-        horizon: Literal["token", "sequence"],
-        clip: PositiveFloat | None,
-        coef: NonNegativeFloat,
+        horizon: Literal["token", "sequence"] = "token",
+        clip: PositiveFloat | None = 10.0,
+        coef: NonNegativeFloat = 1.0,
         advantage: Component | None = None,
     ) -> None:
         super().__init__()

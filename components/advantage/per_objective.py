@@ -79,7 +79,11 @@ class PerObjective(Component):
     supplies = ("reward", "reward_valid", "token_reward")
 
     def __init__(
-        self, *, advantage: Component, aggregator: Aggregator, scale: Literal["running", "none"]
+        self,
+        *,
+        advantage: Component,
+        aggregator: Aggregator,
+        scale: Literal["running", "none"] = "running",
     ) -> None:
         super().__init__()
         _check_estimator(advantage, self.supplies)

@@ -48,7 +48,7 @@ class ActionEpisodes(Component):
         environment: BatchedEnvironment,
         policy: ActsInTokens,
         group_size: PositiveInt,
-        goal_reward: float,
+        goal_reward: float = 0.0,
     ) -> None:
         super().__init__()
         environment.check_groups(group_size)

@@ -42,7 +42,7 @@ class FlowSamples(Component):
     fresh = True
 
     def __init__(
-        self, *, policy: FlowPolicy, num_groups: PositiveInt, group_size: PositiveInt
+        self, *, policy: FlowPolicy, num_groups: PositiveInt = 1, group_size: PositiveInt
     ) -> None:
         super().__init__()
         self.policy = policy

@@ -41,7 +41,7 @@ class GoalStepCollector(StepCollector):
         environment: EnvBase,
         policy: TensorDictModuleBase,
         exploration: TensorDictModuleBase,
-        num_steps: PositiveInt,
+        num_steps: PositiveInt = 50,
     ) -> None:
         super().__init__(
             environment=environment, policy=policy, exploration=exploration, num_steps=num_steps

@@ -32,7 +32,7 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
     """
 
     def __init__(
-        self, *, environment: EnvBase, policy: TensorDictModuleBase, num_steps: PositiveInt
+        self, *, environment: EnvBase, policy: TensorDictModuleBase, num_steps: PositiveInt = 128
     ) -> None:
         super().__init__()
         check_arguments(

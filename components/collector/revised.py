@@ -62,7 +62,7 @@ class Revised(Component):
         self,
         *,
         policy: Policy,
-        template: NonEmptyText,
+        template: NonEmptyText = "{prompt}{response}:",
         separator: NonEmptyText = "=",
         max_new_tokens: PositiveInt,
         prompt: Prompt | None = None,

@@ -52,7 +52,7 @@ class StepCollector(Component):
         environment: EnvBase,
         policy: TensorDictModuleBase,
         exploration: TensorDictModuleBase,
-        num_steps: PositiveInt,
+        num_steps: PositiveInt = 4,
     ) -> None:
         super().__init__()
         self.environment = environment

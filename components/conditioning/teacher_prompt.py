@@ -30,7 +30,7 @@ class TeacherPrompt(Component):
     reads = ("prompt", "answer")
     writes = ("teacher_prompt",)
 
-    def __init__(self, *, template: NonEmptyText) -> None:
+    def __init__(self, *, template: NonEmptyText = "{answer}={prompt}") -> None:
         super().__init__()
         if "{prompt}" not in template:
             raise ConfigError(f"template is {template!r}: it must hold {{prompt}}")

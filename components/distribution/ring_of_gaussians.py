@@ -22,7 +22,7 @@ class RingOfGaussians(metaclass=Checked):
     """
 
     def __init__(
-        self, *, num_modes: PositiveInt, radius: PositiveFloat, std: PositiveFloat
+        self, *, num_modes: PositiveInt = 8, radius: PositiveFloat = 2.0, std: PositiveFloat = 0.15
     ) -> None:
         self.num_modes, self.radius, self.std = num_modes, radius, std
         angle = 2 * math.pi * torch.arange(num_modes) / num_modes

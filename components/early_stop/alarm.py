@@ -40,9 +40,9 @@ class Alarm(EarlyStop):
     def __init__(
         self,
         *,
-        metric: NonEmptyText,
+        metric: NonEmptyText = "evaluation/sampled",
         better: Literal["higher", "lower"] = "higher",
-        watch: NonEmptyText,
+        watch: NonEmptyText = "policy/entropy",
         low: float | None = None,
         high: float | None = None,
         patience: PositiveInt = 5,

@@ -39,9 +39,9 @@ class KLBudget(EarlyStop):
     def __init__(
         self,
         *,
-        metric: NonEmptyText,
+        metric: NonEmptyText = "evaluation/sampled",
         better: Literal["higher", "lower"] = "higher",
-        budget: PositiveFloat,
+        budget: PositiveFloat = 5.0,
         unit: Literal["token", "sequence"] = "sequence",
         window: PositiveInt = 5,
     ) -> None:

@@ -33,7 +33,7 @@ class Plateau(EarlyStop):
     def __init__(
         self,
         *,
-        metric: NonEmptyText,
+        metric: NonEmptyText = "evaluation/sampled",
         better: Literal["higher", "lower"] = "higher",
         patience: PositiveInt = 3,
         min_delta: NonNegativeFloat = 0.0,

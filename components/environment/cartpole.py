@@ -39,7 +39,7 @@ class CartPole(BatchedEnvironment):
     def __init__(
         self,
         *,
-        num_envs: PositiveInt,
+        num_envs: PositiveInt = 16,
         max_steps: PositiveInt = 500,
         randomise: Randomises | None = None,
     ) -> None:

@@ -13,7 +13,10 @@ from rlcomp.interfaces.dynamics import Randomises
 
 
 def control_environment(
-    *, name: NonEmptyText, num_envs: PositiveInt, randomise: Randomises | None = None
+    *,
+    name: NonEmptyText = "Pendulum-v1",
+    num_envs: PositiveInt = 4,
+    randomise: Randomises | None = None,
 ) -> EnvBase:
     """``num_envs`` copies of an environment, stepped in this process as one batch.
 

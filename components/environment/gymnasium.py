@@ -17,7 +17,9 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError, require
 
 
-def gymnasium_environment(*, name: NonEmptyText, num_envs: PositiveInt) -> EnvBase:
+def gymnasium_environment(
+    *, name: NonEmptyText = "CartPole-v1", num_envs: PositiveInt = 16
+) -> EnvBase:
     """``num_envs`` copies of an environment, stepped in this process as one batch.
 
     Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation`` and

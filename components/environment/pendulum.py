@@ -37,7 +37,7 @@ class Pendulum(BatchedEnvironment):
     def __init__(
         self,
         *,
-        num_envs: PositiveInt,
+        num_envs: PositiveInt = 4,
         max_steps: PositiveInt = 200,
         randomise: Randomises | None = None,
     ) -> None:

@@ -38,10 +38,10 @@ class Reach(BatchedEnvironment):
     def __init__(
         self,
         *,
-        num_envs: PositiveInt,
-        max_steps: PositiveInt,
-        stride: PositiveFloat,
-        radius: PositiveFloat,
+        num_envs: PositiveInt = 16,
+        max_steps: PositiveInt = 50,
+        stride: PositiveFloat = 0.05,
+        radius: PositiveFloat = 0.05,
         randomise: Randomises | None = None,
     ) -> None:
         # Before the base asks for what is seen.

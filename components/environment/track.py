@@ -36,9 +36,9 @@ class Track(BatchedEnvironment):
     def __init__(
         self,
         *,
-        num_envs: PositiveInt,
-        max_steps: PositiveInt,
-        noise: NonNegativeFloat,
+        num_envs: PositiveInt = 2,
+        max_steps: PositiveInt = 40,
+        noise: NonNegativeFloat = 0.2,
         randomise: Randomises | None = None,
     ) -> None:
         # Before the base asks for the parameters.

@@ -32,8 +32,8 @@ class ActionTokenSuccess(Component):
         *,
         environment: BatchedEnvironment,
         policy: ActsInTokens,
-        goal_reward: float,
-        name: NonEmptyText,
+        goal_reward: float = 0.0,
+        name: NonEmptyText = "evaluation",
     ) -> None:
         super().__init__()
         self.environment = environment

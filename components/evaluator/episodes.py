@@ -25,7 +25,7 @@ class Episodes(Component):
     """
 
     def __init__(
-        self, *, environment: EnvBase, policy: TensorDictModuleBase, max_steps: PositiveInt
+        self, *, environment: EnvBase, policy: TensorDictModuleBase, max_steps: PositiveInt = 500
     ) -> None:
         super().__init__()
         self.environment = environment

@@ -36,8 +36,8 @@ class FlowEvaluator(Component):
         policy: FlowPolicy,
         reward: Component,
         distribution: HasModes,
-        num_samples: PositiveInt,
-        num_steps: PositiveInt,
+        num_samples: PositiveInt = 2000,
+        num_steps: PositiveInt = 50,
     ) -> None:
         super().__init__()
         self.policy = policy

@@ -34,7 +34,7 @@ class Horizon(Component):
         *,
         environment: EnvBase,
         policy: TensorDictModuleBase,
-        cost: NonEmptyText,
+        cost: NonEmptyText = "off_road",
         horizons: list[PositiveInt],
     ) -> None:
         super().__init__()

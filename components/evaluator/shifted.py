@@ -41,7 +41,7 @@ class Shifted(Component):
         *,
         environment: EnvBase,
         policy: TensorDictModuleBase,
-        max_steps: PositiveInt,
+        max_steps: PositiveInt = 500,
         shifts: Annotated[dict[str, dict[str, float]], MinLen(1)],
     ) -> None:
         super().__init__()

@@ -31,8 +31,8 @@ class Success(Component):
         *,
         environment: EnvBase,
         policy: TensorDictModuleBase,
-        max_steps: PositiveInt,
-        reward: float,
+        max_steps: PositiveInt = 50,
+        reward: float = 0.0,
     ) -> None:
         super().__init__()
         self.environment = environment

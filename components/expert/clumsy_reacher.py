@@ -28,8 +28,8 @@ class ClumsyReacher(metaclass=Checked):
         *,
         policy: ActionTokenPolicy,
         stride: PositiveFloat,
-        gain: PositiveFloat,
-        noise: NonNegativeFloat,
+        gain: PositiveFloat = 0.2,
+        noise: NonNegativeFloat = 0.9,
     ) -> None:
         self.policy, self.stride, self.gain, self.noise = policy, stride, gain, noise
         self.seen_size = policy.seen_size

@@ -34,7 +34,12 @@ class EpsilonGreedy(Component):
     writes = ("action",)
 
     def __init__(
-        self, *, environment: EnvBase, start: Probability, end: Probability, fraction: Probability
+        self,
+        *,
+        environment: EnvBase,
+        start: Probability = 1.0,
+        end: Probability = 0.05,
+        fraction: Probability = 0.3,
     ) -> None:
         super().__init__()
         self.choices = int(environment.action_spec_unbatched.n)

@@ -33,7 +33,7 @@ class ExpertMixture(Component):
 
     began: torch.Tensor
 
-    def __init__(self, *, expert: TensorDictModuleBase, decay: Probability) -> None:
+    def __init__(self, *, expert: TensorDictModuleBase, decay: Probability = 0.0) -> None:
         super().__init__()
         self.expert = expert
         self.decay = decay

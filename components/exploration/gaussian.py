@@ -30,7 +30,7 @@ class GaussianExploration(Component):
     low: torch.Tensor
     high: torch.Tensor
 
-    def __init__(self, *, environment: EnvBase, scale: PositiveFloat) -> None:
+    def __init__(self, *, environment: EnvBase, scale: PositiveFloat = 0.1) -> None:
         super().__init__()
         space = environment.action_spec_unbatched.space
         self.scale = scale

@@ -20,7 +20,7 @@ class SeatRows(Component):
     reads = ("seat",)
     drops_rows = True
 
-    def __init__(self, *, seat: NonNegativeInt) -> None:
+    def __init__(self, *, seat: NonNegativeInt = 0) -> None:
         super().__init__()
         self.seat = seat
 

@@ -44,9 +44,9 @@ class QueueIntervention(Intervention):
         *,
         environment: EnvBase,
         device: Callable[[queue.SimpleQueue[Command]], object],
-        copy: NonNegativeInt,
-        lasts: PositiveInt,
-        seconds: NonNegativeFloat,
+        copy: NonNegativeInt = 0,
+        lasts: PositiveInt = 1,
+        seconds: NonNegativeFloat = 0.1,
     ) -> None:
         super().__init__(actions=bounded_actions(environment))
         copies = environment.batch_size.numel()

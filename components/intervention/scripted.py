@@ -43,9 +43,9 @@ class ScriptedIntervention(Intervention):
         *,
         environment: EnvBase,
         guide: Guide,
-        patience: PositiveInt,
-        duration: PositiveInt,
-        until: Probability,
+        patience: PositiveInt = 8,
+        duration: PositiveInt = 10,
+        until: Probability = 1.0,
     ) -> None:
         super().__init__(actions=bounded_actions(environment))
         self.guide = guide

@@ -53,7 +53,7 @@ class KLInReward(Component):
         "beta = {controller}"
     )
 
-    def __init__(self, *, controller: KLController, estimator: Value) -> None:
+    def __init__(self, *, controller: KLController, estimator: Value = "k1") -> None:
         super().__init__()
         self.controller = controller
         self.estimator: Value = estimator

@@ -33,7 +33,7 @@ class KLObserver(Component):
     kl: Tensor
     num_sequences: Tensor
 
-    def __init__(self, *, controller: KLController, estimator: Value) -> None:
+    def __init__(self, *, controller: KLController, estimator: Value = "k1") -> None:
         super().__init__()
         self.controller = controller
         self.estimator: Value = estimator

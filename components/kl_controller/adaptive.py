@@ -26,10 +26,10 @@ class AdaptiveKL(KLController):
     def __init__(
         self,
         *,
-        kl_coef: PositiveFloat,
-        target: PositiveFloat,
-        unit: Unit,
-        horizon: PositiveFloat,
+        kl_coef: PositiveFloat = 0.2,
+        target: PositiveFloat = 6.0,
+        unit: Unit = "sequence",
+        horizon: PositiveFloat = 10000,
     ) -> None:
         super().__init__(kl_coef=kl_coef)
         self.target = target

@@ -21,7 +21,9 @@ class DoublingKL(KLController):
         Schulman et al. 2017, arXiv:1707.06347, section 4.
     """
 
-    def __init__(self, *, kl_coef: PositiveFloat, target: PositiveFloat, unit: Unit) -> None:
+    def __init__(
+        self, *, kl_coef: PositiveFloat = 1.0, target: PositiveFloat = 0.01, unit: Unit = "token"
+    ) -> None:
         super().__init__(kl_coef=kl_coef)
         self.target = target
         self.unit = unit

@@ -16,5 +16,5 @@ class FixedKL(KLController):
         Shao et al. 2024, arXiv:2402.03300, eq. 3.
     """
 
-    def __init__(self, *, kl_coef: NonNegativeFloat) -> None:
+    def __init__(self, *, kl_coef: NonNegativeFloat = 0.001) -> None:
         super().__init__(kl_coef=kl_coef)

@@ -32,11 +32,11 @@ class ScheduledKL(KLController):
     def __init__(
         self,
         *,
-        kl_coef: NonNegativeFloat,
-        start: NonNegativeFloat,
-        end: NonNegativeFloat,
-        shape: Literal["linear", "cosine"],
-        over: Share,
+        kl_coef: NonNegativeFloat = 0.001,
+        start: NonNegativeFloat = 1.0,
+        end: NonNegativeFloat = 0.0,
+        shape: Literal["linear", "cosine"] = "linear",
+        over: Share = 1.0,
     ) -> None:
         super().__init__(kl_coef=kl_coef)
         self.start = start

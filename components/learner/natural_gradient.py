@@ -57,11 +57,11 @@ class NaturalGradientLearner(Component):
         self,
         *,
         policy: ProbabilisticTensorDictSequential,
-        max_kl: PositiveFloat,
-        damping: NonNegativeFloat,
-        iterations: PositiveInt,
-        shrink: Fraction,
-        max_shrinks: NonNegativeInt,
+        max_kl: PositiveFloat = 0.01,
+        damping: NonNegativeFloat = 0.1,
+        iterations: PositiveInt = 10,
+        shrink: Fraction = 0.8,
+        max_shrinks: NonNegativeInt = 10,
     ) -> None:
         super().__init__()
         self.policy = policy

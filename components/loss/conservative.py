@@ -58,11 +58,11 @@ class ConservativeLoss(TransitionLoss):
         *,
         objective: Callable[..., SACLoss],
         networks: Mapping[str, TensorDictModuleBase | Callable[[], TensorDictModuleBase]],
-        gamma: Probability,
+        gamma: Probability = 0.99,
         period: Mapping[str, PositiveInt],
         environment: EnvBase,
-        conservative_weight: PositiveFloat,
-        num_actions: PositiveInt,
+        conservative_weight: PositiveFloat = 1.0,
+        num_actions: PositiveInt = 10,
     ) -> None:
         super().__init__(
             objective=lambda **made: objective(**made),

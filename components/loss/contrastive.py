@@ -47,9 +47,9 @@ class ContrastiveLoss(Component):
         *,
         actor: ProbabilisticActor,
         critic: ContrastiveCritic,
-        penalty: NonNegativeFloat,
-        entropy_per_action: float,
-        alpha_init: PositiveFloat,
+        penalty: NonNegativeFloat = 0.1,
+        entropy_per_action: float = 0.5,
+        alpha_init: PositiveFloat = 1.0,
     ) -> None:
         super().__init__()
         self.actor, self.critic = actor, critic

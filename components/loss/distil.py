@@ -49,10 +49,10 @@ class DistilLoss(TokenLoss):
     def __init__(
         self,
         *,
-        divergence: Divergence,
-        beta: Annotated[float, Interval(gt=0, lt=1)],
-        top_k: PositiveInt | None,
-        coef: NonNegativeFloat,
+        divergence: Divergence = "reverse",
+        beta: Annotated[float, Interval(gt=0, lt=1)] = 0.5,
+        top_k: PositiveInt | None = None,
+        coef: NonNegativeFloat = 1.0,
         reduction: Component,
     ) -> None:
         super().__init__(reduction=reduction)

@@ -35,7 +35,7 @@ class EntropyLoss(TokenLoss):
     runs = ("reduction",)
     contained = True
 
-    def __init__(self, *, entropy_coef: NonNegativeFloat, reduction: Component) -> None:
+    def __init__(self, *, entropy_coef: NonNegativeFloat = 0.01, reduction: Component) -> None:
         super().__init__(reduction=reduction)
         self.entropy_coef = entropy_coef
 

@@ -52,10 +52,10 @@ class AdaptiveEntropyLoss(TokenLoss):
     def __init__(
         self,
         *,
-        entropy_coef: NonNegativeFloat,
-        target: NonNegativeFloat,
-        step: PositiveFloat,
-        maximum: NonNegativeFloat,
+        entropy_coef: NonNegativeFloat = 0.0,
+        target: NonNegativeFloat = 0.2,
+        step: PositiveFloat = 0.005,
+        maximum: NonNegativeFloat = 1.0,
         reduction: Component,
     ) -> None:
         super().__init__(reduction=reduction)

@@ -44,7 +44,7 @@ class KLLoss(TokenLoss):
     exclusive = "kl"
 
     def __init__(
-        self, *, controller: KLController, estimator: Estimator, reduction: Component
+        self, *, controller: KLController, estimator: Estimator = "k3", reduction: Component
     ) -> None:
         super().__init__(reduction=reduction)
         self.controller = controller

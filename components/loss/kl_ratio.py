@@ -50,7 +50,11 @@ class KLRatioLoss(TokenLoss):
     exclusive = "kl"
 
     def __init__(
-        self, *, controller: KLController, estimator: RatioEstimator, reduction: Component
+        self,
+        *,
+        controller: KLController,
+        estimator: RatioEstimator = "k3_ratio",
+        reduction: Component,
     ) -> None:
         super().__init__(reduction=reduction)
         self.controller = controller

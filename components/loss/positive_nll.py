@@ -36,7 +36,7 @@ class PositiveNLL(TokenLoss):
     runs = ("reduction",)
     contained = True
 
-    def __init__(self, *, nll_coef: NonNegativeFloat, reduction: Component) -> None:
+    def __init__(self, *, nll_coef: NonNegativeFloat = 0.1, reduction: Component) -> None:
         super().__init__(reduction=reduction)
         self.nll_coef = nll_coef
 

@@ -57,7 +57,7 @@ class TransitionLoss(Component):
         *,
         objective: Callable[..., LossModule],
         networks: Mapping[str, TensorDictModuleBase | Callable[[], TensorDictModuleBase]],
-        gamma: Probability,
+        gamma: Probability = 0.99,
         period: Mapping[str, PositiveInt],
         alone: Mapping[str, NonEmptyText] | None = None,
     ) -> None:

@@ -47,7 +47,11 @@ class ValueLoss(TokenLoss):
     contained = True
 
     def __init__(
-        self, *, clip: PositiveFloat | None, value_coef: NonNegativeFloat, reduction: Component
+        self,
+        *,
+        clip: PositiveFloat | None = 0.5,
+        value_coef: NonNegativeFloat = 1.0,
+        reduction: Component,
     ) -> None:
         super().__init__(reduction=reduction)
         self.clip = clip

@@ -35,10 +35,10 @@ class Chebyshev(ExpectedReturns):
     def __init__(
         self,
         *,
-        weights: dict[str, float] | None,
-        rho: NonNegativeFloat,
-        delta: NonNegativeFloat,
-        decay: Fraction,
+        weights: dict[str, float] | None = None,
+        rho: NonNegativeFloat = 0.0,
+        delta: NonNegativeFloat = 0.1,
+        decay: Fraction = 0.9,
     ) -> None:
         super().__init__(decay=decay)
         self.weights = weights

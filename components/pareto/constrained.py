@@ -38,7 +38,7 @@ class Constrained(Aggregator):
     multipliers: Tensor
 
     def __init__(
-        self, *, maximise: NonEmptyText, thresholds: dict[str, float], step: PositiveFloat
+        self, *, maximise: NonEmptyText, thresholds: dict[str, float], step: PositiveFloat = 0.1
     ) -> None:
         super().__init__()
         if not thresholds or maximise in thresholds:

@@ -33,7 +33,7 @@ class Expected(ExpectedReturns):
         Roijers et al. 2013, arXiv:1402.0590, section 3.2 (SER and ESR).
     """
 
-    def __init__(self, *, function: Callable[[Tensor], Tensor], decay: Fraction) -> None:
+    def __init__(self, *, function: Callable[[Tensor], Tensor], decay: Fraction = 0.9) -> None:
         super().__init__(decay=decay)
         self.function = function
 

@@ -28,7 +28,7 @@ class Linear(Aggregator):
         Roijers et al. 2013, arXiv:1402.0590, section 4.2 (linear scalarisation).
     """
 
-    def __init__(self, *, weights: dict[str, float] | None) -> None:
+    def __init__(self, *, weights: dict[str, float] | None = None) -> None:
         super().__init__()
         if weights is not None and not weights:
             raise ConfigError("Linear: weights is empty: name each objective, or set it to null")

@@ -23,7 +23,7 @@ class Mgda(GramianAggregator):
         Désidéri 2012; Sener & Koltun 2018, arXiv:1810.04650, eq. 3.
     """
 
-    def __init__(self, *, row_norm: RowNorm) -> None:
+    def __init__(self, *, row_norm: RowNorm = "none") -> None:
         super().__init__(row_norm=row_norm)
 
     def of_gram(self, gram: Tensor) -> Tensor:

@@ -32,7 +32,7 @@ class NashMtl(GramianAggregator):
         Navon et al. 2022, arXiv:2202.01017, eq. 2 and algorithm 1.
     """
 
-    def __init__(self, *, row_norm: RowNorm, num_iterations: PositiveInt) -> None:
+    def __init__(self, *, row_norm: RowNorm = "unit", num_iterations: PositiveInt = 20) -> None:
         super().__init__(row_norm=row_norm)
         self.num_iterations = num_iterations
         require("torchjd", "pareto")

@@ -42,7 +42,7 @@ class Pama(Aggregator):
         reduces it to scalars.
     """
 
-    def __init__(self, *, mode: Literal["vector", "scalar"]) -> None:
+    def __init__(self, *, mode: Literal["vector", "scalar"] = "vector") -> None:
         super().__init__()
         self.mode: Literal["vector", "scalar"] = mode
 

@@ -35,10 +35,10 @@ class SmoothChebyshev(ExpectedReturns):
     def __init__(
         self,
         *,
-        weights: dict[str, float] | None,
-        mu: PositiveFloat,
-        delta: NonNegativeFloat,
-        decay: Fraction,
+        weights: dict[str, float] | None = None,
+        mu: PositiveFloat = 0.1,
+        delta: NonNegativeFloat = 0.1,
+        decay: Fraction = 0.9,
     ) -> None:
         super().__init__(decay=decay)
         self.weights = weights

@@ -32,7 +32,7 @@ class Torchjd(GramianAggregator):
         Quinton & Rey 2024, arXiv:2406.16232 (torchjd); each method's paper in its option.
     """
 
-    def __init__(self, *, weighting: Callable[[], nn.Module], row_norm: RowNorm) -> None:
+    def __init__(self, *, weighting: Callable[[], nn.Module], row_norm: RowNorm = "unit") -> None:
         super().__init__(row_norm=row_norm)
         require("torchjd", "pareto")
         try:

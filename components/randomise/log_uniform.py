@@ -30,7 +30,10 @@ class LogUniform(metaclass=Checked):
     """
 
     def __init__(
-        self, *, factor: Annotated[float, Ge(1)], ranges: Mapping[str, list[float]] | None
+        self,
+        *,
+        factor: Annotated[float, Ge(1)] = 2.0,
+        ranges: Mapping[str, list[float]] | None = None,
     ) -> None:
         self.factor = factor
         self.given = dict(ranges or {})

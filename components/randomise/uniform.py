@@ -24,7 +24,9 @@ class UniformDynamics(metaclass=Checked):
         Tobin et al. 2017, arXiv:1703.06907; Peng et al. 2018, arXiv:1710.06537 (dynamics).
     """
 
-    def __init__(self, *, width: Fraction, ranges: Mapping[str, list[float]] | None) -> None:
+    def __init__(
+        self, *, width: Fraction = 0.5, ranges: Mapping[str, list[float]] | None = None
+    ) -> None:
         self.width = width
         self.given = dict(ranges or {})
 

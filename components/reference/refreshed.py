@@ -35,7 +35,9 @@ class Refreshed(Frozen):
 
     calls: Tensor
 
-    def __init__(self, *, policy: ScoresRows, period: PositiveInt, mix: Probability) -> None:
+    def __init__(
+        self, *, policy: ScoresRows, period: PositiveInt = 512, mix: Probability = 0.6
+    ) -> None:
         super().__init__(policy=policy)
         self.period = period
         self.mix = mix

@@ -32,6 +32,6 @@ class RefreshedFull(Refreshed, FrozenFull):
     writes = ("ref_log_probs", "ref_log_distribution")
 
     def __init__(
-        self, *, policy: FullDistributionPolicy, period: PositiveInt, mix: Probability
+        self, *, policy: FullDistributionPolicy, period: PositiveInt = 1, mix: Probability = 0.01
     ) -> None:
         super().__init__(policy=policy, period=period, mix=mix)

@@ -40,7 +40,7 @@ class MemoryMappedReplay(UniformReplay):
         directory: of its files.
     """
 
-    def __init__(self, *, capacity: PositiveInt, directory: NonEmptyText) -> None:
+    def __init__(self, *, capacity: PositiveInt = 1000000, directory: NonEmptyText) -> None:
         super().__init__(capacity=capacity)
         check_arguments(type(self), (), {"capacity": capacity, "directory": directory})
         self.directory = Path(directory)

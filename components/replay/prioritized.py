@@ -38,10 +38,10 @@ class PrioritizedReplay(UniformReplay):
     def __init__(
         self,
         *,
-        capacity: PositiveInt,
-        alpha: Probability,
-        beta: Probability,
-        epsilon: PositiveFloat,
+        capacity: PositiveInt = 1000000,
+        alpha: Probability = 0.6,
+        beta: Probability = 0.4,
+        epsilon: PositiveFloat = 1e-06,
     ) -> None:
         super().__init__(capacity=capacity)
         given: dict[str, object] = {"alpha": alpha, "beta": beta, "epsilon": epsilon}

@@ -31,7 +31,7 @@ class Sample(Component):
     may_write: ClassVar[tuple[str, ...]] = (*Extend.optional, "index", "priority_weight")
     fresh = True
 
-    def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt) -> None:
+    def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt = 256) -> None:
         super().__init__()
         replay.check_draws(batch_size)
         self.replay = replay

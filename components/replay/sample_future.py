@@ -45,8 +45,8 @@ class SampleFuture(Component):
         self,
         *,
         replay: UniformReplay,
-        batch_size: PositiveInt,
-        gamma: Annotated[float, Interval(gt=0, lt=1)],
+        batch_size: PositiveInt = 256,
+        gamma: Annotated[float, Interval(gt=0, lt=1)] = 0.99,
     ) -> None:
         super().__init__()
         replay.check_draws(batch_size)

@@ -41,7 +41,7 @@ class SampleHalfHalf(Component):
     fresh = True
 
     def __init__(
-        self, *, replay: UniformReplay, demonstrations: UniformReplay, batch_size: PositiveInt
+        self, *, replay: UniformReplay, demonstrations: UniformReplay, batch_size: PositiveInt = 256
     ) -> None:
         super().__init__()
         if batch_size % 2:

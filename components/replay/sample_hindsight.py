@@ -53,9 +53,9 @@ class SampleHindsight(Component):
         *,
         replay: UniformReplay,
         environment: RewardsGoals,
-        batch_size: PositiveInt,
-        fraction: Probability,
-        terminate_on_goal: bool,
+        batch_size: PositiveInt = 256,
+        fraction: Probability = 0.8,
+        terminate_on_goal: bool = False,
     ) -> None:
         super().__init__()
         if not isinstance(environment, RewardsGoals):

@@ -6,6 +6,8 @@ from typing import ClassVar
 
 from components.replay.extend_labelled import ExtendLabelled
 from components.replay.sample import Sample
+from components.replay.uniform import UniformReplay
+from rlcomp.arguments import PositiveInt
 
 
 class SampleLabelled(Sample):
@@ -23,3 +25,6 @@ class SampleLabelled(Sample):
 
     writes: ClassVar[tuple[str, ...]] = (*ExtendLabelled.reads,)
     may_write: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt = 64) -> None:
+        super().__init__(replay=replay, batch_size=batch_size)

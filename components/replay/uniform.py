@@ -33,7 +33,7 @@ class UniformReplay(nn.Module):
         Lin 1992; Mnih et al. 2015, doi:10.1038/nature14236.
     """
 
-    def __init__(self, *, capacity: PositiveInt) -> None:
+    def __init__(self, *, capacity: PositiveInt = 1000000) -> None:
         super().__init__()
         check_arguments(UniformReplay, (), {"capacity": capacity})
         self.capacity = capacity

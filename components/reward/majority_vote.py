@@ -20,7 +20,7 @@ from rlcomp.metrics import record, recording
 from rlcomp.verify.pattern import bounded
 
 
-def found(text: str, *, pattern: RegularExpression) -> str | None:
+def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
     """What a pattern finds in a text: its last match, the first group of it if there is one.
 
     None where it finds nothing, or nothing but an empty text, which is no answer.

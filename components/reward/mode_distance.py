@@ -31,7 +31,7 @@ class ModeDistance(Component):
     reads = ("sample",)
     writes = ("reward", "rewards", "correct", "reward_valid")
 
-    def __init__(self, *, distribution: HasModes, mode: NonNegativeInt) -> None:
+    def __init__(self, *, distribution: HasModes, mode: NonNegativeInt = 0) -> None:
         super().__init__()
         if mode >= (count := len(distribution.centres)):
             raise ConfigError(

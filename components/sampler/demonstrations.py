@@ -61,7 +61,7 @@ class Demonstrations(Component):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 128,
         context_length: PositiveInt,
         prompt: Prompt | None = None,
     ) -> None:

@@ -61,7 +61,7 @@ class DifficultyPools(TaskSampler):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
         prompt: Prompt | None = None,

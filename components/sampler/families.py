@@ -60,7 +60,7 @@ class Families(PromptSampler):
         raise_at: Probability = 0.7,
         lower_at: Probability = 0.2,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
         prompt: Prompt | None = None,

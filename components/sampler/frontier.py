@@ -55,7 +55,7 @@ class Frontier(PromptSampler):
         tasks: dict[str, Task],
         threshold: Probability = 0.7,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
         prompt: Prompt | None = None,

@@ -48,7 +48,7 @@ class Labelled(Demonstrations):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 128,
         context_length: PositiveInt,
         prompt: Prompt | None = None,
         annotator_weight: dict[str, NonNegativeFloat] | None = None,

@@ -44,7 +44,7 @@ class LabelledTexts(Demonstrations):
         task: Task,
         labels: Annotated[Sequence[NonEmptyText], MinLen(1)],
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 32,
         context_length: PositiveInt,
         prompt: Prompt | None = None,
     ) -> None:

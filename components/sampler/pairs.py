@@ -80,7 +80,7 @@ class Pairs(Component):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 128,
         context_length: PositiveInt,
         prompt: Prompt | None = None,
         annotator_weight: dict[str, NonNegativeFloat] | None = None,

@@ -24,7 +24,7 @@ class Points(Component):
     writes = ("sample",)
     fresh = True
 
-    def __init__(self, *, distribution: HasModes, batch_size: PositiveInt) -> None:
+    def __init__(self, *, distribution: HasModes, batch_size: PositiveInt = 256) -> None:
         super().__init__()
         self.distribution = distribution
         self.batch_size = batch_size

@@ -51,7 +51,7 @@ class Pools(PromptSampler):
         weights_start: dict[str, NonNegativeFloat],
         weights_end: dict[str, NonNegativeFloat],
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
         prompt: Prompt | None = None,

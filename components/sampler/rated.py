@@ -49,7 +49,7 @@ class Rated(Demonstrations):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 128,
         context_length: PositiveInt,
         prompt: Prompt | None = None,
     ) -> None:

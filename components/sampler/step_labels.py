@@ -65,7 +65,7 @@ class StepLabels(Demonstrations):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 128,
         context_length: PositiveInt,
         prompt: Prompt | None = None,
     ) -> None:

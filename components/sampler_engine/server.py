@@ -72,7 +72,7 @@ class ServerEngine(metaclass=Checked):
         self,
         *,
         url: NonEmptyText,
-        model: NonEmptyText,
+        model: NonEmptyText = "policy",
         folder: NonEmptyText,
         update: list[dict[str, Any]],
         versioned: bool = True,

@@ -38,7 +38,7 @@ class LengthPenalty(Component):
     writes = ("reward", "rewards")
     min_group_size = 2
 
-    def __init__(self, *, weight: Fraction, min_accuracy: Probability) -> None:
+    def __init__(self, *, weight: Fraction = 0.2, min_accuracy: Probability = 0.0) -> None:
         super().__init__()
         self.weight = weight
         self.min_accuracy = min_accuracy

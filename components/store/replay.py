@@ -40,7 +40,7 @@ class Replay(Component):
 
     store: Collected
 
-    def __init__(self, *, store: Collected, batch_size: PositiveInt) -> None:
+    def __init__(self, *, store: Collected, batch_size: PositiveInt = 128) -> None:
         super().__init__()
         # Past nn.Module: a phase that reads a store does not fill it, so it does not begin it.
         object.__setattr__(self, "store", store)

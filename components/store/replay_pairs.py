@@ -31,5 +31,5 @@ class ReplayPairs(Replay):
     writes: ClassVar[tuple[str, ...]] = (*CollectedPairs.reads,)
     may_write: ClassVar[tuple[str, ...]] = (*CollectedPairs.optional,)
 
-    def __init__(self, *, store: CollectedPairs, batch_size: PositiveInt) -> None:
+    def __init__(self, *, store: CollectedPairs, batch_size: PositiveInt = 64) -> None:
         super().__init__(store=store, batch_size=batch_size)

@@ -34,7 +34,7 @@ class TargetUpdate(Component):
         *,
         loss: HoldsObjective,
         updater: Callable[..., TargetNetUpdater],
-        every: PositiveInt,
+        every: PositiveInt = 1,
     ) -> None:
         super().__init__()
         # Past nn.Module: the loss is a node of its own, which owns the networks.

@@ -26,7 +26,9 @@ class Hinted(metaclass=Checked):
         '24=42>'
     """
 
-    def __init__(self, *, task: Task, template: NonEmptyText, share: Probability) -> None:
+    def __init__(
+        self, *, task: Task, template: NonEmptyText = "{answer}={prompt}", share: Probability = 0.8
+    ) -> None:
         self.task = task
         self.template = template
         self.share = share

@@ -98,7 +98,7 @@ class TaskSampler(PromptSampler):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
         prompt: Prompt | None = None,

@@ -15,7 +15,7 @@ from rlcomp.text.tokenizer import SPECIAL, small_tokenizer
 
 
 def bpe_tokenizer(
-    *, corpus: Task, vocab_size: PositiveInt, words: Sequence[NonEmptyText]
+    *, corpus: Task, vocab_size: PositiveInt = 512, words: Sequence[NonEmptyText]
 ) -> PreTrainedTokenizerFast:
     r"""Byte-level BPE trained on the documents of a corpus that are not held out.
 

@@ -101,7 +101,7 @@ class Player(metaclass=Checked):
         policy: TakesTurns,
         environment: Callable[..., Environment] | Unbuilt,
         hosts: Hosts | None = None,
-        max_turns: PositiveInt,
+        max_turns: PositiveInt = 8,
         max_new_tokens: PositiveInt,
         observation_tokens: PositiveInt = 256,
         prompt: Prompt | None = None,

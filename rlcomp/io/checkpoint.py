@@ -41,7 +41,7 @@ class Checkpoint(Component):
     """
 
     def __init__(
-        self, *, directory: NonEmptyText, keep: PositiveInt, config: str | None = None
+        self, *, directory: NonEmptyText, keep: PositiveInt = 2, config: str | None = None
     ) -> None:
         super().__init__()
         self.directory = Path(directory)

@@ -42,10 +42,10 @@ class WandB:
         self,
         *,
         directory: str,
-        project: str,
-        run_name: str | None,
-        group: str | None,
-        job_type: str | None,
+        project: str = "rlcomp",
+        run_name: str | None = None,
+        group: str | None = None,
+        job_type: str | None = None,
         tags: list[str],
     ) -> None:
         self.directory = directory

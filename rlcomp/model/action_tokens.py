@@ -63,10 +63,10 @@ class ActionTokenPolicy(Component):
         environment: EnvBase,
         inputs: Annotated[list[NonEmptyText], MinLen(1)],
         num_cells: list[PositiveInt],
-        action_bins: Bins,
-        observation_bins: Bins,
-        low: float,
-        high: float,
+        action_bins: Bins = 7,
+        observation_bins: Bins = 256,
+        low: float = -1.0,
+        high: float = 1.0,
     ) -> None:
         super().__init__()
         spec = bounded_actions(environment)

@@ -16,7 +16,7 @@ def q_value(
     environment: EnvBase,
     num_cells: list[PositiveInt],
     inputs: list[NonEmptyText],
-    layer_norm: bool,
+    layer_norm: bool = False,
 ) -> ValueOperator:
     """Q(s, a), a ReLU network of the inputs and the action side by side.
 

@@ -18,8 +18,8 @@ from rlcomp.errors import ConfigError, require
 def lora(
     *,
     model: PreTrainedModel,
-    rank: PositiveInt,
-    alpha: PositiveFloat,
+    rank: PositiveInt = 8,
+    alpha: PositiveFloat = 16.0,
     target_modules: list[str] | str = "all-linear",
 ) -> PreTrainedModel:
     """Freeze a model and add trainable LoRA adapters, which start as the identity.

@@ -135,7 +135,7 @@ def deterministic_actor(
     environment: EnvBase,
     num_cells: list[PositiveInt],
     inputs: list[NonEmptyText],
-    activation: Literal["relu", "tanh"],
+    activation: Literal["relu", "tanh"] = "relu",
 ) -> TensorDictModule:
     """Deterministic policy (TD3): ``a = low + (high - low) (tanh f(s) + 1) / 2``.
 

@@ -35,10 +35,10 @@ class ContrastiveCritic(nn.Module):
         self,
         *,
         environment: EnvBase,
-        state: NonEmptyText,
-        goal: NonEmptyText,
+        state: NonEmptyText = "observation",
+        goal: NonEmptyText = "desired_goal",
         network: Callable[..., nn.Module],
-        embedding: PositiveInt,
+        embedding: PositiveInt = 64,
     ) -> None:
         super().__init__()
         seen = {"environment": environment, "state": state, "goal": goal}

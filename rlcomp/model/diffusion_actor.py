@@ -33,7 +33,7 @@ class ScaledTime(nn.Module):
 
 
 def diffusion_actor(
-    *, environment: EnvBase, num_cells: list[PositiveInt], num_steps: PositiveInt
+    *, environment: EnvBase, num_cells: list[PositiveInt], num_steps: PositiveInt = 40
 ) -> DiffusionActor:
     """Diffusion policy (DDPM) over bounded vectors of actions, of torchrl.
 

@@ -60,9 +60,9 @@ class FlowPolicy(Component):
         self,
         *,
         velocity: nn.Module,
-        size: PositiveInt,
-        num_steps: PositiveInt,
-        noise_level: PositiveFloat,
+        size: PositiveInt = 2,
+        num_steps: PositiveInt = 10,
+        noise_level: PositiveFloat = 0.7,
     ) -> None:
         super().__init__()
         self.velocity_net = velocity
@@ -155,7 +155,7 @@ class FlowPolicy(Component):
         return mean, sde_std(time, after, noise)
 
 
-def velocity_network(*, size: PositiveInt, num_cells: list[PositiveInt]) -> MLP:
+def velocity_network(*, size: PositiveInt = 2, num_cells: list[PositiveInt]) -> MLP:
     """``v(x, t)``: SiLU layers over a point and its time side by side.
 
     Args:

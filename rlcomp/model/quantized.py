@@ -17,8 +17,8 @@ from rlcomp.model.adapters import lora
 def qlora(
     *,
     model: PreTrainedModel,
-    rank: PositiveInt,
-    alpha: PositiveFloat,
+    rank: PositiveInt = 8,
+    alpha: PositiveFloat = 16.0,
     target_modules: list[str] | str = "all-linear",
 ) -> PreTrainedModel:
     """QLoRA: freeze a model in four bits (NormalFloat) and add trainable LoRA adapters.

@@ -57,10 +57,10 @@ class ResidualNetwork(nn.Module):
         *,
         in_features: PositiveInt,
         out_features: PositiveInt,
-        width: PositiveInt,
-        depth: NonNegativeInt,
-        skip: bool,
-        layer_norm: bool,
+        width: PositiveInt = 256,
+        depth: NonNegativeInt = 4,
+        skip: bool = True,
+        layer_norm: bool = True,
     ) -> None:
         super().__init__()
         sizes = {"in_features": in_features, "out_features": out_features, "width": width}

@@ -34,7 +34,7 @@ class Schedule:
         [1.0, 0.55, 0.1]
     """
 
-    name: Literal["constant", "linear", "cosine"]
+    name: Literal["constant", "linear", "cosine"] = "constant"
     warmup: Fraction = 0.0
     final: Probability = 0.0
 

@@ -42,7 +42,7 @@ def preference_points(tokenizer: PreTrainedTokenizerBase) -> dict[int, tuple[int
 
 
 def preference_tokenizer(
-    *, tokenizer: PreTrainedTokenizerBase, num_objectives: PositiveInt, levels: PositiveInt
+    *, tokenizer: PreTrainedTokenizerBase, num_objectives: PositiveInt = 2, levels: PositiveInt = 10
 ) -> PreTrainedTokenizerBase:
     """Give a tokenizer one more token for every point of the lattice of preferences.
 

@@ -24,7 +24,7 @@ SPECIAL = {"<pad>": 0, "<eos>": 1}
 
 
 def character_tokenizer(
-    *, characters: NonEmptyText, words: Sequence[NonEmptyText] = ()
+    *, characters: NonEmptyText = "0123456789+-*/=()>: ,?", words: Sequence[NonEmptyText] = ()
 ) -> PreTrainedTokenizerFast:
     """One token per character, for tasks with a small alphabet.
 

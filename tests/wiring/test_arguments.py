@@ -37,8 +37,11 @@ def test_types_ranges_and_missing_arguments_are_told():
         "slot.strip is 'yes': must be true or false; set slot.strip=..."
     ]
     kl = "components.kl_controller.fixed.FixedKL"
-    assert faults(kl) == ["slot: slot (FixedKL) needs 'kl_coef'; set +slot.kl_coef=..."]
-    assert faults(kl, partial=True) == []
+    replay = "components.replay.memory_mapped.MemoryMappedReplay"
+    assert faults(replay) == [
+        "slot: slot (MemoryMappedReplay) needs 'directory'; set +slot.directory=..."
+    ]
+    assert faults(replay, partial=True) == []
     assert faults(kl, kl_coef=BROKEN) == []  # told where it is read
     assert faults(kl, kl_coef=Node("other", MATCH)) == [
         f"slot.kl_coef is a {MATCH}: must be a number; set slot.kl_coef=..."
