@@ -9,9 +9,16 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Lt
 
-from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
+from rlcomp.arguments import (
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    problem,
+)
 from rlcomp.errors import CheckpointError
 from rlcomp.io.fields import field, names
+from rlcomp.io.running_digest import MOST_MARKS
 
 _STEP = re.compile(r"step-(\d{8,11})")
 # More steps than the name of a checkpoint can hold.
@@ -91,9 +98,11 @@ def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
     """The files' lengths and the run's id; what others keep is their own."""
     kept = field(trackers, tracker, dict)
     if tracker == "json_lines":
-        names(kept, ("metrics", "samples"), ("ended",))
+        names(kept, ("metrics", "samples"), ("ended", "digests"))
         for file in ("metrics", "samples"):
             field(kept, file, NonNegativeInt)
+        if "digests" in kept:
+            _check_digests(kept)
         for row in field(kept, "ended", list) if "ended" in kept else ():
             _check_ended(row)
     if tracker == "wandb":
@@ -104,6 +113,23 @@ def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
             numbers = field(kept, name, dict) if name in kept else {}
             for key in numbers:
                 field(numbers, key, kind)
+
+
+def _check_digests(kept: dict[str, Any]) -> None:
+    """Marks of the files of the record: sizes that grow, the last of them the file's."""
+    names(field(kept, "digests", dict), ("metrics", "samples"))
+    for file in ("metrics", "samples"):
+        marks = field(kept["digests"], file, list)
+        sizes = [0, *(_size_of(mark) for mark in marks)]
+        if sizes != sorted({*sizes}) or sizes[-1] != kept[file] or len(marks) > MOST_MARKS:
+            raise CheckpointError(f"'digests' of '{file}' do not lead to its size, {kept[file]}")
+
+
+def _size_of(mark: object) -> int:
+    fault = problem(tuple[PositiveInt, str], mark)
+    if fault or not re.fullmatch("[0-9a-f]{64}", mark[1]):  # type: ignore[index]
+        raise CheckpointError(f"'digests' hold {mark!r:.60}: must be a size and a SHA-256")
+    return int(mark[0])  # type: ignore[index]
 
 
 def _check_ended(row: object) -> None:

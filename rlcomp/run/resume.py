@@ -179,7 +179,8 @@ def _check_reach(saved: Saved, directory: Path) -> None:
         reached = next((path for path in saved.older if _reached(path, directory)), None)
         told = f"continue from an older checkpoint, resume={reached}, " if reached else ""
         raise CheckpointError(
-            f"{saved.path}: {error}; {told}{'or ' * bool(told)}put the record back, or {_ANEW}"
+            f"{saved.path}: {error}; {told}put the record back, go on without it in another "
+            f"directory, resume={saved.path} directory=NEW, or {_ANEW}"
         ) from error
 
 
