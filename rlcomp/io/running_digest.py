@@ -75,7 +75,8 @@ def digest_of(file: Path, size: int, marks: Iterable[Mark] = ()) -> RunningDiges
     if not size:
         return digest
     with file.open("rb") as opened:
-        for end, expected in [*marks] or [(size, None)]:
+        steps: list[tuple[int, str | None]] = [*marks] or [(size, None)]
+        for end, expected in steps:
             start, first = digest.size, lines + 1
             lines += digest.read(opened, end)
             if expected not in (None, digest.hexdigest()):

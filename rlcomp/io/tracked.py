@@ -17,7 +17,8 @@ def tracked(
 ) -> Iterator[None]:
     """Context in which trackers are open; every one that was started is finished.
 
-    At the end the record is compared with what was written into it. A tracker that cannot finish does not hide the error that the run ended by.
+    At the end the record is compared with what was written into it. A tracker that cannot finish
+    does not hide the error that the run ended by.
 
     Args:
         trackers: of the run.

@@ -245,11 +245,14 @@ def swapped(file):
 def test_a_record_changed_while_the_run_goes_on_is_told_at_its_end(tmp_path, file, change):
     tracker, other = JsonLines(directory=str(tmp_path)), Ends()
 
-    with pytest.raises(StorageError, match=rf"{file}.*put the record back") as told:
+    def run():
         with tracked([tracker, other], PHASES, 0, Watch()):
             log(tracker, 1, [{"prompt": "a"}])
             tracker.phase_ended(1, {"phase": "rl", "step": 1, "steps": 3, "reason": "a"})
             change(tmp_path / file)
+
+    with pytest.raises(StorageError, match=rf"{file}.*put the record back") as told:
+        run()
 
     assert other.ended == [told.value]  # the other trackers are told that it failed
 

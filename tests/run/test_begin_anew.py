@@ -344,7 +344,7 @@ def test_a_record_changed_in_the_middle_is_refused_by_line(run, name, resume):
 
 def test_a_changed_record_goes_on_from_where_it_is_whole(run):
     filled(b" ", 3)(run / "metrics.jsonl")
-    with pytest.raises(CheckpointError, match="resume=.*step-00000002"):
+    with pytest.raises(CheckpointError, match=r"resume=.*step-00000002"):
         resumed(run)
 
     older = run / "checkpoints" / "step-00000002"
