@@ -79,7 +79,7 @@ def _named(plan: Plan, built: Mapping[str, object], own: Path) -> Named:
 
 
 def _of_argument(key: str, value: object, own: Path) -> Named:
-    """The inputs that a value of a config names, however deep; parts are looked at by themselves."""
+    """The inputs that a value of a config names, however deep; parts are not entered."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _of_argument(key if _is_path(key) else str(name), item, own)
