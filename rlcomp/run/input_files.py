@@ -20,7 +20,7 @@ from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.source_files import source_files
 
 # The last word of an argument whose text is a path, whatever it looks like.
-_PATHS = ("path", "paths", "folder", "file", "files", "base", "data", "dir")
+_PATHS = ("path", "paths", "folder", "file", "files", "base", "data", "dir", "template")
 # Where a run writes, and what is a part of the machine.
 _NO_INPUTS = ("directory", "resume", "program")
 _WRITERS = "components.sampler_engine."

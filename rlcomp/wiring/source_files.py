@@ -12,21 +12,22 @@ from pathlib import Path
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.source import absolute, source_of
 
-_DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
+# A class or function, or what gymnasium imports before it makes an environment, "module:Id-v0".
+_NAMED = re.compile(r"((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)(?::[\w./-]+|\.[A-Za-z_]\w*)")
 _OURS = ("rlcomp", "components", "hydra_plugins")
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def source_files(dotted: str) -> list[Path]:
-    """Return the files of the module that holds a dotted name, and of all it imports.
+    """Return the files of the module that holds a name, and of all it imports.
 
-    None where the name is no dotted one, or belongs to rlcomp, to Python or to an installed
-    package: their versions stand in a checkpoint.
+    None where it is no name of a class or function, or belongs to rlcomp, to Python or to an
+    installed package: their versions stand in a checkpoint.
     """
-    if not _DOTTED.fullmatch(dotted):
+    if not (named := _NAMED.fullmatch(dotted)):
         return []
     found: dict[str, Path] = {}
-    waiting = [*_prefixes(dotted)]
+    waiting = [*_prefixes(named[0] if ":" not in dotted else named[1])]
     while waiting:
         module = waiting.pop()
         if module in found or not _is_own(module.split(".")[0]):

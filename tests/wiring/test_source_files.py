@@ -40,6 +40,13 @@ def test_they_are_the_module_its_packages_and_what_it_imports_of_the_users(mine)
     }
 
 
+def test_a_name_of_gymnasium_is_a_module_and_an_id(mine):
+    assert found(mine, "space_of_this_test.deep.part:Maze-v0") == {
+        "space_of_this_test/deep/part.py"
+    }
+    assert "beside_of_this_test.py" in found(mine, "beside_of_this_test:Maze-v0")
+
+
 def test_a_package_need_not_have_a_file_of_its_own(mine):
     assert found(mine, "space_of_this_test.deep.part.Part") == {"space_of_this_test/deep/part.py"}
 
@@ -56,6 +63,9 @@ def test_a_package_need_not_have_a_file_of_its_own(mine):
         "broken_of_this_test.f",
         "mine_of_this_test",
         "a text. With a dot",
+        "beside_of_this_test: what follows",
+        "." * 9,
+        "a" * 100_000,
         "",
     ],
 )
