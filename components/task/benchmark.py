@@ -48,6 +48,7 @@ class Benchmark(RecordTask):
         prompt_template: NonEmptyText = "{prompt}",
     ) -> None:
         self.path = str(_found(Path(folder).expanduser(), names, form)) if path is None else path
+        self.input_files = [Path(self.path).expanduser()]
         rows = [*read_rows(self.path)]
         _check_columns(rows[0], prompt_fields, answer_field)
         asked = next((name for name in prompt_fields if _has(rows[0], name)), prompt_fields[0])

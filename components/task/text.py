@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
-from rlcomp.data.corpus import Document, read_documents
+from rlcomp.data.corpus import Document, corpus_files, read_documents
 from rlcomp.data.task import document_example
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
@@ -58,8 +58,10 @@ class Text(metaclass=Checked):
         self.longest = longest
         self.shortest = shortest
         self.held_out = held_out
+        place = Path(__file__).with_name("texts") if path is None else Path(path)
+        self.input_files = [] if path is None else corpus_files(place)
         self.documents = read_documents(
-            Path(__file__).with_name("texts") if path is None else Path(path),
+            place,
             field=field,
             separator=separator,
             longest=longest,

@@ -69,7 +69,12 @@ def read_documents(
     return found
 
 
-def _files(path: Path) -> list[Path]:
+def corpus_files(path: Path) -> list[Path]:
+    """Return the file at a path, or those of known kinds below a folder, in order.
+
+    Raises:
+        DataError: there is none.
+    """
     path = path.expanduser()
     known = (*_PLAIN, *_ROWS)
     if path.is_dir():
@@ -89,7 +94,7 @@ def _files(path: Path) -> list[Path]:
 def _limited(path: Path, field: str) -> Iterator[tuple[str, bytes]]:
     """The texts of all files, as long as they fit into memory."""
     total = 0
-    for file in _files(path):
+    for file in corpus_files(path):
         for place, data in _texts(file, field):
             total += len(data)
             if total > _LARGEST:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlcomp.arguments import NonNegativeFloat
 from rlcomp.errors import CheckpointError
+from rlcomp.io.fields import field
 
 State = dict[str, Any]
 
@@ -12,8 +14,9 @@ State = dict[str, Any]
 def matched_moments(learner: str, saved: State, own: State) -> State:
     """A saved optimiser state for an optimiser that orders or groups parameters otherwise.
 
-    Parameters are matched by the names that their groups hold, by index where they hold none.
-    Hyperparameters are the own ones.
+    Parameters are matched by the names that their groups hold, by index where they hold none, and
+    keep the order in which they were first stepped. Hyperparameters are the own ones, but for the
+    learning rate: it is where the schedule left it, until the schedule sets it for the next update.
 
     Args:
         learner: whose optimiser it is, for the message.
@@ -54,12 +57,16 @@ def matched_moments(learner: str, saved: State, own: State) -> State:
                 f"{', '.join(sorted(now - was)) or 'nothing more'} here; resume with the optimizer "
                 "of the checkpoint, or start a new run from its weights"
             )
-    state = {
-        here[name][0]: saved["state"][index]
-        for name, (index, _) in there.items()
-        if index in saved["state"]
-    }
-    return {"state": state, "param_groups": own["param_groups"]}
+    names = {index: name for name, (index, _) in there.items()}
+    state = {here[names[index]][0]: moments for index, moments in saved["state"].items()}
+    rates = _rates(saved)
+    groups = [
+        {**group, "lr": rates.get(next(iter(_names(group)), None), group["lr"])}
+        if "lr" in group
+        else group
+        for group in own["param_groups"]
+    ]
+    return {"state": state, "param_groups": groups}
 
 
 def _by_name(state: State) -> dict[Any, tuple[int, frozenset[str]]]:
@@ -67,7 +74,18 @@ def _by_name(state: State) -> dict[Any, tuple[int, frozenset[str]]]:
     return {
         name: (index, frozenset(group) - {"params", "param_names"})
         for group in state["param_groups"]
-        for name, index in zip(
-            group.get("param_names", group["params"]), group["params"], strict=True
-        )
+        for name, index in zip(_names(group), group["params"], strict=True)
+    }
+
+
+def _names(group: State) -> list[Any]:
+    """What the parameters of a group are matched by."""
+    return list(group["param_names" if "param_names" in group else "params"])
+
+
+def _rates(state: State) -> dict[Any, float]:
+    """The learning rate of each parameter."""
+    groups = [group for group in state["param_groups"] if "lr" in group]
+    return {
+        name: field(group, "lr", NonNegativeFloat) for group in groups for name in _names(group)
     }

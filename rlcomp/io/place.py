@@ -1,4 +1,4 @@
-"""Position of a run: phase, step in the phase, total steps, trackers' files, best steps."""
+"""Position of a run: phase, steps, trackers' files, best steps, digests of its inputs."""
 
 from __future__ import annotations
 
@@ -9,9 +9,16 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Lt
 
-from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
+from rlcomp.arguments import (
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveInt,
+    problem,
+)
 from rlcomp.errors import CheckpointError
 from rlcomp.io.fields import field, names
+from rlcomp.io.running_digest import MOST_MARKS
 
 _STEP = re.compile(r"step-(\d{8,11})")
 # More steps than the name of a checkpoint can hold.
@@ -44,7 +51,7 @@ def check_place(place: object, name: str) -> dict[str, Any]:
     Raises:
         CheckpointError: a field is missing, of another type or out of range; names it.
     """
-    names(place, ("phase", "step", "total", "trackers"), ("seed", "best"))
+    names(place, ("phase", "step", "total", "trackers"), ("seed", "best", "inputs"))
     assert isinstance(place, dict)
     for count in ("phase", "step", "total"):
         field(place, count, NonNegativeInt)
@@ -55,6 +62,8 @@ def check_place(place: object, name: str) -> dict[str, Any]:
         raise CheckpointError(f"'total' is {place['total']}, but the checkpoint's name is {name}")
     if "seed" in place:
         field(place, "seed", NonNegativeInt)
+    if "inputs" in place:
+        field(place, "inputs", dict[str, dict[str, str]])
     for tracker in field(place, "trackers", dict):
         _check_tracker(place["trackers"], tracker)
     for phase in field(place, "best", dict) if "best" in place else ():
@@ -91,11 +100,7 @@ def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
     """The files' lengths and the run's id; what others keep is their own."""
     kept = field(trackers, tracker, dict)
     if tracker == "json_lines":
-        names(kept, ("metrics", "samples"), ("ended",))
-        for file in ("metrics", "samples"):
-            field(kept, file, NonNegativeInt)
-        for row in field(kept, "ended", list) if "ended" in kept else ():
-            _check_ended(row)
+        _check_lines(kept)
     if tracker == "wandb":
         run = field(kept, "id", str | None)
         if run is not None and not re.fullmatch(r"[\w-]{1,64}", run):
@@ -104,6 +109,34 @@ def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
             numbers = field(kept, name, dict) if name in kept else {}
             for key in numbers:
                 field(numbers, key, kind)
+
+
+def _check_lines(kept: dict[str, Any]) -> None:
+    """The files of the record."""
+    names(kept, ("metrics", "samples"), ("ended", "digests"))
+    for file in ("metrics", "samples"):
+        field(kept, file, NonNegativeInt)
+    if "digests" in kept:
+        _check_digests(kept)
+    for row in field(kept, "ended", list) if "ended" in kept else ():
+        _check_ended(row)
+
+
+def _check_digests(kept: dict[str, Any]) -> None:
+    """Marks of the files of the record: sizes that grow, the last of them the file's."""
+    names(field(kept, "digests", dict), ("metrics", "samples"))
+    for file in ("metrics", "samples"):
+        marks = field(kept["digests"], file, list)
+        sizes = [0, *(_size_of(mark) for mark in marks)]
+        if sizes != sorted({*sizes}) or sizes[-1] != kept[file] or len(marks) > MOST_MARKS:
+            raise CheckpointError(f"'digests' of '{file}' do not lead to its size, {kept[file]}")
+
+
+def _size_of(mark: object) -> int:
+    fault = problem(tuple[PositiveInt, str], mark)
+    if fault or not re.fullmatch("[0-9a-f]{64}", mark[1]):  # type: ignore[index]
+        raise CheckpointError(f"'digests' hold {mark!r:.60}: must be a size and a SHA-256")
+    return int(mark[0])  # type: ignore[index]
 
 
 def _check_ended(row: object) -> None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.io.attempt import ACCEPTED, FAILURE
 from rlcomp.io.json_lines import is_count, last_line
+from rlcomp.io.running_digest import Mark, RunningDigest, digest_of
 
 METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
 # Phases that were ended early.
@@ -52,18 +54,26 @@ def has_record(directory: Path) -> bool:
 
 
 def check_record(directory: Path, place: Mapping[str, Any]) -> None:
-    """Check that the record in a directory reaches as far as a position of its run.
+    """Check that the record in a directory is that of a run, as far as a position of it.
 
-    At the length that the position tells, the last line of the metrics is its step.
+    At the length that the position tells, the last line of the metrics is its step, and all before
+    has the digest that it tells.
 
     Args:
         directory: of the run.
         place: a position, checked (:func:`rlcomp.io.place.check_place`).
 
     Raises:
-        CheckpointError: the record is shorter, or another run's; names the file.
+        CheckpointError: the record is shorter, changed, or another run's; names the file.
     """
     lengths = place["trackers"].get("json_lines", {})
+    if lengths and "digests" not in lengths:
+        warnings.warn(
+            f"the checkpoint at step {place['total']} has no digest of the record in {directory}, "
+            "as those of earlier versions: only its size and its last line are checked",
+            RlcompWarning,
+            stacklevel=2,
+        )
     for name, file in (("metrics", METRICS), ("samples", SAMPLES)):
         if lengths.get(name):
             total = line_before(directory / file, lengths[name]).get("total")
@@ -74,6 +84,7 @@ def check_record(directory: Path, place: Mapping[str, Any]) -> None:
                     f"{directory / file} has step {total!r:.20} where the checkpoint has step "
                     f"{steps}: it is the record of another run"
                 )
+            digest_of(directory / file, lengths[name], lengths.get("digests", {}).get(name, ()))
 
 
 def line_before(file: Path, size: int) -> dict[str, Any]:
@@ -97,19 +108,31 @@ def line_before(file: Path, size: int) -> dict[str, Any]:
     return row
 
 
-def cut(file: Path, size: int) -> None:
+def cut(file: Path, size: int, marks: Sequence[Mark] = ()) -> RunningDigest:
     """Cut a file of the record back to a checkpoint's length, once that is checked.
 
     One that is not there is made, one that is empty stays so: the run goes on in another directory.
 
+    Args:
+        file: of the record.
+        size: its length at the checkpoint.
+        marks: its digests there; none of a checkpoint that has no digests.
+
+    Returns:
+        The digest of what is left.
+
     Raises:
-        CheckpointError: as :func:`line_before`.
+        CheckpointError: as :func:`line_before`, or the file was changed.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch()
-    if size and file.stat().st_size:
+    if not file.stat().st_size:
+        return RunningDigest()
+    if size:
         line_before(file, size)
-    os.truncate(file, min(size, file.stat().st_size))
+    digest = digest_of(file, size, marks)
+    os.truncate(file, size)
+    return digest
 
 
 def set_aside(directory: Path, checkpoints: Path) -> Path | None:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 from rlcomp.errors import add_note
 from rlcomp.io.storing import storing
-from rlcomp.io.tracking import Tracker
+from rlcomp.io.tracking import JsonLines, Tracker
 from rlcomp.io.watch import Watch
 
 
@@ -17,13 +17,17 @@ def tracked(
 ) -> Iterator[None]:
     """Context in which trackers are open; every one that was started is finished.
 
-    A tracker that cannot finish does not hide the error that the run ended by.
+    At the end the record is compared with what was written into it. A tracker that cannot finish
+    does not hide the error that the run ended by.
 
     Args:
         trackers: of the run.
         phases: their steps.
         done: how many steps are done already.
         watch: of the run.
+
+    Raises:
+        StorageError: the record cannot be written, or was changed while the run went on.
     """
     started: list[Tracker] = []
     try:
@@ -32,6 +36,9 @@ def tracked(
                 started.append(tracker)
                 tracker.start(phases, done)
         yield
+        for tracker in started:
+            if isinstance(tracker, JsonLines):
+                tracker.check()
     except BaseException as error:
         for tracker in started:
             try:

@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from rlcomp.errors import CheckpointError, StorageError
 from rlcomp.io.json_lines import json_line
 from rlcomp.io.record import ENDED, METRICS, SAMPLES, cut
+from rlcomp.io.running_digest import RunningDigest, digest_of
 from rlcomp.io.sync import sync
+
+_PUT_BACK = (
+    "something else wrote there; put the record back, or go on from the last checkpoint in "
+    "another directory, resume=CHECKPOINT directory=NEW"
+)
 
 Sample = Mapping[str, object]
 
@@ -67,6 +74,7 @@ class JsonLines:
         self.samples = Path(directory) / SAMPLES
         self.ended = Path(directory) / ENDED
         self.rows: list[Mapping[str, Any]] = []
+        self.digests = {METRICS: RunningDigest(), SAMPLES: RunningDigest()}
         self.resumed = False
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
@@ -86,13 +94,26 @@ class JsonLines:
         metrics: Mapping[str, float],
         samples: Sequence[Sample],
     ) -> None:
-        """Append one line of metrics, and the samples if there are any."""
+        """Append one line of metrics, and the samples if there are any.
+
+        Raises:
+            StorageError: a file has another size than the run has written.
+        """
         place = {"total": total, "phase": phase, "step": step}
-        with self.metrics.open("a") as file:
-            file.write(json_line({**place, **metrics}))
+        self._append(self.metrics, json_line({**place, **metrics}))
         if samples:
-            with self.samples.open("a") as file:
-                file.writelines(json_line({**place, **sample}) for sample in samples)
+            lines = [json_line({**place, **sample}) for sample in samples]
+            self._append(self.samples, "".join(lines))
+
+    def _append(self, path: Path, text: str) -> None:
+        digest = self.digests[path.name]
+        size = path.stat().st_size if path.is_file() else 0
+        # Where the directory is gone, opening the file says so.
+        if size != digest.size and path.parent.is_dir():
+            raise StorageError(_resized(path, size, digest.size))
+        with path.open("a") as file:
+            file.write(text)
+        digest.append(text.encode())
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
         """One line more."""
@@ -106,26 +127,54 @@ class JsonLines:
             self.ended.unlink(missing_ok=True)
 
     def place(self) -> dict[str, Any]:
-        """The files' lengths, once they are on disk, and the phases that were ended early.
+        """The files' sizes and digests, once they are on disk, and the phases ended early.
 
         A checkpoint that tells of a line is never there without it. Whoever goes on in another
         directory needs the phases: the steps that they have spared are not missing there either.
         """
         for path in (self.metrics, self.samples, self.metrics.parent):
             sync(path)
-        sizes = {"metrics": self.metrics.stat().st_size, "samples": self.samples.stat().st_size}
-        return {**sizes, "ended": [*self.rows]}
+        files = {path.stem: self.digests[path.name] for path in (self.metrics, self.samples)}
+        return {
+            **{name: digest.size for name, digest in files.items()},
+            "digests": {name: [*digest.marks] for name, digest in files.items()},
+            "ended": [*self.rows],
+        }
 
     def rewind(self, place: dict[str, Any]) -> None:
         """Cut the files back to the checkpoint.
 
         Raises:
-            CheckpointError: a file is shorter than the checkpoint tells, or another run's.
+            CheckpointError: a file is shorter than the checkpoint tells, changed, or another run's.
         """
         self.resumed = True
         self.rows = [*place.get("ended", [])]
-        for file, size in ((self.metrics, place["metrics"]), (self.samples, place["samples"])):
-            cut(file, size)
+        for file in (self.metrics, self.samples):
+            marks = place.get("digests", {}).get(file.stem, [])
+            self.digests[file.name] = cut(file, place[file.stem], marks)
+
+    def check(self) -> None:
+        """Check that the files are what this run has written, all of it.
+
+        Raises:
+            StorageError: one was changed in the meantime; names the file and the lines.
+        """
+        for path in (self.metrics, self.samples):
+            digest = self.digests[path.name]
+            size = path.stat().st_size if path.is_file() else 0
+            if size != digest.size:
+                raise StorageError(_resized(path, size, digest.size))
+            try:
+                digest_of(path, size, digest.marks)
+            except CheckpointError as error:
+                raise StorageError(f"{error}: {_PUT_BACK}") from error
+        written = "".join(map(json_line, self.rows))
+        if written != (self.ended.read_text() if self.ended.is_file() else ""):
+            raise StorageError(f"{self.ended} is not what the run wrote: {_PUT_BACK}")
 
     def finish(self, error: BaseException | None = None) -> None:
         """Every line is on disk already, and an error is kept by the command line."""
+
+
+def _resized(path: Path, size: int, written: int) -> str:
+    return f"{path} has {size:,} bytes, and the run has written {written:,}: {_PUT_BACK}"

@@ -10,7 +10,7 @@ from rlcomp.errors import ConfigError, nearest
 from rlcomp.report.runs import Run
 
 # What changes no number, and the seed.
-_IGNORED = ("seed", "directory", "tracker", "overwrite", "parallel")
+_IGNORED = ("seed", "directory", "tracker", "overwrite", "parallel", "accept_changed_files")
 _ABSENT = "-"
 # Of names and groups in a message.
 _LONGEST, _SHOWN = 60, 5

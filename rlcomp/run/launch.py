@@ -23,8 +23,10 @@ from rlcomp.io.attempt import accept, chosen_options
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.display import Display
 from rlcomp.io.environment import environment
+from rlcomp.io.input_digests import Digests, digests
 from rlcomp.io.lock import locked
 from rlcomp.io.record import check_links, set_aside
+from rlcomp.io.saved import Saved
 from rlcomp.io.storing import storing
 from rlcomp.io.tracking import JsonLines, Tracker
 from rlcomp.io.wandb_run import WandB
@@ -32,10 +34,11 @@ from rlcomp.io.watch import Watch
 from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
+from rlcomp.run.input_files import input_files
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
-from rlcomp.run.resume import saved_run
+from rlcomp.run.resume import check_inputs, saved_run
 from rlcomp.run.take_part import shared_by, take_part
 from rlcomp.run.try_engines import try_engines
 from rlcomp.run.try_environments import try_environments
@@ -99,9 +102,12 @@ def _launch(
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
     saved = saved_run(config, checkpoint)
+    inputs = _inputs_so_far(config, builder, directory, saved)
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
+    # Once more: what comes from the hub is here now.
+    inputs = digests(input_files(plan, nodes, directory), inputs)
     try_engines(nodes)
     try_environments(nodes)
     place_on(where if shared is None else shared.device, nodes)
@@ -120,11 +126,24 @@ def _launch(
             checkpoint=checkpoint,
             saved=saved,
             watch=watch,
+            inputs=inputs,
         )
     except Interrupted as error:
         if checkpoint is None:
             raise
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
+
+
+def _inputs_so_far(
+    config: DictConfig, builder: Builder, directory: Path, saved: Saved | None
+) -> Digests:
+    """The digests of what a run goes on with, once they are those of what it has read."""
+    if saved is None:
+        return {}
+    known = saved.place().get("inputs")
+    inputs = digests(input_files(builder.plan, builder.built, directory), known)
+    check_inputs(saved, inputs, bool(config.get("accept_changed_files", False)))
+    return inputs
 
 
 def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:

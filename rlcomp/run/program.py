@@ -27,6 +27,7 @@ from rlcomp.errors import (
 from rlcomp.io.best import best_checkpoint, retain_best, save_best
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.dump import write_dump
+from rlcomp.io.input_digests import Digests
 from rlcomp.io.saved import Saved
 from rlcomp.io.state import unsaved_state
 from rlcomp.io.storing import storing
@@ -55,6 +56,7 @@ class Program:
         checkpoint: saves the run; when a phase's ``every`` names it, then and at the end of the
             phase.
         watch: is told where the run is.
+        inputs: digests of the files that it reads, for its checkpoints.
     """
 
     def __init__(
@@ -66,6 +68,7 @@ class Program:
         trackers: Sequence[Tracker] = (),
         checkpoint: Checkpoint | None = None,
         watch: Watch | None = None,
+        inputs: Digests | None = None,
     ) -> None:
         if not phases:
             raise ConfigError("phases is empty: a run needs at least one phase")
@@ -91,6 +94,7 @@ class Program:
         self.saved = 0  # after how many steps a checkpoint was last written
         self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, where a stage says
         self.watch = watch or Watch()
+        self.inputs = {} if inputs is None else {"inputs": inputs}
         self.stop = StopRequest(self.watch)
 
     def run(self, saved: Saved | None = None) -> None:
@@ -263,7 +267,7 @@ class Program:
         """The position of the run."""
         place = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
         trackers = {tracker.name: tracker.place() for tracker in self.trackers}
-        return {**place, "trackers": trackers, "best": self.best}
+        return {**place, "trackers": trackers, "best": self.best, **self.inputs}
 
     def _interrupt(self, name: str) -> None:
         self._save()
@@ -281,6 +285,7 @@ def run_phases(
     checkpoint: Checkpoint | None = None,
     saved: Saved | None = None,
     watch: Watch | None = None,
+    inputs: Digests | None = None,
 ) -> None:
     """Run phases of stages: the whole of what the command line does once a config is built.
 
@@ -293,12 +298,19 @@ def run_phases(
         checkpoint: saves the run; name it in a phase's ``every`` as well.
         saved: a checkpoint to continue from, bit-identically.
         watch: is told where the run is.
+        inputs: digests of the files that it reads, for its checkpoints.
 
     Raises:
         Interrupted: stopped on request after a whole step.
         StorageError: the record or a checkpoint cannot be written.
     """
     program = Program(
-        phases, nodes=nodes, seed=seed, trackers=trackers, checkpoint=checkpoint, watch=watch
+        phases,
+        nodes=nodes,
+        seed=seed,
+        trackers=trackers,
+        checkpoint=checkpoint,
+        watch=watch,
+        inputs=inputs,
     )
     program.run(saved)

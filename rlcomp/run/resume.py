@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.environment import differences, environment
+from rlcomp.io.input_digests import Digests, changes
 from rlcomp.io.manifest import CONFIG, written_in
 from rlcomp.io.place import check_within
 from rlcomp.io.record import OVERWRITTEN, check_record, has_record
@@ -21,6 +22,8 @@ from rlcomp.io.saved_config import saved_config
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.renamed import of_version_0_1
 
+# Changed files in a message.
+_SHOWN = 5
 _ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
 
 
@@ -39,6 +42,39 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
     if saved is not None:
         _tell_differences(saved)
     return saved
+
+
+def check_inputs(saved: Saved, now: Digests, accept: bool) -> None:
+    """Check that the files a run reads are those that it has read so far.
+
+    Args:
+        saved: what it goes on from.
+        now: the files' digests.
+        accept: only warn.
+
+    Raises:
+        CheckpointError: one was changed; names all that were.
+    """
+    then: Digests | None = saved.place().get("inputs")
+    if then is None:
+        warnings.warn(
+            f"{saved.path} has no digests of the files that its config points to, as those of "
+            "earlier versions: whether they were changed is not known",
+            RlcompWarning,
+            stacklevel=2,
+        )
+        return
+    found = [*changes(then, now)]
+    if not found:
+        return
+    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    told = f"{saved.path}: since the run began, {', '.join(found[:_SHOWN])}{more}"
+    if not accept:
+        raise CheckpointError(
+            f"{told}: its numbers would be of two runs; put back what was there, go on over it on "
+            f"purpose with accept_changed_files=true, or {_ANEW}"
+        )
+    warnings.warn(f"{told}: accepted (accept_changed_files=true)", RlcompWarning, stacklevel=2)
 
 
 def _tell_differences(saved: Saved) -> None:
@@ -179,7 +215,8 @@ def _check_reach(saved: Saved, directory: Path) -> None:
         reached = next((path for path in saved.older if _reached(path, directory)), None)
         told = f"continue from an older checkpoint, resume={reached}, " if reached else ""
         raise CheckpointError(
-            f"{saved.path}: {error}; {told}{'or ' * bool(told)}put the record back, or {_ANEW}"
+            f"{saved.path}: {error}; {told}put the record back, go on without it in another "
+            f"directory, resume={saved.path} directory=NEW, or {_ANEW}"
         ) from error
 
 
@@ -223,7 +260,16 @@ def restored(
 
 
 # What may change between a run and its continuation without changing its numbers.
-FREE = ("directory", "resume", "overwrite", "device", "tracker", "trust", "parallel")
+FREE = (
+    "accept_changed_files",
+    "device",
+    "directory",
+    "overwrite",
+    "parallel",
+    "resume",
+    "tracker",
+    "trust",
+)
 
 
 def _free(path: str) -> bool:

@@ -197,6 +197,7 @@ SETTINGS = {
     "resume": NonEmptyText,
     "trust": bool,
     "overwrite": bool,
+    "accept_changed_files": bool,
 }
 
 _CHOICES = {"resume": "auto, must, never, or the path of a run or of one of its checkpoints"}

@@ -175,7 +175,7 @@ def find(
             return module, line
         original = _imported(line, name)
         if original is not None and isinstance(line, ast.ImportFrom):
-            return find(_absolute(module, path, line), original, depth + 1)
+            return find(absolute(module, path, line), original, depth + 1)
         return None
     if depth or any(map(_dynamic, _statements(tree))):
         return None
@@ -199,7 +199,8 @@ def _dynamic(line: ast.stmt) -> bool:
     return named or (isinstance(line, ast.Assign) and "sys" in ast.dump(line))
 
 
-def _absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
+def absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
+    """Return the module that a line of another module imports from."""
     if not line.level:
         return line.module or ""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
@@ -294,5 +295,5 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
     line, value = bound[-1]
     original = _imported(line, name)
     if original is not None and isinstance(line, ast.ImportFrom):
-        return alias(_absolute(module, found[0], line), original, depth + 1)
+        return alias(absolute(module, found[0], line), original, depth + 1)
     return None if value is None else (module, value)

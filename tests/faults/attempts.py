@@ -16,7 +16,7 @@ import torch
 from events import Events, watch
 
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted, StorageError
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.io.saved import checkpoints_in, open_checkpoint
 from rlcomp.run.launch import launch
 
 DONE, FAILED, REFUSED, STORAGE, INTERRUPTED, NO_CHECKPOINT = 0, 1, 2, 74, 75, 76
@@ -155,20 +155,32 @@ def after_seconds(seconds, do):
 
 
 def left(directory):
-    """All that a run leaves, to be equal to the bit: record, tensors, states, names of files."""
-    saved = open_checkpoint(directory)
-    state = saved.state()
-    del state["place"]["trackers"]  # lengths of files that hold times
+    """All that a run leaves, to be equal to the bit: record, tensors, states, names of files.
+
+    Of every checkpoint, the best ones too, all tensors and the whole state file, in their order.
+    """
+    homes = (directory / "checkpoints", directory / "checkpoints" / "best")
+    saved = [open_checkpoint(path) for home in homes for path in checkpoints_in(home)]
     rows = map(json.loads, (directory / "metrics.jsonl").read_text().splitlines())
     ended = directory / "ended.jsonl"
     return {
         "metrics": [_lasting(row) for row in rows],
         "samples": (directory / "samples.jsonl").read_text(),
         "early ends": ended.read_text() if ended.is_file() else "",
-        "tensors": {name: _digest(tensor) for name, tensor in saved.tensors().items()},
-        "states": state,
+        "tensors": [[(k, _digest(v)) for k, v in each.tensors().items()] for each in saved],
+        "states": [json.dumps(_without_times(each.state())) for each in saved],
         "files": sorted(str(f.relative_to(directory)) for f in _files(directory)),
     }
+
+
+def _without_times(state):
+    """A state without the size and the digests of metrics.jsonl, which holds times."""
+    for tracker, kept in state["place"]["trackers"].items():
+        if tracker == "json_lines":
+            del kept["metrics"], kept["digests"]["metrics"]
+        if tracker == "display":
+            kept["latest"] = _lasting(kept["latest"])
+    return state
 
 
 def _lasting(row):

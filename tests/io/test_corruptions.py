@@ -302,6 +302,19 @@ def resized(name, size, dtype=torch.uint8):
 
 BEST = ("place", "best", "one")
 LINES = ("place", "trackers", "json_lines")
+MANY = {"metrics": [[size, "0" * 64] for size in range(1, 66)], "samples": []}
+
+
+def turned_round(*keys):
+    def corrupt(path):
+        whole = json.loads((path / "state.json").read_text())
+        at(whole, keys).reverse()
+        (path / "state.json").write_text(json.dumps(whole))
+        reseal(path)
+
+    return corrupt
+
+
 TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
 
 # What is done to the newest checkpoint, and what is said when it is passed over.
@@ -375,6 +388,25 @@ CORRUPTIONS = {
     "length below 0": (put(*LINES, "metrics", value=-1), "'metrics' is -1"),
     "length a share": (put(*LINES, "samples", value=0.5), "'samples' is 0.5"),
     "no length": (drop(*LINES, "samples"), "'samples' is missing"),
+    "a digest of no file": (put(*LINES, "digests", "other", value=[]), "'other' is there"),
+    "digests no list": (put(*LINES, "digests", "metrics", value=3), "'metrics' is 3"),
+    "digests of another size": (
+        put(*LINES, "digests", "metrics", value=[[5, "0" * 64]]),
+        "'digests' of 'metrics' do not lead to its size",
+    ),
+    "digests in another order": (
+        turned_round(*LINES, "digests", "metrics"),
+        "'digests' of 'metrics' do not lead to its size",
+    ),
+    "more digests than there are": (
+        put(*LINES, value={"metrics": 65, "samples": 0, "digests": MANY}),
+        "'digests' of 'metrics' do not lead to its size",
+    ),
+    "a digest that is none": (
+        put(*LINES, "digests", "metrics", 0, 1, value="0" * 63 + "G"),
+        "must be a size and a SHA-256",
+    ),
+    "a digest at no size": (put(*LINES, "digests", "metrics", 0, value=[0, "0" * 64]), "a SHA-256"),
     "an end without a reason": (put(*LINES, "ended", value=[{"phase": "one"}]), "'reason' is miss"),
     "an id of W&B a path": (
         put("place", "trackers", "wandb", value={"id": "../../x"}),
@@ -484,11 +516,21 @@ def test_a_corruption_is_told_and_the_older_checkpoint_is_used(whole, cut, name)
     assert os.path.lexists(cut / "checkpoints" / f"unreadable-{NEWEST}")
 
 
+def lengths(metrics):
+    marks = {"metrics": [[metrics, "0" * 64]], "samples": []}
+    return {"metrics": metrics, "samples": 0, "digests": marks}
+
+
 # What is no damage, but another run's: nothing is passed over, and the run is refused.
 REFUSED = {
     "another config": (replaced(CONFIG, "rate: 1", "rate: 2"), "rate was 2, is 1"),
-    "a longer record": (put(*LINES, "metrics", value=10**6), "a part of the record was lost"),
-    "a record that ends elsewhere": (put(*LINES, "metrics", value=9), "no line that ends at byte"),
+    "a longer record": (put(*LINES, value=lengths(10**6)), "a part of the record was lost"),
+    "a record that ends elsewhere": (put(*LINES, value=lengths(9)), "no line that ends at byte"),
+    "a record of other bytes": (
+        put(*LINES, "digests", "metrics", -1, 1, value="0" * 64),
+        r"metrics\.jsonl, line 5 \(bytes .*\), is not what the run wrote; continue from an older "
+        r"checkpoint, resume=.*step-00000004",
+    ),
 }
 
 

@@ -45,8 +45,65 @@ def test_a_parameter_that_only_one_side_trains_is_named():
 def test_parameters_without_names_go_by_their_place():
     state = stepped(torch.optim.AdamW([parameter for _, parameter in parameters()]))
 
-    own = torch.optim.AdamW([parameter for _, parameter in parameters()], lr=0.5).state_dict()
+    own = torch.optim.AdamW([parameter for _, parameter in parameters()], eps=0.5).state_dict()
     found = matched_moments("critic", state, own)
 
     assert found["state"] == state["state"]
     assert found["param_groups"] == own["param_groups"]
+
+
+def scheduled(rate):
+    """An optimiser after an update at another rate than its first."""
+    named = parameters()
+    optimizer = torch.optim.AdamW(
+        [{"params": named[:1], "lr": 0.1}, {"params": named[1:], "lr": 0.01}]
+    )
+    for group in optimizer.param_groups:
+        group["lr"] *= rate
+    return optimizer
+
+
+def test_the_learning_rate_is_where_the_schedule_left_it():
+    state = stepped(scheduled(0.34))
+
+    found = matched_moments("critic", state, scheduled(1.0).state_dict())
+
+    assert [group["lr"] for group in found["param_groups"]] == [0.1 * 0.34, 0.01 * 0.34]
+
+
+def test_it_belongs_to_the_parameters_and_not_to_the_place_of_their_group():
+    state = stepped(scheduled(0.5))
+    named = parameters()
+    own = torch.optim.AdamW([{"params": named[1:]}, {"params": named[:1]}], weight_decay=0.3)
+
+    found = matched_moments("critic", state, own.state_dict())
+
+    assert [group["lr"] for group in found["param_groups"]] == [0.005, 0.05]
+    # All else is the config's.
+    assert [group["weight_decay"] for group in found["param_groups"]] == [0.3, 0.3]
+
+
+def test_a_learning_rate_that_is_none_is_refused():
+    state = stepped(scheduled(1.0))
+    own = scheduled(1.0).state_dict()
+
+    for rate in (float("nan"), -1.0, "fast"):
+        state["param_groups"][0]["lr"] = rate
+        with pytest.raises(CheckpointError, match="'lr' is "):
+            matched_moments("critic", state, own)
+
+
+def test_moments_keep_the_order_in_which_parameters_were_stepped():
+    named = parameters()
+    optimizer = torch.optim.AdamW(named)
+    for index in (2, 0, 1):  # one at a time, as where some are updated less often
+        optimizer.zero_grad()
+        named[index][1].grad = torch.ones_like(named[index][1])
+        optimizer.step()
+    state = optimizer.state_dict()
+    assert list(state["state"]) == [2, 0, 1]
+
+    again = torch.optim.AdamW(parameters())
+    again.load_state_dict(matched_moments("critic", state, again.state_dict()))
+
+    assert list(again.state_dict()["state"]) == [2, 0, 1]

@@ -3,9 +3,11 @@ import sys
 
 import pytest
 
-from rlcomp.errors import MissingExtra
+from rlcomp.errors import MissingExtra, StorageError
 from rlcomp.io.tensorboard_files import TensorBoard
+from rlcomp.io.tracked import tracked
 from rlcomp.io.tracking import JsonLines
+from rlcomp.io.watch import Watch
 
 PHASES = {"rl": 3}
 
@@ -191,3 +193,90 @@ def test_finishing_what_never_started_is_no_error(tmp_path):
     JsonLines(directory=str(tmp_path)).finish()
 
     assert list(tmp_path.iterdir()) == []
+
+
+def emptied(file):
+    file.write_text("")
+
+
+def lengthened(file):
+    with file.open("a") as opened:
+        opened.write("# mine\n")
+
+
+DAMAGES = {"emptied": emptied, "deleted": lambda file: file.unlink(), "lengthened": lengthened}
+
+
+@pytest.mark.parametrize("file", ["metrics.jsonl", "samples.jsonl"])
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_record_resized_while_the_run_goes_on_is_told_at_the_next_step(tmp_path, name, file):
+    tracker = JsonLines(directory=str(tmp_path))
+    tracker.start(PHASES, 0)
+    log(tracker, 1, [{"prompt": "a"}])
+    kept = {path: path.read_bytes() for path in tmp_path.iterdir() if path.name != file}
+    DAMAGES[name](tmp_path / file)
+    changed = (tmp_path / file).read_bytes() if (tmp_path / file).exists() else None
+
+    with pytest.raises(StorageError, match=rf"{file} has \d+ bytes, and the run has written \d+:"):
+        log(tracker, 2, [{"prompt": "b"}])
+
+    # Nothing was written into what is another's by now.
+    assert changed == ((tmp_path / file).read_bytes() if changed is not None else None)
+    if file == "metrics.jsonl":
+        assert kept == {path: path.read_bytes() for path in kept}
+
+
+def test_a_directory_that_vanished_is_another_thing(tmp_path):
+    tracker = JsonLines(directory=str(tmp_path / "run"))
+    tracker.start(PHASES, 0)
+    log(tracker, 1)
+    (tmp_path / "run").rename(tmp_path / "away")
+
+    with pytest.raises(FileNotFoundError):
+        log(tracker, 2)
+
+
+def swapped(file):
+    file.write_bytes(file.read_bytes().replace(b"a", b"b"))
+
+
+@pytest.mark.parametrize("file", ["metrics.jsonl", "samples.jsonl", "ended.jsonl"])
+@pytest.mark.parametrize("change", [swapped, emptied, lambda file: file.unlink(), lengthened])
+def test_a_record_changed_while_the_run_goes_on_is_told_at_its_end(tmp_path, file, change):
+    tracker, other = JsonLines(directory=str(tmp_path)), Ends()
+
+    def run():
+        with tracked([tracker, other], PHASES, 0, Watch()):
+            log(tracker, 1, [{"prompt": "a"}])
+            tracker.phase_ended(1, {"phase": "rl", "step": 1, "steps": 3, "reason": "a"})
+            change(tmp_path / file)
+
+    with pytest.raises(StorageError, match=rf"{file}.*put the record back") as told:
+        run()
+
+    assert other.ended == [told.value]  # the other trackers are told that it failed
+
+
+def test_a_record_that_is_whole_ends_well(tmp_path):
+    tracker, other = JsonLines(directory=str(tmp_path)), Ends()
+
+    with tracked([tracker, other], PHASES, 0, Watch()):
+        log(tracker, 1, [{"prompt": "a"}])
+        tracker.phase_ended(1, {"phase": "rl", "step": 1, "steps": 3, "reason": "a"})
+
+    assert other.ended == [None]
+
+
+class Ends:
+    """A tracker that is told how the run ended."""
+
+    name = "ends"
+
+    def __init__(self):
+        self.ended = []
+
+    def start(self, phases, done):
+        del phases, done
+
+    def finish(self, error=None):
+        self.ended.append(error)

@@ -1,5 +1,7 @@
 """Where a run may begin at zero, and that the record of another is never lost over it."""
 
+import hashlib
+import json
 import os
 import shutil
 
@@ -7,8 +9,9 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.cli.overrides import check_overrides
-from rlcomp.errors import CheckpointError, ConfigError, Interrupted
+from rlcomp.errors import CheckpointError, ConfigError, Interrupted, RlcompWarning
 from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.manifest import write_manifest
 from rlcomp.io.record import check_links, set_aside
 from rlcomp.io.tracking import JsonLines
 from rlcomp.report.runs import find_runs
@@ -275,6 +278,105 @@ def test_samples_of_a_later_step_are_another_runs(run):
 
     with pytest.raises(CheckpointError, match=r"samples.jsonl has step 4 where .* has step 3"):
         resumed(run)
+
+
+def lines_of(file):
+    return file.read_bytes().splitlines(keepends=True)
+
+
+def exchanged(file):
+    one, two, *rest = lines_of(file)
+    file.write_bytes(b"".join([two, one, *rest]))
+
+
+def renumbered(file):
+    file.write_bytes(file.read_bytes().replace(b'"x": 1', b'"x": 7'))
+
+
+def filled(byte, number):
+    """A change: this line consists of this byte."""
+
+    def change(file):
+        lines = lines_of(file)
+        lines[number - 1] = byte * (len(lines[number - 1]) - 1) + b"\n"
+        file.write_bytes(b"".join(lines))
+
+    return change
+
+
+def punched(file):
+    """The file's first page was never written."""
+    file.write_bytes(bytes(9) + file.read_bytes()[9:])
+
+
+# The same size, and the same end of the metrics.
+CHANGED = {
+    "two lines exchanged": ("metrics.jsonl", exchanged, "line 1 "),
+    "a number": ("metrics.jsonl", renumbered, "line 1 "),
+    "a line of blanks": ("metrics.jsonl", filled(b" ", 2), "line 2 "),
+    "a line of NULs": ("metrics.jsonl", filled(b"\0", 2), "line 2 "),
+    "a hole": ("metrics.jsonl", punched, "line 1 "),
+    "NULs in the samples": ("samples.jsonl", punched, "line 1 "),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+@pytest.mark.parametrize("resume", ["auto", "must", "PATH"])
+def test_a_record_changed_in_the_middle_is_refused_by_line(run, name, resume):
+    file, change, place = CHANGED[name]
+    if file == "samples.jsonl":  # so that the last line is whole
+        lines = JsonLines(directory=str(run))
+        lines.rewind(resumed(run).place()["trackers"]["json_lines"])
+        lines.log(4, "one", 4, {"x": 4}, [{"text": "b"}, {"text": "c"}])
+        place_there = {"phase": 0, "step": 4, "total": 4, "seed": 0}
+        place_there["trackers"] = {"json_lines": lines.place()}
+        checkpoint_in(run).save({}, place_there)
+    change(run / file)
+    left = {path: path.read_bytes() for path in run.rglob("*") if path.is_file()}
+
+    with pytest.raises(CheckpointError) as told:
+        resumed(run, resume=str(run) if resume == "PATH" else resume)
+
+    assert f"{run / file}, {place}(bytes " in str(told.value)
+    assert "put the record back, go on without it in another directory, resume=" in str(told.value)
+    assert {path: path.read_bytes() for path in run.rglob("*") if path.is_file()} == left
+
+
+def test_a_changed_record_goes_on_from_where_it_is_whole(run):
+    filled(b" ", 3)(run / "metrics.jsonl")
+    with pytest.raises(CheckpointError, match=r"resume=.*step-00000002"):
+        resumed(run)
+
+    older = run / "checkpoints" / "step-00000002"
+    assert resumed(run, resume=str(older)).path == older
+
+
+def test_a_changed_record_does_not_matter_in_another_directory(run, tmp_path):
+    exchanged(run / "metrics.jsonl")
+
+    longer = {"phases": {"one": {"steps": 6}}}
+    saved = resumed(tmp_path / "new", resume=str(run), **longer)
+
+    assert saved.path.name == "step-00000003"
+
+
+def test_a_checkpoint_without_digests_is_read_with_a_note(run):
+    for path in (run / "checkpoints").iterdir():
+        state = json.loads((path / "state.json").read_text())
+        del state["place"]["trackers"]["json_lines"]["digests"]
+        (path / "state.json").write_text(json.dumps(state))
+        (path / "manifest.json").unlink()
+        write_manifest(path)
+
+    with pytest.warns(RlcompWarning, match="step 3 has no digest of the record"):
+        saved = resumed(run)
+
+    # From here on there is one, of the whole file.
+    lines = JsonLines(directory=str(run))
+    lines.rewind(saved.place()["trackers"]["json_lines"])
+    size, digest = lines.place()["digests"]["metrics"][-1]
+    assert size == (run / "metrics.jsonl").stat().st_size
+    assert digest == hashlib.sha256((run / "metrics.jsonl").read_bytes()).hexdigest()
 
 
 def test_a_longer_record_is_cut_and_nothing_is_asked(run):

@@ -166,7 +166,16 @@ def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypat
 def test_what_may_change_when_a_run_is_continued():
     from rlcomp.run.resume import _free
 
-    free = ["directory", "resume", "overwrite", "device", "tracker.project", "trust", "model.trust"]
+    free = [
+        "directory",
+        "resume",
+        "overwrite",
+        "accept_changed_files",
+        "device",
+        "tracker.project",
+        "trust",
+        "model.trust",
+    ]
     assert all(map(_free, free))
     assert not any(map(_free, ["seed", "model", "model.directory", "model.trusted", "loss.device"]))
 

@@ -15,6 +15,7 @@ from tensordict import TensorDict
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, ProcessEnded, StorageError
 from rlcomp.io.checkpoint import Checkpoint
+from rlcomp.io.manifest import digest
 from rlcomp.io.tracking import JsonLines
 from rlcomp.io.watch import Watch
 from rlcomp.metrics import progress, record, record_sample
@@ -645,11 +646,11 @@ def test_a_checkpoint_is_written_after_the_metrics_of_its_step(tmp_path):
 
     newest = json.loads((checkpoint.newest().path / "state.json").read_text())
 
-    assert newest["place"]["trackers"]["json_lines"] == {
-        "metrics": (tmp_path / "metrics.jsonl").stat().st_size,
-        "samples": 0,
-        "ended": [],
-    }
+    record, lines = tmp_path / "metrics.jsonl", newest["place"]["trackers"]["json_lines"]
+    size = record.stat().st_size
+    assert (lines["metrics"], lines["samples"], lines["ended"]) == (size, 0, [])
+    assert lines["digests"]["metrics"][-1] == [size, digest(record)]
+    assert lines["digests"]["samples"] == []
 
 
 def test_checkpoints_are_written_when_due_and_at_the_end_of_each_phase(tmp_path):

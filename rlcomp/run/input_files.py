@@ -1,0 +1,148 @@
+"""Input files of a run: the data, models, templates and sources that its config points to."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+from huggingface_hub import try_to_load_from_cache
+from huggingface_hub.errors import HFValidationError
+
+from rlcomp.errors import CheckpointError
+from rlcomp.io.manifest import MANIFEST
+from rlcomp.io.saved import open_checkpoint
+from rlcomp.model.trained import is_run
+from rlcomp.wiring.base_model import named_models
+from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.source_files import source_files
+
+# The last word of an argument whose text is a path, whatever it looks like.
+_PATHS = ("path", "paths", "folder", "file", "files", "base", "data", "dir", "template")
+# Where a run writes, and what is a part of the machine.
+_NO_INPUTS = ("directory", "resume", "program")
+_WRITERS = "components.sampler_engine."
+# What is read in a folder of a model: nothing below it but templates, and no other formats.
+_OF_MODELS = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
+_MODEL_SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken")
+
+
+@runtime_checkable
+class HasInputFiles(Protocol):
+    """A part that reads other files than its arguments name."""
+
+    input_files: Sequence[Path]
+
+
+def input_files(
+    plan: Plan, built: Mapping[str, object], directory: Path
+) -> dict[str, dict[str, Path]]:
+    """Return the files that a config points to, by the text or the part that names them.
+
+    Whatever text in it is the path of a file or folder counts, and so does the source of every
+    class and function that neither rlcomp nor an installed package has, with the modules of the
+    same kind that it imports.
+
+    Args:
+        plan: of the run.
+        built: its parts, as far as they are built.
+        directory: of the run, which is no input of its own.
+    """
+    found: dict[str, dict[str, Path]] = {}
+    for name, paths in _named(plan, built, directory.resolve()):
+        if paths:
+            found.setdefault(name, {}).update({str(path): path for path in paths})
+    return found
+
+
+Named = Iterator[tuple[str, Sequence[Path]]]
+
+
+def _named(plan: Plan, built: Mapping[str, object], own: Path) -> Named:
+    """Each name of inputs, and its files."""
+    for name in named_models(plan).values():
+        if not Path(name).exists() and (folder := _cached(name)):
+            yield name, _files_in(folder, own)
+    for key, value in plan.tree.items():
+        yield from _of_argument(str(key), value, own)
+    for path, node in plan.nodes.items():
+        part = built.get(path)
+        yield node.target, source_files(node.target)
+        if isinstance(part, HasInputFiles):
+            named = [str(node.arguments[key]) for key in _PATHS if key in node.arguments]
+            yield " ".join([path, *named]), part.input_files
+        elif not node.target.startswith(_WRITERS):
+            for key, value in node.arguments.items():
+                yield from _of_argument(key, value, own)
+
+
+def _of_argument(key: str, value: object, own: Path) -> Named:
+    """The inputs that a value of a config names, however deep; parts are not entered."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from _of_argument(key if _is_path(key) else str(name), item, own)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _of_argument(key, item, own)
+    elif isinstance(value, str) and key not in _NO_INPUTS and "\0" not in value:
+        yield value, _files_of(value, _is_path(key), own)
+        yield value, source_files(value)
+
+
+def _is_path(key: str) -> bool:
+    return key.rpartition("_")[2] in _PATHS
+
+
+def _files_of(text: str, is_path: bool, own: Path) -> list[Path]:
+    """The files that a text names: one, those of a folder, or those that fit a pattern.
+
+    Args:
+        text: of a config.
+        is_path: whether its argument's name says so. Else it may be anything: a word beside which a
+            file happens to be, or "/".
+        own: the run's directory.
+    """
+    path = os.path.expanduser(text)
+    if os.path.isfile(path):
+        return [Path(path)] if is_path or os.sep in text or "." in text else []
+    if os.path.isdir(path):
+        return _files_in(Path(path), own, whole=is_path)
+    found = sorted(glob.glob(path)) if is_path and any(sign in text for sign in "*?[") else []
+    return [Path(one) for one in found if os.path.isfile(one)]
+
+
+def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
+    """The files that are read of a folder: a run's newest checkpoint, a model, or the ``whole``."""
+    if folder.resolve() == own:
+        return []
+    if is_run(str(folder)):
+        try:  # the manifest holds the digests of all, which are compared whenever it is opened
+            return [open_checkpoint(folder).path / MANIFEST]
+        except CheckpointError:  # told by whoever reads it
+            return []
+    if any((folder / name).is_file() for name in _OF_MODELS):
+        top = [*folder.iterdir(), *(folder / "additional_chat_templates").glob("*.jinja")]
+        return sorted(path for path in top if path.suffix in _MODEL_SUFFIXES and path.is_file())
+    return _all_in(folder, own) if whole else []
+
+
+def _all_in(folder: Path, own: Path) -> list[Path]:
+    """Every file below a folder but hidden ones, and those of the run."""
+    found: list[Path] = []
+    for where, folders, names in os.walk(folder):
+        folders[:] = [
+            name for name in folders if name[0] != "." and Path(where, name).resolve() != own
+        ]
+        found += [Path(where, name) for name in names if name[0] != "."]
+    return sorted(path for path in found if path.is_file())
+
+
+def _cached(name: str) -> Path | None:
+    """The folder of a model of the hub in the local cache."""
+    try:
+        config = try_to_load_from_cache(name, "config.json")
+    except HFValidationError:
+        return None
+    return Path(config).parent if isinstance(config, str) else None
