@@ -222,6 +222,36 @@ def trim(batch: TensorDict) -> TensorDict:
     return batch.copy().update(cut) if width < mask.shape[1] else batch
 
 
+def pad_right(batch: TensorDict) -> TensorDict:
+    """Move the padding of every row behind its tokens, wherever it stands.
+
+    Rows that ``generate`` of transformers returns are padded on the left; rlcomp counts positions
+    from column 0.
+
+    Args:
+        batch: holds ``attention_mask`` ``[B, T]``, of any dtype; every entry along the tokens is
+            moved with it.
+
+    Returns:
+        The batch with the tokens of each row in their order, from column 0 on.
+
+    Examples:
+        >>> ids, mask = torch.tensor([[0, 5, 6]]), torch.tensor([[0, 1, 1]])
+        >>> rows = TensorDict(tokens=ids, attention_mask=mask, batch_size=[1])
+        >>> pad_right(rows)["tokens"].tolist()
+        [[5, 6, 0]]
+    """
+    mask = batch["attention_mask"]
+    order = (mask == 0).long().argsort(dim=1, stable=True)
+    rows = torch.arange(len(mask), device=mask.device)[:, None]
+    moved = {
+        key: value[rows, order]
+        for key, value in batch.items(include_nested=True, leaves_only=True)
+        if _per_token(key if isinstance(key, tuple) else (key,), value, mask)
+    }
+    return batch.copy().update(moved)
+
+
 def _per_token(path: tuple[str, ...], value: Tensor, mask: Tensor) -> bool:
     """By the schema; a renamed entry by its shape (texts, whose width is their own, aside)."""
     found = lookup(path[0]) or lookup(path[-1])

@@ -35,7 +35,8 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
 
     Raises:
         ConfigError: an entry cannot be taken for what the schema says: names owner, key and dtype.
-        ShapeError: it has another number of dimensions.
+        ShapeError: it has another number of dimensions; or tokens are read, and the rows are not
+            padded on the right.
 
     Examples:
         >>> batch = TensorDict({"correct": torch.tensor([1, 0])}, batch_size=[2])
@@ -43,6 +44,7 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
         tensor([ True, False])
     """
     found: dict[Key, Entry] = {}
+    keys = set(keys)
     for key in keys:
         entry, spec = batch.get(key, None), lookup(key)
         if entry is None or spec is None or spec.dtype == "uint8":
@@ -50,7 +52,84 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
         changed = _entry(owner, key, entry, spec, batch)
         if changed is not entry:
             found[key] = changed
-    return batch.copy().update(found) if found else batch
+    batch = batch.copy().update(found) if found else batch
+    if keys & {"tokens", "attention_mask"}:
+        check_layout(owner, batch)
+    return batch
+
+
+def check_layout(owner: str, batch: TensorDict) -> None:
+    """Refuse rows that are padded on the left, have holes, or respond in padding.
+
+    Positions are counted from column 0, and nobody looks past the last token.
+
+    Args:
+        owner: the component that reads them, for the message.
+        batch: may hold ``attention_mask`` and ``response_mask``, ``[B, T]``.
+
+    Raises:
+        ShapeError: names the owner, the row and the column.
+    """
+    mask, response = (batch.get(key, None) for key in ("attention_mask", "response_mask"))
+    if mask is None or mask.dtype != torch.bool or mask.ndim != 2:
+        return  # whoever reads it as it is has refused it
+    late = mask[:, 1:] & ~mask[:, :-1]
+    if bool(late.any()):
+        row, column = late.nonzero()[0].tolist()
+        left = not bool(mask[row, : column + 1].any())
+        raise ShapeError(
+            f"{owner}: row {row} of 'attention_mask' "
+            f"{'is padded on the left' if left else f'has a hole before column {column + 1}'}, "
+            "but padding stands on the right, behind the tokens: use rlcomp.batch.pad_right(batch)"
+        )
+    if response is not None and response.shape == mask.shape:
+        outside = response.bool() & ~mask
+        if bool(outside.any()):
+            row, column = outside.nonzero()[0].tolist()
+            raise ShapeError(
+                f"{owner}: 'response_mask' is true at row {row}, column {column}, but "
+                "'attention_mask' says that this is padding: a response token is in both"
+            )
+
+
+def token_rows(
+    owner: str,
+    batch: TensorDict,
+    keys: Sequence[Key] = ("tokens", "attention_mask", "response_mask"),
+    optional: Sequence[Key] = (),
+    *,
+    vocabulary: int | None = None,
+) -> TensorDict:
+    """Return the canonical entries of a batch that a model's own methods read.
+
+    Args:
+        owner: the model, for the message.
+        batch: any batch; other entries are left out.
+        keys: entries that must be there.
+        optional: entries that may be there.
+        vocabulary: how many tokens the model has; None for no check.
+
+    Raises:
+        KeyError: an entry is missing.
+        ConfigError: a token is none of the model's, or an entry is not what the schema says.
+        ShapeError: there is no token, or the rows are not padded on the right.
+    """
+    missing = [key for key in keys if key not in batch.keys()]
+    if missing:
+        raise KeyError(lacking(owner, missing, batch.keys()))
+    found = canonical(owner, batch.select(*keys, *optional, strict=False), [*keys, *optional])
+    tokens, mask = found["tokens"], found["attention_mask"]
+    if not tokens.numel():
+        raise ShapeError(f"{owner}: 'tokens' has shape {list(tokens.shape)}: it holds no token")
+    if vocabulary is not None:
+        strange = mask & ((tokens < 0) | (tokens >= vocabulary))
+        if bool(strange.any()):
+            row, column = strange.nonzero()[0].tolist()
+            raise ConfigError(
+                f"{owner}: 'tokens' at [{row}, {column}] is {int(tokens[row, column])}, but the "
+                f"model has ids 0 to {vocabulary - 1}: encode the text with its own tokenizer"
+            )
+    return found
 
 
 def _entry(owner: str, key: Key, entry: Entry, spec: Spec, batch: TensorDict) -> Entry:
@@ -119,7 +198,7 @@ def _too_narrow(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
     for key in ("tokens", "attention_mask", "response_mask"):
         known = batch.get(key, None)
         if known is not None and known.ndim == 2:
-            return bool(entry.shape[1] != known.shape[1])
+            return bool(entry.shape[:2] != known.shape)
     return False
 
 

@@ -14,6 +14,7 @@ from rlcomp.batch import (
     encode_columns,
     encode_texts,
     keep_prompt,
+    pad_right,
     trim,
 )
 from rlcomp.errors import DataError, ShapeError
@@ -299,3 +300,28 @@ def test_trim_cuts_the_tokens_of_nested_entries_as_well():
     batch["attention_mask"] = torch.tensor([[True, True, False], [True, False, False]])
 
     assert trim(batch)["(prepared)", "loss_weight"].shape == (2, 2)
+
+
+def test_padding_is_moved_behind_the_tokens_with_all_that_stands_along_them():
+    mask = torch.tensor([[0, 0, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]])
+    tokens = torch.tensor([[9, 9, 5, 6], [5, 9, 7, 9], [9, 9, 9, 9]])
+    batch = TensorDict(
+        {
+            "tokens": tokens,
+            "attention_mask": mask,
+            "response_mask": torch.tensor([[0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]).bool(),
+            "rollout_log_probs": -tokens.float(),
+            "reward": torch.tensor([1.0, 2.0, 3.0]),
+        },
+        batch_size=[3],
+    )
+
+    moved = pad_right(batch)
+
+    assert moved["tokens"].tolist() == [[5, 6, 9, 9], [5, 7, 9, 9], [9, 9, 9, 9]]
+    assert moved["attention_mask"].tolist() == [[1, 1, 0, 0], [1, 1, 0, 0], [0, 0, 0, 0]]
+    assert moved["response_mask"].nonzero().tolist() == [[0, 1], [1, 1]]
+    assert moved["rollout_log_probs"][0].tolist() == [-5.0, -6.0, -9.0, -9.0]
+    assert moved["reward"].tolist() == [1.0, 2.0, 3.0]
+    assert batch["tokens"] is tokens
+    assert batch["tokens"].tolist()[0] == [9, 9, 5, 6]

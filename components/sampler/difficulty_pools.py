@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.arguments import NonNegativeInt, PositiveInt, Probability
+from rlcomp.arguments import PositiveInt, Probability
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import TaskSampler
 from rlcomp.errors import CheckpointError, ConfigError
@@ -19,18 +20,19 @@ from rlcomp.metrics import record
 
 
 class DifficultyPools(TaskSampler):
-    """Difficulty pools: what is solved or hopeless retires, and is released after some batches.
+    """Difficulty pools: what is solved or hopeless rests, and comes back after some epochs.
 
     A prompt whose pass rate was at least ``solved``, or at most ``hopeless``, ``patience`` times in
-    a row leaves the pool that is drawn from; after ``release_after`` batches it is back, and once
-    more without record. The others come in shuffled epochs. Where all of an epoch has retired,
-    those come that would be released first. Pass rates come from ``feedback=pass_rate``; without it
-    this is ``sampler=epochs``. Pools and the place in the epoch are part of a checkpoint.
+    a row rests: the next ``release_after`` times that its turn comes in the shuffled epochs it is
+    passed over, and then it is back, without record. So it is drawn ``patience`` times of
+    ``patience + release_after``, however many prompts there are. Where a whole epoch rests, the
+    prompts with the shortest rest left come. Pass rates come from ``feedback=pass_rate``; without
+    it this is ``sampler=epochs``. Pools and the place in the epoch are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
-    Records ``retired/solved`` and ``retired/hopeless``, how many prompts rest, and
-    ``retired/released``, how many are back with this batch.
+    Records ``retired/solved`` and ``retired/hopeless``, how many prompts rest behind this batch,
+    and ``retired/released``, how many are back with it.
 
     Args:
         task: where examples come from; held-out prompts are left out.
@@ -42,7 +44,7 @@ class DifficultyPools(TaskSampler):
         solved: least pass rate of a prompt that teaches nothing more.
         hopeless: largest pass rate of a prompt that does not teach yet.
         patience: such pass rates in a row.
-        release_after: batches.
+        release_after: turns that a prompt is passed over; one an epoch.
 
     Raises:
         ConfigError: ``hopeless`` is not below ``solved``, or the task has fewer training examples
@@ -86,9 +88,8 @@ class DifficultyPools(TaskSampler):
         self.hopeless = hopeless
         self.patience = patience
         self.release_after = release_after
-        self.batches = 0
         self.streaks: dict[int, int] = {}  # above 0: solved so often in a row; below: hopeless
-        self.resting: dict[int, int] = {}  # until which batch
+        self.resting: dict[int, int] = {}  # turns left to pass over
 
     def start(self) -> None:
         """Begin the first epoch."""
@@ -96,26 +97,33 @@ class DifficultyPools(TaskSampler):
 
     def take(self, count: int) -> list[tuple[int, Example]]:
         """The next examples that do not rest, none of them twice."""
-        self.batches += 1
-        back = [index for index, until in self.resting.items() if until <= self.batches]
-        for index in back:
-            self._release(index)
-        record("retired/released", len(back))
-        record("retired/solved", sum(self.streaks[index] > 0 for index in self.resting))
-        record("retired/hopeless", sum(self.streaks[index] < 0 for index in self.resting))
         chosen: dict[int, Example] = {}
         passed: dict[int, Example] = {}
-        begun = self.examples.epoch
+        resting, begun = {*self.resting}, self.examples.epoch
         for index, example in self.examples.numbered():
-            (passed if index in self.resting else chosen)[index] = example
+            (passed if self._rests(index) else chosen)[index] = example
             if self.examples.epoch > begun + 1:  # a whole one has been seen
+                passed = {one: passed[one] for one in passed if one in self.resting}
                 chosen |= self._called_back(passed, count - len(chosen))
             if len(chosen) == count:
                 break
+        record("retired/released", len(resting - {*self.resting}))
+        record("retired/solved", sum(self.streaks[index] > 0 for index in self.resting))
+        record("retired/hopeless", sum(self.streaks[index] < 0 for index in self.resting))
         return list(chosen.items())
 
+    def _rests(self, index: int) -> bool:
+        """Whether a prompt is passed over this time; one whose rest is over is released."""
+        if index not in self.resting:
+            return False
+        if self.resting[index] == 0:
+            self._release(index)
+            return False
+        self.resting[index] -= 1
+        return True
+
     def _called_back(self, passed: Mapping[int, Example], count: int) -> dict[int, Example]:
-        """The first that would be released, as many as a batch lacks."""
+        """The prompts with the shortest rest left, as many as a batch lacks."""
         first = sorted(passed, key=self.resting.__getitem__)[:count]
         for index in first:
             self._release(index)
@@ -139,7 +147,7 @@ class DifficultyPools(TaskSampler):
             elif rate <= self.hopeless:
                 self.streaks[index] = min(before, 0) - 1
             if abs(self.streaks.get(index, 0)) >= self.patience:
-                self.resting[index] = self.batches + self.release_after + 1
+                self.resting[index] = self.release_after
 
     def run_state(self) -> dict[str, Any]:
         """The place in the epoch and the pools, for a checkpoint."""
@@ -147,26 +155,31 @@ class DifficultyPools(TaskSampler):
         numbers = {
             "tried": [*streaks],
             "streaks": [*streaks.values()],
-            "until": [resting.get(index, 0) for index in streaks],
+            "turns": [resting.get(index, -1) for index in streaks],
         }
         return {
             "examples": self.examples.run_state(),
-            "batches": self.batches,
             **{name: torch.tensor(each, dtype=torch.int64) for name, each in numbers.items()},
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the place in the epoch and the pools."""
         self.examples.load_run_state(field(state, "examples", dict))
-        self.batches = field(state, "batches", NonNegativeInt)
         tried = tensor_field(state, "tried", torch.int64)
         known = bool(((tried >= 0) & (tried < len(self.task))).all())
         if not known or len({*tried.tolist()}) < len(tried):
             raise CheckpointError("'tried' must hold indices of the task, none of them twice")
         streaks = tensor_field(state, "streaks", torch.int64, tried.shape)
-        until = tensor_field(state, "until", torch.int64, tried.shape)
-        if bool(((streaks == 0) | (until < 0)).any()):
-            raise CheckpointError("'streaks' must hold no 0, and 'until' nothing below 0")
+        turns = self._turns_left(state, tried.shape)
+        if bool(((streaks == 0) | (turns < -1)).any()):
+            raise CheckpointError("'streaks' must hold no 0, and 'turns' nothing below -1")
         self.streaks = dict(zip(tried.tolist(), streaks.tolist(), strict=True))
-        ends = dict(zip(tried.tolist(), until.tolist(), strict=True))
-        self.resting = {index: end for index, end in ends.items() if end}
+        left = dict(zip(tried.tolist(), turns.clamp(max=self.release_after).tolist(), strict=True))
+        self.resting = {index: turns for index, turns in left.items() if turns >= 0}
+
+    def _turns_left(self, state: dict[str, Any], shape: torch.Size) -> Tensor:
+        """Turns that each prompt is still passed over, -1 where it does not rest."""
+        if "until" in state and "turns" not in state:  # older checkpoints, of rests by batches
+            until = tensor_field(state, "until", torch.int64, shape)
+            return torch.where(until > 0, self.release_after, -1)
+        return tensor_field(state, "turns", torch.int64, shape)

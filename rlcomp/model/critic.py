@@ -9,6 +9,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from rlcomp.canonical import token_rows
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
@@ -83,7 +84,7 @@ class Critic(Component):
         """Values of a batch, shape ``[B, T]``, in reward units."""
         shared = None if torch.is_grad_enabled() else ranks()
         if shared is not None and shared.holds(self):
-            columns = batch.select("tokens", "attention_mask", "response_mask")
+            columns = token_rows(type(self).__name__, batch)
             found: Tensor = shared.together(self, "values_together", columns)
             return found.to(batch["tokens"].device)
         return self._values(batch)

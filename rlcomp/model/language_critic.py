@@ -10,6 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rlcomp.canonical import token_rows
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError
@@ -80,6 +81,7 @@ class LanguageCritic(LanguageModel):
         Returns:
             Shape ``[B, T]``, in reward units, 0 outside ``response_mask``.
         """
+        batch = token_rows(type(self).__name__, batch)
         rows = max(1, _AT_ONCE // (batch["tokens"].shape[1] * self._traits.vocabulary))
         with torch.no_grad():
             found = [self._values(some) for some in batch.split(rows)]

@@ -13,6 +13,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from rlcomp.canonical import token_rows
 from rlcomp.component import Component, asked
 from rlcomp.engine import decode_native, decode_packed
 from rlcomp.engine.decode_graph import GraphLoop
@@ -365,7 +366,8 @@ class LanguageModel(Component):
             *(["sampling_mask"] if decoding.replays else []),
             *(["routed_experts"] if decoding.keep_routing != "none" else []),
         ]
-        found = batch.select("tokens", "attention_mask", "response_mask", *kept, strict=False)
+        name, vocabulary = type(self).__name__, self._traits.vocabulary
+        found = token_rows(name, batch, optional=kept, vocabulary=vocabulary)
         # Rows that no model has sampled are on the CPU.
         return found if found["tokens"].device == self.device else found.to(self.device)
 

@@ -12,6 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from rlcomp.canonical import token_rows
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
@@ -119,7 +120,8 @@ class Scorer(Component):
 
     def _read(self, batch: TensorDict) -> TensorDict:
         """The rows with one column behind, and a mask of what stands behind the token read."""
-        tokens, there = batch["tokens"], batch["attention_mask"]
+        found = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
+        tokens, there = found["tokens"], found["attention_mask"]
         column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
         ends = torch.isin(tokens, torch.tensor(self.policy.stops, device=tokens.device))
         last = (column * there).amax(1, keepdim=True)

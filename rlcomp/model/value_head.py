@@ -10,6 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from rlcomp.canonical import token_rows
 from rlcomp.engine.packing import packed_pieces
 from rlcomp.engine.scoring import pieces, score_packed
 from rlcomp.engine.transformer import Transformer
@@ -64,7 +65,7 @@ def read_values(
         Shape ``[B, T]``, or ``[B, T, K]``, in reward units; 0 outside ``response_mask`` and at
         t = 0.
     """
-    columns = batch.select("tokens", "attention_mask", "response_mask")
+    columns = token_rows(type(head).__name__, batch)
 
     def at_once(some: TensorDict) -> Tensor:
         if transformer is None:

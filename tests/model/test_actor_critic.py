@@ -102,7 +102,11 @@ def test_one_forward_pass_gives_log_probs_and_values(forward):
 @pytest.mark.parametrize("forward", ["packed", "transformers"])
 def test_no_hook_is_left_behind_when_a_forward_fails(forward):
     policy, batch = make_policy(engine=Engine(forward=forward)), rows()
-    batch["tokens"] = torch.full_like(batch["tokens"], 99)
+
+    def fail(*_):
+        raise IndexError
+
+    policy.model.get_input_embeddings().register_forward_pre_hook(fail)
 
     with pytest.raises(IndexError):
         policy(batch)

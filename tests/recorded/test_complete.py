@@ -585,7 +585,8 @@ BESIDE = {
     "components/sampler/curriculum.py": {"curriculum/in_band": BAND, "curriculum/tried": BAND},
     "components/sampler/difficulty_pools.py": {
         "retired/hopeless": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
-        "retired/released": POOLS + "test_it_is_released_after_so_many_batches_and_without_record",
+        "retired/released": POOLS
+        + "test_it_is_passed_over_so_many_times_and_then_back_without_record",
         "retired/solved": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
     },
     "components/sampler/families.py": {

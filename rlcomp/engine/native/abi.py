@@ -7,6 +7,7 @@ An object is loaded only if its sources are these (:func:`rlcomp.engine.native.b
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -88,21 +89,58 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
+# Those that take tensors by value, of whose arguments ctypes knows the types.
+_KERNELS = (
+    *("rlcomp_tree_attention", "rlcomp_tree_attention_backward", "rlcomp_bf16x6"),
+    *("rlcomp_log_probs", "rlcomp_log_probs_backward"),
+    *("rlcomp_entropies", "rlcomp_entropies_backward"),
+)
+_INTERPRETER = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals", "PyErr_Fetch")
+
+
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
-    """The library, with the types of its functions and the error each may return."""
-    for name, arguments in _FUNCTIONS.items():
+    """The library, with the types of its functions and the error each may return.
+
+    Signal handlers run while it computes, and what they raise ends the call.
+    """
+    for name in (*_FUNCTIONS, *_KERNELS):
         function = getattr(library, name)
-        function.argtypes, function.restype, function.errcheck = arguments, ctypes.c_int, _check
+        function.argtypes = _FUNCTIONS.get(name)
+        function.restype, function.errcheck = ctypes.c_int, _checks(library)
     for name, arguments in {"rlcomp_free": (_P,), "rlcomp_close": (_P, _I)}.items():
         function = getattr(library, name)
         function.argtypes, function.restype = arguments, None
+    python = ctypes.PyDLL(None)
+    of_python = [ctypes.cast(getattr(python, name), _P) for name in _INTERPRETER]
+    library.rlcomp_heed_signals((_P * len(of_python))(*of_python))
     return library
 
 
-def _check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # noqa: ANN401
-    del arguments
-    if result:
-        raise MemoryError(f"no memory is left for keys and values ({function.__name__})")
+def _checks(library: ctypes.CDLL) -> Callable[[int, Any, tuple[Any, ...]], None]:
+    """Return the check of what a function of the library has returned."""
+
+    def check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # noqa: ANN401
+        del arguments
+        if result == 1:
+            raise MemoryError(f"no memory is left for what {function.__name__} computes")
+        if result == 2:
+            _raise_interruption(library)
+        if result == 3:
+            raise RuntimeError(
+                "a call of this session was interrupted, and what it has read is not known: begin "
+                "another session"
+            )
+
+    return check
+
+
+def _raise_interruption(library: ctypes.CDLL) -> None:
+    """Raise what a signal handler raised while the library computed."""
+    raised = (_P * 3)()
+    library.rlcomp_raised(raised)
+    restore = ctypes.PyDLL(None).PyErr_Restore
+    restore.argtypes, restore.restype = (_P, _P, _P), None
+    restore(*raised)  # ctypes raises what is restored
 
 
 def integers(values: Any) -> Tensor:  # noqa: ANN401

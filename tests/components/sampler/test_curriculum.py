@@ -123,3 +123,17 @@ def test_the_draws_follow_the_seed_of_the_construction():
 def test_what_cannot_work_is_refused(changes, error, words):
     with pytest.raises(error, match=words):
         sampler(**changes)
+
+
+def test_among_900_prompts_most_come_from_the_band():
+    draw = sampler(
+        task=Sorting(length=3, held_out=0.1), batch_size=64, context_length=16, max_new_tokens=5
+    )
+    inside, batches = 0, 6 * 900 // 64
+    for _ in range(batches):
+        chosen = [index for index, _ in draw.take(64)]
+        draw.tell({index: 1.0 if index % 4 else 0.5 for index in chosen})
+        inside += sum(index % 4 == 0 for index in chosen)
+
+    # .7 from the band, and a quarter of the rest; the band is small at first.
+    assert inside / (64 * batches) == pytest.approx(0.7 + 0.3 / 4, abs=0.05)

@@ -27,9 +27,9 @@ def drawn(draw):
     return draw()["example_id"].tolist()
 
 
-def retired(draw):
+def retired(draw, count=1):
     with recording() as ledger:
-        draw.take(1)
+        draw.take(count)
     return {name.split("/")[1]: int(value) for name, value in ledger.means().items()}
 
 
@@ -56,7 +56,7 @@ def test_what_was_solved_or_hopeless_twice_in_a_row_rests():
     draw.tell({a: 1.0, b: 0.0, c: 0.0, d: 0.5})  # c: never twice the same
 
     assert retired(draw) == {"solved": 1, "hopeless": 1, "released": 0}
-    seen = {drawn(draw)[0] for _ in range(15)}
+    seen = {drawn(draw)[0] for _ in range(2 * len(TRAINING))}
     assert seen == set(TRAINING) - {a, b}
 
 
@@ -83,14 +83,13 @@ def test_the_opposite_pass_rate_begins_a_row_of_its_own(rates):
 def test_a_pass_rate_that_comes_late_changes_nothing_of_what_rests(late):
     draw = sampler(batch_size=1, patience=1, release_after=3)
     draw.tell({TRAINING[0]: 1.0})
-    draw.take(1)
+    for _ in range(len(TRAINING) - 1):
+        draw.take(1)  # an epoch without it
+    before = {**draw.resting}, {**draw.streaks}
 
     draw.tell({TRAINING[0]: late})
 
-    told = [retired(draw) for _ in range(3)]
-    assert [each["solved"] for each in told] == [1, 1, 0]
-    assert [each["hopeless"] for each in told] == [0, 0, 0]
-    assert [each["released"] for each in told] == [0, 0, 1]
+    assert (draw.resting, draw.streaks) == before
 
 
 def test_the_bounds_count_as_solved_and_hopeless():
@@ -100,26 +99,47 @@ def test_the_bounds_count_as_solved_and_hopeless():
     assert retired(draw) == {"solved": 1, "hopeless": 1, "released": 0}
 
 
-def test_it_is_released_after_so_many_batches_and_without_record():
+def test_it_is_passed_over_so_many_times_and_then_back_without_record():
     draw = sampler(batch_size=1, patience=1, release_after=3)
-    draw.take(1)
     draw.tell({TRAINING[0]: 1.0})
+    walk = [draw.take(1)[0][0] for _ in range(3 * (len(TRAINING) - 1))]
 
-    told = [retired(draw) for _ in range(4)]
-
-    assert [each["solved"] for each in told] == [1, 1, 1, 0]
-    assert [each["released"] for each in told] == [0, 0, 0, 1]
+    assert TRAINING[0] not in walk  # three epochs of the others
+    assert sorted(walk) == sorted(TRAINING[1:] * 3)
+    told = [retired(draw) for _ in range(len(TRAINING))]
+    assert sum(each["released"] for each in told) == 1
+    assert (told[-1]["solved"], told[-1]["hopeless"]) == (0, 0)
     assert draw.streaks == {}
 
 
-def test_where_all_rest_those_come_that_would_be_released_first():
-    draw = sampler(batch_size=2, patience=1)
-    for index in reversed(TRAINING):
-        draw.tell({index: 1.0})
-        draw.batches += 1
+@pytest.mark.parametrize("length", [3, pytest.param(4, marks=pytest.mark.slow)])
+def test_prompts_that_are_always_solved_rest_whatever_the_size_of_the_data(length):
+    task = Sorting(length=length, held_out=0.1)
+    draw = sampler(task=task, batch_size=64, context_length=16, max_new_tokens=6)
+    batches = 12 * len(task) // 64
+    for batch in range(batches):
+        chosen = [index for index, _ in draw.take(64)]
+        assert len({*chosen}) == 64
+        draw.tell({index: 1.0 if index % 2 == 0 else 0.5 for index in chosen})
+        if batch == batches // 2:
+            later = list[int]()
+        if batch >= batches // 2:
+            later += chosen
 
-    assert sorted(drawn(draw)) == sorted(TRAINING[-2:])
-    assert set(draw.resting) == set(TRAINING[:-2])
+    solved = sum(index % 2 == 0 for index in later) / len(later)
+    # Half of the prompts, of which each comes twice of 22 times: at most 1/12, over all cycles.
+    assert solved < 0.2
+
+
+def test_where_all_rest_those_with_the_shortest_rest_left_come():
+    draw = sampler(batch_size=2, patience=1)
+    draw.tell(dict.fromkeys(TRAINING[:2], 1.0))
+    for _ in range(3):
+        draw.take(len(TRAINING) - 2)  # an epoch without them
+    draw.tell(dict.fromkeys(TRAINING[2:], 1.0))
+
+    assert sorted(drawn(draw)) == TRAINING[:2]
+    assert set(draw.resting) == set(TRAINING[2:])
 
 
 def test_where_all_rest_one_whole_epoch_is_looked_through():
@@ -155,7 +175,28 @@ def test_a_resumed_sampler_goes_on_exactly():
     for _ in range(6):
         assert drawn(other) == drawn(draw)
         assert retired(other) == retired(draw)
-    assert other.batches == draw.batches
+
+
+def test_a_checkpoint_of_rests_by_batches_is_read_its_prompts_rest_anew():
+    draw, other = (sampler(patience=1, release_after=5) for _ in range(2))
+    draw.tell({TRAINING[0]: 1.0, TRAINING[1]: 0.5, TRAINING[2]: 0.0})
+    state = draw.run_state()
+    until = torch.tensor([27, 0])
+    old = {name: value for name, value in state.items() if name != "turns"}
+
+    other.load_run_state({**old, "batches": 21, "until": until})
+
+    assert other.streaks == {TRAINING[0]: 1, TRAINING[2]: -1}
+    assert other.resting == {TRAINING[0]: 5}
+
+
+def test_a_shorter_rest_holds_for_what_rests_already():
+    draw, other = sampler(patience=1, release_after=9), sampler(patience=1, release_after=2)
+    draw.tell({TRAINING[0]: 1.0})
+
+    other.load_run_state(draw.run_state())
+
+    assert other.resting == {TRAINING[0]: 2}
 
 
 @pytest.mark.parametrize(
@@ -165,8 +206,8 @@ def test_a_resumed_sampler_goes_on_exactly():
         ({"tried": torch.tensor([1, 10])}, "indices of the task"),
         ({"tried": torch.tensor([-1, 1])}, "indices of the task"),
         ({"streaks": torch.tensor([1, 0])}, "must hold no 0"),
-        ({"until": torch.tensor([-1, 0])}, "nothing below 0"),
-        ({"batches": -1}, "'batches' is -1"),
+        ({"turns": torch.tensor([-2, 0])}, "nothing below -1"),
+        ({"turns": torch.tensor([1])}, r"must be \[2\]"),
         ({"streaks": torch.tensor([1])}, r"must be \[2\]"),
     ],
 )

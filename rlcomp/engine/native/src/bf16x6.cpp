@@ -1,8 +1,7 @@
 #include "bf16x6.h"
 
-#include <exception>
-
 #include "api.h"
+#include "signals.h"
 
 #if defined(__AMX_BF16__) && defined(__AVX512F__) && defined(__linux__)
 
@@ -150,14 +149,16 @@ void bf16x6(Input a, Input b, Output c, int64_t m, int64_t n, int64_t k, bool ad
     // Rows are split while the unit multiplies, columns before: more of the former.
     if (a.column == 1 && b.row == 1 && m < n)
         return bf16x6(b.transposed(), a.transposed(), c.transposed(), n, m, k, add);
-    const Tiles tiles;
     const int64_t parts = (k + kInputs - 1) / kInputs;
     const int64_t inputs = rounded_up((k + parts - 1) / parts, kDepth);
     for (int64_t j = 0; j < n; j += kColumns)
-        for (int64_t i = 0; i < m; i += kRows)
+        for (int64_t i = 0; i < m; i += kRows) {
+            check_signals();  // outside: a handler may set the unit up for something else
+            const Tiles tiles;
             for (int64_t at = 0; at < k; at += inputs)
                 block(a.from(i, at), b.from(at, j), c.from(i, j), std::min(kRows, m - i),
                       std::min(kColumns, n - j), std::min(inputs, k - at), add || at > 0);
+        }
 }
 
 }  // namespace rlcomp
@@ -175,16 +176,13 @@ void bf16x6(Input, Input, Output, int64_t, int64_t, int64_t, bool) {}
 
 RLCOMP_API int rlcomp_has_bf16x6() { return rlcomp::has_bf16x6(); }
 
-// Factors and result: where they begin, and how far apart rows and columns are. Returns 1 where
-// memory ran out.
+// Factors and result: where they begin, and how far apart rows and columns are. Returns what
+// guarded does.
 RLCOMP_API int rlcomp_bf16x6(const float* a, int64_t a_row, int64_t a_column, const float* b,
                              int64_t b_row, int64_t b_column, float* c, int64_t c_row,
                              int64_t c_column, int64_t m, int64_t n, int64_t k, int64_t add) {
-    try {
+    return rlcomp::guarded([&] {
         rlcomp::bf16x6({a, a_row, a_column}, {b, b_row, b_column}, {c, c_row, c_column}, m, n, k,
                        add);
-        return 0;
-    } catch (const std::exception&) {
-        return 1;
-    }
+    });
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linear.h"
+#include "signals.h"
 
 namespace rlcomp {
 namespace {
@@ -75,6 +76,7 @@ void Forward::read(std::vector<Entry> entries) {
 void Forward::some(std::vector<Entry> entries) {
     embed(entries);
     for (int64_t number = 0; number < model_.layers; ++number) {
+        check_signals();
         const Layer& layer = model_.layer[number];
         project(layer, entries);
         keep(number, entries);

@@ -1,10 +1,10 @@
 #include "session.h"
 
 #include <algorithm>
-#include <exception>
 #include <numeric>
 
 #include "api.h"
+#include "signals.h"
 
 namespace rlcomp {
 
@@ -94,6 +94,7 @@ void Session::draw_into(const Turn& turn, int64_t step, const std::vector<int64_
     const int64_t all = static_cast<int64_t>(active.size());
     const int64_t most = std::max<int64_t>(16, kLogits / vocabulary);
     for (int64_t at = 0; at < all; at += most) {
+        check_signals();
         const int64_t some = std::min(most, all - at);
         states_.resize(some * hidden);
         logits_.resize(some * vocabulary);
@@ -111,15 +112,13 @@ void Session::draw_into(const Turn& turn, int64_t step, const std::vector<int64_
 
 namespace {
 
-// 0, or 1 where memory ran out.
+// As guarded, or 3 where a call before it was left in the middle.
 template <class Call>
-int guarded(Call call) {
-    try {
-        call();
-        return 0;
-    } catch (const std::exception&) {
-        return 1;
-    }
+int in(Session* session, Call call) {
+    if (session->broken) return 3;
+    const int result = guarded(call);
+    session->broken = result != 0;
+    return result;
 }
 
 }  // namespace
@@ -135,24 +134,24 @@ RLCOMP_API void rlcomp_free(Session* session) { delete session; }
 
 RLCOMP_API int rlcomp_open(Session* session, const int64_t* tokens, const int64_t* lengths,
                            int64_t prompts, const int64_t* owners, int64_t rows) {
-    return rlcomp::guarded([&] { session->open(tokens, lengths, prompts, owners, rows); });
+    return rlcomp::in(session, [&] { session->open(tokens, lengths, prompts, owners, rows); });
 }
 
 RLCOMP_API int rlcomp_read(Session* session, const int64_t* rows, int64_t count,
                            const int64_t* tokens, const int64_t* counts) {
-    return rlcomp::guarded([&] { session->read(rows, count, tokens, counts); });
+    return rlcomp::in(session, [&] { session->read(rows, count, tokens, counts); });
 }
 
 RLCOMP_API int rlcomp_logits(Session* session, const int64_t* rows, int64_t count, float* into) {
-    return rlcomp::guarded([&] { session->logits(rows, count, into); });
+    return rlcomp::in(session, [&] { session->logits(rows, count, into); });
 }
 
 RLCOMP_API int rlcomp_generate(Session* session, const rlcomp::Turn* turn) {
-    return rlcomp::guarded([&] { session->generate(*turn); });
+    return rlcomp::in(session, [&] { session->generate(*turn); });
 }
 
 RLCOMP_API int rlcomp_fork(Session* session, int64_t row, int64_t* into) {
-    return rlcomp::guarded([&] { *into = session->fork(row); });
+    return rlcomp::in(session, [&] { *into = session->fork(row); });
 }
 
 RLCOMP_API void rlcomp_close(Session* session, int64_t row) { session->close(row); }

@@ -47,6 +47,8 @@ class Session {
     int64_t fork(int64_t row);
     void close(int64_t row) { rows_[row].reset(); }
 
+    bool broken = false;  // a call was left in the middle: what is read is not known
+
   private:
     void draw_into(const Turn& turn, int64_t step, const std::vector<int64_t>& active, Draw& draw);
 

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "api.h"
+#include "signals.h"
 #include "vector.h"
 
 namespace rlcomp {
@@ -69,39 +70,42 @@ Exponentials sums_of(const Row& row, float top) {
 }
 
 template <class Visit>
-void for_rows(const float* logits, const float* mask, double temperature, int64_t rows,
+int for_rows(const float* logits, const float* mask, double temperature, int64_t rows,
               int64_t size, Visit visit) {
-    for (int64_t r = 0; r < rows; ++r) {
-        const Row row{logits + r * size, mask, size, static_cast<float>(temperature)};
-        visit(r, row, row.largest_logit());
-    }
+    return guarded([&] {
+        for (int64_t r = 0; r < rows; ++r) {
+            check_signals();
+            const Row row{logits + r * size, mask, size, static_cast<float>(temperature)};
+            visit(r, row, row.largest_logit());
+        }
+    });
 }
 
 }  // namespace
 
 // log p(token) = z_token - log sum exp(z), with z = logits / temperature + mask.
-RLCOMP_API void rlcomp_log_probs(const float* logits, const float* mask, double temperature,
+RLCOMP_API int rlcomp_log_probs(const float* logits, const float* mask, double temperature,
                                  int64_t rows, int64_t size, const int64_t* tokens, float* out) {
-    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    return for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         const double total = sums_of<false>(row, top).all;
         out[r] = (row.one(tokens[r]) - top) - static_cast<float>(std::log(total));
     });
 }
 
 // -sum p log p.
-RLCOMP_API void rlcomp_entropies(const float* logits, const float* mask, double temperature,
+RLCOMP_API int rlcomp_entropies(const float* logits, const float* mask, double temperature,
                                  int64_t rows, int64_t size, float* out) {
-    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    return for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         const Exponentials sums = sums_of<true>(row, top);
         out[r] = static_cast<float>(std::log(sums.all) - sums.weighted / sums.all);
     });
 }
 
 // The gradient of entropies H with respect to the logits: -g p_v (log p_v + H) / temperature.
-RLCOMP_API void rlcomp_entropies_backward(const float* logits, const float* mask,
+RLCOMP_API int rlcomp_entropies_backward(const float* logits, const float* mask,
                                           double temperature, int64_t rows, int64_t size,
                                           const float* g, float* out) {
-    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    return for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         const Exponentials sums = sums_of<true>(row, top);
         const Vec scale = splat(-g[r] / row.temperature / static_cast<float>(sums.all));
         // log p + H = z - top - (the mean of z - top)
@@ -114,10 +118,10 @@ RLCOMP_API void rlcomp_entropies_backward(const float* logits, const float* mask
 }
 
 // The gradient of log-probs with respect to the logits: g (1[v = token] - p_v) / temperature.
-RLCOMP_API void rlcomp_log_probs_backward(const float* logits, const float* mask,
+RLCOMP_API int rlcomp_log_probs_backward(const float* logits, const float* mask,
                                           double temperature, int64_t rows, int64_t size,
                                           const int64_t* tokens, const float* g, float* out) {
-    for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
+    return for_rows(logits, mask, temperature, rows, size, [&](int64_t r, const Row& row, float top) {
         float* into = out + r * size;
         const float share = g[r] / row.temperature;
         const Vec scale = splat(-share / static_cast<float>(sums_of<false>(row, top).all));

@@ -10,6 +10,7 @@
 
 #include "api.h"
 #include "product.h"
+#include "signals.h"
 
 namespace rlcomp {
 namespace {
@@ -196,6 +197,7 @@ void for_tiles(const Heads& heads, const Columns& columns, Visit visit) {
                 const bool causal = query < node.stop;
                 const int64_t most = causal ? kCausal : kQueries;
                 const int64_t end = causal ? node.stop : node.reach;
+                check_signals();
                 const int64_t queries = std::min(most, end - query);
                 const int64_t seen = causal ? std::min(keys, query + queries - key) : keys;
                 visit(Tile{query, queries, key, seen, column, node.start, causal});
@@ -343,78 +345,82 @@ struct Work {
 };
 
 Work& work() {
-    static thread_local Work found;
-    return found;
+    static thread_local Work found[2];  // a signal handler may attend in the middle of it
+    return found[in_handler()];
 }
 
 }  // namespace
 
 // What every token attends to: `out` [tokens, heads, size] and `lse` [heads, tokens].
-RLCOMP_API void rlcomp_tree_attention(const Heads* heads, Rows q, Rows k, Rows v, Rows out,
+RLCOMP_API int rlcomp_tree_attention(const Heads* heads, Rows q, Rows k, Rows v, Rows out,
                                       float* lse) {
-    Work& w = work();
-    const int64_t group = heads->heads / heads->kv_heads;
-    w.keys.place(*heads);
-    w.tile.resize(kQueries * kKeys);
-    View values{};
-    for (int64_t h = 0; h < heads->heads; ++h) {
-        if (h % group == 0) {
-            w.keys.take(*heads, viewed(*heads, k, h / group, w.k, true));
-            values = viewed(*heads, v, h / group, w.v, false);
+    return guarded([&] {
+        Work& w = work();
+        const int64_t group = heads->heads / heads->kv_heads;
+        w.keys.place(*heads);
+        w.tile.resize(kQueries * kKeys);
+        View values{};
+        for (int64_t h = 0; h < heads->heads; ++h) {
+            if (h % group == 0) {
+                w.keys.take(*heads, viewed(*heads, k, h / group, w.k, true));
+                values = viewed(*heads, v, h / group, w.v, false);
+            }
+            const View into = space(*heads, out, h, w.out, false);
+            forward_head(*heads, w.keys, viewed(*heads, q, h, w.q, true), values, into, w.sums,
+                         w.tile.data());
+            put_back(*heads, into, out, h, false);
+            for (int64_t i = 0; i < heads->tokens; ++i)
+                lse[h * heads->tokens + i] = w.sums.top[i] + std::log(w.sums.total[i]);
         }
-        const View into = space(*heads, out, h, w.out, false);
-        forward_head(*heads, w.keys, viewed(*heads, q, h, w.q, true), values, into, w.sums,
-                     w.tile.data());
-        put_back(*heads, into, out, h, false);
-        for (int64_t i = 0; i < heads->tokens; ++i)
-            lse[h * heads->tokens + i] = w.sums.top[i] + std::log(w.sums.total[i]);
-    }
+    });
 }
 
 // Gradients of queries, keys and values from that of `out`.
-RLCOMP_API void rlcomp_tree_attention_backward(const Heads* heads, Rows q, Rows k, Rows v, Rows out,
+RLCOMP_API int rlcomp_tree_attention_backward(const Heads* heads, Rows q, Rows k, Rows v, Rows out,
                                                const float* lse, Rows gradient, Rows dq, Rows dk,
                                                Rows dv) {
-    Work& w = work();
-    const int64_t group = heads->heads / heads->kv_heads;
-    w.keys.place(*heads);
-    w.values.place(*heads);
-    w.tile.resize(2 * kQueries * kKeys);
-    View own_keys{}, key_slopes{}, value_slopes{};
-    for (int64_t h = 0; h < heads->heads; ++h) {
-        const int64_t shared = h / group;
-        if (h % group == 0) {
-            own_keys = viewed(*heads, k, shared, w.k, true);
-            w.keys.take(*heads, own_keys);
-            w.values.take(*heads, viewed(*heads, v, shared, w.v, false));
-            key_slopes = space(*heads, dk, shared, w.dk, true);
-            value_slopes = space(*heads, dv, shared, w.dv, false);
+    return guarded([&] {
+        Work& w = work();
+        const int64_t group = heads->heads / heads->kv_heads;
+        w.keys.place(*heads);
+        w.values.place(*heads);
+        w.tile.resize(2 * kQueries * kKeys);
+        View own_keys{}, key_slopes{}, value_slopes{};
+        for (int64_t h = 0; h < heads->heads; ++h) {
+            const int64_t shared = h / group;
+            if (h % group == 0) {
+                own_keys = viewed(*heads, k, shared, w.k, true);
+                w.keys.take(*heads, own_keys);
+                w.values.take(*heads, viewed(*heads, v, shared, w.v, false));
+                key_slopes = space(*heads, dk, shared, w.dk, true);
+                value_slopes = space(*heads, dv, shared, w.dv, false);
+            }
+            const View back = viewed(*heads, gradient, h, w.gradient, false);
+            const View slopes = space(*heads, dq, h, w.dq, true);
+            products_of(*heads, back, viewed(*heads, out, h, w.out, false), w.along);
+            const HeadBackward head{rounded_up(heads->size, W),
+                                    static_cast<float>(heads->scale),
+                                    w.keys,
+                                    w.values,
+                                    viewed(*heads, q, h, w.q, true),
+                                    own_keys,
+                                    back,
+                                    slopes,
+                                    key_slopes,
+                                    value_slopes,
+                                    h % group == 0,
+                                    lse + h * heads->tokens,
+                                    w.along.data(),
+                                    w.tile.data(),
+                                    w.tile.data() + kQueries * kKeys};
+            for_tiles(*heads, w.keys, [&](const Tile& tile) { head.visit(tile); });
+            put_back(*heads, slopes, dq, h, true);
+            if ((h + 1) % group == 0) {
+                put_back(*heads, key_slopes, dk, shared, true);
+                put_back(*heads, value_slopes, dv, shared, false);
+            }
         }
-        const View back = viewed(*heads, gradient, h, w.gradient, false);
-        const View slopes = space(*heads, dq, h, w.dq, true);
-        products_of(*heads, back, viewed(*heads, out, h, w.out, false), w.along);
-        const HeadBackward head{rounded_up(heads->size, W),
-                                static_cast<float>(heads->scale),
-                                w.keys,
-                                w.values,
-                                viewed(*heads, q, h, w.q, true),
-                                own_keys,
-                                back,
-                                slopes,
-                                key_slopes,
-                                value_slopes,
-                                h % group == 0,
-                                lse + h * heads->tokens,
-                                w.along.data(),
-                                w.tile.data(),
-                                w.tile.data() + kQueries * kKeys};
-        for_tiles(*heads, w.keys, [&](const Tile& tile) { head.visit(tile); });
-        put_back(*heads, slopes, dq, h, true);
-        if ((h + 1) % group == 0) {
-            put_back(*heads, key_slopes, dk, shared, true);
-            put_back(*heads, value_slopes, dv, shared, false);
-        }
-    }
+    });
 }
 
 }  // namespace rlcomp

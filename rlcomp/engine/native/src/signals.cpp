@@ -1,0 +1,51 @@
+#include "signals.h"
+
+#include <chrono>
+
+#include "api.h"
+
+namespace rlcomp {
+namespace {
+
+// What the library needs of the interpreter, without its headers. Part of the ABI.
+struct Interpreter {
+    int (*ensure)();                           // PyGILState_Ensure
+    void (*release)(int);                      // PyGILState_Release
+    int (*check)();                            // PyErr_CheckSignals
+    void (*fetch)(void**, void**, void**);     // PyErr_Fetch
+};
+
+using Clock = std::chrono::steady_clock;
+constexpr Clock::duration kPause = std::chrono::milliseconds(200);
+
+Interpreter interpreter{};
+thread_local Clock::time_point last{};
+thread_local void* raised[3];
+thread_local bool handling = false;
+
+}  // namespace
+
+bool in_handler() { return handling; }
+
+void check_signals() {
+    if (!interpreter.check || handling || Clock::now() - last < kPause) return;
+    const int state = interpreter.ensure();
+    handling = true;
+    const bool stopped = interpreter.check() != 0;
+    handling = false;
+    if (stopped) interpreter.fetch(&raised[0], &raised[1], &raised[2]);
+    interpreter.release(state);
+    last = Clock::now();
+    if (stopped) throw Interrupted();
+}
+
+}  // namespace rlcomp
+
+RLCOMP_API void rlcomp_heed_signals(const rlcomp::Interpreter* interpreter) {
+    rlcomp::interpreter = *interpreter;
+}
+
+// The exception that interrupted the last call of this thread: type, value and traceback.
+RLCOMP_API void rlcomp_raised(void** into) {
+    for (int n = 0; n < 3; ++n) into[n] = rlcomp::raised[n], rlcomp::raised[n] = nullptr;
+}
