@@ -22,6 +22,7 @@ from rlcomp.interfaces.pairwise_judge import Shown
 from .conftest import completion
 
 PAIRS = "{prompt}|{first}|{second}?"
+SAID = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
 FAILED = pytest.mark.filterwarnings("ignore::rlcomp.errors.RlcompWarning")
 
 
@@ -43,12 +44,14 @@ def test_the_verdict_on_a_pair_is_the_share_of_the_first_option(server, endpoint
     assert (asked["max_tokens"], asked["top_logprobs"]) == (1, 20)
 
 
+@SAID
 def test_a_verdict_with_too_little_mass_cannot_be_told(server, endpoint):
     server.say = lambda prompt: completion("The", {"The": 0.96, "1": 0.03})
 
     assert EndpointPairs(endpoint=endpoint(), template=PAIRS)([Shown("p", "a", "b")]) == [None]
 
 
+@SAID
 def test_a_server_without_log_probs_is_read_by_its_words_if_it_is_said(server, endpoint):
     server.say = lambda prompt: completion("2, it is shorter" if "|a|" in prompt else "Neither")
     pairs = [Shown("p", "a", "b"), Shown("p", "b", "a")]
@@ -83,8 +86,8 @@ def test_rewards_ask_all_at_once_and_a_failed_answer_is_invalid_never_zero(serve
 
     found = Judged(judge=judge)(batch("a", "bad", "b", "c"))
 
-    # .6 / (.6 + .2): "Yes" is another word.
-    assert found["reward"].tolist() == pytest.approx([0.75, 0.0, 0.75, 0.75])
+    # (.6 + .1) / (.6 + .1 + .2): "Yes" is yes.
+    assert found["reward"].tolist() == pytest.approx([7 / 9, 0.0, 7 / 9, 7 / 9])
     assert found["reward_valid"].tolist() == [True, False, True, True]
     assert server.most > 1
 
