@@ -201,7 +201,8 @@ def test_a_judge_is_held_against_pairs_of_a_file(audit, tmp_path):
 
     out, err, code = audit(*words, "--json", tmp_path / "found.json")
 
-    # Answers share more digits or fewer, so that the fit is not exact. It says what is shown first, by its bias of 1 in log-odds: of each pair one order is right.
+    # Answers share more digits or fewer, so that the fit is not exact. The judge says what is
+    # shown first, by its bias of 1 in log-odds: of each pair one order is right.
     assert (err, code) == ("", 1)
     assert "30 pairs, each in both orders" in out
     found = json.loads((tmp_path / "found.json").read_text())
