@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,6 +26,9 @@ def named_seed(seed: int, path: str) -> int:
     return int.from_bytes(digest[:8], "big") >> 1
 
 
+_NODE: ContextVar[str] = ContextVar("node", default="")
+
+
 @contextlib.contextmanager
 def seeded(seed: int, path: str) -> Iterator[None]:
     """Context that seeds the global generator by name and restores it afterwards."""
@@ -32,7 +36,22 @@ def seeded(seed: int, path: str) -> Iterator[None]:
 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(named_seed(seed, path))
-        yield
+        before = _NODE.set(path)
+        try:
+            yield
+        finally:
+            _NODE.reset(before)
+
+
+def node_path() -> str:
+    """Return the config path of the construction in progress; empty where none is.
+
+    Examples:
+        >>> with seeded(0, "reward.judge"):
+        ...     node_path()
+        'reward.judge'
+    """
+    return _NODE.get()
 
 
 def new_generator() -> torch.Generator:

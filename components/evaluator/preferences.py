@@ -25,8 +25,8 @@ class HeldOutPairs(Component):
     Records ``<name>/chosen_log_prob`` and ``rejected_log_prob``, nats an answer; with a reference
     ``chosen_change`` and ``rejected_change``, the same minus the reference's; ``margin``, change
     (without a reference log-prob) of the chosen minus that of the rejected answer; ``accuracy``,
-    share of pairs whose margin is above 0. Margins can grow while chosen answers become less
-    likely: look at both.
+    share of pairs whose margin is above 0 (half of those at 0). Margins can grow while chosen
+    answers become less likely: look at both.
 
     Args:
         policy: the model that is asked.
@@ -73,7 +73,7 @@ class HeldOutPairs(Component):
             self._record("change", sums)
         margin = sums[0::2] - sums[1::2]
         record(f"{self.name}/margin", margin)
-        record(f"{self.name}/accuracy", margin > 0)
+        record(f"{self.name}/accuracy", (margin > 0).double() + (margin == 0).double() / 2)
         return batch
 
     def _record(self, what: str, sums: Tensor) -> None:

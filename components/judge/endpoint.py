@@ -9,6 +9,7 @@ from typing import Literal
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.endpoint import Endpoint
+from rlcomp.interfaces.judge import NoVerdict
 from rlcomp.interfaces.options import check_options, choices
 
 _FIELD = re.compile(r"\{(prediction|reference)\}")
@@ -17,8 +18,9 @@ _FIELD = re.compile(r"\{(prediction|reference)\}")
 class EndpointJudge(metaclass=Checked):
     """LLM-as-a-judge: the share of "yes" in the probability of both first words of its answer.
 
-    ``p(yes) / (p(yes) + p(no))`` of the first token, at the server's temperature 1. None where both
-    together have less than ``least_mass``, and where no answer came.
+    ``p(yes) / (p(yes) + p(no))`` of the first token, at the server's temperature 1, each in every
+    spelling (``Yes``, ``"yes``). None where both together have less than ``least_mass``, and where
+    no answer came; a warning says once what the model said instead.
 
     Args:
         endpoint: whose model reads the template.
@@ -57,6 +59,7 @@ class EndpointJudge(metaclass=Checked):
         self.read = read
         self.least_mass = least_mass
         self.alternatives = alternatives
+        self.no_verdict = NoVerdict("EndpointJudge")
 
     def __call__(self, prediction: str, reference: str) -> float | None:
         """The probability of yes."""
@@ -72,6 +75,7 @@ class EndpointJudge(metaclass=Checked):
             read=self.read,
             least_mass=self.least_mass,
             alternatives=self.alternatives,
+            no_verdict=self.no_verdict,
         )
 
     def _asked(self, prediction: str, reference: str) -> str:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-
-import torch
-from tensordict import TensorDict
+from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText, Probability
-from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.judge import NoVerdict
 from rlcomp.interfaces.options import check_options
 from rlcomp.interfaces.policy import Policy
-from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import encode_all, encode_prompts
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.text.two_options import TwoOptions
 
 _FIELD = re.compile(r"\{(prediction|reference)\}")
 
@@ -21,9 +19,11 @@ _FIELD = re.compile(r"\{(prediction|reference)\}")
 class Generative(metaclass=Checked):
     """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
-    ``p(yes) / (p(yes) + p(no))`` at temperature 1. None where yes and no together have less than
-    ``least_mass``, or where the template with the reference exceeds the context; 0 where the
-    prediction makes it do so, so that none is too long to be judged.
+    ``p(yes) / (p(yes) + p(no))`` at temperature 1, each summed over its spellings (``Yes``,
+    ``"yes``; :func:`rlcomp.verify.options.spellings`). None where yes and no together have less
+    than ``least_mass``, or where the template with the reference exceeds the context; a warning
+    says once what the model would rather say. 0 where the prediction makes it exceed the context,
+    so that none is too long to be judged.
 
     Args:
         model: what reads the template. The policy can judge itself, and can then learn to please
@@ -32,6 +32,8 @@ class Generative(metaclass=Checked):
         yes_text: says that they agree.
         no_text: says that they do not.
         least_mass: of yes and no together, in [0, 1].
+        prompt: how the template becomes tokens; the chat template of the model's tokenizer if not
+            given, or plain text where it has none.
 
     Raises:
         ConfigError: the template lacks a field, or one of yes and no begins with the other.
@@ -48,6 +50,7 @@ class Generative(metaclass=Checked):
         yes_text: NonEmptyText = "yes",
         no_text: NonEmptyText = "no",
         least_mass: Probability = 0.05,
+        prompt: Prompt | None = None,
     ) -> None:
         for field in ("prediction", "reference"):
             if f"{{{field}}}" not in template:
@@ -58,23 +61,34 @@ class Generative(metaclass=Checked):
         self.yes_text = yes_text
         self.no_text = no_text
         self.least_mass = least_mass
-        self._answers = encode_all(model.tokenizer, [yes_text, no_text])
+        self.no_verdict = NoVerdict("Generative")
+        self._choice = TwoOptions(
+            model,
+            (yes_text, no_text),
+            prompt=prompt,
+            least_mass=least_mass,
+            no_verdict=self.no_verdict,
+        )
+        self.prompt = self._choice.prompt
 
     def __call__(self, prediction: str, reference: str) -> float | None:
         """The probability of yes."""
-        rows = self._rows(prediction, reference)
-        limit = self.model.context_length
-        if limit is not None and rows["tokens"].shape[1] > limit:
-            return None if self._rows("", reference)["tokens"].shape[1] > limit else 0.0
-        with torch.no_grad():
-            log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding()).sum(1)
-        yes, no = log_probs.double().exp().tolist()
-        return yes / (yes + no) if 0 < yes + no >= self.least_mass else None
+        (found,) = self.judge_all([(prediction, reference)])
+        return found
 
-    def _rows(self, prediction: str, reference: str) -> TensorDict:
-        """The template with both texts, answered by yes and by no."""
+    def judge_all(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
+        """The probability of yes of each pair."""
+        if not pairs:
+            return []
+        encode, fits = self._choice.encode, self._choice.fits
+        questions = encode([self._asked(*pair) for pair in pairs])
+        found = self._choice.shares(questions)
+        for number, ((_, reference), question) in enumerate(zip(pairs, questions, strict=True)):
+            if not fits(question) and fits(encode([self._asked("", reference)])[0]):
+                found[number] = 0.0
+        return found
+
+    def _asked(self, prediction: str, reference: str) -> str:
         texts = {"prediction": prediction, "reference": reference}
         # In one pass, so that a prediction that spells {reference} stays what it is.
-        asked = _FIELD.sub(lambda field: texts[field[1]], self.template)
-        question = encode_prompts(self.model.tokenizer, [asked])
-        return rows_from_ids(self.model.tokenizer, question * 2, self._answers)
+        return _FIELD.sub(lambda field: texts[field[1]], self.template)

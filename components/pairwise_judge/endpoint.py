@@ -9,6 +9,7 @@ from typing import Literal
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.endpoint import Endpoint
+from rlcomp.interfaces.judge import NoVerdict
 from rlcomp.interfaces.options import check_options, choices
 from rlcomp.interfaces.pairwise_judge import Shown
 
@@ -18,7 +19,8 @@ _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 class EndpointPairs(metaclass=Checked):
     """LLM-as-a-judge of pairs: ``p(first) / (p(first) + p(second))`` of an answer's first token.
 
-    None where both together have less than ``least_mass``, and where no answer came.
+    Every spelling of an option counts (``**1**``, ``"1``). None where both together have less than
+    ``least_mass``, and where no answer came; a warning says once what the model said instead.
 
     Args:
         endpoint: whose model reads the template.
@@ -61,6 +63,7 @@ class EndpointPairs(metaclass=Checked):
         self.read = read
         self.least_mass = least_mass
         self.alternatives = alternatives
+        self.no_verdict = NoVerdict("EndpointPairs")
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
         """For each pair the probability that the first is better."""
@@ -71,6 +74,7 @@ class EndpointPairs(metaclass=Checked):
             read=self.read,
             least_mass=self.least_mass,
             alternatives=self.alternatives,
+            no_verdict=self.no_verdict,
         )
 
     def _asked(self, pair: Shown) -> str:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-import torch
-from tensordict import TensorDict
-
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
-from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.judge import NoVerdict
 from rlcomp.interfaces.options import check_options
 from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.interfaces.policy import Policy
-from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import encode_all, encode_prompts
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.text.two_options import TwoOptions
 
 _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 
@@ -23,9 +20,11 @@ _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 class OptionLogProbs(metaclass=Checked):
     """LLM-as-a-judge of pairs: ``p(first) / (p(first) + p(second))`` after a template.
 
-    ``p`` of an option is the probability of its text at temperature 1. None where both together
-    have less than ``least_mass``, or where the context cannot hold the template. An answer is
-    encoded as plain text: in it a field, an option or a special token has no meaning.
+    ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
+    ``"1``; :func:`rlcomp.verify.options.spellings`). None where both together have less than
+    ``least_mass``, or where the context cannot hold the template; a warning says once what the
+    model would rather say. An answer is encoded as plain text: in it a field, an option or a
+    special token has no meaning.
 
     Args:
         model: what reads the template. The policy can judge itself, and can then learn to please
@@ -36,6 +35,8 @@ class OptionLogProbs(metaclass=Checked):
         second_text: says that the second one is.
         least_mass: of both options together, in [0, 1].
         batch_size: pairs in one forward pass.
+        prompt: how the template becomes tokens; the chat template of the model's tokenizer if not
+            given, or plain text where it has none.
 
     Raises:
         ConfigError: the template lacks a field, or one option begins with the other.
@@ -53,6 +54,7 @@ class OptionLogProbs(metaclass=Checked):
         second_text: NonEmptyText = "2",
         least_mass: Probability = 0.05,
         batch_size: PositiveInt = 64,
+        prompt: Prompt | None = None,
     ) -> None:
         for field in Shown._fields[:3]:
             if f"{{{field}}}" not in template:
@@ -64,38 +66,24 @@ class OptionLogProbs(metaclass=Checked):
         self.second_text = second_text
         self.least_mass = least_mass
         self.batch_size = batch_size
-        self._options = encode_all(model.tokenizer, [first_text, second_text])
+        self.no_verdict = NoVerdict("OptionLogProbs")
+        self._choice = TwoOptions(
+            model,
+            (first_text, second_text),
+            prompt=prompt,
+            least_mass=least_mass,
+            no_verdict=self.no_verdict,
+            batch_size=batch_size,
+        )
+        self.prompt = self._choice.prompt
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
         """For each pair the share of the first option in the probability of both."""
         if not pairs:
             return []
-        questions = encode_prompts(self.model.tokenizer, [self._asked(pair) for pair in pairs])
-        longest = max(len(option) for option in self._options)
-        limit = self.model.context_length
-        read = [n for n, q in enumerate(questions) if limit is None or len(q) + longest <= limit]
-        found: list[float | None] = [None] * len(pairs)
-        for start in range(0, len(read), self.batch_size):
-            some = read[start : start + self.batch_size]
-            shares = self._shares([questions[number] for number in some])
-            for number, share in zip(some, shares, strict=True):
-                found[number] = share
-        return found
+        return self._choice.shares(self._choice.encode([self._asked(pair) for pair in pairs]))
 
     def _asked(self, pair: Shown) -> str:
         """The template with the texts, in one pass: a text that spells a field stays as it is."""
         texts = pair._asdict()
         return _FIELD.sub(lambda field: texts[field[1]], self.template)
-
-    def _shares(self, questions: Sequence[Sequence[int]]) -> list[float | None]:
-        heads = [question for question in questions for _ in self._options]
-        rows: TensorDict = rows_from_ids(
-            self.model.tokenizer, heads, [*self._options] * len(questions)
-        )
-        with torch.no_grad():
-            log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding())
-        masses = log_probs.sum(1).double().exp().view(-1, 2).tolist()
-        return [
-            first / (first + second) if 0 < first + second >= self.least_mass else None
-            for first, second in masses
-        ]

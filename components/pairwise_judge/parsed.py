@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.judge import NoVerdict
 from rlcomp.interfaces.pairwise_judge import Shown
 
 
@@ -14,7 +15,8 @@ class Parsed(metaclass=Checked):
     """The verdict in a rationale: 1 for the first answer, 0 for the second, 1/2 for a tie.
 
     The last of the three marks counts, and only what the judge wrote is read, so that an answer
-    that holds a mark decides nothing. None where there is none.
+    that holds a mark decides nothing. Case and white space within a mark do not count. None where
+    there is none; a warning says once what was written instead.
 
     Args:
         first_text: says that the first answer is better.
@@ -43,13 +45,28 @@ class Parsed(metaclass=Checked):
         self.first_text = first_text
         self.second_text = second_text
         self.tie_text = tie_text
-        self._values = {first_text: 1.0, second_text: 0.0, tie_text: 0.5}
-        marks = [first_text, second_text, tie_text]
+        self.no_verdict = NoVerdict("Parsed")
+        marks = [_plain(text) for text in (first_text, second_text, tie_text)]
+        self._values = dict(zip(marks, (1.0, 0.0, 0.5), strict=True))
         if any(one in other for n, one in enumerate(marks) for other in marks[:n] + marks[n + 1 :]):
             raise ConfigError(f"Parsed: of the marks {marks} one is a part of another: change one")
-        self._mark = re.compile("|".join(map(re.escape, marks)))
+        spaced = [r"\s*".join(map(re.escape, mark)) for mark in marks]
+        self._mark = re.compile("|".join(spaced), re.IGNORECASE)
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
         """For each pair what its rationale says in the end."""
         said = [self._mark.findall(pair.rationale) for pair in pairs]
-        return [self._values[marks[-1]] if marks else None for marks in said]
+        without = [pair for pair, marks in zip(pairs, said, strict=True) if not marks]
+        if without:
+            path = self.no_verdict.path
+            why = (
+                f"what is written holds none of {[*self._values]}, but ends in "
+                f"{without[0].rationale[-60:]!r}: let the writer's template ask for one of them at "
+                f"the end, raise its max_new_tokens, or set {path}first_text, {path}second_text"
+            )
+            self.no_verdict.tell(len(without), len(pairs), why)
+        return [self._values[_plain(marks[-1])] if marks else None for marks in said]
+
+
+def _plain(mark: str) -> str:
+    return "".join(mark.split()).lower()

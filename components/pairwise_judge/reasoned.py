@@ -11,6 +11,7 @@ from annotated_types import Interval
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError
+from rlcomp.interfaces.judge import GivesReasons, NoVerdict
 from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
 from rlcomp.interfaces.writer import Writer
 from rlcomp.metrics import record
@@ -79,6 +80,9 @@ class Reasoned(metaclass=Checked):
         self.rationales = rationales
         self.least = least
         self.clip = clip
+        self.no_verdict = (
+            judge.no_verdict if isinstance(judge, GivesReasons) else NoVerdict("Reasoned")
+        )
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
         """For each pair the mean probability that the first is better."""

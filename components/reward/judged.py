@@ -6,14 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from rlcomp.arguments import Probability
 from rlcomp.interfaces.judge import Judge, judge_all
-from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.judged_reward import JudgedReward
 
 
-class Judged(TextReward):
+class Judged(JudgedReward):
     """LLM-as-a-judge reward, ``R = judge(response, answer)`` in [0, 1].
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``judged``. What
-    the judge cannot tell is invalid.
+    Reads and writes: see :class:`rlcomp.interfaces.judged_reward.JudgedReward`; the part is
+    ``judged``. What the judge cannot tell is invalid.
 
     Args:
         judge: compares response and reference answer; another one: ``judge@reward.judge=overlap``.

@@ -13,7 +13,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import DataError
 from rlcomp.functional.prefix_match import last_boxed
-from rlcomp.interfaces.judge import Judge
+from rlcomp.interfaces.judge import Judge, write_reasons
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.text.thoughts import ThoughtEnd
@@ -28,8 +28,8 @@ class JudgedSegment(Component):
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer`` ``[B, W]``. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{judged_segment: [B]}``), ``correct`` and ``reward_valid`` (bool
-    ``[B]``). Records ``reward/answered``, the share of responses with a box, and what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    ``[B]``), ``invalid_reason`` ``[B, W]``. Records ``reward/answered``, the share of responses
+    with a box, and what :func:`rlcomp.interfaces.reward.write_reward` does.
 
     Args:
         judge: compares a prediction with the true text; another one:
@@ -47,7 +47,7 @@ class JudgedSegment(Component):
 
     reads = ("tokens", "response_mask", "answer")
     optional = ("episode_error",)
-    writes = ("reward", "rewards", "correct", "reward_valid")
+    writes = ("reward", "rewards", "correct", "reward_valid", "invalid_reason")
 
     def __init__(
         self,
@@ -75,7 +75,8 @@ class JudgedSegment(Component):
         values = [0.0 if score is None else score for score in scores]
         reward = torch.tensor(values, dtype=torch.float32, device=device)
         correct = reward >= self.correct_from
-        return write_reward(batch, reward, {"judged_segment": reward}, correct, valid)
+        write_reward(batch, reward, {"judged_segment": reward}, correct, valid)
+        return write_reasons(batch, self.judge)
 
     def _boxes(self, batch: TensorDict) -> list[bytes | None]:
         rows = zip(batch["tokens"].cpu(), batch["response_mask"].cpu(), strict=True)

@@ -8,10 +8,11 @@ from typing import Any
 from rlcomp.arguments import NonEmptyText, Probability
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.judge import Judge, judge_all
-from rlcomp.interfaces.reward import TextReward, row_named
+from rlcomp.interfaces.judged_reward import JudgedReward
+from rlcomp.interfaces.reward import row_named
 
 
-class Rubric(TextReward):
+class Rubric(JudgedReward):
     """Rubric reward, ``R = clip(sum_k w_k p_k / sum_{w_k > 0} w_k, 0, 1)``.
 
     ``p_k`` is the judge's probability that the response meets criterion ``k``. A negative weight is
@@ -20,7 +21,8 @@ class Rubric(TextReward):
     the column has those of the configuration. Of which the judge cannot tell one, the row is
     invalid.
 
-    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``rubric``.
+    Reads and writes: see :class:`rlcomp.interfaces.judged_reward.JudgedReward`; the part is
+    ``rubric``.
 
     Args:
         judge: says whether a response (``{prediction}``) meets a criterion (``{reference}``).

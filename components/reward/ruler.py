@@ -10,6 +10,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
+from rlcomp.interfaces.judge import NoVerdict, write_reasons
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.interfaces.writer import Writer
 from rlcomp.metrics import record
@@ -34,7 +35,8 @@ class Ruler(Component):
     is not judged: it gets 0.5.
 
     Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``. Writes ``reward``,
-    float32 ``[B]``, ``rewards`` (``{ruler: [B]}``), ``correct`` and ``reward_valid`` ``[B]``.
+    float32 ``[B]``, ``rewards`` (``{ruler: [B]}``), ``correct`` and ``reward_valid`` ``[B]``,
+    ``invalid_reason`` ``[B, W]``.
     Records ``ruler/unscored``, the share of asked groups without a score, ``ruler/replies``, the
     mean of the replies that an asked group took, and what
     :func:`rlcomp.interfaces.reward.write_reward` does.
@@ -51,7 +53,7 @@ class Ruler(Component):
 
     reads = ("prompt", "response", "group_id")
     optional = ("episode_error",)
-    writes = ("reward", "rewards", "correct", "reward_valid")
+    writes = ("reward", "rewards", "correct", "reward_valid", "invalid_reason")
     min_group_size = 2
 
     def __init__(
@@ -68,6 +70,7 @@ class Ruler(Component):
         self.tries = tries
         self.correct_from = correct_from
         self.generator = new_generator()
+        self.no_verdict = NoVerdict("Ruler")
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every group, and write the reward entries."""
@@ -88,7 +91,8 @@ class Ruler(Component):
         record("ruler/unscored", torch.tensor([g not in scores for g in asked]).double())
         reward = values.to(batch["group_id"].device)
         correct = reward >= self.correct_from
-        return write_reward(batch, reward, {"ruler": reward}, correct, valid.to(reward.device))
+        write_reward(batch, reward, {"ruler": reward}, correct, valid.to(reward.device))
+        return write_reasons(batch, self)
 
     def _shuffled(self, texts: set[str]) -> list[str]:
         ordered = sorted(texts)
@@ -98,17 +102,27 @@ class Ruler(Component):
     def _scores(self, asked: dict[int, tuple[str, list[str]]]) -> dict[int, list[float]]:
         """The scores of the groups whose judge gave them, in the order of the texts."""
         found: dict[int, list[float]] = {}
-        replies = 0
+        replies, unread = 0, ""
         for _ in range(self.tries):
             left = [group for group in asked if group not in found]
             told = self.writer([self._question(*asked[group]) for group in left]) if left else []
             replies += len(told)
             for group, reply in zip(left, told, strict=True):
                 scores = scores_by_id(reply, len(asked[group][1]))
-                if scores is not None:
+                if scores is None:
+                    unread = reply
+                else:
                     found[group] = scores
         if asked:
             record("ruler/replies", replies / len(asked))
+        if len(found) < len(asked):
+            path = self.no_verdict.path
+            why = (
+                f"no reply has one score for each id, {_FORM}; the last of them is "
+                f"{unread[:120]!r}: take a judge that writes JSON, {path}writer, or raise "
+                f"{path}tries or {path}writer.max_new_tokens"
+            )
+            self.no_verdict.tell(len(asked) - len(found), len(asked), why)
         return found
 
     def _question(self, prompt: str, texts: list[str]) -> str:

@@ -13,6 +13,7 @@ from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.functional.tournament import ranks, win_rates
+from rlcomp.interfaces.judge import write_reasons
 from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
 from rlcomp.interfaces.reward import without_failed, write_reward
 from rlcomp.metrics import record
@@ -32,8 +33,8 @@ class Tournament(Component):
 
     Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and where it is there
     ``answer``, for simulated judges. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{tournament: [B]}``), ``correct`` and ``reward_valid`` ``[B]``. Records
-    ``tournament/untold``, the share of asked pairs without a verdict, and what
+    (``{tournament: [B]}``), ``correct``, ``reward_valid`` ``[B]`` and ``invalid_reason``
+    ``[B, W]``. Records ``tournament/untold``, the share of asked pairs without a verdict, and what
     :func:`rlcomp.interfaces.reward.write_reward` does.
 
     Args:
@@ -48,7 +49,7 @@ class Tournament(Component):
 
     reads = ("prompt", "response", "group_id")
     optional = ("answer", "episode_error")
-    writes = ("reward", "rewards", "correct", "reward_valid")
+    writes = ("reward", "rewards", "correct", "reward_valid", "invalid_reason")
     min_group_size = 2
 
     def __init__(
@@ -81,7 +82,8 @@ class Tournament(Component):
             valid[place] = told
         reward, valid = (each.to(batch["group_id"].device) for each in (reward, valid))
         correct = reward >= self.correct_from
-        return write_reward(batch, reward, {"tournament": reward}, correct, valid)
+        write_reward(batch, reward, {"tournament": reward}, correct, valid)
+        return write_reasons(batch, self.judge)
 
     def _beats(self, batch: TensorDict, groups: list[list[int]]) -> list[Tensor]:
         """``p(i beats j)`` of each group, shape ``[n, n]``; NaN where it was not told."""

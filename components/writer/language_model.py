@@ -9,7 +9,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answers_where_room
-from rlcomp.text.prompt import or_text
+from rlcomp.text.chat import or_own_template
 
 
 class LanguageModelWriter(metaclass=Checked):
@@ -21,7 +21,11 @@ class LanguageModelWriter(metaclass=Checked):
     Args:
         model: what answers. The policy can judge itself, and can then learn to please itself.
         max_new_tokens: the longest answer.
-        prompt: how texts become tokens, such as the chat template; plain text if not given.
+        prompt: how texts become tokens; the chat template of the model's tokenizer if not given,
+            or plain text where it has none.
+
+    Raises:
+        ConfigError: the model does not stop where the template ends a turn.
     """
 
     def __init__(
@@ -29,7 +33,8 @@ class LanguageModelWriter(metaclass=Checked):
     ) -> None:
         self.model = model
         self.max_new_tokens = max_new_tokens
-        self.prompt = or_text(prompt, model.tokenizer)
+        self.prompt = or_own_template(prompt, model.tokenizer)
+        self.prompt.check_policy(model)
         self.generator = new_generator()
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:

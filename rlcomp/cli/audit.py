@@ -1,4 +1,4 @@
-"""``rlcomp-audit reward=… task=…``: attack a verifier before training with it."""
+"""``rlcomp-audit reward=… task=…``: attack a verifier, or measure a judge, before training."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
+from rlcomp.cli.audit_judge import audited_judge, is_of_judge
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser, positive
 from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, ConfigErrors, UserError, nearest
 
 if TYPE_CHECKING:
+    import argparse
+
     from omegaconf import DictConfig
 
     from rlcomp.audit.audit import Audit
@@ -33,6 +36,9 @@ def main() -> None:
 
     Or if it accepts no gold answer in any form: then little was tried.
     Empty, hedging, stuffed, copied, degenerate and mutated answers, in every form that it reads.
+    With pairwise_judge=... a judge is held against the pairs of the task, in both orders: its
+    agreement and its biases of position, length and self-preference; exit code 1 if it is not
+    shown to be better than a coin.
     """
     guard(_app)
 
@@ -42,7 +48,9 @@ def _app() -> None:
     parser.add_argument(
         "overrides", nargs="*", help="as for rlcomp, e.g. reward=numeric task=gsm8k"
     )
-    parser.add_argument("--rows", type=positive, default=20, help="examples of the task (20)")
+    parser.add_argument(
+        "--rows", type=positive, help="examples of the task (20; 200 pairs for a judge)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="which examples (0)")
     parser.add_argument(
         "--form",
@@ -65,17 +73,41 @@ def _app() -> None:
     _check_kinds(given.allow)
     if given.json is not None and given.json.exists():
         raise UserError(f"--json {given.json}: it is there already: name a new file")
-    found = audited(given.overrides, given.config_dir, given.rows, given.seed, given.form)
+    show = _show_judge if is_of_judge(given.overrides) else _show_verifier
+    if show(given):
+        sys.exit(1)
+
+
+def _show_verifier(given: argparse.Namespace) -> bool:
+    """Print the audit of a reward; return whether it fails."""
+    rows = given.rows or 20
+    found = audited(given.overrides, given.config_dir, rows, given.seed, given.form)
     from rlcomp.report.audit import audit_as_json, audit_tables
 
-    # No markup: answers hold "[/]", and worse.
-    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
-    for part in audit_tables(found, given.allow):
-        console.print(part, soft_wrap=isinstance(part, str))
+    _print(audit_tables(found, given.allow))
     if given.json is not None:
         _write(given.json, audit_as_json(found, given.allow))
-    if found.false_accepts(given.allow) or (found.gold.tried and not found.gold.accepted):
-        sys.exit(1)
+    return bool(found.false_accepts(given.allow) or (found.gold.tried and not found.gold.accepted))
+
+
+def _show_judge(given: argparse.Namespace) -> bool:
+    """Print the report on a judge; return whether a coin may be as good."""
+    if given.form or given.allow:
+        raise UserError("--form and --allow are of verifiers: a judge of pairs has neither")
+    found = audited_judge(given.overrides, given.config_dir, given.rows or 200, given.seed)
+    from rlcomp.report.judge_table import judge_as_json, judge_tables
+
+    _print(judge_tables(found))
+    if given.json is not None:
+        _write(given.json, judge_as_json(found))
+    return not found.agreement.low > 0.5
+
+
+def _print(parts: Sequence[object]) -> None:
+    # No markup: answers hold "[/]", and worse.
+    console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
+    for part in parts:
+        console.print(part, soft_wrap=isinstance(part, str))
 
 
 # Options with a value, which is no setting.
@@ -205,27 +237,43 @@ def _checked(config: DictConfig) -> tuple[Plan, bool]:
     Raises:
         ConfigError: what is wrong with them.
     """
-    from rlcomp.wiring.arguments import check_arguments
     from rlcomp.wiring.flow_source import flow_of
-    from rlcomp.wiring.plan import Plan, below, read
-    from rlcomp.wiring.resolve import check_settings
 
-    plan, errors = read(config)
-    missing = [name for name in ("reward", "task") if name not in plan.nodes]
-    if errors or missing:
-        raise ConfigErrors(errors or [f"there is no {name}: set {name}=..." for name in missing])
-    reads = flow_of(plan.nodes["reward"]).reads
+    found = nodes_of(config, ["reward", "task"], checked=False)
+    reads = flow_of(found.nodes["reward"]).reads
     if unknown := sorted(reads - _TEXTS - _TOKENS):
         raise ConfigError(
             f"reward reads {', '.join(unknown)}, which a text alone does not give: audit the part "
             "of it that judges texts, reward=..."
         )
     names = ["reward", "task", *(["tokenizer"] if reads & _TOKENS else [])]
+    return nodes_of(config, names), bool(reads & _TOKENS)
+
+
+def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) -> Plan:
+    """Return a plan of some nodes, with all that they are built of.
+
+    Args:
+        config: a whole one.
+        names: of the nodes.
+        checked: whether their settings are checked.
+
+    Raises:
+        ConfigError: one of them is not there, or cannot work.
+    """
+    from rlcomp.wiring.arguments import check_arguments
+    from rlcomp.wiring.plan import Plan, below, read
+    from rlcomp.wiring.resolve import check_settings
+
+    plan, errors = read(config)
+    missing = [name for name in names if name not in plan.nodes]
+    if errors or missing:
+        raise ConfigErrors(errors or [f"there is no {name}: set {name}=..." for name in missing])
     nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
-    if errors := check_settings(small) + check_arguments(small):
+    if checked and (errors := check_settings(small) + check_arguments(small)):
         raise ConfigErrors(errors)
-    return small, bool(reads & _TOKENS)
+    return small
 
 
 if __name__ == "__main__":

@@ -102,11 +102,11 @@ def bootstrap_interval(
     return low, high
 
 
-def wilson_interval(successes: int, trials: int, level: float) -> tuple[float, float]:
+def wilson_interval(successes: float, trials: int, level: float) -> tuple[float, float]:
     """Wilson's confidence interval of a binomial success rate.
 
     Args:
-        successes: between 0 and ``trials``.
+        successes: between 0 and ``trials``; a trial may be half of one.
         trials: at least 1.
         level: coverage, in (0, 1), such as 0.95.
 

@@ -7,14 +7,15 @@ from typing import Literal
 
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.endpoint import Endpoint
-from rlcomp.verify.options import option_share, said_option
+from rlcomp.interfaces.judge import NoVerdict
+from rlcomp.verify.options import option_masses, plain_option, said_option, share_of
 
 # An answer is read by how it begins.
 _MAX_TOKENS = 8
 
 
 def check_options(part: str, **options: str) -> None:
-    """Refuse two options of which one begins with the other.
+    """Refuse two options of which one begins with the other, whatever their case and quotes.
 
     Args:
         part: what has them, for the message.
@@ -24,10 +25,11 @@ def check_options(part: str, **options: str) -> None:
         ConfigError: both would be said at once.
     """
     (one, first), (other, second) = options.items()
-    if first.startswith(second) or second.startswith(first):
+    one_plain, other_plain = plain_option(first), plain_option(second)
+    if one_plain.startswith(other_plain) or other_plain.startswith(one_plain):
         raise ConfigError(
-            f"{part}: of {one} {first!r} and {other} {second!r} one begins with the other, so "
-            "that both would be said at once: change one"
+            f"{part}: of {one} {first!r} and {other} {second!r} one begins with the other "
+            "(case and quotes do not count), so that both would be said at once: change one"
         )
 
 
@@ -39,6 +41,7 @@ def choices(
     read: Literal["log_probs", "text"],
     least_mass: float,
     alternatives: int,
+    no_verdict: NoVerdict,
 ) -> list[float | None]:
     """For each question how far the first of two options is chosen, in [0, 1].
 
@@ -49,6 +52,7 @@ def choices(
         read: the probabilities of the answer's first token, or what it begins with.
         least_mass: of both options together; below it the answer is None.
         alternatives: first tokens whose log-prob is asked for.
+        no_verdict: is told of answers that choose neither.
 
     Returns:
         None where no answer came or it chooses neither.
@@ -58,7 +62,15 @@ def choices(
     """
     if read == "text":
         replies = endpoint.ask(questions, max_tokens=_MAX_TOKENS)
-        return [said_option(reply.text, *options) if reply else None for reply in replies]
+        found = [said_option(reply.text, *options) if reply else None for reply in replies]
+        said = [
+            reply.text for reply, one in zip(replies, found, strict=True) if reply and one is None
+        ]
+        if said:
+            no_verdict.tell(
+                len(said), len(questions), _other_words(options, said[0], no_verdict.path)
+            )
+        return found
     replies = endpoint.ask(questions, max_tokens=1, alternatives=alternatives)
     firsts = [reply.first if reply else None for reply in replies]
     if any(replies) and not any(firsts):
@@ -66,4 +78,40 @@ def choices(
             "read is log_probs, and the endpoint tells no log-probs of the first token "
             "(choices[0].logprobs.content[0].top_logprobs): set read=text"
         )
-    return [option_share(first, *options, least_mass) if first else None for first in firsts]
+    masses = [option_masses(first, *options) if first else None for first in firsts]
+    found = [share_of(mass, least_mass) if mass else None for mass in masses]
+    low = [n for n, mass in enumerate(masses) if mass and found[n] is None]
+    if low:
+        first, mass = firsts[low[0]] or {}, masses[low[0]] or (0.0, 0.0)
+        rather = max(first, key=lambda token: first[token])
+        why = low_mass(options, sum(mass), least_mass, rather, no_verdict.path)
+        no_verdict.tell(len(low), len(questions), why)
+    return found
+
+
+def low_mass(
+    options: tuple[str, str], mass: float, least_mass: float, rather: str, path: str
+) -> str:
+    """Return why a model has no verdict: what it would rather say, and the remedy.
+
+    Args:
+        options: of the judge.
+        mass: of both, in every spelling.
+        least_mass: that it needs.
+        rather: what the model says.
+        path: of the judge in the config, with a dot.
+    """
+    one, other = options
+    return (
+        f"{one!r} and {other!r} have {mass:.2g} of the probability together, in every spelling "
+        f"({path}least_mass is {least_mass:g}), and the model would rather say {rather[:60]!r}: "
+        f"let {path}template ask for one of the two alone, take other options, or another model"
+    )
+
+
+def _other_words(options: tuple[str, str], said: str, path: str) -> str:
+    one, other = options
+    return (
+        f"the answer begins neither with {one!r} nor with {other!r}, but {said[:60]!r}: let "
+        f"{path}template ask for one of the two alone, take other options, or another model"
+    )

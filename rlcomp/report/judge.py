@@ -9,10 +9,12 @@ from typing import NamedTuple
 
 import torch
 
+from rlcomp.data.pairs import pair_margins, tied_pairs
 from rlcomp.errors import DataError
 from rlcomp.functional.logistic import logistic
 from rlcomp.functional.pass_at_k import wilson_interval
 from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
+from rlcomp.interfaces.task import Example
 
 # Pairs from which on a bias is found in nine of ten cases, by what it adds to the probability at a
 # tie (experiments/judge_bias): position, length, self-preference.
@@ -20,6 +22,9 @@ NEEDED = {
     0.10: {"position": 200, "length": 200, "self_preference": 400},
     0.05: {"position": 800, "length": 800, "self_preference": 1600},
 }
+
+# Which answer of a pair the judge's own model wrote, as a column says it.
+_OWN = {"chosen": 1, "rejected": -1}
 
 
 class Labelled(NamedTuple):
@@ -44,6 +49,41 @@ class Interval(NamedTuple):
     high: float
 
 
+def labelled(example: Example) -> Labelled:
+    """Return the pair of an example whose demonstration is better than its column ``rejected``.
+
+    Its column ``margin`` says by how much (1 without one; 0 of a ``tie``), ``own`` which of both
+    answers the judge's own model wrote, ``chosen`` or ``rejected``.
+
+    Raises:
+        DataError: there is no rejected answer, or ``own`` is neither of the two.
+
+    Examples:
+        >>> labelled(Example("p", "a", "a", columns={"rejected": "b", "own": "rejected"}))[1:]
+        (1.0, -1)
+    """
+    held = example.columns
+    rejected, own = held.get("rejected"), held.get("own")
+    if isinstance(rejected, list):
+        rejected = "".join(str(message.get("content") or "") for message in rejected)
+    if not isinstance(rejected, str):
+        raise DataError(
+            f"the example {example.prompt[:60]!r} has no column 'rejected': a judge is held "
+            "against pairs, task=preferences task.path=FILE or task=sorting_pairs"
+        )
+    if own not in (None, *_OWN):
+        raise DataError(
+            f"the example {example.prompt[:60]!r} has own {own!r:.60}: must be 'chosen' or "
+            "'rejected', the answer that the judge's model wrote"
+        )
+    margin = pair_margins([example])
+    gap = 1.0 if margin is None else float(margin)
+    if tied_pairs([example]) is not None:
+        gap = 0.0
+    shown = Shown(example.prompt, example.demonstration, rejected, example.answer)
+    return Labelled(shown, gap, _OWN.get(str(own), 0))
+
+
 @dataclass(frozen=True)
 class JudgeReport:
     """What is known of a judge after a number of pairs, each asked in both orders.
@@ -51,24 +91,28 @@ class JudgeReport:
     Attributes:
         pairs: that got a verdict in both orders.
         invalid: share of the pairs that lack one.
-        agreement: share of pairs whose better answer has the higher mean probability.
+        agreement: share of verdicts for the better answer, of pairs with one; a pair whose two
+            orders disagree counts one half, and so does a verdict of exactly 1/2.
+        label_agreement: share of pairs whose better answer has the higher mean probability of both
+            orders, which ``pairing=judged`` makes a label of; equal ones count one half.
         order_flips: share of pairs whose verdict changes with the order.
         biases: log-odds at equal quality, of the first place (``position``), of one standard
             deviation of the difference in characters (``length``), of the judge's own answer
             (``self_preference``).
-        unseen: what so few pairs could not have shown.
+        unseen: what these pairs could not have shown, and why.
     """
 
     pairs: int
     invalid: float
     agreement: Interval
+    label_agreement: Interval
     order_flips: float
     biases: dict[str, Interval]
     unseen: tuple[str, ...]
 
 
 def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport:
-    """Ask a judge about pairs of known quality in both orders, and tell its biases.
+    """Ask a judge about pairs of known quality in both orders, and measure its biases.
 
     ``P(first wins) = s(b_0 + b_q gap + b_l dlen + b_o own)`` over both orders of all pairs, with
     errors by pair. Quality is in it because better answers are often longer: the share of verdicts
@@ -79,8 +123,7 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
         pairs: with known gaps; a column that is 0 in all of them (``own``) is left out.
 
     Raises:
-        DataError: no pair got a verdict in both orders, or these verdicts are certain by quality
-            alone.
+        DataError: no pair got a verdict in both orders.
     """
     there = judge([pair.shown for pair in pairs])
     back = judge([p.shown._replace(first=p.shown.second, second=p.shown.first) for p in pairs])
@@ -94,14 +137,19 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
             f"judge_report: of {len(pairs)} pairs none got a verdict in both orders: see what the "
             "judge says to one of them"
         )
-    clear = [((p + 1 - q) / 2 - 0.5) * pair.gap for pair, p, q in both if pair.gap]
+    clear = [(pair.gap, p, 1 - q) for pair, p, q in both if pair.gap]
+    verdicts = [(_right(gap, p) + _right(gap, q)) / 2 for gap, p, q in clear]
+    labels = [_right(gap, (p + q) / 2) for gap, p, q in clear]
+    biases, without = _biases(both)
     return JudgeReport(
         pairs=len(both),
         invalid=1 - len(both) / len(pairs),
-        agreement=_share(sum(value > 0 for value in clear), len(clear)),
+        agreement=_share(verdicts),
+        label_agreement=_share(labels),
         order_flips=sum((p > 0.5) == (q > 0.5) for _, p, q in both) / len(both),
-        biases=_biases(both),
-        unseen=tuple(
+        biases=biases,
+        unseen=without
+        + tuple(
             f"a bias of {name} that adds {shift:.2f} at a tie (needs {needed} pairs)"
             for shift, least in NEEDED.items()
             for name, needed in least.items()
@@ -110,11 +158,12 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
     )
 
 
-def drift(before: Sequence[bool], after: Sequence[bool]) -> Interval:
+def drift(before: Sequence[float], after: Sequence[float]) -> Interval:
     """Change of the agreement between two rounds on the same pairs, paired.
 
     Args:
-        before: of each pair, whether the judge was right in the first round.
+        before: of each pair, whether the judge was right in the first round; 1/2 where its orders
+            disagree.
         after: the same in the later one.
 
     Raises:
@@ -133,7 +182,10 @@ def drift(before: Sequence[bool], after: Sequence[bool]) -> Interval:
     return Interval(middle, middle - half, middle + half)
 
 
-def _biases(both: Sequence[tuple[Labelled, float, float]]) -> dict[str, Interval]:
+def _biases(
+    both: Sequence[tuple[Labelled, float, float]],
+) -> tuple[dict[str, Interval], tuple[str, ...]]:
+    """Return the biases; or none, and why these verdicts have no finite ones."""
     lengths = torch.tensor([len(p.shown.first) - len(p.shown.second) for p, _, _ in both]).double()
     spread = float(lengths.square().mean().sqrt()) or 1.0
     columns = {
@@ -146,17 +198,27 @@ def _biases(both: Sequence[tuple[Labelled, float, float]]) -> dict[str, Interval
     rows = torch.cat([one_order, -one_order])
     outcome = torch.tensor([p for _, p, _ in both] + [q for _, _, q in both], dtype=torch.float64)
     cluster = torch.arange(len(both)).repeat(2)
-    fit = logistic(torch.cat([torch.ones(len(rows), 1), rows], dim=1), outcome, cluster)
+    try:
+        fit = logistic(torch.cat([torch.ones(len(rows), 1), rows], dim=1), outcome, cluster)
+    except DataError as error:
+        return {}, (f"any bias ({error})",)
     found = zip(["position", *used], *(each.tolist() for each in fit), strict=True)
     return {
         name: Interval(b, b - 1.96 * error, b + 1.96 * error)
         for name, b, error in found
         if name != "quality"
-    }
+    }, ()
 
 
-def _share(right: int, count: int) -> Interval:
-    """A share with its Wilson interval; NaN of nothing."""
-    if not count:
+def _right(gap: float, probability: float) -> float:
+    """Return whether the better answer is the likelier one: 1 or 0, and 1/2 at even odds."""
+    lead = (probability - 0.5) * gap
+    return 0.5 if lead == 0 else float(lead > 0)
+
+
+def _share(right: Sequence[float]) -> Interval:
+    """Return a share with its Wilson interval; NaN of nothing."""
+    if not right:
         return Interval(math.nan, math.nan, math.nan)
-    return Interval(right / count, *wilson_interval(right, count, 0.95))
+    total, count = sum(right), len(right)
+    return Interval(total / count, *wilson_interval(total, count, 0.95))

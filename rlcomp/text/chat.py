@@ -14,13 +14,13 @@ from rlcomp.arguments import Checked, NonEmptyText, Unbuilt
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.policy import Policy, StopsAtTokens
-from rlcomp.interfaces.prompt import Columns, Demonstration, Dialogue, Response
+from rlcomp.interfaces.prompt import Columns, Demonstration, Dialogue, Prompt, Response
 from rlcomp.interfaces.tool import Tool
 from rlcomp.text.chat_dialogue import ChatDialogue, demonstration_in_turns
 from rlcomp.text.chat_history import check_appends
 from rlcomp.text.chat_spans import Spans, assistant_spans
 from rlcomp.text.chat_template import Chat, ChatTemplate
-from rlcomp.text.prompt import PlainDialogue
+from rlcomp.text.prompt import PlainDialogue, TextPrompt
 from rlcomp.text.tool_schemas import tool_schemas
 
 Message = dict[str, Any]
@@ -227,6 +227,14 @@ class ChatPrompt(metaclass=Checked):
             RlcompWarning,
             stacklevel=2,
         )
+
+
+def or_own_template(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:
+    """Return the prompt format; without one the tokenizer's chat template, or plain text."""
+    if prompt is not None:
+        return prompt
+    has_template = bool(tokenizer.chat_template)
+    return ChatPrompt(tokenizer=tokenizer) if has_template else TextPrompt(tokenizer=tokenizer)
 
 
 def _conversation(columns: Mapping[str, object]) -> Mapping[str, Any] | None:

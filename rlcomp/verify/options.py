@@ -1,34 +1,72 @@
-"""Which of two options a model chose: by the probabilities of its first token, or by its words."""
+"""Which of two options a model chose: by the probabilities of its first token, or by its words.
+
+Case does not count, nor do white space, quotes, emphasis and brackets in front of an option, or
+what is no letter or digit behind it: ``Yes.``, ``"yes"``, ``**YES**`` are all ``yes``.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Mapping
 
+# What may stand in front of an option, beside white space and what is not seen.
+_QUOTES = "\"'`*_([{\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"
+_LEAD = f"{_QUOTES} \t\n\r\f\v\u00a0\u200b\ufeff"
+# Those that a model's spellings are summed over, each alone and behind a space.
+_LEADS = ("", "\n", " ", *(space + mark for mark in "\"'`*([" for space in ("", " ")), "**", " **")
+# Both options, one behind the other: a model that repeats the question has chosen neither.
+_JOINED = r"[\W_]*(?:or|and|[/|&])[\W_]*"
 
-def option_share(
-    first: Mapping[str, float], one: str, other: str, least_mass: float
-) -> float | None:
-    """``p(one) / (p(one) + p(other))`` over the tokens that begin either of two options.
 
-    White space around a token does not count, nor does a token that begins both. None where both
-    together have less than ``least_mass``.
+def spellings(option: str) -> list[str]:
+    r"""Return the texts by which a model says an option, the plain one first.
 
     Examples:
-        >>> option_share({"1": 0.25, " 1": 0.125, "2": 0.125, "So": 0.5}, "1", "2", 0.5)
-        0.75
-        >>> option_share({"1": 0.1, "The": 0.9}, "1", "2", 0.5)
+        >>> spellings("yes")[:4], spellings("1")[:4]
+        (['yes', 'Yes', 'YES', '\nyes'], ['1', '\n1', ' 1', '"1'])
     """
-    masses = [
-        sum(p for token, p in first.items() if _begins(token, option, against))
-        for option, against in ((one, other), (other, one))
-    ]
+    cases = dict.fromkeys((option, option.lower(), option.capitalize(), option.upper()))
+    return list(dict.fromkeys(lead + case for lead in _LEADS for case in cases))
+
+
+def plain_option(option: str) -> str:
+    """Return an option without case and what may stand in front; itself if nothing else is left.
+
+    Examples:
+        >>> plain_option('"Yes'), plain_option("*")
+        ('yes', '*')
+    """
+    text = _normal(option)
+    return text.lstrip(_LEAD) or text
+
+
+def option_masses(first: Mapping[str, float], one: str, other: str) -> tuple[float, float]:
+    """Return the probabilities of the tokens that begin either of two options.
+
+    A token that begins both counts for none.
+
+    Examples:
+        >>> option_masses({"Yes": 0.25, ' "yes': 0.125, "no": 0.125, "So": 0.5}, "yes", "no")
+        (0.375, 0.125)
+    """
+    masses = [0.0, 0.0]
+    for token, p in first.items():
+        begun = [_begins(token, one), _begins(token, other)]
+        if begun[0] != begun[1]:
+            masses[begun.index(True)] += p
+    return masses[0], masses[1]
+
+
+def share_of(masses: tuple[float, float], least_mass: float) -> float | None:
+    """Return ``p(one) / (p(one) + p(other))``; None where both have less than ``least_mass``.
+
+    Examples:
+        >>> share_of((0.375, 0.125), 0.5), share_of((0.1, 0.0), 0.5)
+        (0.75, None)
+    """
     total = sum(masses)
     return masses[0] / total if 0 < total >= least_mass else None
-
-
-def _begins(token: str, option: str, other: str) -> bool:
-    text = token.strip()
-    return bool(text) and option.startswith(text) and not other.startswith(text)
 
 
 def said_option(text: str, one: str, other: str) -> float | None:
@@ -37,11 +75,46 @@ def said_option(text: str, one: str, other: str) -> float | None:
     Examples:
         >>> said_option(" 2, because ...", "1", "2"), said_option("Both are good", "1", "2")
         (0.0, None)
-        >>> said_option("12", "1", "2")
+        >>> said_option("12", "1", "2"), said_option("**Yes.**", "yes", "no")
+        (None, 1.0)
     """
-    said = text.lstrip()
-    for option, value in ((one, 1.0), (other, 0.0)):
-        behind = said[len(option) : len(option) + 1]
-        if said.startswith(option) and not behind.isalnum():
+    for option, against, value in ((one, other, 1.0), (other, one, 0.0)):
+        rest = _behind(text, option)
+        if rest is not None and not _goes_on(rest, against):
             return value
     return None
+
+
+def _normal(text: str) -> str:
+    """A text without case, full-width letters as the usual ones."""
+    return unicodedata.normalize("NFKC", text).lower()
+
+
+def _stripped(text: str, option: str) -> str:
+    """A text without what stands in front of an option, which may begin with a quote itself."""
+    own = option[: len(option) - len(option.lstrip(_LEAD))]
+    return _normal(text).lstrip("".join(set(_LEAD) - set(own)))
+
+
+def _behind(text: str, option: str) -> str | None:
+    """What stands behind an option with which a text begins; None if it does not."""
+    option = _normal(option)
+    said = _stripped(text, option)
+    return said[len(option) :] if said.startswith(option) else None
+
+
+def _goes_on(rest: str, other: str) -> bool:
+    """Whether what stands behind an option makes another word, or names the other as well."""
+    if rest[:1].isalnum() or re.match(r"[.,]\d", rest):
+        return True
+    joined = re.match(_JOINED + re.escape(plain_option(other)), rest)
+    return joined is not None and not rest[joined.end() : joined.end() + 1].isalnum()
+
+
+def _begins(token: str, option: str) -> bool:
+    """Whether a token is a beginning of an option, or the whole of it."""
+    text, whole = _stripped(token, _normal(option)), _normal(option)
+    if whole.startswith(text):
+        return bool(text)
+    rest = _behind(token, option)
+    return rest is not None and not _goes_on(rest, "")

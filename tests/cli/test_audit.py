@@ -191,3 +191,44 @@ def test_our_verifiers_accept_nothing_that_cannot_be_right(words):
 
     assert found.false_accepts() == []
     assert found.gold.accepted == found.gold.tried == 2
+
+
+def test_a_judge_is_held_against_pairs_of_a_file(audit, tmp_path):
+    rows = [{"prompt": f"{n}>", "chosen": f"{n}", "rejected": f"{n + 1}"} for n in range(100, 130)]
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    words = ["pairwise_judge=simulated_biased", "pairwise_judge.temperature=2"]
+    words += ["task=preferences", f"task.path={tmp_path}/pairs.jsonl"]
+
+    out, err, code = audit(*words, "--json", tmp_path / "found.json")
+
+    # Answers share more digits or fewer, so that the fit is not exact. The judge says what is
+    # shown first, by its bias of 1 in log-odds: of each pair one order is right.
+    assert (err, code) == ("", 1)
+    assert "30 pairs, each in both orders" in out
+    found = json.loads((tmp_path / "found.json").read_text())
+    assert (found["agreement"]["value"], found["label_agreement"]["value"]) == (0.5, 1.0)
+    assert (found["order_flips"], found["invalid"]) == (1.0, 0.0)
+    assert found["biases"]["position"]["value"] == pytest.approx(1.0, abs=2e-3)
+
+
+def test_a_judge_that_is_better_than_a_coin_ends_with_0(audit):
+    out, _, code = audit("+pairwise_judge=simulated", "task=sorting_pairs", "--rows", "20")
+
+    assert code == 0
+    assert "1.00    [0.84, 1.00]" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (["pairwise_judge=simulated"], "no column 'rejected'"),
+        (["pairwise_judge=simulated", "--allow", "nonsense"], "--form and --allow are of"),
+        (["pairwise_judge=nobody", "task=sorting_pairs"], "nobody"),
+        (["pairwise_judge=recorded", "task=sorting_pairs"], "pairwise_judge.path"),
+    ],
+)
+def test_a_judge_that_cannot_be_measured_is_refused(audit, words, why):
+    out, err, code = audit(*words)
+
+    assert (out, code) == ("", 2)
+    assert why in err

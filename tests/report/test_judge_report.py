@@ -1,12 +1,15 @@
 """Reports on judges whose biases are planted: exact where the judge tells probabilities."""
 
+import json
 import math
 
 import pytest
 
 from rlcomp.errors import DataError
 from rlcomp.interfaces.pairwise_judge import Shown
-from rlcomp.report.judge import Labelled, drift, judge_report
+from rlcomp.interfaces.task import Example
+from rlcomp.report.judge import Labelled, drift, judge_report, labelled
+from rlcomp.report.judge_table import judge_as_json
 
 # Lengths differ by 2, -2, 4, -4, ...: the mean square is (4 + 4 + 16 + 16) / 4 = 10.
 PAIRS = [
@@ -15,6 +18,8 @@ PAIRS = [
         [(5, 3, 1.0, 0), (3, 5, 0.5, 1), (6, 2, -0.5, -1), (2, 6, 0.25, 0)]
     )
 ]
+# Neither is better.
+TIE = Labelled(Shown("3", "aa", "bbbbbb"), 0.0)
 KNOWN = {pair.shown.prompt: pair for pair in PAIRS}
 
 
@@ -52,20 +57,100 @@ def test_a_judge_of_quality_alone_has_no_bias_though_better_answers_are_longer()
     assert report.agreement.value == 1.0
 
 
-def test_a_judge_of_the_place_flips_and_agrees_with_nothing_but_by_the_mean_of_both_orders():
+def test_a_judge_of_the_place_is_half_right_but_by_the_mean_of_both_orders():
     report = judge_report(judge(quality=0.1, position=3.0), PAIRS)
 
     assert report.order_flips == 1.0
-    assert report.agreement.value == 1.0
+    assert report.agreement.value == 0.5
+    assert report.label_agreement.value == 1.0
     assert report.biases["position"].value == pytest.approx(3.0)
 
 
 def test_agreement_counts_the_better_answer():
     report = judge_report(judge(quality=0.0, own=1.0), PAIRS)
 
-    # Of the two pairs without an own answer p is 1/2, which agrees with neither.
-    assert report.agreement.value == 0.5
-    assert 0 < report.agreement.low < 0.5 < report.agreement.high < 1
+    # Both own answers are the better ones; of the other two pairs p is 1/2, which is half right.
+    assert report.agreement.value == report.label_agreement.value == (1 + 1 + 0.5 + 0.5) / 4
+    assert 0 < report.agreement.low < 0.75 < report.agreement.high < 1
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "agreement", "labels", "flips"),
+    [
+        # For the first shown answer, in both orders; the first of the pair is better in 0, 1 and 3.
+        ([(1, 0), (0, 1), (1, 1), (0, 0)], (1 + 0 + 0.5 + 0.5) / 4, (1 + 0 + 0.5 + 0.5) / 4, 0.5),
+        ([(1, 1), (1, 1), (1, 1), (1, 1)], 0.5, 0.5, 1.0),
+        ([(1, 0), (1, 0), (0, 1), (1, 0)], 1.0, 1.0, 0.0),
+        # .5 + .1, .6 - .4, ... of one pair: one order right, the mean of both wrong.
+        (
+            [(0.9, 0.95), (1, 0), (0, 1), (0.5, 0)],
+            (0.5 + 1 + 1 + 0.75) / 4,
+            (0 + 1 + 1 + 1) / 4,
+            0.5,
+        ),
+    ],
+)
+def test_a_pair_whose_orders_disagree_is_half_right(verdicts, agreement, labels, flips):
+    told = iter([there for there, _ in verdicts] + [back for _, back in verdicts])
+
+    report = judge_report(lambda pairs: [float(next(told)) for _ in pairs], PAIRS)
+
+    assert report.agreement.value == agreement
+    assert report.label_agreement.value == labels
+    assert report.order_flips == flips
+
+
+def test_verdicts_that_quality_decides_have_no_finite_bias_and_the_report_says_so():
+    def certain(pairs):
+        gaps = [(KNOWN[pair.prompt], pair) for pair in pairs]
+        return [float((one.gap > 0) == (one.shown.first == pair.first)) for one, pair in gaps]
+
+    report = judge_report(certain, PAIRS)
+
+    assert report.agreement.value == 1.0
+    assert report.biases == {}
+    assert "the outcome is certain" in report.unseen[0]
+
+
+@pytest.mark.parametrize(
+    ("columns", "gap", "own"),
+    [
+        ({}, 1.0, 0),
+        ({"margin": 0.25, "own": "chosen"}, 0.25, 1),
+        ({"tie": True, "label_noise": 0.5}, 0.0, 0),
+        ({"own": "rejected"}, 1.0, -1),
+    ],
+)
+def test_an_example_is_a_pair_whose_demonstration_is_better(columns, gap, own):
+    found = labelled(Example("p", "right", "a", columns={"rejected": "b", **columns}))
+
+    assert found == (Shown("p", "a", "b", "right"), gap, own)
+
+
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [
+        ({}, "has no column 'rejected'"),
+        ({"rejected": "b", "own": "first"}, "has own 'first'"),
+        ({"rejected": "b", "margin": -1}, "margin -1"),
+    ],
+)
+def test_an_example_that_is_no_pair_is_refused(columns, why):
+    with pytest.raises(DataError, match=why):
+        labelled(Example("p", "a", "a", columns=columns))
+
+
+def test_messages_are_their_texts():
+    said = [{"role": "assistant", "content": "b"}]
+
+    assert labelled(Example("p", "a", "a", columns={"rejected": said})).shown.second == "b"
+
+
+def test_the_report_is_json():
+    found = judge_as_json(judge_report(judge(silent=("0", "1", "2")), [*PAIRS[:3], TIE]))
+
+    assert found["agreement"] == {"value": None, "low": None, "high": None}
+    assert json.loads(json.dumps(found, allow_nan=False))["invalid"] == 0.75
 
 
 def test_pairs_without_a_verdict_are_invalid_and_left_out():

@@ -14,14 +14,17 @@ from components.pairwise_judge.reasoned import Reasoned
 from components.reward.judged import Judged
 from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
+from components.reward.tournament import Tournament
 from components.writer.endpoint import EndpointWriter
-from rlcomp.batch import encode_texts
+from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.seed import seeded
 
 from .conftest import completion
 
 PAIRS = "{prompt}|{first}|{second}?"
+SAID = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
 FAILED = pytest.mark.filterwarnings("ignore::rlcomp.errors.RlcompWarning")
 
 
@@ -43,12 +46,14 @@ def test_the_verdict_on_a_pair_is_the_share_of_the_first_option(server, endpoint
     assert (asked["max_tokens"], asked["top_logprobs"]) == (1, 20)
 
 
+@SAID
 def test_a_verdict_with_too_little_mass_cannot_be_told(server, endpoint):
     server.say = lambda prompt: completion("The", {"The": 0.96, "1": 0.03})
 
     assert EndpointPairs(endpoint=endpoint(), template=PAIRS)([Shown("p", "a", "b")]) == [None]
 
 
+@SAID
 def test_a_server_without_log_probs_is_read_by_its_words_if_it_is_said(server, endpoint):
     server.say = lambda prompt: completion("2, it is shorter" if "|a|" in prompt else "Neither")
     pairs = [Shown("p", "a", "b"), Shown("p", "b", "a")]
@@ -83,8 +88,8 @@ def test_rewards_ask_all_at_once_and_a_failed_answer_is_invalid_never_zero(serve
 
     found = Judged(judge=judge)(batch("a", "bad", "b", "c"))
 
-    # .6 / (.6 + .2): "Yes" is another word.
-    assert found["reward"].tolist() == pytest.approx([0.75, 0.0, 0.75, 0.75])
+    # (.6 + .1) / (.6 + .1 + .2): "Yes" is yes.
+    assert found["reward"].tolist() == pytest.approx([7 / 9, 0.0, 7 / 9, 7 / 9])
     assert found["reward_valid"].tolist() == [True, False, True, True]
     assert server.most > 1
 
@@ -168,3 +173,55 @@ def test_a_template_without_a_field_and_options_that_are_alike_are_refused(
 ):
     with pytest.raises(ConfigError, match=told):
         part(endpoint=endpoint(), **settings)
+
+
+@pytest.mark.parametrize("answer", ["Yes", "yes.", '"Yes"', "**Yes**", " YES, it does", "(yes)"])
+def test_an_endpoint_that_says_yes_in_another_spelling_is_understood(answer, server, endpoint):
+    server.say = lambda prompt: completion(answer)
+    judge = EndpointJudge(endpoint=endpoint(), template="{prediction}={reference}?", read="text")
+
+    found = Judged(judge=judge)(batch("a", "b"))
+
+    assert found["reward"].tolist() == [1.0, 1.0]
+    assert found["reward_valid"].all()
+
+
+@pytest.mark.parametrize(
+    ("read", "why"),
+    [
+        ("text", "neither with 'yes' nor with 'no', but 'It depends'"),
+        ("log_probs", "have 0.02 of the probability together.*would rather say 'It'"),
+    ],
+)
+def test_an_endpoint_that_says_neither_is_named_with_its_words(read, why, server, endpoint):
+    server.say = lambda prompt: completion("It depends", {"It": 0.9, "Yes": 0.02})
+    with seeded(0, "reward.judge"):
+        judge = EndpointJudge(endpoint=endpoint(), template="{prediction}={reference}?", read=read)
+
+    with pytest.warns(match=rf"reward.judge \(EndpointJudge\): 2 of 2 questions.*{why}"):
+        found = Judged(judge=judge)(batch("a", "b"))
+
+    assert not found["reward_valid"].any()
+    assert all("reward.judge" in text for text in decode_texts(found["invalid_reason"]))
+    assert "reward.judge.template" in judge.no_verdict.reason
+
+
+@SAID
+def test_ruler_and_tournament_say_why_a_group_is_invalid(server, endpoint):
+    server.say = lambda prompt: completion("All are good")
+    writer = EndpointWriter(endpoint=endpoint())
+    judge = EndpointPairs(endpoint=endpoint(), template=PAIRS, read="text")
+
+    scored = Ruler(writer=writer)(batch("a", "b"))
+    ranked = Tournament(judge=judge)(batch("a", "b"))
+
+    assert "Ruler: no reply has one score" in decode_texts(scored["invalid_reason"])[0]
+    assert "'All are good'" in decode_texts(scored["invalid_reason"])[1]
+    assert "EndpointPairs: the answer begins neither" in decode_texts(ranked["invalid_reason"])[0]
+
+
+@SAID
+def test_marks_are_read_whatever_their_case_and_white_space():
+    says = [Shown("p", "a", "b", rationale=text) for text in ("So [[ 1 ]].", "[[TIE]]", "[2]")]
+
+    assert Parsed()(says) == [1.0, 0.5, None]

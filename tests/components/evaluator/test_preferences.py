@@ -93,3 +93,7 @@ def test_the_reference_is_told_that_these_are_no_training_batches():
 
     assert seen == [False]
     assert reference.training
+
+
+def test_a_policy_that_is_its_reference_prefers_neither():
+    assert measured(Letters())["pairs/accuracy"] == 0.5

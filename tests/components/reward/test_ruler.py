@@ -10,6 +10,8 @@ from components.reward.ruler import Ruler
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 
+pytestmark = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
+
 
 def batch(responses, groups):
     return TensorDict(

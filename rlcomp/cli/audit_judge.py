@@ -1,0 +1,53 @@
+"""``rlcomp-audit pairwise_judge=… task=…``: hold a judge against pairs of known quality."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rlcomp.report.judge import JudgeReport
+
+_WORD = re.compile(r"\+{0,2}pairwise_judge=")
+
+
+def is_of_judge(words: Sequence[str]) -> bool:
+    """Return whether a command line names a pairwise judge.
+
+    Examples:
+        >>> is_of_judge(["pairwise_judge=endpoint"]), is_of_judge(["reward=numeric"])
+        (True, False)
+    """
+    return any(_WORD.match(word) for word in words)
+
+
+def audited_judge(
+    overrides: Sequence[str], config_dirs: Sequence[str] = (), rows: int = 200, seed: int = 0
+) -> JudgeReport:
+    """Return the report on the pairwise judge of a command line, on pairs of its task.
+
+    Args:
+        overrides: as for ``rlcomp``, with ``pairwise_judge=...``.
+        config_dirs: directories of the user's own configs.
+        rows: how many pairs; all there are, if the task has fewer.
+        seed: which ones.
+
+    Raises:
+        ConfigError: judge or task cannot be built.
+        DataError: the task has no pairs, or the judge gives no verdict.
+    """
+    from rlcomp.audit.audit import examples_of
+    from rlcomp.cli.audit import nodes_of
+    from rlcomp.report.judge import judge_report, labelled
+    from rlcomp.wiring.build import Builder
+    from rlcomp.wiring.explain import compose_or_explain
+
+    words = [_WORD.sub("+pairwise_judge=", word) for word in overrides]
+    plan = nodes_of(compose_or_explain(words, config_dirs), ["pairwise_judge", "task"])
+    builder = Builder(plan, int(plan.tree["seed"]))
+    task: Any = builder.build(plan.nodes["task"])
+    # A task without pairs is found before a model is loaded.
+    pairs = [labelled(example) for example in examples_of(task, rows, seed)]
+    judge: Any = builder.build(plan.nodes["pairwise_judge"])
+    return judge_report(judge, pairs)

@@ -1,0 +1,29 @@
+"""Base class of text rewards that a judge gives."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from tensordict import TensorDict
+
+from rlcomp.interfaces.judge import Judge, write_reasons
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.keys import Key
+
+
+class JudgedReward(TextReward):
+    """A text reward by a judge: what it cannot tell is invalid, and names it.
+
+    Writes beside the reward entries ``invalid_reason`` (``[B, W]`` uint8 texts).
+
+    Attributes:
+        judge: gives the verdicts.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = (*TextReward.writes, "invalid_reason")
+
+    judge: Judge
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score every row; write the reward entries and why a row is invalid."""
+        return write_reasons(super().forward(batch), self.judge)

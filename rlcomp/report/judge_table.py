@@ -1,0 +1,46 @@
+"""A report on a pairwise judge, as tables and as JSON."""
+
+from __future__ import annotations
+
+import math
+
+from rich import box
+from rich.table import Table
+
+from rlcomp.report.judge import Interval, JudgeReport
+
+
+def judge_tables(found: JudgeReport) -> list[Table | str]:
+    """Return the agreement, the biases, and what these pairs could not have shown."""
+    table = Table(title=f"{found.pairs} pairs, each in both orders", title_justify="left")
+    table.box = box.SIMPLE_HEAD
+    for column in ("", "value", "95 %", "without a fault"):
+        table.add_column(column, overflow="fold")
+    table.add_row("agreement, of single verdicts", *_cells(found.agreement), "1 (a coin: 0.50)")
+    table.add_row("agreement, of both orders' mean", *_cells(found.label_agreement), "1")
+    table.add_row("verdict changes with the order", f"{found.order_flips:.2f}", "", "0")
+    table.add_row("pairs without a verdict", f"{found.invalid:.2f}", "", "0")
+    for name, bias in found.biases.items():
+        table.add_row(f"bias of {name}, log-odds", *_cells(bias), "0")
+    return [table, *(f"not shown: {told}" for told in found.unseen)]
+
+
+def judge_as_json(found: JudgeReport) -> dict[str, object]:
+    """Return the whole report as JSON holds it; null where there is no number."""
+    return {
+        "pairs": found.pairs,
+        "invalid": found.invalid,
+        "agreement": _numbers(found.agreement),
+        "label_agreement": _numbers(found.label_agreement),
+        "order_flips": found.order_flips,
+        "biases": {name: _numbers(bias) for name, bias in found.biases.items()},
+        "unseen": [*found.unseen],
+    }
+
+
+def _cells(one: Interval) -> tuple[str, str]:
+    return f"{one.value:.2f}", f"[{one.low:.2f}, {one.high:.2f}]"
+
+
+def _numbers(one: Interval) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in one._asdict().items()}

@@ -1,0 +1,158 @@
+"""Questions with two options, asked of a language model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import DataError
+from rlcomp.interfaces.judge import NoVerdict
+from rlcomp.interfaces.options import low_mass
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.text.chat import or_own_template
+from rlcomp.text.continuation import encode_continuation
+from rlcomp.text.rows import rows_from_ids
+from rlcomp.text.token_bytes import token_bytes
+from rlcomp.text.tokenizer import decode_rows
+from rlcomp.verify.options import share_of, spellings
+
+# Tokens of what a model would rather say.
+_RATHER = 12
+
+
+class TwoOptions:
+    """Two options of a model: ``p(one) / (p(one) + p(other))`` behind a question.
+
+    ``p`` of an option is the probability at temperature 1 that an answer begins with it, summed
+    over its spellings (:func:`rlcomp.verify.options.spellings`).
+
+    Args:
+        model: reads the questions.
+        options: two texts.
+        prompt: how questions become tokens; the chat template of the model's tokenizer if not
+            given, or plain text where it has none.
+        least_mass: of both options together; below it there is no verdict.
+        no_verdict: is told of questions without one.
+        batch_size: questions in one forward pass.
+    """
+
+    def __init__(
+        self,
+        model: Policy,
+        options: tuple[str, str],
+        *,
+        prompt: Prompt | None,
+        least_mass: float,
+        no_verdict: NoVerdict,
+        batch_size: int = 64,
+    ) -> None:
+        self.model = model
+        self.options = options
+        self.prompt = or_own_template(prompt, model.tokenizer)
+        self.least_mass = least_mass
+        self.no_verdict = no_verdict
+        self.batch_size = batch_size
+        table = token_bytes(model.tokenizer)
+        self._tails = [list(_tails(model, table, option)) for option in options]
+
+    def encode(self, questions: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of questions."""
+        return self.prompt.encode(questions, [{}] * len(questions))
+
+    def fits(self, question: Sequence[int]) -> bool:
+        """Return whether the context holds a question with either option."""
+        limit = self.model.context_length
+        return limit is None or len(question) + max(len(own[0]) for own in self._tails) <= limit
+
+    def shares(self, questions: Sequence[Sequence[int]]) -> list[float | None]:
+        """Return the share of the first option for each question; None where there is no verdict.
+
+        Args:
+            questions: of :meth:`encode`; one that does not fit has no verdict.
+        """
+        read = [number for number, one in enumerate(questions) if self.fits(one)]
+        found: list[float | None] = [None] * len(questions)
+        low: list[tuple[int, float]] = []
+        for start in range(0, len(read), self.batch_size):
+            some = read[start : start + self.batch_size]
+            masses = self._masses([questions[number] for number in some])
+            for number, mass in zip(some, masses, strict=True):
+                found[number] = share_of(mass, self.least_mass)
+                if found[number] is None:
+                    low.append((number, sum(mass)))
+        self._tell(questions, low, len(questions) - len(read))
+        return found
+
+    def _masses(self, questions: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
+        limit = self.model.context_length
+        heads, tails, owners = list[Sequence[int]](), list[list[int]](), list[tuple[int, int]]()
+        for row, head in enumerate(questions):
+            for option, own in enumerate(self._tails):
+                fitting = [tail for tail in own if limit is None or len(head) + len(tail) <= limit]
+                heads += [head] * len(fitting)
+                tails += fitting
+                owners += [(row, option)] * len(fitting)
+        rows: TensorDict = rows_from_ids(self.model.tokenizer, heads, tails)
+        with torch.no_grad():
+            log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding())
+        found = torch.zeros(len(questions), 2, dtype=torch.float64)
+        number, place = torch.tensor(owners).unbind(1)
+        found.index_put_((number, place), log_probs.sum(1).double().exp().cpu(), accumulate=True)
+        return [(one, other) for one, other in found.tolist()]
+
+    def _tell(
+        self, questions: Sequence[Sequence[int]], low: list[tuple[int, float]], long: int
+    ) -> None:
+        """Say once why questions have no verdict."""
+        if self.no_verdict.reason:
+            return
+        if low:
+            number, mass = low[0]
+            why = low_mass(
+                self.options,
+                mass,
+                self.least_mass,
+                self._rather(questions[number]),
+                self.no_verdict.path,
+            )
+            self.no_verdict.tell(len(low), len(questions), why)
+        elif long:
+            path = self.no_verdict.path
+            why = (
+                f"they are longer than the context of the model, {self.model.context_length} "
+                f"tokens: shorten {path}template or the answers, or take another {path}model"
+            )
+            self.no_verdict.tell(long, len(questions), why)
+
+    def _rather(self, question: Sequence[int]) -> str:
+        """Return the beginning of the model's own answer, greedily."""
+        limit = self.model.context_length
+        room = _RATHER if limit is None else min(_RATHER, limit - len(question))
+        rows = self.model.generate(
+            [question],
+            group_size=1,
+            max_new_tokens=room,
+            decoding=Decoding(temperature=0.0),
+            generator=torch.Generator(),
+        )
+        said = rows["tokens"][0][rows["response_mask"][0]].tolist()
+        return decode_rows(self.model.tokenizer, [said])[0]
+
+
+def _tails(model: Policy, table: Sequence[bytes], option: str) -> Iterator[list[int]]:
+    """The spellings of an option as tokens, each once; those that its tokenizer can write."""
+    known = set[tuple[int, ...]]()
+    for spelling in spellings(option):
+        try:
+            ids = encode_continuation(model.tokenizer, table, spelling)
+        except DataError:
+            if spelling == option:
+                raise
+            continue
+        if tuple(ids) not in known:
+            known.add(tuple(ids))
+            yield ids

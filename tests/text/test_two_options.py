@@ -1,0 +1,155 @@
+"""Two options of a model, and why it has no verdict."""
+
+import pytest
+from tensordict import TensorDict
+
+from components.judge.generative import Generative
+from components.pairwise_judge.option_log_probs import OptionLogProbs
+from components.reward.judged import Judged
+from components.reward_check.limit import RewardCheck
+from components.writer.language_model import LanguageModelWriter
+from rlcomp.batch import encode_texts
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.judge import NoVerdict
+from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.seed import node_path, seeded
+from rlcomp.testing import tiny_policy
+from rlcomp.text.chat import ChatPrompt, or_own_template
+from rlcomp.text.prompt import TextPrompt
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
+from rlcomp.text.two_options import TwoOptions
+
+CHAT = "{% for m in messages %}<{{ m['content'] }}>{% endfor %}"
+CHAT += "{% if add_generation_prompt %}={% else %}{{ eos_token }}{% endif %}"
+SAID = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
+
+
+def policy(template=None, **settings):
+    tokenizer = byte_tokenizer()
+    tokenizer.chat_template = template
+    far = {"scale": 4.0, "vector_scale": 4.0, "context_length": 96}
+    return tiny_policy(tokenizer=tokenizer, **{**far, **settings})
+
+
+def test_a_model_with_a_chat_template_is_asked_through_it():
+    model = policy(CHAT)
+    judge = Generative(model=model, template="{reference}|{prediction}?", least_mass=0.0)
+    plain = Generative(
+        model=model,
+        template="<{reference}|{prediction}?>=",
+        least_mass=0.0,
+        prompt=TextPrompt(tokenizer=model.tokenizer),
+    )
+
+    assert judge("a", "b") == pytest.approx(plain("a", "b"), abs=1e-6)
+    assert isinstance(judge.prompt, ChatPrompt)
+    pairs = OptionLogProbs(model=model, template="{prompt}{first}{second}", least_mass=0.0)
+    assert isinstance(pairs.prompt, ChatPrompt)
+    assert isinstance(LanguageModelWriter(model=model).prompt, ChatPrompt)
+
+
+def test_without_a_template_it_is_asked_as_plain_text():
+    model = policy()
+
+    assert isinstance(or_own_template(None, model.tokenizer), TextPrompt)
+    assert isinstance(LanguageModelWriter(model=model).prompt, TextPrompt)
+
+
+def test_a_writer_that_would_write_beyond_its_turn_is_refused():
+    model = policy(CHAT.replace("{{ eos_token }}", "{{ pad_token }}"))
+
+    with pytest.raises(ConfigError, match="ends a turn by '<pad>', but the policy stops at"):
+        LanguageModelWriter(model=model)
+
+
+def options(model, no_verdict, least_mass=0.0, **settings):
+    own = {"prompt": None, "least_mass": least_mass, "no_verdict": no_verdict, **settings}
+    return TwoOptions(model, ("yes", "no"), **own)
+
+
+def test_shares_do_not_depend_on_the_pass_they_are_read_in():
+    model = policy()
+    texts = ["one?", "a longer question?", "b"]
+
+    at_once = options(model, NoVerdict("J"))
+    alone = options(model, NoVerdict("J"), batch_size=1)
+    found = at_once.shares(at_once.encode(texts))
+
+    assert len(set(found)) == 3
+    assert alone.shares(alone.encode(texts)) == pytest.approx(found, abs=1e-5)
+
+
+def test_a_tokenizer_that_writes_few_spellings_is_read_by_those():
+    tokenizer = character_tokenizer(characters="yesnoY?")
+    model = tiny_policy(tokenizer=tokenizer, scale=4.0, vector_scale=4.0)
+
+    found = options(model, NoVerdict("J"))
+
+    assert found._tails == [tokenizer(["yes", "Yes"])["input_ids"], tokenizer(["no"])["input_ids"]]
+    with pytest.raises(DataError, match="no token for 'm'"):
+        TwoOptions(model, ("maybe", "no"), prompt=None, least_mass=0.0, no_verdict=NoVerdict("J"))
+
+
+def test_a_low_mass_names_the_judge_the_mass_and_what_the_model_would_rather_say():
+    model = policy()
+    with seeded(0, "reward.judge"):
+        why = NoVerdict("Generative")
+    asked = options(model, why, least_mass=1.0)
+    questions = asked.encode(["so?", "and?"])
+
+    with pytest.warns(match=r"reward.judge \(Generative\): 2 of 2 questions") as said:
+        assert asked.shares(questions) == [None, None]
+
+    mass = sum(asked._masses(questions[:1])[0])
+    assert f"have {mass:.2g} of the probability together" in why.reason
+    assert f"would rather say {asked._rather(questions[0])[:60]!r}" in why.reason
+    assert "reward.judge.template" in why.reason
+    asked.shares(questions)
+    assert len(said) == 1
+    assert node_path() == ""
+
+
+def test_a_context_that_holds_no_question_is_named():
+    why = NoVerdict("Generative")
+    asked = options(policy(context_length=8), why)
+
+    with pytest.warns(match="1 of 2 questions have no verdict: they are longer than the context"):
+        found = asked.shares(asked.encode(["a long question", "so?"]))
+
+    assert [one is None for one in found] == [True, False]
+
+
+@SAID
+def test_an_invalid_reward_names_the_judge():
+    rows = TensorDict(
+        {key: encode_texts([key] * 2) for key in ("prompt", "response", "answer")}, [2]
+    )
+    rows["group_id"] = encode_texts(["", ""])[:, :0].sum(1).long()
+    with seeded(0, "reward.judge"):
+        judge = Generative(model=policy(), template="{reference}{prediction}", least_mass=1.0)
+
+    scored = Judged(judge=judge)(rows)
+
+    with pytest.raises(DataError, match=r"2 of 2 rewards are invalid.*reward.judge \(Generative\)"):
+        RewardCheck()(scored)
+
+
+def test_an_invalid_reward_names_a_judge_that_says_nothing():
+    rows = TensorDict({key: encode_texts([key]) for key in ("prompt", "response", "answer")}, [1])
+    rows["group_id"] = encode_texts([""])[:, :0].sum(1).long()
+
+    def undecided(prediction, reference):
+        return None
+
+    with pytest.raises(DataError, match=r"its judge, .*undecided, gave no verdict"):
+        RewardCheck()(Judged(judge=undecided)(rows))
+
+
+def test_a_verdict_has_no_reason():
+    model = policy()
+    asked = options(model, why := NoVerdict("J"))
+
+    assert asked.shares(asked.encode(["so?"])) != [None]
+    assert why.reason == ""
+    assert OptionLogProbs(model=model, template="{prompt}{first}{second}")([]) == []
+    assert Shown("p", "a", "b").answer == ""
