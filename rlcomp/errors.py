@@ -6,6 +6,7 @@
     ├── UserError (ValueError)        a mistake in a config, a call or the data; exit code 2
     │   ├── ConfigError               a config path, its value and what to write instead
     │   ├── FlowError                 a stage reads a key that nobody wrote, or in the wrong order
+    │   │   └── NoRows                a stage has no rows to hand on; a run skips the step
     │   ├── DataError                 a file is missing, empty or malformed (names file and line)
     │   ├── ShapeError                two tensors do not fit together
     │   ├── MissingExtra              an optional dependency is not installed (names the extra)
@@ -62,6 +63,10 @@ class ConfigError(UserError):
 
 class FlowError(UserError):
     """The stages of a phase do not fit together."""
+
+
+class NoRows(FlowError):
+    """A stage has no rows to hand on: a run skips what is left of the step, and goes on."""
 
 
 class DataError(UserError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any
@@ -33,7 +34,13 @@ from rlcomp.canonical import canonical
 from rlcomp.component import Component, asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
-from rlcomp.errors import CheckpointError, ConfigError, NonFiniteSteps, NumericalError
+from rlcomp.errors import (
+    CheckpointError,
+    ConfigError,
+    NonFiniteSteps,
+    NumericalError,
+    RlcompWarning,
+)
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy, ScoresRows
 from rlcomp.io.check_moments import check_moments, check_shapes
@@ -158,9 +165,10 @@ class Learner(Component):
             record_total(f"{self.name}/tokens", 0.0)
             return False
         rows, self.moved = self._here(rows), False
+        number = self._number(len(rows) // self.unit_rows)
         try:
             for _ in range(self.epochs):
-                for part in minibatches(rows, self.num_minibatches, self.unit_rows, self.generator):
+                for part in minibatches(rows, number, self.unit_rows, self.generator):
                     self.moved = self._step(part) or self.moved
         except NonFiniteSteps:
             self.share.gather()
@@ -168,6 +176,18 @@ class Learner(Component):
         self.share.gather()
         taken, self.moved = self.moved, False
         return taken
+
+    def _number(self, units: int) -> int:
+        """Return how many minibatches to make: a filter may have left fewer units than wanted."""
+        if 0 < units < self.num_minibatches:
+            warnings.warn(
+                f"{self.name}: num_minibatches is {self.num_minibatches}, and a batch has only "
+                f"{units} units to share: it takes as many optimiser steps",
+                RlcompWarning,
+                stacklevel=2,
+            )
+            return units
+        return self.num_minibatches
 
     def _updated(self) -> None:
         if isinstance(self.model, ScoresRows):

@@ -14,7 +14,7 @@ from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.batch import trim
 from rlcomp.component import Component
 from rlcomp.data.task import permutation
-from rlcomp.errors import FlowError
+from rlcomp.errors import NoRows
 from rlcomp.io.fields import field
 
 
@@ -29,7 +29,7 @@ class Replay(Component):
         batch_size: rows per batch (``B``).
 
     Raises:
-        FlowError: the store is empty.
+        NoRows: the store is empty.
     """
 
     reads = ()
@@ -54,7 +54,7 @@ class Replay(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """The next rows."""
         if not len(self.store):
-            raise FlowError(
+            raise NoRows(
                 f"Replay: there are no rows to draw: of {self.store.shown} that were shown to it, "
                 f"the store kept none (choose is {self.store.choose!r}); let an earlier phase fill "
                 "it, for more steps, or choose others"

@@ -22,7 +22,7 @@ class ReplayPairs(Replay):
         batch_size: pairs per batch.
 
     Raises:
-        FlowError: the store is empty.
+        NoRows: the store is empty.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {

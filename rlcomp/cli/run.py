@@ -6,9 +6,10 @@ import importlib
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import hydra
 import yaml  # type: ignore[import-untyped]
@@ -18,6 +19,7 @@ from hydra.core.config_search_path import SearchPathQuery
 from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from hydra.types import RunMode
+from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp.arguments import NonEmptyText, problem
@@ -39,6 +41,7 @@ from rlcomp.cli.ranks import as_a_rank, check_shared, leads
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.attempt import chosen_options
 from rlcomp.io.outcome import failure_kept
+from rlcomp.io.tracked import outlived
 from rlcomp.io.watch import Watch
 from rlcomp.sweep.job_configs import REFUSED, hidden
 from rlcomp.sweep.labels import labels
@@ -214,9 +217,19 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
 
     job = partial(_job, config, plan, watch)
     if watch.watched:
-        in_child(job, watch)
+        with _tracker_closed(config, watch):
+            in_child(job, watch)
     else:
         job()
+
+
+def _tracker_closed(config: DictConfig, watch: Watch) -> AbstractContextManager[None]:
+    """Context in which the tracker of a run that dies is closed by this process."""
+    tracker = config.get("tracker")
+    if not tracker or not leads():
+        return nullcontext()
+    settings = cast("dict[str, Any]", OmegaConf.to_container(tracker, resolve=True))
+    return outlived(get_object(str(settings.pop("_target_"))), settings, watch)
 
 
 def _job(config: DictConfig, plan: Plan, watch: Watch) -> None:

@@ -29,11 +29,11 @@ def cache_budget(device: torch.device) -> int:
         free, _ = torch.cuda.mem_get_info(device)
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(_SHARE_OF_FREE * (free + kept))
-    whole, free = machine_memory(_MACHINE, _GROUP)
+    whole, free = machine_memory()
     return int(min(_SHARE_OF_ALL * whole, _SHARE_OF_FREE * free))
 
 
-def machine_memory(machine: Path, group: Path) -> tuple[int, int]:
+def machine_memory(machine: Path = _MACHINE, group: Path = _GROUP) -> tuple[int, int]:
     """Bytes of memory that this process may take in all, and that are free.
 
     Args:

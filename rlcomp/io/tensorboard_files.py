@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class TensorBoard:
         if samples:
             told = json.dumps([finite(sample) for sample in samples], indent=1)
             self.writer.add_text("samples", told, total)
+        self.writer.flush()  # a run that is killed has no time for it
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
         """The reason stands among the texts."""
@@ -67,3 +69,15 @@ class TensorBoard:
             if error is not None:
                 self.writer.add_text("error", f"{type(error).__name__}: {error}")
             self.writer.close()
+
+    @classmethod
+    @contextmanager
+    def outlive(cls, settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
+        """Context around the process of a run; the error of a dead one gets a file of its own."""
+
+        def close(error: BaseException) -> None:
+            tracker = cls(directory=str(settings["directory"]))
+            tracker.start({}, 0)
+            tracker.finish(error)
+
+        yield close

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol, runtime_checkable
 
 from rlcomp.errors import add_note
 from rlcomp.io.storing import storing
@@ -48,3 +49,46 @@ def tracked(
         raise
     for tracker in started:
         tracker.finish(None)
+
+
+Close = Callable[[BaseException], None]
+
+
+@runtime_checkable
+class Outlives(Protocol):
+    """Class of trackers that the process which waits for a run closes, where the run cannot."""
+
+    def outlive(self, settings: Mapping[str, Any]) -> AbstractContextManager[Close]:
+        """Context around the process of a run; gives what closes the tracker of a dead one.
+
+        Args:
+            settings: of the tracker, as its constructor takes them.
+        """
+
+
+@contextmanager
+def outlived(kind: object, settings: Mapping[str, Any], watch: Watch) -> Iterator[None]:
+    """Context around the process of a run; closes the run's tracker if it dies without a word.
+
+    Args:
+        kind: class of the tracker; one without ``outlive`` is left alone.
+        settings: of the tracker.
+        watch: of the run.
+    """
+    if not isinstance(kind, Outlives):
+        yield
+        return
+    with kind.outlive(settings) as close:
+        try:
+            yield
+        except BaseException as error:
+            if not watch.ended():  # where it has said how it ended, it has told its trackers too
+                _close(close, error)
+            raise
+
+
+def _close(close: Close, error: BaseException) -> None:
+    try:
+        close(error)
+    except Exception as late:
+        add_note(error, f"the tracker was not closed: {type(late).__name__}: {late}")

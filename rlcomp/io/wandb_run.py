@@ -5,8 +5,11 @@ from __future__ import annotations
 import math
 import netrc
 import os
+import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +88,28 @@ class WandB:
         for axis in AXES:
             self.run.define_metric(axis, hidden=True)
         self.run.define_metric("*", step_metric=STEPS)
+
+    @staticmethod
+    @contextmanager
+    def outlive(settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
+        """Context in which W&B's own process belongs to this one: it outlives the run's.
+
+        What a run has logged is with that process, so that nothing of a dead run is lost.
+        """
+        import wandb
+
+        own = not os.environ.get("WANDB_SERVICE")
+        directory = Path(str(settings["directory"]))
+        wandb.setup(settings=wandb.Settings(silent=True))
+        error: BaseException | None = None
+        try:
+            yield partial(_close_left, directory, _folders(directory))
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if own:
+                wandb.teardown(exit_code=exit_code(error))
 
     @staticmethod
     def _mode() -> Any:  # noqa: ANN401
@@ -185,6 +210,29 @@ class WandB:
         self.run.finish(exit_code=exit_code(error))
         if offline:
             print(f"W&B offline; upload with: wandb sync {Path(folder).parent}")
+
+
+def _folders(directory: Path) -> set[Path]:
+    """W&B's folders of runs in a run's directory."""
+    return {*directory.glob("wandb/*run-*-*")}
+
+
+def _close_left(directory: Path, before: set[Path], error: BaseException) -> None:
+    """Close the runs that a process left open when it died, with the error's exit code.
+
+    Args:
+        directory: of the run.
+        before: folders of earlier runs.
+        error: that the run ended by.
+    """
+    from wandb.sdk.wandb_init import _attach
+
+    for folder in _folders(directory) - before:
+        run = _attach(attach_id=re.sub(r".*run-\d+_\d+-", "", folder.name))
+        run.summary["error"] = f"{type(error).__name__}: {error}"
+        run.finish(exit_code=exit_code(error))
+        if run.settings._offline:
+            print(f"W&B offline; upload with: wandb sync {folder}")
 
 
 def _is(file: Path, kind: str) -> bool:

@@ -12,15 +12,19 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
+from rlcomp.engine.free_memory import machine_memory
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.model.allowance import Allowance
-from rlcomp.text.folder import foreign, json_object, local_only
+from rlcomp.text.folder import foreign, local_only
+from rlcomp.text.untrusted_files import check_regular, json_object
 
 _INDEX = "model.safetensors.index.json"
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 # What counts parts, of which a config makes lists before any of them is built.
 _COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?|types)$")
 MOST_PARTS = 10_000
+# Bytes that name the tensors of a file; 100,000 tensors take ten million.
+_LARGEST_HEADER = 1 << 25
 
 
 def read_config(path: str, told: str, remedy: str) -> PreTrainedConfig:
@@ -37,6 +41,8 @@ def read_config(path: str, told: str, remedy: str) -> PreTrainedConfig:
         DataError: it cannot be read, steers what is loaded, or counts parts beyond all bounds.
     """
     folder = Path(path)
+    if folder.is_dir():
+        check_regular(folder)
     if (folder / "adapter_config.json").exists():
         raise DataError(
             f"'{path}' holds an adapter (adapter_config.json), which names its model elsewhere: "
@@ -48,8 +54,9 @@ def read_config(path: str, told: str, remedy: str) -> PreTrainedConfig:
             f"{file} describes no model",
             "use the config.json that belongs to the weights",
         )
-        _check_counts(file, json_object(file))
     with foreign(path, told, remedy):
+        if file.exists():
+            _check_counts(file, json_object(file))
         config: PreTrainedConfig = AutoConfig.from_pretrained(
             path, local_files_only=local_only(path), trust_remote_code=False
         )
@@ -114,7 +121,7 @@ def read_weights(
         DataError: the weights are missing, pickled, not to be read or elsewhere; or the config
             describes a model out of proportion to them.
     """
-    allowance = _allowance(Path(path)) if Path(path).is_dir() else nullcontext()
+    allowance = _allowance(Path(path), dtype) if Path(path).is_dir() else nullcontext()
     told = f"{told} that its config describes"
     with foreign(path, told, remedy), allowance:
         model, report = kind.from_pretrained(
@@ -131,8 +138,14 @@ def read_weights(
     return model, report
 
 
-def _allowance(folder: Path) -> Allowance:
+def _allowance(folder: Path, dtype: str) -> Allowance:
     sizes = [size for file in _weight_files(folder) for size in _sizes_in(file)]
+    needed, (whole, _) = sum(sizes) * getattr(torch, dtype).itemsize, machine_memory()
+    if needed > whole:
+        raise DataError(
+            f"the weights at '{folder}' take {needed / 2**30:,.0f} GiB in {dtype}, and this "
+            f"machine has {whole / 2**30:,.0f}: take a smaller model, or a larger machine"
+        )
     return Allowance(sizes, str(folder / "config.json"))
 
 
@@ -142,6 +155,7 @@ def _weight_files(folder: Path) -> list[Path]:
     Raises:
         DataError: they are pickled, or an index names something else.
     """
+    check_regular(folder)
     whole = sorted(folder.glob("*.safetensors"))
     pickled = sorted(folder.glob("*.bin"))
     if pickled and not whole:
@@ -162,10 +176,18 @@ def _weight_files(folder: Path) -> list[Path]:
 
 def _sizes_in(file: Path) -> list[int]:
     try:
+        _check_header(file)
         with safe_open(file, "pt") as opened:
             return [math.prod(opened.get_slice(name).get_shape()) for name in opened.keys()]
-    except (OSError, SafetensorError) as error:
+    except (OSError, ValueError, SafetensorError) as error:
         raise DataError(f"no weights at '{file}' ({error}): {_instead(file)}") from error
+
+
+def _check_header(file: Path) -> None:
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+    if _LARGEST_HEADER < size < file.stat().st_size:
+        raise ValueError(f"its header is larger than {_LARGEST_HEADER:,} bytes")
 
 
 def _instead(file: Path) -> str:

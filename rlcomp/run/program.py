@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -19,8 +20,10 @@ from rlcomp.errors import (
     ConfigError,
     Interrupted,
     NonFiniteSteps,
+    NoRows,
     NumericalError,
     ProcessEnded,
+    RlcompWarning,
     add_note,
     exit_refused,
 )
@@ -91,6 +94,7 @@ class Program:
         self.trackers = list(trackers)
         self.checkpoint = checkpoint
         self.phase, self.step, self.total = 0, 0, 0
+        self.skipped: set[str] = set()  # phases of which a step had no rows
         self.saved = 0  # after how many steps a checkpoint was last written
         self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, where a stage says
         self.watch = watch or Watch()
@@ -162,12 +166,13 @@ class Program:
     def _one_step(self, name: str, phase: Phase) -> None:
         progress = (self.step + 1) / (phase.steps + 1)
         with recording(progress=progress, step=self.total) as ledger, torch.no_grad():
-            batch = self._stages(name, phase, ledger)
-            due = phase.due(self.step + 1)
+            batch, whole = self._stages(name, phase, ledger)
+            due = [entry for entry in phase.due(self.step + 1) if whole or _reads(entry[1], batch)]
             self._beside(name, due, batch, ledger)
             ended = ledger.ended if self.step + 1 < phase.steps else None
             if ended is not None:  # what runs at the end of a phase runs now
-                left = [entry for entry in phase.due(phase.steps) if entry not in due]
+                last = phase.due(phase.steps)
+                left = [e for e in last if e not in due and (whole or _reads(e[1], batch))]
                 self._beside(name, left, batch, ledger)
             if ended is not None or self.step + 1 == phase.steps:
                 self._at(name, "the end of the phase")
@@ -209,13 +214,30 @@ class Program:
         self.phase, self.step = self.phase + 1, 0
         self._save()
 
-    def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> TensorDict:
-        batch, start = empty_batch(), time.perf_counter()
-        for index, stage in enumerate(phase.at(self.step + 1)):
-            node = self.names.get(id(stage), f"{index}")
-            batch = self._call(phase_name, node, stage, batch, ledger)
+    def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> tuple[TensorDict, bool]:
+        """The batch of the step, and whether every stage has had it."""
+        batch, start, whole = empty_batch(), time.perf_counter(), True
+        try:
+            for index, stage in enumerate(phase.at(self.step + 1)):
+                node = self.names.get(id(stage), f"{index}")
+                batch = self._call(phase_name, node, stage, batch, ledger)
+        except NoRows as error:
+            whole = False
+            ledger.add_total("skipped_steps", 1.0)
+            self._tell_skipped(phase_name, error)
         ledger.add("time/step", time.perf_counter() - start, 1)
-        return batch
+        return batch, whole
+
+    def _tell_skipped(self, phase: str, error: NoRows) -> None:
+        """Warn of the first step of a phase that has no rows."""
+        if phase not in self.skipped:
+            self.skipped.add(phase)
+            warnings.warn(
+                f"phase {phase}: step {self.step + 1} is skipped, and so is every other one that "
+                f"has no rows (skipped_steps in metrics.jsonl): {error}",
+                RlcompWarning,
+                stacklevel=2,
+            )
 
     def _call(
         self, phase: str, node: str, stage: nn.Module, batch: TensorDict, ledger: Ledger
@@ -274,6 +296,11 @@ class Program:
         kept = "saved" if self.checkpoint is not None else "not saved: the run has no checkpoint"
         where = f"after step {self.step}" if self.step else "at its end"
         raise Interrupted(f"stopped in phase {name} {where}, {kept}")
+
+
+def _reads(stage: nn.Module, batch: TensorDict) -> bool:
+    """Whether a batch has what a stage reads."""
+    return {*getattr(stage, "in_keys", ())} <= {*batch.keys(True)}
 
 
 def run_phases(

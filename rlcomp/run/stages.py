@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 
 import torch
@@ -12,7 +13,7 @@ from torch import nn
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import cat
 from rlcomp.component import Component
-from rlcomp.errors import FlowError
+from rlcomp.errors import FlowError, NoRows, RlcompWarning
 from rlcomp.metrics import record, recorded
 
 
@@ -117,9 +118,10 @@ class Branch(Sequence):
 class Refill(Sequence):
     """Dynamic sampling (DAPO): run stages repeatedly until enough rows are collected.
 
-    Surplus rows of the last round are dropped. Records ``refill/tries`` and
+    Surplus rows of the last round are dropped; where there are too few after ``max_tries`` rounds,
+    those are the batch, and a warning says so. Records ``refill/tries`` and
     ``refill/kept_fraction`` of the rows made. Why rows are dropped is what the filters among the
-    stages record (``filter/...``); the error quotes it.
+    stages record (``filter/...``); the warning quotes it.
 
     Args:
         rows: how many rows the batch must have, whole groups only; null: as many as the first round
@@ -129,8 +131,8 @@ class Refill(Sequence):
         max_tries: give up after so many rounds.
 
     Raises:
-        FlowError: too few rows after ``max_tries`` rounds, or ``rows`` would cut a group in two
-            where all are of one size.
+        NoRows: there are none after ``max_tries`` rounds.
+        FlowError: ``rows`` would cut a group in two where all are of one size.
 
     Source:
         Yu et al. 2025, arXiv:2503.14476, section 3.2.
@@ -160,7 +162,10 @@ class Refill(Sequence):
                 made.append(most)
         share = _rows(kept) / max(sum(made), 1)
         if not self._full(kept, made):
-            raise FlowError(self._shortage(kept, made, {"kept_fraction": share, **ledger.means()}))
+            told = self._shortage(kept, made, {"kept_fraction": share, **ledger.means()})
+            if not kept:
+                raise NoRows(told)
+            warnings.warn(told, RlcompWarning, stacklevel=2)
         record("refill/tries", len(made))
         record("refill/kept_fraction", share)
         return _cut(cat(kept), self.rows or made[0])

@@ -15,11 +15,13 @@ from rlcomp.io.strict_json import bounded
 from rlcomp.text.marked import MARK
 from rlcomp.text.special_tokens import special_ids, special_tokens
 from rlcomp.text.tokenizer import encode_all
+from rlcomp.text.untrusted_call import untrusted_call
+from rlcomp.text.untrusted_files import LARGEST_TEMPLATE
 
-# Bytes of a template; the largest that models come with have some 20,000.
-_LARGEST_TEMPLATE = 1 << 18
 # Characters that a template may make of one conversation.
 _LONGEST_TEXT = 1 << 24
+# Seconds that it may take for one.
+_SECONDS = 10.0
 # Private use: what holds the place of a special token that a person wrote.
 _MARKS = [chr(code) for code in range(0xE000, 0xE100)]
 _PROBE = "Zyzzyva"
@@ -62,6 +64,7 @@ class ChatTemplate:
                 "prompt is chat, but the tokenizer has no chat template, as of a base model: take "
                 f"an instruction-tuned model, or write one, {_written(tokenizer)}"
             )
+        self._check_size()
         self.special = special_tokens(tokenizer)
         self._special_ids = special_ids(tokenizer)
         self.stop = self._stop()
@@ -86,28 +89,43 @@ class ChatTemplate:
         Raises:
             DataError: the template refuses them, fails, or writes more than 16 million characters.
         """
-        try:
-            text = self.tokenizer.apply_chat_template(
-                list(messages),
-                tools=list(tools) or None,
-                chat_template=self.source if isinstance(self.source, str) else None,
-                add_generation_prompt=due,
-                tokenize=False,
-                **self.arguments,
-            )
-        except Exception as error:  # Jinja of a stranger: anything
+        outcome = self._outcome(list(messages), list(tools) or None, due)
+        if "error" in outcome:
             roles = ", ".join(str(message["role"]) for message in messages)
             raise DataError(
-                f"{self.name} cannot render the turns {roles:.200} ({in_one_line(error)}): give it "
+                f"{self.name} cannot render the turns {roles:.200} ({outcome['error']}): give it "
                 "messages that it takes (some know no system turn, or want users and assistants to "
                 "take turns), set prompt.arguments, or another template, prompt.template=FILE"
-            ) from error
-        if not isinstance(text, str) or not 0 < len(text) <= _LONGEST_TEXT:
-            raise DataError(
-                f"{self.name} makes a text of {len(text)} characters of a conversation: it must be "
-                f"1 to {_LONGEST_TEXT:,}; give another, prompt.template=FILE"
             )
-        return text
+        if not 0 < outcome["length"] <= _LONGEST_TEXT:
+            raise DataError(
+                f"{self.name} makes a text of {outcome['length']} characters of a conversation: it "
+                f"must be 1 to {_LONGEST_TEXT:,}; give another, prompt.template=FILE"
+            )
+        return str(outcome["text"])
+
+    def _outcome(self, messages: list[Any], tools: list[Any] | None, due: bool) -> dict[str, Any]:
+        source = self.source if isinstance(self.source, str) else None
+        try:
+            source = self.tokenizer.get_chat_template(source, tools)
+        except ValueError as error:
+            return {"error": in_one_line(error)}  # of several templates none is for this
+        arguments = {
+            "source": source,
+            "messages": messages,
+            "tools": tools,
+            "due": due,
+            "arguments": {**self.tokenizer.special_tokens_map, **self.arguments},
+            "longest": _LONGEST_TEXT,
+        }
+        outcome: dict[str, Any] = untrusted_call(
+            "rlcomp.text.template_rendering.render_template",
+            json.loads(json.dumps(arguments, default=str)),
+            seconds=_SECONDS,
+            subject=f"{self.name}, of one conversation,",
+            remedy="give another, prompt.template=FILE",
+        )
+        return outcome
 
     def special_in(self, text: str) -> list[re.Match[str]]:
         """Where a text spells a special token."""
@@ -131,6 +149,14 @@ class ChatTemplate:
         raise DataError(
             f"the tokenizer cannot write {text!r} but as a special token: take it out of the data"
         )
+
+    def _check_size(self) -> None:
+        size = len(str(self.source))
+        if size > LARGEST_TEMPLATE:
+            raise ConfigError(
+                f"{self.name} has {size:,} characters, more than {LARGEST_TEMPLATE:,}: give "
+                "another, prompt.template=FILE"
+            )
 
     def _stop(self) -> str:
         turns = [{"role": "user", "content": "?"}, {"role": "assistant", "content": _PROBE}]
@@ -251,7 +277,7 @@ def _written(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def _read(file: str) -> str:
     try:
-        return bounded(Path(file).expanduser(), _LARGEST_TEMPLATE).decode()
+        return bounded(Path(file).expanduser(), LARGEST_TEMPLATE).decode()
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"prompt.template {file!r} cannot be read ({in_one_line(error)}): name a file of a "

@@ -7,28 +7,17 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from huggingface_hub import constants, get_session, try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
 from rlcomp.errors import ConfigErrors, DataError, RlcompError, in_one_line
-from rlcomp.io.strict_json import bounded, parse_json
+from rlcomp.text.untrusted_call import untrusted_call
+from rlcomp.text.untrusted_files import JSON, TOKENIZER, check_regular, json_object
 from rlcomp.wiring.base_model import is_folder_name
 
-# What transformers reads in a folder, beside weights and templates.
-_JSON = (
-    "config.json",
-    "generation_config.json",
-    "tokenizer.json",
-    "tokenizer_config.json",
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "model.safetensors.index.json",
-)
-# Bytes. Tokenizers of 250,000 tokens have some 30 million.
-_LARGEST = 1 << 27
+# Seconds of a trial of a tokenizer.json; one of 250,000 tokens takes three.
+_TRIAL_SECONDS = 30.0
 # Seconds until the hub has answered.
 _PATIENCE = 5
 
@@ -106,8 +95,8 @@ def _is_cached(name: str) -> bool:
 def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
     """Context in which transformers reads a folder: whatever it cannot read is one message.
 
-    Its readers take what they find for what they expect, and raise errors of any kind. The JSON
-    files of a folder are checked first.
+    Its readers take what they find for what they expect, and raise errors of any kind. The files
+    of a folder are checked first (:func:`check_folder`).
 
     Args:
         path: a folder, or a name on the Hugging Face hub.
@@ -118,9 +107,7 @@ def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
         DataError: the folder cannot be read, or brings code of its own.
     """
     try:
-        for name in _JSON:
-            if (Path(path) / name).exists():
-                json_object(Path(path) / name)
+        check_folder(Path(path))
         yield
     except RlcompError:
         raise
@@ -131,28 +118,39 @@ def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
         raise DataError(f"{told} ({in_one_line(error)}): {remedy}") from error
 
 
-def json_object(file: Path) -> dict[str, Any]:
-    """The object in a JSON file of a folder.
+def check_folder(folder: Path) -> None:
+    """Check the files of a folder by which transformers reads it; a name on the hub has none here.
 
     Raises:
-        DataError: it holds none, a name twice or NaN, or is larger than 128 MiB or too deep.
+        DataError: one is no regular file, too large, no JSON, or a tokenizer that cannot be used
+            within limits of time and memory; names it.
     """
-    try:
-        found = parse_json(bounded(file, _LARGEST), constant=_no_nan)
-        if not isinstance(found, dict):
-            raise TypeError(f"it holds {found!r:.40}, no object {{...}}")
-    except (OSError, ValueError, TypeError, RecursionError) as error:
-        raise DataError(
-            f"{file} cannot be read ({in_one_line(error)}): mend it, or take it from where it came "
-            "from again"
-        ) from error
-    return found
+    if not folder.is_dir():
+        return
+    check_regular(folder)
+    for name in JSON:
+        if (folder / name).exists():
+            json_object(folder / name)
+    tokenizer = folder / TOKENIZER
+    if tokenizer.is_file():
+        status = tokenizer.stat()
+        _try_tokenizer(str(tokenizer.resolve()), status.st_mtime_ns, status.st_size)
+    elif tokenizer.exists():
+        json_object(tokenizer)
 
 
-def _no_nan(text: str) -> float:
-    if text == "NaN":
-        raise ValueError("it has a NaN")
-    return float(text)  # an infinity stands for no limit
+@functools.lru_cache(maxsize=64)
+def _try_tokenizer(file: str, changed: int, size: int) -> None:
+    del changed, size  # of the same file
+    fault = untrusted_call(
+        "rlcomp.text.tokenizer_trial.try_tokenizer",
+        {"file": file},
+        seconds=_TRIAL_SECONDS,
+        subject=file,
+        remedy="use the tokenizer.json that belongs to the model",
+    )
+    if fault is not None:
+        raise DataError(str(fault))
 
 
 def _refuse_own_code(path: str, error: BaseException) -> None:

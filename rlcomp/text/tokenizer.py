@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +13,19 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from torch import Tensor
 
 from rlcomp.arguments import NonEmptyText
-from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.folder import foreign, json_object, local_only
+from rlcomp.errors import ConfigError, DataError, in_one_line
+from rlcomp.text.folder import foreign, local_only
 from rlcomp.text.preference_tokens import preference_points
+from rlcomp.text.untrusted_call import within
+from rlcomp.text.untrusted_files import json_object
 
 if TYPE_CHECKING:  # a second to import, and runs without language have no tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 # Tokens of every tokenizer made here, and their ids.
 SPECIAL = {"<pad>": 0, "<eos>": 1}
+# Seconds that encoding may take, and beside them one for so many characters; usual are a million.
+_SECONDS, _SLOWEST = 20.0, 20_000
 
 
 def character_tokenizer(
@@ -145,18 +150,32 @@ def encode_all(
     chosen = {"return_attention_mask": False, "return_token_type_ids": False}
     if split_special_tokens is not None:
         chosen["split_special_tokens"] = split_special_tokens
+    encode = partial(tokenizer, list(texts), add_special_tokens=False, **chosen)
+    folder = getattr(tokenizer, "name_or_path", "")  # none of a tokenizer that was made here
+    seconds = _SECONDS + sum(map(len, texts)) / _SLOWEST
     try:
-        ids: list[list[int]] = tokenizer(list(texts), add_special_tokens=False, **chosen)[
-            "input_ids"
-        ]
-    except Exception as error:  # the Rust tokenizers raise bare Exception
+        ids: list[list[int]] = (within(seconds, encode) if folder else encode())["input_ids"]
+    except TimeoutError as error:
+        raise DataError(
+            f"the tokenizer at '{folder}' takes {error} for {len(texts)} texts, of "
+            f"which the first is {texts[0]!r:.60}: use the tokenizer that belongs to the model"
+        ) from None
+    except BaseException as error:  # the Rust tokenizers raise bare Exception, and panic
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
         for text in texts:
             _check_characters(tokenizer, text, error)
-        raise
+        if isinstance(error, Exception):
+            raise
+        raise DataError(
+            f"the tokenizer at '{folder}' fails on one of {len(texts)} texts, of "
+            f"which the first is {texts[0]!r:.60} ({in_one_line(error)}): use the tokenizer that "
+            "belongs to the model"
+        ) from error
     return ids
 
 
-def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: Exception) -> None:
+def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: BaseException) -> None:
     surrogates = [char for char in text if "\ud800" <= char <= "\udfff"]
     if surrogates:
         raise DataError(

@@ -1,11 +1,14 @@
 import json
+import os
 import sys
+from contextlib import contextmanager
 
 import pytest
 
-from rlcomp.errors import MissingExtra, StorageError
+from rlcomp.cli.child import in_child
+from rlcomp.errors import Died, MissingExtra, StorageError
 from rlcomp.io.tensorboard_files import TensorBoard
-from rlcomp.io.tracked import tracked
+from rlcomp.io.tracked import outlived, tracked
 from rlcomp.io.tracking import JsonLines
 from rlcomp.io.watch import Watch
 
@@ -158,6 +161,72 @@ def test_tensorboard_is_told_what_a_run_failed_by(tmp_path):
 
     (told,) = events.Tensors("error/text_summary")
     assert told.tensor_proto.string_val == [b"ValueError: boom"]
+
+
+def test_tensorboard_has_every_step_and_the_end_of_a_run_that_dies(tmp_path):
+    reader = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    settings, watch = {"directory": str(tmp_path)}, Watch(watched=True)
+
+    def job():
+        tracker = TensorBoard(**settings)
+        tracker.start(PHASES, 0)
+        log(tracker, 1)
+        os._exit(7)
+
+    with pytest.raises(Died), outlived(TensorBoard, settings, watch):
+        in_child(job, watch)
+
+    events = reader.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
+    assert [(e.step, e.value) for e in events.Scalars("reward/mean")] == [(1, 0.5)]
+    (told,) = events.Tensors("error/text_summary")
+    assert told.tensor_proto.string_val[0].startswith(b"Died: the run ended its process")
+
+
+class Own:
+    """A tracker of one's own, closed by whoever waits for its run."""
+
+    closed = []
+
+    @staticmethod
+    @contextmanager
+    def outlive(settings):
+        yield lambda error: Own.closed.append((settings, error))
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_tracker_of_ones_own_is_closed_unless_the_run_has_said_how_it_ended(told):
+    watch, error = Watch(), KeyboardInterrupt()
+    Own.closed.clear()
+    if told:
+        watch.end({"exit_code": 1})
+
+    with pytest.raises(KeyboardInterrupt), outlived(Own, {"a": 1}, watch):
+        raise error
+    with outlived(Own, {}, Watch()):
+        pass
+
+    assert Own.closed == ([] if told else [({"a": 1}, error)])
+
+
+def test_a_tracker_that_cannot_be_closed_does_not_hide_how_the_run_ended():
+    class Broken:
+        @staticmethod
+        @contextmanager
+        def outlive(settings):
+            def close(error):
+                raise OSError("disk full")
+
+            yield close
+
+    with pytest.raises(Died, match="killed") as error, outlived(Broken, {}, Watch()):
+        raise Died("killed")
+
+    assert error.value.__notes__ == ["the tracker was not closed: OSError: disk full"]
+
+
+def test_a_tracker_without_it_is_left_alone():
+    with pytest.raises(Died), outlived(JsonLines, {}, Watch()):
+        raise Died("killed")
 
 
 def test_a_resumed_tensorboard_forgets_what_came_after_its_checkpoint(tmp_path):

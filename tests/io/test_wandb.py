@@ -3,13 +3,17 @@
 import importlib.util
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
 
-from rlcomp.errors import Interrupted
+from rlcomp.cli.child import in_child
+from rlcomp.errors import Died, Interrupted
 from rlcomp.io.sample_tables import SampleTable, sample_tables
+from rlcomp.io.tracked import outlived
 from rlcomp.io.wandb_run import WandB
+from rlcomp.io.watch import Watch
 
 PHASES = {"rl": 3}
 SETTINGS = {"project": "p", "run_name": None, "group": None, "job_type": None, "tags": []}
@@ -292,3 +296,56 @@ def test_a_whole_run_is_recorded_with_its_report_and_without_empty_slots(rlcomp,
     assert not {"time/feedback", "time/shaping", "time/value"} & {*last}
     assert (last["media/curve/_type"], last["media/report/_type"]) == ("image-file", "html-file")
     assert found.exit_code == 0
+
+
+def die_by_exit():
+    os._exit(7)
+
+
+def die_by_signal():
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("die", "code"), [(die_by_exit, 1), (die_by_signal, 137)])
+def test_the_record_of_a_run_that_dies_is_whole_and_closed_with_its_code(nobody, die, code, capsys):
+    pytest.importorskip("wandb")
+    settings = {"directory": str(nobody), **SETTINGS}
+    watch = Watch(watched=True)
+
+    def job():
+        tracker = WandB(**settings)
+        tracker.start(PHASES, 0)
+        for total in (1, 2):
+            tracker.log(total, "rl", total, {"reward/mean": total / 2}, [])
+        die()
+
+    with pytest.raises(Died), outlived(WandB, settings, watch):
+        in_child(job, watch)
+
+    found = decoded(nobody)
+    assert found.exit_code == code
+    assert found.summary["error"].startswith("Died: the run ")
+    assert [row["reward/mean"] for row in found.rows] == [0.5, 1.0]
+    (folder,) = (nobody / "wandb").glob("offline-run-*")
+    assert f"W&B offline; upload with: wandb sync {folder}" in capsys.readouterr().out
+    assert "WANDB_SERVICE" not in os.environ
+
+
+@pytest.mark.slow
+def test_a_run_that_says_how_it_failed_is_closed_once(nobody):
+    pytest.importorskip("wandb")
+    settings = {"directory": str(nobody), **SETTINGS}
+    watch = Watch(watched=True)
+
+    def job():
+        tracker = WandB(**settings)
+        tracker.start(PHASES, 0)
+        tracker.finish(Interrupted("saved"))
+        raise Interrupted("saved")
+
+    with pytest.raises(Interrupted), outlived(WandB, settings, watch):
+        in_child(job, watch)
+
+    found = decoded(nobody)
+    assert [one.exit_code for one in found.by_kind["exit"]] == [75]

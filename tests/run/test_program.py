@@ -13,7 +13,15 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, ConfigErrors, Interrupted, ProcessEnded, StorageError
+from rlcomp.errors import (
+    ConfigError,
+    ConfigErrors,
+    Interrupted,
+    NoRows,
+    ProcessEnded,
+    RlcompWarning,
+    StorageError,
+)
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.manifest import digest
 from rlcomp.io.tracking import JsonLines
@@ -684,3 +692,52 @@ def test_what_stands_beside_the_flow_must_be_a_node_too(tmp_path):
 def test_what_runs_beside_the_flow_by_hand_is_checked(entry):
     with pytest.raises(ConfigError, match="every 'draw'"):
         Phase(1, [Draw()], {"draw": entry})
+
+
+class NoneLeft(Component):
+    """A new batch, of which the first calls find no row."""
+
+    writes = ("reward",)
+    fresh = True
+
+    def __init__(self, empty) -> None:
+        super().__init__()
+        self.left = empty
+
+    def forward(self, batch):
+        self.left -= 1
+        if self.left >= 0:
+            raise NoRows("a store is empty")
+        return TensorDict({"reward": torch.ones(2)}, batch_size=[2])
+
+
+def test_a_step_without_rows_is_skipped_and_the_run_goes_on(recwarn):
+    learn, beside, reader, after = Learn(), Draw(), Learn(), Learn()
+    stages = [NoneLeft(2), learn]
+    phases = {
+        "rl": Phase(3, stages, every={"beside": (1, beside), "reader": (1, reader)}),
+        "more": Phase(1, [Draw(), after]),
+    }
+
+    tracker = run(phases)
+
+    told = [str(one.message) for one in recwarn if one.category is RlcompWarning]
+    assert len(told) == 1
+    assert "phase rl: step 1 is skipped" in told[0]
+    assert "a store is empty" in told[0]
+    assert [row.get("skipped_steps") for row in tracker.rows] == [1.0, 1.0, None, None]
+    # What reads the batch waits for one, at the end of the phase too; what reads none does not.
+    assert (learn.count, reader.count, after.count) == (1, 1, 1)
+    assert beside.seen == ["begin", 0.25, 0.5, 0.75]
+
+
+def test_a_phase_that_ends_without_rows_runs_what_is_due_and_reads_none():
+    beside, reader = Draw(), Learn()
+    phases = {
+        "rl": Phase(2, [NoneLeft(2)], every={"beside": (5, beside), "reader": (5, reader)}),
+    }
+
+    with pytest.warns(RlcompWarning):
+        run(phases)
+
+    assert (beside.seen, reader.count) == (["begin", 0.6667], 0)

@@ -1,3 +1,5 @@
+from contextlib import nullcontext
+
 import pytest
 import torch
 from hypothesis import given
@@ -5,7 +7,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, FlowError
+from rlcomp.errors import ConfigError, FlowError, NoRows, RlcompWarning
 from rlcomp.metrics import record, recording
 from rlcomp.run.stages import (
     Branch,
@@ -232,12 +234,19 @@ def test_refill_may_end_with_a_group():
     assert Refill(rows=4, stages=[Rows(6)])(empty_batch())["group_id"].tolist() == [0, 0, 1, 1]
 
 
-def test_refill_gives_up_and_says_what_to_change():
-    with pytest.raises(
-        FlowError,
+def test_refill_gives_up_with_what_there_is_and_says_what_to_change():
+    with pytest.warns(
+        RlcompWarning,
         match=r"2 of 4 rows after max_tries=3 rounds \(kept_fraction 100%\); raise max_tries",
     ):
-        Refill(rows=4, stages=[Rows(2, 0, 0, 2)], max_tries=3)(empty_batch())
+        result = Refill(rows=4, stages=[Rows(2, 0, 0, 2)], max_tries=3)(empty_batch())
+
+    assert result["group_id"].tolist() == [0, 0]
+
+
+def test_refill_without_a_row_has_nothing_to_hand_on():
+    with pytest.raises(NoRows, match="0 of 4 rows after max_tries=2 rounds"):
+        Refill(rows=4, stages=[Rows(0, 0)], max_tries=2)(empty_batch())
 
 
 def test_refill_records_how_many_rounds_it_took():
@@ -318,7 +327,7 @@ def test_a_refill_that_fails_quotes_what_its_own_filters_recorded():
 
     with recording() as ledger:
         record("filter/even_fraction", 0.0)  # of another stage, before
-        with pytest.raises(FlowError, match=r"\(kept_fraction 0%, filter/even_fraction 100%\);"):
+        with pytest.raises(NoRows, match=r"\(kept_fraction 0%, filter/even_fraction 100%\);"):
             Refill(stages=[rounds, Mixed()], max_tries=2)(empty_batch())
 
     assert ledger.means()["filter/even_fraction"] == pytest.approx(2 / 3)
@@ -327,7 +336,7 @@ def test_a_refill_that_fails_quotes_what_its_own_filters_recorded():
 def test_outside_a_run_too_a_refill_that_fails_says_why():
     rounds = Judged([1, 1, 1, 1], [0, 0, 0, 0])
 
-    with pytest.raises(FlowError, match=r"0 of 4 rows .* filter/even_fraction 100%\)"):
+    with pytest.raises(NoRows, match=r"0 of 4 rows .* filter/even_fraction 100%\)"):
         Refill(stages=[rounds, Mixed()], max_tries=2)(empty_batch())
 
 
@@ -344,17 +353,19 @@ def test_refill_cuts_no_group_whose_rows_stand_apart():
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=8, max_size=8), min_size=1, max_size=5))
-def test_refill_gives_whole_varied_groups_or_the_error(rounds):
+def test_refill_gives_whole_varied_groups_or_none(rounds):
     refill = Refill(stages=[Judged(*rounds), Mixed()], max_tries=len(rounds))
     wanted = [a for verdicts in rounds for a in zip(verdicts[::2], verdicts[1::2], strict=True)]
     wanted = [pair for pair in wanted if pair[0] != pair[1]]
 
-    if len(wanted) < 4:
-        with pytest.raises(FlowError, match=f"{2 * len(wanted)} of 8 rows"):
+    if not wanted:
+        with pytest.raises(NoRows, match="0 of 8 rows"):
             refill(empty_batch())
-    else:
-        pairs = refill(empty_batch())["correct"].view(4, 2)
-        assert [tuple(pair) for pair in pairs.tolist()] == wanted[:4]
+        return
+    few = pytest.warns(RlcompWarning, match=f"{2 * len(wanted)} of 8 rows")
+    with few if len(wanted) < 4 else nullcontext():
+        pairs = refill(empty_batch())["correct"].view(-1, 2)
+    assert [tuple(pair) for pair in pairs.tolist()] == wanted[:4]
 
 
 def test_refill_gives_every_round_the_batch_it_was_given():

@@ -198,6 +198,18 @@ def test_epochs_times_minibatches_are_the_steps():
     torch.testing.assert_close(table.weight.tolist(), [0.0, 2.0, 1.0, 3.0])
 
 
+def test_fewer_rows_than_minibatches_are_as_many_steps(recwarn):
+    table, rows = Table(), batch()
+    made = learner(table, num_minibatches=len(rows) + 1)
+
+    with recording() as ledger:
+        made(rows)
+
+    assert ledger.counts["learner/grad_norm"] == len(rows)
+    (told,) = recwarn
+    assert f"a batch has only {len(rows)} units to share" in str(told.message)
+
+
 def test_minibatches_are_drawn_anew_in_every_epoch_from_the_learners_generator():
     made = learner(Table(), epochs=2, num_minibatches=2)
     before = made.generator.get_state()

@@ -1,0 +1,143 @@
+"""Trial of a ``tokenizer.json`` in a worker process, before the run reads it."""
+
+from __future__ import annotations
+
+import importlib
+import string
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from rlcomp.errors import DataError
+from rlcomp.text.untrusted_files import json_object
+
+# Characters, or tokens, that may be made of one; a normal form makes 18 at most.
+_MOST_GROWTH = 4096
+_MOST_RULES = 1000
+# What a text may have beside what its characters become: special tokens in front and behind.
+_MOST_ADDED = 1000
+# Repetitions at which a pattern that backtracks without end is seen to.
+_REPEATED = 32
+_PROBES = ("", *(f"{char * _REPEATED}!" for char in string.printable), string.printable)
+
+
+def try_tokenizer(file: str) -> str | None:
+    """The fault of a tokenizer that multiplies texts or never ends; None if there is none.
+
+    What else is wrong with it is left to its reader.
+
+    Args:
+        file: the path of ``tokenizer.json``.
+    """
+    try:
+        whole = json_object(Path(file))
+    except DataError as error:
+        return str(error)
+    for part in ("normalizer", "decoder"):
+        made = growth([*_rules(whole.get(part))])
+        if made > _MOST_GROWTH:
+            return (
+                f"{file}: the Replace rules of its {part} can make {made:.0e} characters of one, "
+                f"more than {_MOST_GROWTH:,}: use the tokenizer.json that belongs to the model"
+            )
+    fault = _fault_at_work(file)
+    _import_renderer(Path(file).parent)
+    return fault
+
+
+def growth(rules: Sequence[Mapping[str, Any]]) -> float:
+    """How many characters the rules of a normalizer can at most make of one.
+
+    A rule's own growth is multiplied by that of later ones which may apply to what it writes.
+
+    Args:
+        rules: ``Replace`` entries, in order.
+
+    Examples:
+        >>> growth([{"pattern": {"String": "a"}, "content": "bb"}] * 3)
+        2.0
+        >>> growth([{"pattern": {"String": "a"}, "content": "aa"}] * 3)
+        8.0
+    """
+    if len(rules) > _MOST_RULES:
+        return float("inf")
+    written = [_characters(str(rule.get("content", ""))) for rule in rules]
+    sought = [_pattern(rule) for rule in rules]
+    made: list[float] = [1.0] * len(rules)
+    for number in reversed(range(len(rules))):
+        later = (
+            made[other]
+            for other in range(number + 1, len(rules))
+            if sought[other] is None or written[number] & _characters(sought[other] or "")
+        )
+        own = _own_growth(str(rules[number].get("content", "")), sought[number])
+        made[number] = own * max(later, default=1.0)
+    return max(made, default=1.0)
+
+
+def _own_growth(content: str, pattern: str | None) -> float:
+    if not pattern:  # a regular expression may find nothing between any two characters
+        return 1.0 + len(content)
+    return max(1.0, len(content) / len(pattern))
+
+
+def _pattern(rule: Mapping[str, Any]) -> str | None:
+    """The text that a rule replaces; None where it is a regular expression."""
+    pattern = rule.get("pattern")
+    text = pattern.get("String") if isinstance(pattern, Mapping) else None
+    return text if isinstance(text, str) and text else None
+
+
+def _characters(text: str) -> set[str]:
+    """Characters in either case, for a rule between two others may change it."""
+    return {*text, *text.lower(), *text.upper()}
+
+
+def _rules(part: object) -> Iterator[Mapping[str, Any]]:
+    if isinstance(part, Mapping):
+        if part.get("type") == "Replace":
+            yield part
+        for value in part.values():
+            yield from _rules(value)
+    elif isinstance(part, list):
+        for value in part:
+            yield from _rules(value)
+
+
+def _fault_at_work(file: str) -> str | None:
+    try:
+        tokenizer = Tokenizer.from_file(file)
+    except BaseException:  # its reader says what it is
+        return None
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    for probe in _PROBES:
+        try:
+            ids = tokenizer.encode(probe).ids
+            tokenizer.decode(ids)
+        except BaseException as error:
+            if "retry-limit" in str(error):
+                return (
+                    f"{file}: a regular expression in it does not end on {probe!r:.60} ({error}): "
+                    "use the tokenizer.json that belongs to the model"
+                )
+            continue  # a small vocabulary cannot write every text
+        if len(ids) > _MOST_ADDED + 64 * len(probe):
+            return (
+                f"{file}: it makes {len(ids):,} tokens of {len(probe)} characters: use the "
+                "tokenizer.json that belongs to the model"
+            )
+    return None
+
+
+def _import_renderer(folder: Path) -> None:
+    """Import in the meantime what renders chat templates, where the folder has one."""
+    settings = folder / "tokenizer_config.json"
+    if (folder / "chat_template.jinja").exists() or (
+        settings.exists() and "chat_template" in json_object(settings)
+    ):
+        name = "rlcomp.text.template_rendering"
+        threading.Thread(target=importlib.import_module, args=(name,), daemon=True).start()

@@ -1,0 +1,105 @@
+"""Files in a folder that somebody else wrote: regular ones of bounded size, and their JSON."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from rlcomp.errors import DataError, in_one_line
+from rlcomp.io.strict_json import bounded, parse_json
+
+# What transformers reads in a folder, beside weights and templates.
+JSON = (
+    "config.json",
+    "generation_config.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.json",
+    "model.safetensors.index.json",
+)
+TOKENIZER = "tokenizer.json"
+# Bytes. Tokenizers of 250,000 tokens have some 30 million, indices of 1,000 shards ten.
+_LARGEST_TOKENIZER, _LARGEST_JSON = 1 << 27, 1 << 24
+# Bytes of a template; the largest that models come with have some 20,000.
+LARGEST_TEMPLATE = 1 << 18
+_LARGEST = {
+    **dict.fromkeys(JSON, _LARGEST_JSON),
+    **dict.fromkeys((TOKENIZER, "vocab.txt", "merges.txt"), _LARGEST_TOKENIZER),
+    **dict.fromkeys((".model", ".tiktoken"), _LARGEST_TOKENIZER),
+    ".jinja": LARGEST_TEMPLATE,
+}
+# Entries of a folder that are looked at.
+_MOST = 10_000
+_KINDS = {
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def check_regular(folder: Path) -> None:
+    """Check that a folder holds regular files only, and none that is too large to be read.
+
+    A link counts as what it leads to; one that leads nowhere is left to the file's reader.
+
+    Raises:
+        DataError: names the file and the limit.
+    """
+    for file in _entries(folder):
+        try:
+            status = file.stat()
+        except OSError:
+            continue
+        if stat.S_ISDIR(status.st_mode):
+            continue
+        if not stat.S_ISREG(status.st_mode):
+            kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
+            raise DataError(
+                f"{file} is {kind}{_target(file)}, but a model's folder is read by its regular "
+                "files: put a copy of the file there, or delete it"
+            )
+        largest = _LARGEST.get(file.name, _LARGEST.get(file.suffix, status.st_size))
+        if status.st_size > largest:
+            raise DataError(
+                f"{file} cannot be read: it is larger than {largest:,} bytes: take the file that "
+                "belongs to the model"
+            )
+
+
+def _entries(folder: Path) -> Iterator[Path]:
+    for place in (folder, folder / "additional_chat_templates"):
+        if place.is_dir():
+            yield from islice(place.iterdir(), _MOST)
+
+
+def _target(file: Path) -> str:
+    return f" ({file.resolve()})" if file.is_symlink() else ""
+
+
+def json_object(file: Path) -> dict[str, Any]:
+    """The object in a JSON file of a folder.
+
+    Raises:
+        DataError: it holds none, a name twice or NaN, or is too large or too deep.
+    """
+    try:
+        found = parse_json(bounded(file, _LARGEST.get(file.name, _LARGEST_JSON)), constant=_no_nan)
+        if not isinstance(found, dict):
+            raise TypeError(f"it holds {found!r:.40}, no object {{...}}")
+    except (OSError, ValueError, TypeError, RecursionError) as error:
+        raise DataError(
+            f"{file} cannot be read ({in_one_line(error)}): mend it, or take it from where it came "
+            "from again"
+        ) from error
+    return found
+
+
+def _no_nan(text: str) -> float:
+    if text == "NaN":
+        raise ValueError("it has a NaN")
+    return float(text)  # an infinity stands for no limit
