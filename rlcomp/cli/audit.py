@@ -208,7 +208,7 @@ def _checked(config: DictConfig) -> tuple[Plan, bool]:
     from rlcomp.wiring.arguments import check_arguments
     from rlcomp.wiring.flow_source import flow_of
     from rlcomp.wiring.plan import Plan, below, read
-    from rlcomp.wiring.resolve import check_settings
+    from rlcomp.wiring.resolve import as_typed, check_settings
 
     plan, errors = read(config)
     missing = [name for name in ("reward", "task") if name not in plan.nodes]
@@ -224,7 +224,7 @@ def _checked(config: DictConfig) -> tuple[Plan, bool]:
     nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
     if errors := check_settings(small) + check_arguments(small):
-        raise ConfigErrors(errors)
+        raise ConfigErrors(as_typed(errors, (), plan))
     return small, bool(reads & _TOKENS)
 
 

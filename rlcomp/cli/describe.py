@@ -26,7 +26,7 @@ from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.ranks import ranks_told
 from rlcomp.wiring.reader import Node
 from rlcomp.wiring.remote import marks
-from rlcomp.wiring.resolve import check_plan
+from rlcomp.wiring.resolve import as_typed, check_plan
 
 
 def main() -> None:
@@ -63,8 +63,8 @@ def _app() -> None:
     except ConfigError as error:  # a target that is not there is among the errors already
         errors += [] if errors else [str(error)]
     if errors:
-        raise ConfigErrors(errors)
-    tell_doubts(plan)
+        raise ConfigErrors(as_typed(errors, given.overrides, plan))
+    tell_doubts(plan, given.overrides)
     tell_idle(plan, given.overrides)
 
 

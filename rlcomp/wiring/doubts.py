@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rlcomp.errors import RlcompWarning
 from rlcomp.wiring.declare import declare
+from rlcomp.wiring.origin import trace
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
@@ -20,11 +21,16 @@ _HIGHEST = 2
 _COPY = "old_log_probs.rollout.FromRollout"
 
 
-def tell_doubts(plan: Plan) -> None:
-    """Warn of every setting of a plan that is likely to be another one in its author's mind."""
+def tell_doubts(plan: Plan, words: Sequence[str] = ()) -> None:
+    """Warn of every setting of a plan that is likely to be another one in its author's mind.
+
+    Args:
+        plan: of a run.
+        words: its overrides.
+    """
     nodes = [node for node in plan.nodes.values() if not _are_ratios(node)]
     for told in (*filter(None, map(_bounds, nodes)), *_alike(plan)):
-        warnings.warn(told, RlcompWarning, stacklevel=2)
+        warnings.warn(trace(told, plan.origins, words), RlcompWarning, stacklevel=2)
 
 
 def check_bounds(plan: Plan) -> list[str]:
