@@ -6,7 +6,7 @@ import argparse
 import difflib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -164,7 +164,7 @@ def hydra_arguments(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]
 
 
 # Hydra's options of which one stands on a line, and what each does.
-_MODES = {
+_MODES: dict[str, Callable[[argparse.Namespace], object]] = {
     "--run": lambda given: given.run,
     "--multirun": lambda given: given.multirun,
     "--cfg": lambda given: given.cfg,

@@ -29,7 +29,7 @@ def tell_doubts(plan: Plan, words: Sequence[str] = ()) -> None:
         words: its overrides.
     """
     nodes = [node for node in plan.nodes.values() if not _are_ratios(node)]
-    for told in (*filter(None, map(_bounds, nodes)), *_alike(plan)):
+    for told in (*filter(None, map(_bounds, nodes)), *_alike(plan), *_undeclared(plan)):
         warnings.warn(trace(told, plan.origins, words), RlcompWarning, stacklevel=2)
 
 
@@ -55,6 +55,20 @@ def _alike(plan: Plan) -> Iterator[str]:
                 f"{node.path} compares old_log_probs with rollout_log_probs, and "
                 f"{slots[0]}=rollout makes them the same, so that it changes nothing: "
                 f"set {slots[0]}=recomputed"
+            )
+
+
+def _undeclared(plan: Plan) -> Iterator[str]:
+    """Parts whose ``forward`` reads keys that they do not declare: nobody checks that they come."""
+    for node in plan.nodes.values():
+        declaration = declare(node.target)
+        if keys := declaration.undeclared:
+            named = "".join(f"{key!r}, " for key in (*declaration.reads, *keys)).rstrip(" ")
+            yield (
+                f"{node.path} ({declaration.name}) reads {', '.join(map(repr, keys))} and does not "
+                "declare it, so that nothing makes sure that it is there: write reads = "
+                f"({named if len((*declaration.reads, *keys)) == 1 else named.rstrip(',')}) in its "
+                "class"
             )
 
 

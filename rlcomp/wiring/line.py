@@ -128,9 +128,9 @@ class Line(NamedTuple):
 def _paths(node: DictConfig, name: str, above: str = "") -> Iterator[str]:
     for key, value in node.items_ex(resolve=False):
         if key == name and not isinstance(value, DictConfig):
-            yield f"{above}{key}"
+            yield f"{above}{key!s}"
         if isinstance(value, DictConfig) and not (value._is_none() or value._is_interpolation()):
-            yield from _paths(value, name, f"{above}{key}.")
+            yield from _paths(value, name, f"{above}{key!s}.")
 
 
 def _is_empty(node: object) -> bool:

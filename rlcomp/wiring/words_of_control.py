@@ -58,6 +58,7 @@ _TOLD = {
 CONTROL = {word: told for told, words in _TOLD.items() for word in words.split()}
 
 # Their paths, where a recipe of control has them and counts in the same unit.
+_UNITS = r"(replay|environment|exploration|collector|loss\.objective|targets\.updater)\."
 PLACES = {
     word: told.split(" ")[0]
     for word, told in CONTROL.items()
