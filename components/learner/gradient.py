@@ -22,6 +22,7 @@ from components.learner.checks import (
     wanted_keys,
 )
 from components.learner.full_batch import full_batch_forward
+from components.learner.gradient_path import check_gradient
 from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs, sampled_keys
 from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import loss_value
@@ -382,6 +383,9 @@ class Learner(Component):
             except NumericalError:
                 self.share.nothing(seen)
                 raise
+            if not all(value.requires_grad for value in values.values()):
+                views = {name: self._view(name, seen, micro) for name in self.losses}
+                check_gradient(self.losses, values, views)
             total = sum(values.values(), torch.zeros(()))
             total.backward()  # type: ignore[no-untyped-call]
         if compare is not None:

@@ -263,7 +263,7 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
     """
     from rlcomp.wiring.arguments import check_arguments
     from rlcomp.wiring.plan import Plan, below, read
-    from rlcomp.wiring.resolve import check_settings
+    from rlcomp.wiring.resolve import as_typed, check_settings
 
     plan, errors = read(config)
     missing = [name for name in names if name not in plan.nodes]
@@ -272,7 +272,7 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
     nodes = [node for name in names for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
     if checked and (errors := check_settings(small) + check_arguments(small)):
-        raise ConfigErrors(errors)
+        raise ConfigErrors(as_typed(errors, (), plan))
     return small
 
 

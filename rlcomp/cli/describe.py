@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.cli.guard import guard
+from rlcomp.cli.model_facts import model_facts
 from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import CONTROL, lookup
@@ -26,13 +27,14 @@ from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.ranks import ranks_told
 from rlcomp.wiring.reader import Node
 from rlcomp.wiring.remote import marks
-from rlcomp.wiring.resolve import check_plan
+from rlcomp.wiring.resolve import as_typed, check_plan
 
 
 def main() -> None:
     """Print phases, stages, keys and shapes; with ``--against``, the difference of two recipes.
 
-    With ``--equation``, the losses with the numbers of the config.
+    With ``--equation``, the losses with the numbers of the config. With ``base=DIR``, what the
+    folder holds, and what a step on it needs.
     """
     guard(_app)
 
@@ -58,13 +60,13 @@ def _app() -> None:
     plan, errors = read(config)
     errors += check_plan(plan)
     try:
-        for line in equations(plan) if given.equation else describe(plan):
-            console.print(line, soft_wrap=given.equation)
+        for line in equations(plan) if given.equation else (*model_facts(plan), *describe(plan)):
+            console.print(line, soft_wrap=isinstance(line, str))
     except ConfigError as error:  # a target that is not there is among the errors already
         errors += [] if errors else [str(error)]
     if errors:
-        raise ConfigErrors(errors)
-    tell_doubts(plan)
+        raise ConfigErrors(as_typed(errors, given.overrides, plan))
+    tell_doubts(plan, given.overrides)
     tell_idle(plan, given.overrides)
 
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
+from hydra._internal.utils import get_args_parser
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.io.record import check_links
-from rlcomp.sweep.jobs import check_count
+from rlcomp.sweep.jobs import check_count, texts_of
 from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.explain import as_corrected
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.resolve import SETTINGS
-from rlcomp.wiring.translated import in_our_words, translated
+from rlcomp.wiring.translated import in_our_words, translated, whole_line
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
@@ -140,6 +143,76 @@ def _dashed(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[st
             "rlcomp --help lists what there is"
         ), ""
     return f"{word}: settings are written without dashes; here it is {here}", own
+
+
+def hydra_arguments(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    """Return Hydra's own options of a command line, and the words that it does not know.
+
+    Args:
+        words: of the command line.
+
+    Raises:
+        UserError: an option has no value, or one that there is not.
+    """
+    parser = get_args_parser()
+
+    def refuse(message: str) -> NoReturn:
+        raise UserError(f"{message.removeprefix('argument ')}; rlcomp --hydra-help lists them")
+
+    parser.error = refuse  # type: ignore[method-assign]
+    return parser.parse_known_args(words)
+
+
+# Hydra's options of which one stands on a line, and what each does.
+_MODES: dict[str, Callable[[argparse.Namespace], object]] = {
+    "--run": lambda given: given.run,
+    "--multirun": lambda given: given.multirun,
+    "--cfg": lambda given: given.cfg,
+    "--info": lambda given: given.info,
+    "--shell-completion": lambda given: given.shell_completion,
+}
+
+
+def check_modes(words: Sequence[str], arguments: argparse.Namespace) -> None:
+    """Refuse Hydra's options that exclude one another, or that need another one.
+
+    Args:
+        words: of the command line.
+        arguments: its options, as Hydra reads them.
+
+    Raises:
+        UserError: names the options, and a line that Hydra takes.
+    """
+    modes = [name for name, is_there in _MODES.items() if is_there(arguments)]
+    if arguments.experimental_rerun:
+        raise UserError(
+            "--experimental-rerun: a run is repeated by its own command line, or continued by "
+            "resume=PATH"
+        )
+    if len(modes) > 1:
+        told = f"{' and '.join(modes)}: one of them stands on a line"
+        shown = next((name for name in ("--cfg", "--info") if name in modes), "")
+        if not shown:
+            raise UserError(f"{told}; leave out {modes[0]}")
+        line = [*_of_one_job(arguments.overrides), shown, getattr(arguments, shown[2:])]
+        raise UserError(
+            f"{told}; a config is that of one job: "
+            f"{whole_line([*line, *(['--resolve'] if arguments.resolve else [])])}"
+        )
+    for name, is_there in (("--resolve", arguments.resolve), ("--package", arguments.package)):
+        if is_there and not arguments.cfg:
+            raise UserError(f"{name}: it belongs to --cfg: {whole_line(['--cfg', 'job', *words])}")
+
+
+def _of_one_job(words: Sequence[str]) -> list[str]:
+    """Return overrides with the first value of each sweep."""
+    given = OverridesParser.create().parse_overrides(list(words))
+    return [
+        (texts_of(one) or [str(one.input_line)])[0]
+        if one.is_sweep_override()
+        else str(one.input_line)
+        for one in given
+    ]
 
 
 def check_no_config_file(words: Sequence[str]) -> None:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from typing import NoReturn
 
+from rlcomp import __version__
 from rlcomp.errors import UserError
 
 
@@ -37,6 +38,9 @@ class Parser(argparse.ArgumentParser):
         examples: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.add_argument(
+            "--version", action="version", version=f"{prog} {__version__}", help=argparse.SUPPRESS
+        )
         self.plain = plain
         self.examples = dict(examples or {})
         self.given: list[str] = []
@@ -111,7 +115,7 @@ class Parser(argparse.ArgumentParser):
 
     def _like(self, word: str) -> str:
         """Options like one there is not: by their names, and never the one that runs code."""
-        names = [name[2:] for name in self._named() if name != "--trust"]
+        names = [name[2:] for name in self._named() if name not in ("--trust", "--version")]
         asked = word.partition("=")[0].lstrip("-")
         close = difflib.get_close_matches(asked, names, n=1, cutoff=0.7)
         guess = f"; did you mean '--{close[0]}'?" if close else ""

@@ -22,6 +22,7 @@ from hydra.types import RunMode
 from hydra.utils import get_object
 from omegaconf import DictConfig, OmegaConf, open_dict
 
+from rlcomp import __version__
 from rlcomp.arguments import NonEmptyText, problem
 from rlcomp.cli.child import in_child
 from rlcomp.cli.completion import words_with_line
@@ -30,10 +31,12 @@ from rlcomp.cli.guard import guard, user_directories, verdict
 from rlcomp.cli.help import help_text, tell
 from rlcomp.cli.overrides import (
     check_folders,
+    check_modes,
     check_no_config_file,
     check_options,
     check_overrides,
     check_sweep_directory,
+    hydra_arguments,
     tell_repeated,
 )
 from rlcomp.cli.printable import printable
@@ -53,7 +56,7 @@ from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.own_yaml import check_own_yamls
 from rlcomp.wiring.plan import Plan
-from rlcomp.wiring.resolve import added, as_written, check_used, plan_of
+from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
 from rlcomp.wiring.sifted import sift
 from rlcomp.wiring.unread import check_unread
 
@@ -134,11 +137,14 @@ def _app(apart: bool) -> None:
         places_named = {"help", *user_directories()}
         asked = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in places_named]
         return tell(asked, places) if asked else print(help_text(places))
+    if "--version" in sys.argv[1:]:
+        return print(f"rlcomp {__version__}")
     check_no_config_file(sys.argv[1:])
-    arguments, unknown = get_args_parser().parse_known_args(sys.argv[1:])
+    arguments, unknown = hydra_arguments(sys.argv[1:])
     if arguments.overrides[:1] == ["help"]:
         return tell(arguments.overrides[1:], places)
     check_options(sys.argv[1:], unknown, places)
+    check_modes(sys.argv[1:], arguments)
     given = arguments.overrides
     check_overrides(given, places)
     check_folders(user_directories())
@@ -205,17 +211,14 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
     words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
     if faults := check_used(config, added(words), words) + _unread(config, words):
         raise ConfigErrors(faults)
-    try:
-        plan = plan_of(config)
-    except ConfigErrors as error:
-        raise ConfigErrors([as_written(told, words) for told in error.messages]) from None
+    plan = plan_of(config, words)
     check_shared(plan)
     if leads():
         tell_idle(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    job = partial(_job, config, plan, watch)
+    job = partial(_job, config, plan, watch, words)
     if watch.watched:
         with _tracker_closed(config, watch):
             in_child(job, watch)
@@ -232,13 +235,14 @@ def _tracker_closed(config: DictConfig, watch: Watch) -> AbstractContextManager[
     return outlived(get_object(str(settings.pop("_target_"))), settings, watch)
 
 
-def _job(config: DictConfig, plan: Plan, watch: Watch) -> None:
+def _job(config: DictConfig, plan: Plan, watch: Watch, words: Sequence[str]) -> None:
     from rlcomp.cli.report import left_by
     from rlcomp.io.storing import storing
     from rlcomp.report.summary import summarise
     from rlcomp.run.launch import launch
 
-    launch(config, plan, watch, left_by)
+    with traced_errors(plan, words):
+        launch(config, plan, watch, left_by)
     if leads():
         with storing("the summary", watch):
             print(summarise(config.directory), flush=True)

@@ -15,7 +15,7 @@ from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import device, place_on
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.explain import compose_or_explain
-from rlcomp.wiring.resolve import added, check_used, plan_of
+from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
 
 
 class Parts(dict[str, object]):
@@ -55,8 +55,9 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
     config = compose_or_explain(overrides, config_dirs)
     if faults := check_used(config, added(overrides), overrides):
         raise ConfigErrors(faults)
-    builder = Builder(plan_of(config), int(config.seed))
-    parts = Parts(builder.all())
+    plan = plan_of(config, overrides)
+    with traced_errors(plan, overrides):
+        parts = Parts(Builder(plan, int(config.seed)).all())
     parts.config = OmegaConf.to_yaml(config)
     place_on(device(str(config.device)), parts)
     return parts

@@ -28,7 +28,7 @@ from rlcomp.wiring.build import Builder
 from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.plan import Plan, below, read
 from rlcomp.wiring.reader import Node
-from rlcomp.wiring.resolve import check_settings
+from rlcomp.wiring.resolve import as_typed, check_settings
 from rlcomp.wiring.source import source_of
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
@@ -132,7 +132,7 @@ def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
     nodes = [node for name in suites for node in (plan.nodes[name], *below(plan.nodes[name]))]
     small = Plan(plan.tree, {node.path: node for node in nodes}, {})
     if errors := check_settings(small) + check_arguments(small):
-        raise ConfigErrors(errors)
+        raise ConfigErrors(as_typed(errors, (), plan))
     return small
 
 

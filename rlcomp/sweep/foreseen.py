@@ -10,7 +10,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 from rlcomp.errors import RlcompWarning
 from rlcomp.sweep.job_configs import JobConfigs, refusals
 from rlcomp.wiring.plan import read
-from rlcomp.wiring.resolve import added, as_written, check_plan, check_used
+from rlcomp.wiring.resolve import added, as_typed, check_plan, check_used
 
 # Configs that are composed for it, at a third of a second each.
 _MOST = 60
@@ -94,4 +94,4 @@ def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[
     if faults := check_used(config, added(words), words):
         return faults
     plan, errors = read(config)
-    return [as_written(told, words) for told in errors + check_plan(plan)]
+    return as_typed(errors + check_plan(plan), words, plan)

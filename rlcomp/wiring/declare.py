@@ -15,10 +15,14 @@ from functools import cache
 from typing import Any
 
 from rlcomp.errors import ConfigError
-from rlcomp.keys import DECLARED, OwnKey, check_declared, check_key, declare_keys
+from rlcomp.keys import DECLARED, OwnKey, check_declared, check_key, declare_keys, prompt_keys
 from rlcomp.wiring.annotation import read_annotation
+from rlcomp.wiring.forward_reads import forward_reads
 from rlcomp.wiring.literal import assigned, literal
 from rlcomp.wiring.source import Class, bindings, find, lineage, unseen_bases
+
+# Declarations that list keys.
+_KEYS = ("reads", "writes", "optional", "may_write", "supplies", "step_keys")
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,7 @@ class Declaration:
     returns: str = ""
     runnable: bool = True
     begins: bool = True
+    undeclared: tuple[str, ...] = ()
     function: bool = False
 
     @property
@@ -105,6 +110,11 @@ def _declare(target: str) -> Declaration:
     extras = _extras(definition)
     # A component that defines no ``forward`` is a part of others, no stage.
     declared["runnable"] = not component or any(map(_may_run, classes[: _own(classes)]))
+    if component:
+        known = {key for name in _KEYS for key in declared.get(name, ())} | {*declared["keys"]}
+        kept = prompt_keys() if declared.get("keeps_prompt") else frozenset()
+        reads = forward_reads(classes[: _own(classes)])
+        declared["undeclared"] = tuple(key for key in reads if key not in known | kept)
     declared["begins"] = any(_binds(place, "begin_phase") for place in classes)
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
 
@@ -128,7 +138,7 @@ def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
         own = declared.pop("keys", {})
         declare_keys(f"{home}.{cls.name}", own)
         keys |= own
-    for name in ("reads", "writes", "optional", "may_write", "supplies", "step_keys"):
+    for name in _KEYS:
         for key in declared.get(name, ()):
             check_key(classes[0][1].name, key, keys)
     return declared | {"keys": keys}

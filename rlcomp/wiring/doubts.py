@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from rlcomp.errors import RlcompWarning
 from rlcomp.wiring.declare import declare
+from rlcomp.wiring.origin import trace
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
@@ -20,11 +21,16 @@ _HIGHEST = 2
 _COPY = "old_log_probs.rollout.FromRollout"
 
 
-def tell_doubts(plan: Plan) -> None:
-    """Warn of every setting of a plan that is likely to be another one in its author's mind."""
+def tell_doubts(plan: Plan, words: Sequence[str] = ()) -> None:
+    """Warn of every setting of a plan that is likely to be another one in its author's mind.
+
+    Args:
+        plan: of a run.
+        words: its overrides.
+    """
     nodes = [node for node in plan.nodes.values() if not _are_ratios(node)]
-    for told in (*filter(None, map(_bounds, nodes)), *_alike(plan)):
-        warnings.warn(told, RlcompWarning, stacklevel=2)
+    for told in (*filter(None, map(_bounds, nodes)), *_alike(plan), *_undeclared(plan)):
+        warnings.warn(trace(told, plan.origins, words), RlcompWarning, stacklevel=2)
 
 
 def check_bounds(plan: Plan) -> list[str]:
@@ -49,6 +55,20 @@ def _alike(plan: Plan) -> Iterator[str]:
                 f"{node.path} compares old_log_probs with rollout_log_probs, and "
                 f"{slots[0]}=rollout makes them the same, so that it changes nothing: "
                 f"set {slots[0]}=recomputed"
+            )
+
+
+def _undeclared(plan: Plan) -> Iterator[str]:
+    """Parts whose ``forward`` reads keys that they do not declare: nobody checks that they come."""
+    for node in plan.nodes.values():
+        declaration = declare(node.target)
+        if keys := declaration.undeclared:
+            named = "".join(f"{key!r}, " for key in (*declaration.reads, *keys)).rstrip(" ")
+            yield (
+                f"{node.path} ({declaration.name}) reads {', '.join(map(repr, keys))} and does not "
+                "declare it, so that nothing makes sure that it is there: write reads = "
+                f"({named if len((*declaration.reads, *keys)) == 1 else named.rstrip(',')}) in its "
+                "class"
             )
 
 

@@ -17,7 +17,7 @@ from rlcomp.wiring.choices import check_choices
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.line import Line, line_of
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import option_here
+from rlcomp.wiring.other_words import of_plugin, option_here
 from rlcomp.wiring.own_option import own_option
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.translated import (
@@ -131,12 +131,8 @@ def explain_composition(
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lacks := _no_language_model(text):
         return lacks
-    missing = re.search(r"Could not find '([^']+)'", text)
-    if missing:
-        group, _, option = missing.group(1).rpartition("/")
-        here = own_option(group, option, directories, line) or option_here(group, option)
-        known = f"; here: {here}" if here else nearest(option, _options(group, directories))
-        return f"{group}={option}: there is no such option{known}"
+    if told := _no_option(text, directories, line) or _nothing_to_delete(text, keys):
+        return told
     if key and "is not in struct" in text:
         return unknown_key(key, text, keys, line)
     if unmatched := unmatched_group(text, line):
@@ -146,6 +142,27 @@ def explain_composition(
         "To append to your default list",  # which would set what nothing reads
     )
     return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
+
+
+def _no_option(text: str, directories: Sequence[str], line: Line | None) -> str | None:
+    """What to say of an option that a group does not have; None: the error is another one."""
+    missing = re.search(r"Could not find '([^']+)'", text)
+    if missing is None:
+        return None
+    group, _, option = missing.group(1).rpartition("/")
+    if told := of_plugin(group, option):
+        return told
+    here = own_option(group, option, directories, line) or option_here(group, option)
+    known = f"; here: {here}" if here else nearest(option, _options(group, directories))
+    return f"{group}={option}: there is no such option{known}"
+
+
+def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str | None:
+    """What to say where what is to be deleted is not there; None: the error is another one."""
+    if absent := re.search(r"Could not delete '([^']+)'. No match in the defaults", text):
+        return f"~{absent[1]}: this line has no {absent[1]} to delete; leave that out"
+    deleted = re.search(r"Could not delete from config. '([^']+)' does not exist", text)
+    return _not_deleted(deleted[1], keys) if deleted else None
 
 
 def _unread(
@@ -172,10 +189,51 @@ def _unread(
             f"'# @package _global_', and write -cd FOLDER experiment={Path(word).stem}"
         )
     if "=" not in word:
-        return f"{word}: cannot be read: settings are written key=value"
+        return _command(word, words)
     if (quoted := _quoted(word)) is not None:
         return f"{word}: the value needs quotes, and the word as well: {in_shell(quoted)}"
     return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
+
+
+def _not_deleted(path: str, keys: Callable[[str], Iterable[str]]) -> str:
+    """What to say of a path that is to be deleted (``~path``) and is not there."""
+    parent, _, name = path.rpartition(".")
+    while parent and not (beside := [*keys(parent)]):
+        parent, _, name = parent.rpartition(".")
+    beside = [*keys(parent)] if parent or "." not in path else [*keys("")]
+    where = f"{parent}." if parent else ""
+    known = nearest(name, [one for one in beside if not one.startswith("_")])
+    return f"~{path}: there is no {where}{name} to delete{known}"
+
+
+# What a word that is no setting stands for in other programs.
+_PROGRAMS = {
+    **dict.fromkeys(("train", "run", "fit", "launch", "start", "sweep", "resume"), "rlcomp"),
+    **dict.fromkeys(("eval", "evaluate", "validate", "benchmark"), "rlcomp-evaluate"),
+    **dict.fromkeys(("sample", "generate", "chat", "infer", "inference"), "rlcomp-sample"),
+    **dict.fromkeys(("export", "merge", "convert"), "rlcomp-export"),
+    **dict.fromkeys(("report", "plot"), "rlcomp-report"),
+    **dict.fromkeys(("describe", "show", "info", "list"), "rlcomp-describe"),
+    **dict.fromkeys(("audit", "check"), "rlcomp-audit"),
+    "replay": "rlcomp-replay",
+}
+
+
+def _command(word: str, words: Sequence[str]) -> str:
+    """What to say of a word that is no setting: a command of another program, perhaps."""
+    program = _PROGRAMS.get(word.lower())
+    if program is None:
+        return (
+            f"{word}: cannot be read: settings are written key=value, options group=option "
+            "(rlcomp --help lists them)"
+        )
+    if program != "rlcomp":
+        return f"{word}: there are no commands in front of settings; it is a program, {program}"
+    rest = [one for one in as_typed(words) if one != word]
+    return (
+        f"{word}: there are no commands in front of settings, for rlcomp itself trains; leave it "
+        f"out: {whole_line(rest)}"
+    )
 
 
 def _joined(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:

@@ -13,19 +13,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.wiring.compose import compose_config, compose_with_choices
 from rlcomp.wiring.options import config_directory, usual_option
+from rlcomp.wiring.words_of_control import PLACES
 
 # Where the same setting stands in recipes that imitate instead of sampling.
 _LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}
 # What control is used to call settings, where a recipe has them.
-_OF_CONTROL = {
-    "batch_size": "sample.batch_size",
-    "buffer_size": "replay.capacity",
-    "env": "environment.name",
-    "env_id": "environment.name",
-    "gamma": "loss.gamma",
-    "num_envs": "environment.num_envs",
-    "tau": "targets.updater.tau",
-}
+_OF_CONTROL = {**PLACES, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 _NOT_ASKED = ("experiment", "suite")
 
 
@@ -62,6 +55,10 @@ class Line(NamedTuple):
         if root == "phases" and len(self.config.phases) == 1:
             others = [f"phases.{only}.{of_phase}" for only in self.config.phases if only != phase]
         return next((one for one in others if rest and self.has(one)), None)
+
+    def places(self, name: str) -> list[str]:
+        """The settings of this name in its config, wherever they stand."""
+        return sorted(_paths(self.config, name))
 
     def fit(self, remedy: str) -> str | None:
         """Overrides that this line takes: as they are, or with what its config has instead."""
@@ -126,6 +123,14 @@ class Line(NamedTuple):
                 group = file.parent.relative_to(place).as_posix()
                 if group not in _NOT_ASKED and "# @package _global_" in text and lines.search(text):
                     yield group, file.stem
+
+
+def _paths(node: DictConfig, name: str, above: str = "") -> Iterator[str]:
+    for key, value in node.items_ex(resolve=False):
+        if key == name and not isinstance(value, DictConfig):
+            yield f"{above}{key!s}"
+        if isinstance(value, DictConfig) and not (value._is_none() or value._is_interpolation()):
+            yield from _paths(value, name, f"{above}{key!s}.")
 
 
 def _is_empty(node: object) -> bool:

@@ -1,17 +1,18 @@
-"""What the options of TRL, verl, OpenRLHF and transformers are called here."""
+"""What the options of TRL, verl, OpenRLHF, transformers, SB3 and CleanRL are called here."""
 
 from __future__ import annotations
 
 import difflib
 import re
 
-from rlcomp.errors import as_dotted
-from rlcomp.wiring.words_of_options import OPTIONS
+from rlcomp.errors import as_dotted, nearest
+from rlcomp.wiring.words_of_control import CONTROL
+from rlcomp.wiring.words_of_options import OPTIONS, PLUGINS
 from rlcomp.wiring.words_of_runs import PRETRAINED, RUNS
 from rlcomp.wiring.words_of_trainers import TRAINERS
 from rlcomp.wiring.words_of_training import TRAINING
 
-_HERE = {**TRAINERS, **TRAINING, **RUNS}
+_HERE = {**CONTROL, **TRAINERS, **TRAINING, **RUNS}
 
 # Where nothing stands behind it.
 _WHOLE = dict.fromkeys(
@@ -39,6 +40,26 @@ def option_here(group: str, option: str) -> str | None:
     if group == "environment" and re.search(r"-v\d+$", option):
         return f"environment.name={option} (of gymnasium)"
     return OPTIONS.get((group, option.lower()))
+
+
+def of_plugin(group: str, option: str) -> str | None:
+    """What brings an option of Hydra's plugins along, which is not installed; None: it is none.
+
+    Examples:
+        >>> of_plugin("hydra/launcher", "joblib")
+        "hydra/launcher=joblib: its package is not installed: pip install 'rlcomp[sweep]'"
+        >>> of_plugin("hydra/launcher", "slurm")
+        "hydra/launcher=slurm: there is no such option; did you mean 'submitit_slurm'? (known: \
+basic, joblib, submitit_local, submitit_slurm)"
+    """
+    known = PLUGINS.get(group)
+    if known is None:
+        return None
+    if install := known.get(option):
+        return f"{group}={option}: its package is not installed: pip install {install}"
+    near = [one for one in known if option in one.split("_")]
+    guess = f"; did you mean '{near[0]}'? (known: {', '.join(sorted(known))})" if near else ""
+    return f"{group}={option}: there is no such option{guess or nearest(option, known)}"
 
 
 def word_here(key: str) -> str | None:

@@ -42,11 +42,15 @@ class PhasePlan:
 
 @dataclass
 class Plan:
-    """A whole config, read: its top-level values, all its nodes by path, and its phases."""
+    """A whole config, read: its top-level values, all its nodes by path, and its phases.
+
+    ``origins`` has, for each value that is a reference, the path it refers to, or its text.
+    """
 
     tree: dict[str, Any]
     nodes: dict[str, Node]
     phases: dict[str, PhasePlan]
+    origins: dict[str, str] = field(default_factory=dict)
 
 
 def read(config: DictConfig) -> tuple[Plan, list[str]]:
@@ -69,7 +73,7 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     parts = ((p.lists(), p.every, p.on_begin) for p in phases.values())
     for value in (*tree.values(), *parts):
         collect(value, nodes)
-    return Plan(tree, nodes, phases), list(dict.fromkeys(reader.errors))
+    return Plan(tree, nodes, phases, reader.origins), list(dict.fromkeys(reader.errors))
 
 
 def _phases(reader: Reader) -> dict[str, PhasePlan]:

@@ -72,6 +72,7 @@ class Reader:
         self.config = config
         self.errors: list[str] = []
         self.wrapped: dict[str, str] = {}  # which entry of insert put stages into a node
+        self.origins: dict[str, str] = {}  # where the value of a path stands, or how it is computed
         self._read: dict[Path, Any] = {}
         self._open: list[Path] = []
         self._nodes: dict[str, Path] = {}
@@ -173,13 +174,27 @@ class Reader:
             return found
         where = address(found)
         if where and where != path and self._at(where) is found:
+            self._note_origin(node, path, where)
             return self.value(where)
         if isinstance(found, Container):
             return self.fail(
                 f"{dotted(path)}: {node._value()} is a resolver that returns a part of the config, "
                 "which would be a silent copy; write ${name}"
             )
+        self._note_origin(node, path, path)
         return found._value()
+
+    def _note_origin(self, node: ConfigNode, path: Path, where: Path) -> None:
+        """Note the next place on the way to a value, or the text it is computed from."""
+        text = str(node._value())
+        plain = re.fullmatch(r"\$\{([\w.]+)\}", text)
+        named = tuple(plain[1].split(".")) if plain else ()
+        there = plain and named != path and self._at(named) is not None
+        following = named if there else where
+        if following == path:
+            self.origins[dotted(path)] = text
+        elif not isinstance(self.value(following), Node):
+            self.origins[dotted(path)] = dotted(following)
 
     def _is_itself(self, path: Path) -> bool:
         """Whether an option that shares a part of a node was chosen as that node."""

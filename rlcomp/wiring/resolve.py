@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem, remedy
-from rlcomp.errors import ConfigErrors, nearest
+from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base
 from rlcomp.wiring.begun import check_begun
@@ -16,6 +17,7 @@ from rlcomp.wiring.doubts import check_bounds, tell_doubts
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.origin import trace
 from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.ranks import check_ranks
@@ -25,8 +27,12 @@ from rlcomp.wiring.returned import check_returned, check_scoring
 from rlcomp.wiring.watched import check_watched
 
 
-def plan_of(config: DictConfig) -> Plan:
+def plan_of(config: DictConfig, words: Sequence[str] = ()) -> Plan:
     """Read and check a config.
+
+    Args:
+        config: of a run.
+        words: its overrides, as the command line wrote them.
 
     Raises:
         ConfigErrors: everything that is wrong with it.
@@ -34,9 +40,36 @@ def plan_of(config: DictConfig) -> Plan:
     plan, errors = read(config)
     errors += check_plan(plan)
     if errors:
-        raise ConfigErrors(errors)
-    tell_doubts(plan)
+        raise ConfigErrors(as_typed(errors, words, plan))
+    tell_doubts(plan, words)
     return plan
+
+
+def as_typed(errors: Iterable[str], words: Sequence[str], plan: Plan) -> list[str]:
+    """Return messages that name the words which were typed, each message once.
+
+    Args:
+        errors: messages about a plan.
+        words: overrides.
+        plan: that the messages are about.
+    """
+    traced = (trace(told, plan.origins, words) for told in errors)
+    return list(dict.fromkeys(as_written(told, words) for told in traced))
+
+
+@contextmanager
+def traced_errors(plan: Plan, words: Sequence[str]) -> Iterator[None]:
+    """Name the words which were typed in every ConfigError that is raised within.
+
+    Args:
+        plan: whose nodes are built.
+        words: overrides.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        error.args = ("\n".join(as_typed(str(error).splitlines(), words, plan)),)
+        raise
 
 
 def check_plan(plan: Plan) -> list[str]:

@@ -217,6 +217,8 @@ def corrected(
     left = [word for word in own if word in {*refused} - known]
     instead = {**dict.fromkeys(left, ""), **{word: str(ours[word]) for word in known}}
     line = [one for word in own for one in (instead[word].split() if word in instead else [word])]
+    if line == own:
+        return []  # it would be refused again
     kept = known or any(word not in refused for word in own)
     if len(own) < 2 or not kept or not all(_is_said(refused[word]) for word in left):
         return []

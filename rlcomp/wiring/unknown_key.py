@@ -15,8 +15,8 @@ from rlcomp.wiring.other_words import known_by, near_word, word_here
 from rlcomp.wiring.renamed import new_name
 from rlcomp.wiring.translated import in_our_words, translated
 
-# Options in a message.
-_SHOWN = 5
+# Options in a message, and places of a setting.
+_SHOWN, _PLACES = 5, 3
 # Where the settings of other libraries stand; there is no name near to these.
 # What a phase may say that is like another, which says it as well.
 _OF_PHASES = ("steps", "stages", "every", "without", "insert")
@@ -90,7 +90,8 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
     if group == "phases" and parent:
         where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent
         return f"{known}; phases are counted in steps: {where}.steps=..."
-    if told := _an_option(key) or _of_other_part(name, beside, line):
+    others = line if "did you mean" not in known else None
+    if told := _an_option(key) or _of_other_part(name, beside, line) or _standing(name, others):
         return f"{key} is not in the config; {told}"
     # A part takes what it declares, whatever is added.
     if beside and (config_directory() / group).is_dir():
@@ -115,6 +116,12 @@ def _of_other_part(name: str, beside: list[str], line: Line | None) -> str | Non
     path = f"{groups[0]}.{name}"
     lacks = line.lacks(groups[0])
     return f"here it is {path}" + (f", and {lacks}" if lacks else "")
+
+
+def _standing(name: str, line: Line | None) -> str | None:
+    """Where else in the config a setting of this name stands, where there are few places."""
+    places = line.places(name) if line else []
+    return f"here it is {' or '.join(places)}" if 0 < len(places) <= _PLACES else None
 
 
 def _due(parent: str, beside: list[str], value: str | None, line: Line | None) -> str | None:

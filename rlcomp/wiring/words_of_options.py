@@ -60,3 +60,14 @@ OPTIONS = {
     ("model", "lora"): LORA,
     ("model", "hf"): PRETRAINED,
 }
+
+# Options of Hydra's plugins, and what pip installs for each; empty where it is always there.
+PLUGINS = {
+    "hydra/launcher": {
+        "basic": "",
+        "joblib": "'rlcomp[sweep]'",
+        "submitit_local": "'rlcomp[slurm]'",
+        "submitit_slurm": "'rlcomp[slurm]'",
+    },
+    "hydra/sweeper": {"basic": "", "optuna": "'rlcomp[optuna]'"},
+}

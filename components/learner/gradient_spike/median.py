@@ -10,6 +10,7 @@ from annotated_types import Gt
 from torch import nn
 
 from rlcomp.arguments import Checked, PositiveInt
+from rlcomp.metrics import step
 
 _LOG = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ class MedianSpike(nn.Module, metaclass=Checked):
         *,
         factor: Annotated[float, Gt(1)] = 10.0,
         window: PositiveInt = 32,
-        action: Literal["count", "warn", "skip"] = "warn",
+        action: Literal["count", "warn", "skip"] = "count",
     ) -> None:
         super().__init__()
         self.factor = factor
@@ -58,7 +59,13 @@ class MedianSpike(nn.Module, metaclass=Checked):
         if spike and self.action != "count":
             done = "skipped" if self.action == "skip" else "taken, clipped where there is a limit"
             _LOG.warning(
-                "gradient norm %.3g is %.3g times its median: %s", norm, norm / median, done
+                "step %d: the gradient norm %.3g is %.3g times its median, more than factor=%g: "
+                "the optimiser step is %s; where this comes often, lower the learning rate",
+                step() + 1,
+                norm,
+                norm / median,
+                self.factor,
+                done,
             )
         return spike
 

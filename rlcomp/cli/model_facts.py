@@ -1,0 +1,228 @@
+"""What a folder of ``base=DIR`` holds, and what a run on it needs: read from files, no torch."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from rlcomp.errors import DataError
+from rlcomp.io.strict_json import bounded, parse_json
+from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.reader import Node
+
+# Bytes of a JSON file and of the header of a file of weights.
+_LARGEST, _HEADER = 1 << 27, 1 << 26
+_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
+# Floating-point operations for a weight and a token: forward, and forward with backward.
+_FORWARD, _BACKWARD, _BACKWARD_FROZEN = 2, 6, 4
+_CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+
+
+class Work(NamedTuple):
+    """What a step does, in answers and their tokens."""
+
+    rows: int
+    tokens: int
+    epochs: int
+    scorings: int
+
+
+def model_facts(plan: Plan) -> Iterator[str]:
+    """Yield lines on the folder that ``base`` names; none where it names no folder of a model.
+
+    Args:
+        plan: of a run.
+
+    Raises:
+        DataError: a file of the folder cannot be read.
+    """
+    folder = Path(str(plan.tree.get("base") or ""))
+    if not plan.tree.get("base") or not (folder / "config.json").is_file():
+        return
+    config = _object(folder / "config.json")
+    text = config.get("text_config")
+    inner = text if isinstance(text, dict) else config
+    yield f"base {folder}"
+    yield f"  architecture    {_architecture(config, inner)}"
+    count, types = _weights(folder)
+    shares = ", ".join(f"{kind} {n:,}" for kind, n in types.items())
+    yield f"  weights         {count:,} ({shares or 'no *.safetensors'})"
+    limit = next((inner[name] for name in _CONTEXT if name in inner), "not said")
+    asked = plan.tree.get("context_length", "not set")
+    yield f"  context         at most {limit} tokens; context_length here is {asked}"
+    yield f"  chat template   {_template(folder, plan)}"
+    yield f"  stop tokens     {', '.join(_stops(folder)) or 'none is named'}"
+    if count:
+        yield f"  memory          {_memory(plan, count)}"
+        yield f"  time            {_seconds(plan, count, inner)}"
+
+
+def _object(file: Path) -> dict[str, object]:
+    if not file.is_file():
+        return {}
+    try:
+        found = parse_json(bounded(file, _LARGEST))
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{file} cannot be read: {error}") from None
+    return found if isinstance(found, dict) else {}
+
+
+def _architecture(config: Mapping[str, object], inner: Mapping[str, object]) -> str:
+    named = config.get("architectures")
+    kind = named[0] if isinstance(named, list) and named else config.get("model_type", "not said")
+    sizes = {
+        "layers": "num_hidden_layers",
+        "wide": "hidden_size",
+        "heads": "num_attention_heads",
+        "experts": "num_experts",
+        "tokens": "vocab_size",
+    }
+    told = [f"{inner[name]} {what}" for what, name in sizes.items() if name in inner]
+    return ", ".join([f"{kind}", *told])
+
+
+def _weights(folder: Path) -> tuple[int, dict[str, int]]:
+    """How many weights the files hold, and how many of each type."""
+    types: dict[str, int] = {}
+    for file in sorted(folder.glob("*.safetensors")):
+        if not file.is_file():
+            raise DataError(f"{file} is no regular file")
+        for kind, count in _header(file):
+            types[kind] = types.get(kind, 0) + count
+    return sum(types.values()), types
+
+
+def _header(file: Path) -> list[tuple[str, int]]:
+    """The type of each tensor of a file, and how many weights it has."""
+    with file.open("rb") as opened:
+        size = int.from_bytes(opened.read(8), "little")
+        if size > _HEADER:
+            raise DataError(f"{file}: its header has {size:,} bytes, more than {_HEADER:,}")
+        try:
+            header = json.loads(opened.read(size))
+            return [
+                (str(entry["dtype"]), math.prod(map(int, entry["shape"])))
+                for name, entry in header.items()
+                if name != "__metadata__"
+            ]
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise DataError(f"{file}: its header cannot be read: {error}") from None
+
+
+def _template(folder: Path, plan: Plan) -> str:
+    inside = "chat_template" in _object(folder / "tokenizer_config.json")
+    own = sorted(file.name for file in folder.glob("chat_template*"))
+    there = ", ".join(own) or ("in tokenizer_config.json" if inside else "")
+    prompt = plan.nodes.get("prompt")
+    used = prompt is not None and ".chat" in prompt.target
+    if not there:
+        return "none; prompts are plain text, prompt=text"
+    return f"{there}, used" if used else f"{there}, not used: prompt=chat uses it"
+
+
+def _stops(folder: Path) -> list[str]:
+    """The tokens that end an answer: the tokenizer's, and those of the generation config."""
+    added = _object(folder / "tokenizer.json").get("added_tokens")
+    words = added if isinstance(added, list) else []
+    named = {one.get("id"): str(one.get("content")) for one in words if isinstance(one, dict)}
+    given = _object(folder / "generation_config.json").get("eos_token_id")
+    ids = given if isinstance(given, list) else [] if given is None else [given]
+    eos = _object(folder / "tokenizer_config.json").get("eos_token")
+    own = eos.get("content") if isinstance(eos, dict) else eos
+    found = [str(own)] if own else []
+    return [*dict.fromkeys([*found, *(named[one] for one in ids if one in named)])]
+
+
+def _memory(plan: Plan, count: int) -> str:
+    """The bytes of weights, gradients and optimiser; activations are not among them."""
+    model = plan.nodes.get("model")
+    dtype = model.arguments.get("dtype") if model else None
+    each = count * _BYTES.get(str(dtype or "float32"), 4)
+    parts = {"weights": each}
+    if not _adapted(plan):
+        parts |= {"gradients": each, "AdamW": 2 * each}
+        if _is_there(plan, "reference", "adapter_off"):
+            parts["reference"] = each
+    told = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
+    trained = "; the adapters' own share is small" if _adapted(plan) else ""
+    return (
+        f"{sum(parts.values()) / 1e9:.2f} GB ({told}){trained}; activations come on top, which "
+        "learner.micro_batch_tokens bounds"
+    )
+
+
+def _adapted(plan: Plan) -> bool:
+    return any("lora" in node.target for node in plan.nodes.values())
+
+
+def _is_there(plan: Plan, name: str, but: str = "Nothing") -> bool:
+    node = plan.nodes.get(name)
+    return node is not None and not node.target.endswith("Nothing") and but not in node.target
+
+
+def _seconds(plan: Plan, count: int, config: Mapping[str, object]) -> str:
+    """A lower bound of the seconds of a step, from what this CPU reaches now."""
+    work = _work(plan)
+    if work is None:
+        return "not estimated: no stage here samples answers with max_new_tokens"
+    if "num_experts" in config or "num_local_experts" in config:
+        return "not estimated: not every token goes through every expert"
+    rate, width = _speed()
+    total = work.rows * work.tokens
+    backward = _BACKWARD_FROZEN if _adapted(plan) else _BACKWARD
+    decode = max(_FORWARD * count * total / rate, work.tokens * count * 4 / width)
+    parts = {
+        "answers": decode,
+        "scoring": _FORWARD * count * total * work.scorings / rate,
+        "learner": backward * count * total * work.epochs / rate,
+    }
+    told = ", ".join(f"{name} {_rounded(seconds)}" for name, seconds in parts.items() if seconds)
+    return (
+        f"at least {_rounded(sum(parts.values()))} s a step on this CPU ({told}), if all {work.rows:,} "
+        f"answers have {work.tokens} tokens: counted at the {rate / 1e9:.3g} GFLOP/s that a "
+        "product of matrices reaches here now, without prompts and attention; a GPU is not "
+        "estimated"
+    )
+
+
+def _rounded(seconds: float) -> str:
+    return f"{seconds:,.0f}" if seconds >= 10 else f"{seconds:.2g}"
+
+
+def _work(plan: Plan) -> Work | None:
+    """What a step samples and trains, as far as the config tells."""
+    rollout, learner = plan.nodes.get("rollout"), plan.nodes.get("learner")
+    prompts = _number(plan.nodes.get("prompts"), "batch_size")
+    tokens = _number(rollout, "max_new_tokens")
+    if not prompts or not tokens:
+        return None
+    scored = [_is_there(plan, "reference"), _is_there(plan, "old_log_probs", "rollout")]
+    rows = prompts * (_number(rollout, "group_size") or 1)
+    return Work(rows, tokens, _number(learner, "epochs") or 1, sum(scored))
+
+
+def _number(node: Node | None, name: str) -> int | None:
+    value = node.arguments.get(name) if node else None
+    return value if isinstance(value, int) else None
+
+
+def _speed() -> tuple[float, float]:
+    """Operations a second of a product of matrices, and bytes a second that are read."""
+    import numpy as np
+
+    size = 768
+    one = np.ones((size, size), dtype=np.float32)
+    many = np.ones(1 << 24, dtype=np.float32)
+    multiply = min(_timed(lambda: one @ one) for _ in range(5))
+    read = min(_timed(many.sum) for _ in range(3))
+    return 2 * size**3 / multiply, many.nbytes / read
+
+
+def _timed(call: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    call()
+    return max(time.perf_counter() - start, 1e-9)

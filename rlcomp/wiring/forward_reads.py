@@ -1,0 +1,38 @@
+"""Keys that the source of ``forward`` reads, whether or not its class declares them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from rlcomp.wiring.source import Class
+
+# What a loss hands its own forward (``weighted``).
+_PREPARED = ("loss_weight", "row_weight")
+
+
+def forward_reads(classes: Sequence[Class]) -> tuple[str, ...]:
+    """Return the keys that the first ``forward`` reads as ``batch["key"]``, as far as it is plain.
+
+    Args:
+        classes: a component's lineage, without ``Component`` itself.
+    """
+    for _, cls in classes:
+        for line in cls.body:
+            if isinstance(line, ast.FunctionDef) and line.name == "forward":
+                return tuple(key for key in dict.fromkeys(_keys(line)) if key not in _PREPARED)
+    return ()
+
+
+def _keys(forward: ast.FunctionDef) -> Iterator[str]:
+    arguments = [argument.arg for argument in forward.args.args[1:2]]
+    for node in ast.walk(forward):
+        if (
+            isinstance(node, ast.Subscript)
+            and isinstance(node.ctx, ast.Load)
+            and isinstance(node.value, ast.Name)
+            and node.value.id in arguments
+            and isinstance(node.slice, ast.Constant)
+            and isinstance(node.slice.value, str)
+        ):
+            yield node.slice.value
