@@ -8,7 +8,15 @@ from rlcomp.endpoint.reply import Answer, answer, events, reply
 from rlcomp.endpoint.request import Asked
 from rlcomp.engine.session import Said
 
-TABLE = [b"", b"a", b"b", b"|", b"\xc3", b"\xa9", b'<tool_call>{"name": "f", "arguments": {"x": 1}}']
+TABLE = [
+    b"",
+    b"a",
+    b"b",
+    b"|",
+    b"\xc3",
+    b"\xa9",
+    b'<tool_call>{"name": "f", "arguments": {"x": 1}}',
+]
 TABLE += [b"</tool_call>", b"<tool_call>{"]
 CHAT = Asked(True)
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
@@ -67,7 +75,11 @@ ANSWERS = [
 def test_a_reply_has_its_choices_and_counts_tokens():
     body = reply(CHAT, ANSWERS, 7, "x")
 
-    assert (body["id"], body["object"], body["model"]) == ("chatcmpl-x", "chat.completion", "policy")
+    assert (body["id"], body["object"], body["model"]) == (
+        "chatcmpl-x",
+        "chat.completion",
+        "policy",
+    )
     assert body["usage"] == {"prompt_tokens": 7, "completion_tokens": 4, "total_tokens": 11}
     assert body["choices"] == [
         {

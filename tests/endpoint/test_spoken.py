@@ -1,4 +1,4 @@
-"""Tool calls that come back from a client stand as the policy sampled them, or as he changed them."""
+"""Tool calls that a client hands back: as the policy sampled them, or as they were changed."""
 
 import json
 

@@ -128,5 +128,3 @@ def test_a_token_that_could_not_be_sampled_ends_the_rollout(value):
         Waves(Policy(log_prob=value), None, [7]).run(desk)
 
     assert desk.answers == []
-
-
