@@ -295,6 +295,16 @@ def test_an_end_is_heard_once_and_its_calls_are_refused(clock):
     desk.stop("over")
 
 
+def test_a_call_that_comes_when_its_episode_is_over_is_refused_at_once(clock):
+    desk = desk_of(2)
+    trace = desk.trace(0)
+    late = Waiting(0, trace, trace.context("a", leads=True), 4, (), 1, None)
+    desk.end(0)
+
+    assert refusal(desk.ask, late) == (410, "over")
+    assert desk._waiting == []
+
+
 def test_an_agent_that_begins_anew_leaves_nothing_of_its_earlier_try(clock):
     desk = desk_of(2, max_calls=2)
     desk.begin(0)

@@ -1,6 +1,7 @@
 """The player of outside agents: what they are told, what becomes of it, what ends a rollout."""
 
 import json
+import time
 import urllib.request
 from types import SimpleNamespace
 
@@ -10,6 +11,7 @@ from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.endpoint import player as module
+from rlcomp.endpoint.agent import tell
 from rlcomp.endpoint.handler import HttpLimits
 from rlcomp.endpoint.player import TracePlayer
 from rlcomp.engine.decoding import Decoding
@@ -155,6 +157,24 @@ def test_agents_that_cannot_be_run_end_the_rollout_with_their_error(play):
 
     assert caught.value is error
     assert agents.closed == 1
+
+
+def test_a_rollout_is_over_when_its_agents_are(play):
+    class Slow(Agents):
+        done = False
+
+        def run(self, function, calls):
+            told = super().run(function, calls)
+            for call in calls:
+                tell(call["base_url"], "end", {"reward": 1.0})
+            time.sleep(0.05)
+            self.done = True
+            return told
+
+    agents = Slow()
+    play(lambda url, example: None, agents=agents)
+
+    assert agents.done
 
 
 def test_agents_are_checked_when_the_player_is_made_and_stay_behind_a_rollout(play):
