@@ -96,6 +96,16 @@ def test_tokens_have_the_version_of_the_weights_that_were_loaded_before_the_turn
     assert reply.rows["policy_version"][~reply.rows["response_mask"]].sum() == 0
 
 
+def test_what_decodes_is_told_of_new_weights(monkeypatch):
+    made, carried = worker(collector())
+    told = []
+    monkeypatch.setattr(made.seating, "renew", lambda: told.append(torch.is_grad_enabled()))
+
+    made.load([each.clone() for each in carried.weights])
+
+    assert told == [False]
+
+
 def test_seconds_are_those_of_turns_since_the_reply_before(monkeypatch):
     made, _ = worker(collector(), seats=2, look_every=4)
     made.take(request(0, ["1", "2"], of=2))

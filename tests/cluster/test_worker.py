@@ -172,6 +172,20 @@ def test_a_version_is_that_of_the_first_policy():
     assert version_of([without, having]) == 3
 
 
+class NeedsMore(ValueError):
+    """Can be sent, and not be made again of what arrives."""
+
+    def __init__(self, name, value):
+        super().__init__(f"{name} is {value}")
+
+
+def test_an_error_that_does_not_arrive_travels_as_what_it_says():
+    arrived = pickle.loads(failure(NeedsMore("a", 1)))
+
+    assert isinstance(arrived, RuntimeError)
+    assert str(arrived) == "NeedsMore: a is 1"
+
+
 def test_an_error_travels_as_it_is_or_as_what_it_says():
     class Local(ValueError):
         pass

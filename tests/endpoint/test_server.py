@@ -112,6 +112,17 @@ def test_its_end_ends_every_connection_and_its_thread(fails):
     assert time.monotonic() - start < 1  # it looks often whether it shall end
 
 
+def test_a_connection_that_has_ended_is_forgotten():
+    with serving(Route(), HttpLimits()) as server:
+        with channel(server) as connection:
+            assert asked(connection)
+            assert len(server._channels) == 1
+        until = time.monotonic() + 2
+        while server._channels and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not server._channels
+
+
 def test_connections_do_not_keep_the_process_alive():
     with serving(Route(), HttpLimits()) as server, channel(server) as connection:
         before = {*threading.enumerate()}
