@@ -152,3 +152,13 @@ def test_what_a_group_has_said_is_filled_up_with_zeros():
     assert found.kept[..., 0].tolist() == [[1, 2, 3], [4, 0, 0]]
     rows[0].kept = rows[1].kept = []
     assert sampled(Group("a", rows)).kept is None
+
+
+def test_the_sets_of_a_single_row_stand_at_its_tokens():
+    kept = [torch.tensor([[1, 2]], dtype=torch.uint8), torch.tensor([[3, 4]], dtype=torch.uint8)]
+    row = Row([5], None, 4, tokens=[7, 8], log_probs=[-1.0, -2.0], kept=kept, stopped=True)
+
+    found = sampled(Group(None, [row]))
+
+    assert found.kept.tolist() == [[[1, 2], [3, 4]]]
+    assert found.truncated.tolist() == [False]

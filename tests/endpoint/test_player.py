@@ -262,7 +262,8 @@ def test_limits_are_those_of_the_player_and_the_policy(policy):
 
     assert (player.limits.turns, player.limits.turn_tokens) == (7, 5)
     assert player.limits.context == policy.context_length == 64
-    assert TracePlayer(policy=policy, agent=print, max_new_tokens=5).limits.turns == 32
+    plain = TracePlayer(policy=policy, agent=print, max_new_tokens=5)
+    assert (plain.limits.turns, plain.wait) == (32, 1.0)
 
 
 def test_a_policy_that_takes_no_calls_is_refused(policy):

@@ -102,6 +102,25 @@ def test_whole_numbers_are_taken_within_their_bounds(name, least, most):
             completion(**{name: wrong})
 
 
+def test_a_chat_is_of_messages_and_a_completion_of_a_text():
+    chat = read_chat({"messages": SAID}, AS_IT_IS)
+
+    assert (chat.chat, chat.messages, chat.tools, chat.prompt) == (True, SAID, [], "")
+    assert (completion().chat, completion().messages) == (False, [])
+
+
+def test_half_a_character_is_refused_wherever_it_stands():
+    for use in (
+        lambda: completion(prompt="\ud800"),
+        lambda: completion(prompt=["\ud800"]),
+        lambda: completion(stop="\ud800"),
+        lambda: completion(stop=["a", "\ud800"]),
+        lambda: read_chat({"messages": [{"role": "user", "content": "\ud800"}]}, AS_IT_IS),
+    ):
+        with pytest.raises(RefusedError, match="half a character"):
+            use()
+
+
 def test_the_smaller_of_two_limits_holds():
     assert completion(max_tokens=5, max_completion_tokens=3).max_tokens == 3
     assert completion(max_tokens=2, max_completion_tokens=3).max_tokens == 2

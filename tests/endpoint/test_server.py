@@ -124,8 +124,8 @@ def test_a_connection_that_has_ended_is_forgotten():
 
 
 def test_connections_do_not_keep_the_process_alive():
+    before = {*threading.enumerate()}
     with serving(Route(), HttpLimits()) as server, channel(server) as connection:
-        before = {*threading.enumerate()}
         assert asked(connection)
         assert all(thread.daemon for thread in {*threading.enumerate()} - before)
         assert Server.daemon_threads

@@ -22,6 +22,10 @@ class Policy:
         self.log_prob = log_prob
         self.sessions, self.closed = [], []
 
+    def _log_probs(self, count):
+        """All of them certain but the last."""
+        return [0.0] * (count - 1) + [self.log_prob]
+
     def session(self, contexts, *, decoding, generator, seeds):
         self.sessions.append(SimpleNamespace(contexts=contexts, decoding=decoding, seeds=seeds))
         assert len(seeds) == len(contexts)
@@ -29,7 +33,7 @@ class Policy:
         def generate(rows, *, limits, texts):
             self.sessions[-1].limits, self.sessions[-1].texts = limits, texts
             assert [*rows] == [*range(len(contexts))]
-            return [Said([seeds[n]] * limits[n], [self.log_prob] * limits[n], False) for n in rows]
+            return [Said([seeds[n]] * limits[n], self._log_probs(limits[n]), False) for n in rows]
 
         return SimpleNamespace(generate=generate, close=lambda rows: self.closed.append([*rows]))
 
