@@ -92,13 +92,13 @@ def test_no_space_is_put_in_front_of_what_goes_on():
 
 
 def words_of(*, begins, **special):
-    """A tokenizer of single characters, which may put a token in front of texts."""
+    """A tokenizer of single characters, which may put tokens in front of texts and behind."""
     words = {"<s>": 0, "</s>": 1, "a": 2, "b": 3, "<unk>": 4}
     backend = Tokenizer(models.BPE(words, [], unk_token="<unk>"))
     backend.decoder = decoders.ByteLevel()
     if begins:
         backend.post_processor = processors.TemplateProcessing(
-            single=f"{begins} $A", special_tokens=[(begins, words[begins])]
+            single=f"{begins} $A </s>", special_tokens=[(begins, words[begins]), ("</s>", 1)]
         )
     return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
 
