@@ -87,4 +87,4 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         """Continue with new episodes, under new seeds."""
         self.frames = field(state, "frames", NonNegativeInt)
         start = named_seed(self.seed, f"after {self.frames} frames")
-        self.environment.set_seed(start % 2**31, static_seed=True)  # environments take no more bits
+        self.environment.set_seed(start % 2**31)  # environments take no more bits

@@ -103,6 +103,4 @@ class StepCollector(Component):
         self.frames, self.seen = field(state, "frames", NonNegativeInt), None
         if not isinstance(self.environment, Rewinds):
             start = named_seed(self.seed, f"after {self.frames} frames")
-            self.environment.set_seed(
-                start % 2**31, static_seed=True
-            )  # gymnasium takes no more bits
+            self.environment.set_seed(start % 2**31)  # gymnasium takes no more bits

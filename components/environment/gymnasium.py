@@ -51,5 +51,5 @@ def gymnasium_environment(
     # MuJoCo's tasks show float64, networks have float32.
     narrowed = [DoubleToFloat(in_keys=wide)] if wide else []
     environment = TransformedEnv(wrapped, Compose(*narrowed, RewardSum(), StepCounter()))
-    environment.set_seed(torch.initial_seed() % 2**31, static_seed=True)
+    environment.set_seed(torch.initial_seed() % 2**31)
     return environment

@@ -46,7 +46,7 @@ class ActionTokenSuccess(Component):
         """Evaluate and record; ignores the training batch."""
         generator = torch.Generator().manual_seed(self.seed)
         for kind, drawn in (("success", generator), ("greedy_success", None)):
-            self.environment.set_seed(self.seed, static_seed=True)
+            self.environment.set_seed(self.seed)
             start = self.environment.begin_groups(1)
             rows = play_rows(self.environment, self.policy, start, drawn, self.goal_reward)
             record(f"{self.name}/{kind}", rows["turn_reward"].sum(1))

@@ -56,7 +56,7 @@ def greedy_steps(
     Returns:
         Entries ``[N, T, ...]`` of ``next``.
     """
-    environment.set_seed(seed, static_seed=True)
+    environment.set_seed(seed)
     played: list[TensorDict] = []
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
         seen = environment.reset()

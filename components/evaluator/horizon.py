@@ -46,7 +46,7 @@ class Horizon(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
-        self.environment.set_seed(self.seed, static_seed=True)
+        self.environment.set_seed(self.seed)
         with set_exploration_type(ExplorationType.DETERMINISTIC):
             played = self.environment.rollout(
                 max(self.horizons), self.policy, break_when_any_done=False

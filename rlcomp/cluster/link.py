@@ -41,8 +41,9 @@ class Link(Replies):
         self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
         theirs.close()
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
-        for target in (self._send, self._read):
-            threading.Thread(target=target, daemon=True).start()
+        threading.Thread(target=self._send, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def send(self, told: object) -> None:
         """Hand over a message; returns at once."""
@@ -59,6 +60,7 @@ class Link(Replies):
         """End the process, whatever it does."""
         self._outbox.put(_GONE)
         self._end()
+        self._reader.join(1.0)  # at the end of what was sent: not in the middle of a message
         self._connection.close()
 
     def _send(self) -> None:

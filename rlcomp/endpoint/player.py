@@ -31,8 +31,6 @@ from rlcomp.text.marked import MarkedTexts
 from rlcomp.text.prompt import or_text
 from rlcomp.text.tokenizer import decode_rows
 
-_OVER = "the rollout is over"
-
 
 class TracePlayer(metaclass=Checked):
     """Plays episodes in which an outside agent calls the policy by OpenAI's API, on loopback.
@@ -146,8 +144,6 @@ class TracePlayer(metaclass=Checked):
                 desk.stop("the rollout failed")
                 self.agents.close()
                 raise
-            finally:
-                desk.stop(_OVER)
             if server.error is not None:
                 raise server.error
         return desk.traces

@@ -175,9 +175,10 @@ def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
         return _alphabet_reader()
     spaces = {_space(step) for step in steps if step["type"] in ("Replace", "Metaspace")}
     # Strip behind Fuse takes the space in front of the whole text, before that one of every token.
-    known = {"Replace", "Metaspace", "ByteFallback", "Fuse"} | ({"Strip"} & set(kinds[-1:]))
-    stripped_whole = "Strip" not in kinds or "Fuse" in kinds
-    if None in spaces or not set(kinds) <= known or not stripped_whole:
+    strips_whole = "Fuse" in kinds and kinds[-1] == "Strip"
+    of_tokens = kinds[:-1] if strips_whole else kinds
+    known = {"Replace", "Metaspace", "ByteFallback", "Fuse"}
+    if None in spaces or not set(of_tokens) <= known:
         raise ConfigError(
             f"the tokenizer's decoder is {'+'.join(map(str, kinds))}, which does not say what "
             "bytes a token stands for: use a byte-level or sentencepiece tokenizer, or "

@@ -96,6 +96,16 @@ def test_tokens_have_the_version_of_the_weights_that_were_loaded_before_the_turn
     assert reply.rows["policy_version"][~reply.rows["response_mask"]].sum() == 0
 
 
+def test_what_decodes_is_told_of_new_weights(monkeypatch):
+    made, carried = worker(collector())
+    told = []
+    monkeypatch.setattr(made.seating, "renew", lambda: told.append(torch.is_grad_enabled()))
+
+    made.load([each.clone() for each in carried.weights])
+
+    assert told == [False]
+
+
 def test_seconds_are_those_of_turns_since_the_reply_before(monkeypatch):
     made, _ = worker(collector(), seats=2, look_every=4)
     made.take(request(0, ["1", "2"], of=2))
@@ -142,3 +152,13 @@ def test_what_a_group_has_said_is_filled_up_with_zeros():
     assert found.kept[..., 0].tolist() == [[1, 2, 3], [4, 0, 0]]
     rows[0].kept = rows[1].kept = []
     assert sampled(Group("a", rows)).kept is None
+
+
+def test_the_sets_of_a_single_row_stand_at_its_tokens():
+    kept = [torch.tensor([[1, 2]], dtype=torch.uint8), torch.tensor([[3, 4]], dtype=torch.uint8)]
+    row = Row([5], None, 4, tokens=[7, 8], log_probs=[-1.0, -2.0], kept=kept, stopped=True)
+
+    found = sampled(Group(None, [row]))
+
+    assert found.kept.tolist() == [[[1, 2], [3, 4]]]
+    assert found.truncated.tolist() == [False]

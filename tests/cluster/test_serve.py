@@ -1,7 +1,11 @@
 """What a free worker's process does with messages: weights that are whole, groups, errors."""
 
+import os
 import pickle
+import signal
+import threading
 from collections import deque
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -176,6 +180,78 @@ def test_under_fixed_every_request_is_answered_with_its_weights():
     assert one == (REPLY, ("a", FIRST))
     assert failed[0] == FAILED
     assert other == (REPLY, ("b", SECOND))
+
+
+@pytest.fixture
+def ended(monkeypatch):
+    """How a worker's process ends: the signals that it ignores, and its exit code."""
+    told = {"signals": {}, "exits": []}
+    monkeypatch.setattr(serve.signal, "signal", told["signals"].__setitem__)
+    monkeypatch.setattr(serve.os, "_exit", told["exits"].append)
+    return told
+
+
+@pytest.mark.parametrize("error", [EOFError, ConnectionResetError])
+def test_a_process_answers_until_its_run_is_gone(error, ended, monkeypatch):
+    served, watching = [], threading.Event()
+
+    def answer(connection):
+        served.append(connection)
+        raise error
+
+    monkeypatch.setattr(serve, "serve_messages", answer)
+    monkeypatch.setattr(serve, "_end_with_the_run", watching.set)
+
+    serve.serve("connection")
+
+    assert served == ["connection"]
+    assert watching.wait(2)
+    # Sent to the whole group: the run answers them.
+    ignored = {number for number, how in ended["signals"].items() if how == signal.SIG_IGN}
+    assert ignored == {signal.SIGINT, signal.SIGTERM}
+    assert ended["exits"] == []
+
+
+def test_a_mistake_of_ours_is_not_taken_for_the_run_s_end(ended, monkeypatch):
+    def answer(connection):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(serve, "serve_messages", answer)
+    monkeypatch.setattr(serve, "_end_with_the_run", lambda: None)
+
+    with pytest.raises(ZeroDivisionError):
+        serve.serve("connection")
+
+
+def test_a_process_watches_its_run_beside_what_it_does(ended, monkeypatch):
+    daemons, done = [], threading.Event()
+
+    def watch():
+        daemons.append(threading.current_thread().daemon)
+        done.set()
+
+    monkeypatch.setattr(serve, "serve_messages", lambda connection: None)
+    monkeypatch.setattr(serve, "_end_with_the_run", watch)
+    serve.serve("connection")
+
+    assert done.wait(2)
+    assert daemons == [True]
+
+
+def test_a_process_ends_as_soon_as_its_run_is_gone(ended, monkeypatch):
+    reader, writer = os.pipe()
+    run = SimpleNamespace(sentinel=reader)
+    monkeypatch.setattr(serve.multiprocessing, "parent_process", lambda: run)
+    thread = threading.Thread(target=serve._end_with_the_run, daemon=True)
+    thread.start()
+    thread.join(0.05)
+    assert ended["exits"] == []
+
+    os.close(writer)  # what a sentinel shows when its process is gone
+    thread.join(2)
+
+    assert ended["exits"] == [1]
+    os.close(reader)
 
 
 def test_stages_that_do_not_come_whole_are_told():

@@ -6,6 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from rlcomp.cluster import worker as module
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.worker import (
     Worker,
@@ -19,6 +20,7 @@ from rlcomp.engine.draw import uniform
 from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import Part, Request
 from rlcomp.metrics import progress, record, step
+from rlcomp.seed import named_seed
 
 
 class Drawn(Component):
@@ -122,15 +124,42 @@ def test_a_stage_that_ends_the_process_is_told():
 
 def test_settings_of_the_process_are_carried_over():
     before = process_settings()
+    other = {"dtype": torch.float64, "deterministic": True, "matmul": "medium"}
+    other["threads"] = before["threads"] + 1
+    assert not set(other.items()) & set(before.items())
     try:
-        apply_settings({**before, "dtype": torch.float64, "deterministic": True})
+        apply_settings({**before, **other})
         found = process_settings()
     finally:
         apply_settings(before)
 
-    assert found == {**before, "dtype": torch.float64, "deterministic": True}
+    assert found == {**before, **other}
     assert set(before) == {"threads", "dtype", "matmul", "deterministic"}
     assert process_settings() == before
+
+
+def test_a_worker_keeps_freed_memory(monkeypatch):
+    called = []
+    monkeypatch.setattr(module, "keep_freed_memory", lambda: called.append(1))
+
+    apply_settings(process_settings())
+
+    assert called == [1]
+
+
+def test_what_draws_globally_draws_by_the_request_and_its_part():
+    made = worker(Drawn())
+
+    def drawn(**changes):
+        return tuple(made.answer(request(2, **changes)).rows["globally"][0].tolist())
+
+    first = drawn()
+    others = [drawn(seed=6), drawn(number=1), drawn(part=Part(1, 2, 4))]
+    for place in range(3):  # of torch, of random, of numpy
+        assert len({each[place] for each in (first, *others)}) == 4
+    seed = named_seed(0, "(5,) 0")
+    assert first[2] == np.random.RandomState(seed % 2**32).rand()
+    assert drawn() == first
 
 
 def test_a_version_is_that_of_the_first_policy():
@@ -142,6 +171,20 @@ def test_a_version_is_that_of_the_first_policy():
 
     assert version_of([without]) is None
     assert version_of([without, having]) == 3
+
+
+class NeedsMore(ValueError):
+    """Can be sent, and not be made again of what arrives."""
+
+    def __init__(self, name, value):
+        super().__init__(f"{name} is {value}")
+
+
+def test_an_error_that_does_not_arrive_travels_as_what_it_says():
+    arrived = pickle.loads(failure(NeedsMore("a", 1)))
+
+    assert isinstance(arrived, RuntimeError)
+    assert str(arrived) == "NeedsMore: a is 1"
 
 
 def test_an_error_travels_as_it_is_or_as_what_it_says():

@@ -265,6 +265,13 @@ def test_what_is_left_out_is_the_full_distribution():
     assert tokens == expected["tokens"][mask].tolist()
 
 
+@pytest.mark.parametrize(("asked", "told"), [({}, False), ({"return_sampling_mask": True}, True)])
+def test_the_sets_that_tokens_were_drawn_from_are_told_if_they_are_asked_for(asked, told):
+    (choice,) = ask(tiny_policy(), top_k=3, **asked)["choices"]
+
+    assert ("sampling_mask" in choice) is told
+
+
 def test_only_its_two_paths_are_there():
     route = Completions(tiny_policy())
 

@@ -84,6 +84,102 @@ def test_usage_is_told_behind_a_stream_that_asks_for_it(options, told):
     assert completion(stream=True, stream_options=options).usage is told
 
 
+@pytest.mark.parametrize(
+    ("name", "least", "most"),
+    [
+        ("n", 1, 64),
+        ("max_tokens", 1, 2**31),
+        ("max_completion_tokens", 1, 2**31),
+        ("seed", -(2**63), 2**63),
+    ],
+)
+def test_whole_numbers_are_taken_within_their_bounds(name, least, most):
+    field = "max_tokens" if name == "max_completion_tokens" else name
+    for value in (least, most):
+        assert getattr(completion(**{name: value}), field) == value
+    for wrong in (least - 1, most + 1, 1.0, True, "1"):
+        with pytest.raises(RefusedError, match=name):
+            completion(**{name: wrong})
+
+
+def test_a_chat_is_of_messages_and_a_completion_of_a_text():
+    chat = read_chat({"messages": SAID}, AS_IT_IS)
+
+    assert (chat.chat, chat.messages, chat.tools, chat.prompt) == (True, SAID, [], "")
+    assert (completion().chat, completion().messages) == (False, [])
+
+
+def test_half_a_character_is_refused_wherever_it_stands():
+    for use in (
+        lambda: completion(prompt="\ud800"),
+        lambda: completion(prompt=["\ud800"]),
+        lambda: completion(stop="\ud800"),
+        lambda: completion(stop=["a", "\ud800"]),
+        lambda: read_chat({"messages": [{"role": "user", "content": "\ud800"}]}, AS_IT_IS),
+    ):
+        with pytest.raises(RefusedError, match="half a character"):
+            use()
+
+
+def test_the_smaller_of_two_limits_holds():
+    assert completion(max_tokens=5, max_completion_tokens=3).max_tokens == 3
+    assert completion(max_tokens=2, max_completion_tokens=3).max_tokens == 2
+    assert completion().max_tokens is None
+    assert completion(seed=0).seed == 0
+    assert completion().seed is None
+
+
+@pytest.mark.parametrize(("given", "flag"), [(None, False), (False, False), (True, True)])
+def test_a_stream_is_a_yes_or_no(given, flag):
+    assert completion(stream=given).stream is flag
+    assert read_chat({"messages": SAID, "logprobs": given}, AS_IT_IS).log_probs is flag
+    for wrong in ("yes", 2, []):
+        with pytest.raises(RefusedError, match="stream"):
+            completion(stream=wrong)
+
+
+PLAIN = {
+    "frequency_penalty": (0, 0.5),
+    "presence_penalty": (0, 0.5),
+    "repetition_penalty": (1, 1.5),
+    "logit_bias": ({}, {"5": 1}),
+    "best_of": (1, 2),
+    "echo": (False, True),
+    "suffix": ("", "a"),
+    "top_logprobs": (0, 2),
+    "response_format": ({"type": "text"}, {"type": "json_object"}),
+    "tool_choice": ("required", {"type": "function"}),
+}
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_would_change_an_answer_must_be_as_if_it_were_left_out(name):
+    allowed, refused = PLAIN[name]
+
+    assert completion(**{name: allowed}) == completion(**{name: None}) == completion()
+    with pytest.raises(RefusedError, match=name):
+        completion(**{name: refused})
+
+
+@pytest.mark.parametrize("name", ["temperature", "top_p", "top_k", "min_p"])
+def test_a_distribution_is_one_that_the_policy_samples_from(name):
+    own, greedy = Decoding(top_k=3, min_p=0.25), Decoding(temperature=0.0, top_p=0.5)
+
+    for decoding in (own, greedy):
+        read_completion({"prompt": "a", name: getattr(decoding, name)}, (own, greedy))
+    for wrong in (0.75, True, "1"):
+        with pytest.raises(RefusedError, match=name) as refused:
+            read_completion({"prompt": "a", name: wrong}, (own, greedy))
+        assert refused.value.code == "unsupported_value"
+
+
+def test_what_says_nothing_of_the_answer_is_ignored_and_the_rest_is_refused():
+    assert completion(model="gpt", user="me", metadata={}) == completion()
+    for wrong in ({"no_such": 1}, {"messages": SAID}):
+        with pytest.raises(RefusedError, match="is not known here"):
+            completion(**wrong)
+
+
 @pytest.mark.parametrize(("given", "n"), [(None, 1), (1, 1), (3, 3)])
 def test_so_many_answers_are_asked_for(given, n):
     assert completion(n=given).n == n

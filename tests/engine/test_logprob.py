@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 from rlcomp.engine.decoding import Decoding, sampling_log_probs
 from rlcomp.engine.logprob import (
     entropy,
+    log_distribution,
+    squared_probs,
     token_log_probs,
     token_log_probs_slope,
 )
@@ -196,3 +198,44 @@ def test_filters_act_on_what_is_not_barred():
     value = token_log_probs(logits, torch.tensor([1]), Decoding(top_k=1), suppressed)
 
     assert value.item() == pytest.approx(0.0, abs=1e-6)
+
+
+LEAST = torch.finfo(torch.float32).min
+
+
+@pytest.mark.parametrize(
+    ("temperature", "suppressed", "expected"),
+    [
+        (1.0, None, [0.5, 0.25, 0.25]),
+        # Logits times two: squares, 4 : 1 : 1.
+        (0.5, None, [4 / 6, 1 / 6, 1 / 6]),
+        (1.0, [True, False, False], [0.0, 0.5, 0.5]),
+        (0.0, None, [1.0, 0.0, 0.0]),
+        # The two that are left are equally large.
+        (0.0, [True, False, False], [0.0, 0.5, 0.5]),
+    ],
+)
+def test_a_distribution_is_finite_where_a_token_is_never_drawn(temperature, suppressed, expected):
+    logits = torch.tensor([[0.5, 0.25, 0.25]]).log()
+    barred = None if suppressed is None else torch.tensor(suppressed)
+
+    found = log_distribution(logits, temperature, barred)[0]
+
+    torch.testing.assert_close(found.exp(), torch.tensor(expected))
+    assert found[torch.tensor(expected) == 0].eq(LEAST).all()
+    # The difference of two such distributions is 0 there, not NaN.
+    assert (found - found).eq(0).all()
+
+
+def test_the_sum_of_squared_probabilities_is_that_of_what_may_be_drawn():
+    logits, taken = torch.tensor([[0.5, 0.25, 0.25]]).log(), torch.tensor([1])
+    barred = torch.tensor([True, False, False])
+
+    def found(decoding, suppressed=None):
+        return squared_probs(logits, taken, decoding, suppressed).tolist()
+
+    assert found(Decoding()) == pytest.approx([0.25 + 2 / 16])
+    assert found(Decoding(), barred) == pytest.approx([0.5])
+    assert found(Decoding(top_k=1)) == pytest.approx([4 / 9 + 1 / 9])  # and the one that was taken
+    assert found(Decoding(temperature=0.5)) == pytest.approx([16 / 36 + 2 / 36])
+    assert found(Decoding(temperature=0.0)) == [1.0]

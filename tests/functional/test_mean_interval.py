@@ -37,7 +37,16 @@ def test_equal_values_have_the_width_of_what_was_not_seen():
     assert difference_interval(torch.full((3,), -0.25), 0.95, draws()) == pytest.approx(
         (-0.25 - width, -0.25 + width), abs=1e-6
     )
-    assert difference_interval(torch.full((3,), -0.75), 0.95, draws())[0] == -1.0
+    # Within what a difference can be, at either end.
+    assert difference_interval(torch.full((3,), -0.75), 0.95, draws()) == pytest.approx(
+        (-1.0, -0.75 + width), abs=1e-6
+    )
+    assert difference_interval(torch.full((3,), 0.75), 0.95, draws()) == pytest.approx(
+        (0.75 - width, 1.0), abs=1e-6
+    )
+    assert share_interval(torch.full((3,), 0.25), 0.95, draws()) == pytest.approx(
+        (0.0, 0.25 + width), abs=1e-6
+    )
 
 
 def test_what_differs_by_a_rounding_is_equal():

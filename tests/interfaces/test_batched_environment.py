@@ -140,7 +140,7 @@ def test_a_seed_gives_the_same_dynamics_again():
     environment = made(Pendulum, UniformDynamics(width=0.5, ranges=None))
     found = []
     for seed in (5, 5, 6):
-        environment.set_seed(seed, static_seed=True)
+        environment.set_seed(seed)
         environment.reset()
         found.append(environment.drawn.clone())
 

@@ -2,13 +2,16 @@
 
 import re
 import warnings
+from copy import deepcopy
 
 import pytest
 
+from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_policy
 from rlcomp.text.chat import ChatPrompt
+from rlcomp.text.chat import _without_thought as without_thought
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.rows import demonstration_rows, encode_rows
 from rlcomp.text.tokenizer import byte_tokenizer
@@ -213,3 +216,49 @@ def test_rows_to_imitate_are_padded_on_the_right_and_keep_their_holes():
     assert made["tokens"].tolist() == [[5, 6, 7], [8, 9, 0]]
     assert made["attention_mask"].tolist() == [[True, True, True], [True, True, False]]
     assert made["response_mask"].tolist() == [[False, True, False], [False, True, False]]
+
+
+TOOL = {"type": "function", "function": {"name": "f", "parameters": {}}}
+
+
+def test_a_conversation_ends_where_the_assistant_s_turn_begins(chatml):
+    text = chatml(system="Be short.").conversation([USER], [])
+
+    assert text.endswith("<|im_end|>\n<|im_start|>assistant\n")
+    assert text.startswith("<|im_start|>system\nBe short.<|im_end|>\n")
+
+
+def test_tools_are_refused_where_the_template_leaves_them_out(chat_tokenizer, importable):
+    def double(x: int) -> int:
+        """Doubles."""
+
+    tools = {"double": Unbuilt(importable(double), {})}
+    with pytest.raises(ConfigError, match=r"prompt\.tools"):
+        ChatPrompt(tokenizer=chat_tokenizer("chatml"), tools=tools)
+
+    # One that lists them, and one that does so where an answer is due only.
+    listed = "{% if tools %}{{ tools[0].function.name }}{% endif %}"
+    turns = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
+    due = "{% if add_generation_prompt %}" + listed + "{% endif %}"
+    for template in (listed + turns, due + turns):
+        tokenizer = deepcopy(chat_tokenizer("chatml"))
+        tokenizer.chat_template = template
+        prompt = ChatPrompt(tokenizer=tokenizer, tools=tools)
+        assert "double" in prompt.render(["a"], [{}])[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        ("<think>\na\n</think>\n\nb", "b"),
+        ("<think>a</think>b</think>c", "c"),
+        ("a", "a"),
+        (None, None),
+    ],
+)
+def test_a_stripped_turn_is_what_stands_behind_its_last_thought(content, kept):
+    message = {"role": "assistant", "content": content, "reasoning_content": "x"}
+
+    assert without_thought(message) == {"role": "assistant", "content": kept}
+    user = {"role": "user", "content": "<think>a</think>b"}
+    assert without_thought(user) == user

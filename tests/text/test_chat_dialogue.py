@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.errors import ConfigError, DataError, RlcompWarning
+from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.interfaces.prompt import SILENT, Observed
 from rlcomp.text.chat import ChatPrompt
 
@@ -248,96 +248,6 @@ def test_a_demonstration_in_turns_is_written_as_an_episode(chat_tokenizer):
     )
     # What spells the token that ends a turn is text: two turns and two messages end.
     assert row.ids.count(prompt.template.stop_id) == 4
-
-
-LAST = (  # Mistral 7B v0.3 writes the system message into the last one of the user
-    "{% for m in messages if m.role != 'system' %}{% if m.role == 'user' %}[INST] "
-    "{% if loop.last and messages[0].role == 'system' %}{{ messages[0].content }} {% endif %}"
-    "{{ m.content }}[/INST]{% else %}{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
-)
-REFUSED = {
-    "rounds are counted down": (
-        "{% for m in messages %}{{ loop.revindex }}{{ m.content }}{{ eos_token }}{% endfor %}",
-        {},
-        r"prompt.observations is 'user', but .*'1\?.* becomes '5\?.*observations=inline.*FILE",
-    ),
-    "the system message moves": (LAST, {"system": "Be short."}, "writes turns in another way"),
-    "old turns are left out": (
-        "{% for m in messages[-2:] %}{{ m.content }}{{ eos_token }}{% endfor %}",
-        {},
-        "writes turns in another way once others follow",
-    ),
-    "turns of the assistant are left out": (
-        "{% for m in messages %}{% if loop.last or m.role == 'user' %}"
-        "{{ m.content }}{{ eos_token }}{% endif %}{% endfor %}",
-        {},
-        "leaves turns of the assistant out once others follow; set prompt.observations=inline",
-    ),
-    "no tools": (
-        "{% for m in messages if m.role != 'tool' %}{{ m.content }}{{ eos_token }}{% endfor %}",
-        {"observations": "tool"},
-        "leaves messages of the role 'tool' out; set prompt.observations=inline",
-    ),
-    "it wants users and assistants": (
-        "{% for m in messages %}{% if m.role not in ('user', 'assistant') %}"
-        "{{ raise_exception('what?') }}{% endif %}{{ m.content }}{{ eos_token }}{% endfor %}",
-        {"observations": "tool"},
-        r"prompt.observations is 'tool', but .*user, assistant, tool .*what\?.*observations=inline",
-    ),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_a_template_that_does_not_go_on_behind_what_it_wrote_is_refused(name, chat_tokenizer):
-    tokenizer = deepcopy(chat_tokenizer("zephyr"))
-    tokenizer.chat_template, settings, told = REFUSED[name]
-    prompt = ChatPrompt(tokenizer=tokenizer, **settings)
-
-    with pytest.raises(ConfigError, match=told):
-        prompt.dialogues(["Sum?"], [{}])
-    assert ChatPrompt(tokenizer=tokenizer, **{**settings, "observations": "inline"}).dialogues(
-        ["Sum?"], [{}]
-    )
-
-
-def test_one_that_is_refused_with_tools_only_is_refused_when_they_come(chat_tokenizer):
-    tokenizer = deepcopy(chat_tokenizer("mistral"))
-    plain_turns = "{% for m in messages %}{{ m.content }}{{ eos_token }}{% endfor %}"
-    tokenizer.chat_template = {"default": plain_turns, "tool_use": REFUSED["no tools"][0]}
-    prompt = ChatPrompt(tokenizer=tokenizer, observations="tool")
-    talk = {"messages": [{"role": "user", "content": "Sum?"}], "tools": [{"name": "f"}]}
-
-    assert prompt.dialogues(["Sum?"], [{}])
-    with pytest.raises(ConfigError, match="leaves messages of the role 'tool' out"):
-        prompt.dialogues(["Sum?"], [{"conversation": talk}])
-
-
-THOUGHTS = {
-    "qwen3": ({}, r"'assistant\\n<think>\\nHm.*becomes 'assistant\\nZyz.*observations=tool.*FILE"),
-    "qwen3 without thinking": ({"arguments": {"enable_thinking": False}}, r"<think>\\n\\n</think>"),
-    "deepseek_r1": ({}, "<think>.*as the policy wrote it"),
-    "chatml": ({"thinking": "strip"}, "writes the thought of a turn in another way"),
-}
-
-
-@pytest.mark.parametrize("name", THOUGHTS)
-def test_a_template_that_drops_earlier_thoughts_is_told_once(name, chat_tokenizer):
-    settings, told = THOUGHTS[name]
-    prompt = ChatPrompt(tokenizer=chat_tokenizer(name.split()[0]), **settings)
-
-    with pytest.warns(RlcompWarning, match=told) as found:
-        prompt.dialogues(["Sum?", "And?"], [{}, {}])
-
-    assert len(found) == 1
-
-
-@pytest.mark.parametrize("family", [*KEEP, "qwen3"])
-def test_one_that_keeps_them_is_nothing_to_tell_of(family, chat_tokenizer):
-    role = "tool" if family == "qwen3" else "user"
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        ChatPrompt(tokenizer=chat_tokenizer(family), observations=role).dialogues(["?"], [{}])
 
 
 def test_an_observation_that_the_template_refuses_is_a_fault_of_the_data(chat_tokenizer):

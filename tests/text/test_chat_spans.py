@@ -6,7 +6,7 @@ import pytest
 from tokenizers import pre_tokenizers
 
 from rlcomp.errors import DataError
-from rlcomp.text.chat_spans import assistant_spans
+from rlcomp.text.chat_spans import assistant_spans, difference
 from rlcomp.text.chat_template import ChatTemplate
 
 BAR = "\uff5c"
@@ -260,3 +260,20 @@ def test_where_a_token_reaches_over_the_border_prompt_and_response_are_cut_apart
     assert row.ids[: len(asked)] == asked
     assert trained(tokenizer, row) == TURNS["llama3"]
     assert tokenizer.decode(row.ids) == tokenizer.apply_chat_template(TALK, tokenize=False)
+
+
+@pytest.mark.parametrize(
+    ("new", "later", "shown"),
+    [
+        # Ten characters before the first that differs.
+        ("0123456789abcX", "0123456789abcYZ", ("3456789abcX", "3456789abcYZ")),
+        ("abX", "abY", ("abX", "abY")),
+        ("0123456789ab", "0123456789abcd", ("23456789ab", "23456789abcd")),
+        ("0123456789abcd", "0123456789ab", ("23456789abcd", "23456789ab")),
+    ],
+)
+def test_what_differs_is_shown_with_a_little_of_what_does_not(new, later, shown, chat_tokenizer):
+    template = ChatTemplate(chat_tokenizer("chatml"), None, {})
+    chat = template.chat([{"role": "user", "content": "a"}], ())
+
+    assert difference(chat, new, later) == shown

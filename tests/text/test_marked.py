@@ -1,7 +1,7 @@
 """Marked texts: the ids of conversations, with special tokens of people as text, piece by piece."""
 
 import pytest
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp.text.chat import ChatPrompt
@@ -89,3 +89,35 @@ def test_no_space_is_put_in_front_of_what_goes_on():
     assert (
         texts.encode("ab", "b</s>") == texts.encode("</s>ab")[-len(texts.encode("ab", "b</s>")) :]
     )
+
+
+def words_of(*, begins, **special):
+    """A tokenizer of single characters, which may put tokens in front of texts and behind."""
+    words = {"<s>": 0, "</s>": 1, "a": 2, "b": 3, "<unk>": 4}
+    backend = Tokenizer(models.BPE(words, [], unk_token="<unk>"))
+    backend.decoder = decoders.ByteLevel()
+    if begins:
+        backend.post_processor = processors.TemplateProcessing(
+            single=f"{begins} $A </s>", special_tokens=[(begins, words[begins]), ("</s>", 1)]
+        )
+    return PreTrainedTokenizerFast(tokenizer_object=backend, **special)
+
+
+@pytest.mark.parametrize(
+    ("settings", "empty", "text"),
+    [
+        # In front of an empty text stands BOS, also where the tokenizer writes none; else EOS.
+        ({"begins": "<s>", "bos_token": "<s>", "eos_token": "</s>"}, [0], [0, 2, 3]),
+        ({"begins": "", "bos_token": "<s>", "eos_token": "</s>"}, [0], [2, 3]),
+        ({"begins": "", "eos_token": "</s>"}, [1], [2, 3]),
+        # What a tokenizer begins with and does not call BOS is no part of the text.
+        ({"begins": "</s>", "bos_token": "<s>", "eos_token": "</s>"}, [0], [2, 3]),
+    ],
+)
+def test_a_row_begins_as_a_model_reads_prompts(settings, empty, text):
+    texts = MarkedTexts(words_of(**settings))
+
+    assert texts.begin("") == empty
+    assert texts.begin("ab") == text
+    assert texts.encode("ab") == [2, 3]
+    assert texts.encode("") == []

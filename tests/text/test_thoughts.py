@@ -12,6 +12,7 @@ from rlcomp.text.rows import encode_rows
 from rlcomp.text.thoughts import (
     ThoughtEnd,
     first_targets,
+    last_words,
     leading,
     responses,
     rows_after_thought,
@@ -25,6 +26,12 @@ END = ThoughtEnd(BYTES, "</think>")
 
 def ids(text):
     return BYTES(text)["input_ids"]
+
+
+def test_the_last_words_of_a_text_are_three_unless_told():
+    assert last_words("a b  c\nd e") == "c d e"
+    assert last_words("a b", count=1) == "b"
+    assert last_words("a b") == "a b"
 
 
 @given(st.text(max_size=20), st.text(max_size=20))

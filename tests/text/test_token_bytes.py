@@ -159,6 +159,22 @@ def test_a_decoder_that_loses_bytes_is_refused_by_name(decoder, name):
         token_bytes(words(decoder))
 
 
+def test_a_strip_behind_the_whole_text_or_alone_at_the_end_is_known():
+    steps = [decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    assert token_bytes(words(decoders.Sequence(steps)))
+    for wrong in ([*steps[::-1]], [steps[0], steps[2], steps[1]], [steps[2], *steps]):
+        with pytest.raises(ConfigError, match="Strip"):
+            token_bytes(words(decoders.Sequence(wrong)))
+
+
+def test_a_token_with_a_character_outside_the_byte_alphabet_is_its_text():
+    # Of ByteLevel's alphabet Ġ is a space; € is no character of it.
+    backend = Tokenizer(models.BPE({"<pad>": 0, "<eos>": 1, "Ġa": 2, "Ġ€": 3}, []))
+    backend.decoder = decoders.ByteLevel()
+
+    assert token_bytes(wrapped(backend))[2:] == [b" a", "Ġ€".encode()]
+
+
 def test_a_slow_tokenizer_is_refused_by_name():
     with pytest.raises(ConfigError, match=r"is a ByT5Tokenizer, .* use a fast one"):
         token_bytes(ByT5Tokenizer())

@@ -5,9 +5,11 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.preference_tokens import preference_tokenizer
 from rlcomp.text.tokenizer import (
     byte_tokenizer,
     character_tokenizer,
+    decode_rows,
     encode_all,
     encode_prompts,
     load_tokenizer,
@@ -155,6 +157,71 @@ def test_a_prompt_that_spells_bos_out_gets_no_second_one():
 
 def test_a_bos_the_tokenizer_only_knows_starts_empty_prompts_alone():
     assert encode_prompts(tokenizer_with_bos(adds_it=False), ["a", ""]) == [[2], [0]]
+
+
+def test_bos_is_put_where_the_tokenizer_begins_texts_with_it_whatever_else_it_adds():
+    words = {"<s>": 0, "</s>": 1, "a": 2}
+    backend = Tokenizer(models.BPE(words, []))
+    backend.post_processor = processors.TemplateProcessing(
+        single="<s> $A </s>", special_tokens=[("<s>", 0), ("</s>", 1)]
+    )
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, bos_token="<s>", eos_token="</s>")
+
+    # What it puts behind a text is no part of a prompt.
+    assert encode_prompts(tokenizer, ["aa", ""]) == [[0, 2, 2], [0]]
+
+
+def test_bytes_are_numbered_in_the_order_of_their_characters():
+    ids = encode_all(BYTES, ["!a "])[0]
+
+    # Behind the two special tokens; a space is Ġ, one of those behind Latin-1.
+    assert ids[:2] == [2, 2 + ord("a") - ord("!")]
+    assert sorted({*BYTES.get_vocab().values()}) == [*range(258)]
+    assert ids[2] > ids[1]
+
+
+def test_a_word_and_its_space_are_split_into_bytes_alike():
+    # However a tokenizer would cut words: each byte is a token.
+    text = "it's  1 a\n\nb"
+
+    assert encode_all(BYTES, [text])[0] == [encode_all(BYTES, [one])[0][0] for one in text]
+
+
+def test_texts_come_back_with_their_spaces():
+    tokenizer = character_tokenizer(characters="ab .,'n", words=["<x>"])
+
+    assert decode_rows(tokenizer, encode_all(tokenizer, ["a . b , a n'b <x>"])) == [
+        "a . b , a n'b <x>"
+    ]
+    assert decode_rows(tokenizer, [[1, 2, 0], []]) == ["a", ""]
+
+
+def test_tokens_that_stand_for_preferences_are_read_only():
+    tokenizer = preference_tokenizer(
+        tokenizer=character_tokenizer(characters="a"), num_objectives=2, levels=2
+    )
+
+    barred = suppressed_token_mask(tokenizer, len(tokenizer))
+
+    # <pad>, and three points of the lattice; <eos> and a may be drawn.
+    assert barred.tolist() == [True, False, False, True, True, True]
+
+
+def test_code_of_a_stranger_is_never_run(tmp_path, monkeypatch):
+    asked = []
+
+    class Loader:
+        @staticmethod
+        def from_pretrained(path, **settings):
+            asked.append(settings)
+            return byte_tokenizer()
+
+    BYTES.save_pretrained(tmp_path)
+    monkeypatch.setattr("rlcomp.text.tokenizer._class_of", lambda path: Loader)
+
+    load_tokenizer(path=str(tmp_path))
+
+    assert [settings["trust_remote_code"] for settings in asked] == [False]
 
 
 def test_without_bos_an_empty_prompt_is_eos():

@@ -48,6 +48,29 @@ def test_what_was_sampled_is_scored_the_same():
     torch.testing.assert_close(made.policy(rows.copy())["log_probs"], rows["rollout_log_probs"])
 
 
+def test_rows_hold_the_version_of_the_weights_or_that_of_a_policy_without_any():
+    made = collector()
+    made.policy.updated()
+    assert made()["policy_version"].unique().tolist() == [1]
+
+    class Acts:
+        """What an expert has: it is not updated."""
+
+        def __init__(self, policy):
+            self.policy = policy
+
+        def act(self, seen, generator):
+            return self.policy.act(seen, generator)
+
+        def action_of(self, tokens):
+            return self.policy.action_of(tokens)
+
+    without = ActionEpisodes(
+        environment=made.environment, policy=Acts(made.policy), group_size=3, goal_reward=0.0
+    )
+    assert without()["policy_version"].unique().tolist() == [0]
+
+
 def test_success_and_steps_are_recorded():
     made = collector()
     with recording() as ledger:

@@ -5,10 +5,10 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from rlcomp.batch import decode_texts, encode_texts, keep_prompt
 from rlcomp.component import Component
-from rlcomp.errors import FlowError
+from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
-from rlcomp.metrics import recording
+from rlcomp.metrics import record, recording
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component
 
@@ -106,6 +106,45 @@ def test_rollouts_that_wait_survive_a_checkpoint(tmp_path):
     assert got["tokens"].tolist() == expected["tokens"].tolist() == [[4] * 3] * 2
     assert got["rewards", "right"].tolist() == [4.0, 4.0]
     assert handed_out(after, 2) == handed_out(before, 2)
+
+
+class Recording(Counting):
+    """Records which rollout it is."""
+
+    def forward(self, batch):
+        rows = super().forward(batch)
+        record("rollout/number", float(self.calls))
+        return rows
+
+
+def recorded(collector):
+    with recording() as ledger:
+        collector()
+    return ledger.means().get("rollout/number")
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_what_was_recorded_of_a_rollout_that_waits_survives_where_it_was_saved(kept):
+    before, after = (DelayedCollector(collector=Recording(), staleness=2) for _ in range(2))
+    assert [recorded(before) for _ in range(3)] == [1.0, 2.0, 3.0]
+    state = before.run_state()
+    if not kept:  # of a version that saved the rollouts alone
+        del state["recorded"]
+
+    after.load_run_state(state)
+
+    assert [recorded(after) for _ in range(3)] == ([4.0, 5.0] if kept else [None, None]) + [1.0]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_other_numbers_of_rollouts_and_records_are_refused(count):
+    collector = DelayedCollector(collector=Recording(), staleness=2)
+    collector()
+    state = collector.run_state()
+    state["recorded"] = (2 * state["recorded"])[:count]
+
+    with pytest.raises(CheckpointError, match=f"{count} rollouts, 'queue' of 2"):
+        collector.load_run_state(state)
 
 
 def test_a_restored_queue_replaces_what_was_waiting():

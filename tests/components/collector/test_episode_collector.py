@@ -134,6 +134,15 @@ def seeds_of(made):
     return [*Seeds.seeds]
 
 
+def test_what_is_read_behind_a_turn_of_one_token_is_observed():
+    policy = Told([">", "d>"], [">", "d>"])
+    with recording() as ledger:
+        collector(policy)(asked()[:1])
+
+    # The two bars, in each of two episodes.
+    assert ledger.means()["episode/observed"] == 2.0
+
+
 def test_environments_get_seeds_of_their_own_and_of_the_rollout():
     torch.manual_seed(0)
     first = seeds_of(collector(Told()))

@@ -2,14 +2,17 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.collector.greedy_baseline import GreedyBaselineCollector
 from components.collector.group import GroupCollector
 from components.filter.varied_groups import VariedGroups
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
+from rlcomp.errors import ConfigError
 from rlcomp.keys import declare_keys
 from rlcomp.metrics import recording
 from rlcomp.run.stages import Refill
 from rlcomp.testing import check_component, tiny_policy
+from rlcomp.text.prompt import TextPrompt
 
 
 def prompts() -> TensorDict:
@@ -87,6 +90,22 @@ def test_what_belongs_to_the_prompt_passes_a_refill_and_its_filter():
     assert batch["example_id"].tolist() == [12] * 6
     assert decode_texts(batch["columns", "tests"]) == ["a long one"] * 6
     assert batch["group_id"].tolist() == [0, 0, 0, 1, 1, 1]
+
+
+def test_a_policy_that_does_not_stop_where_a_response_ends_is_refused():
+    class Format(TextPrompt):
+        def check_policy(self, policy):
+            raise ConfigError("it goes on")
+
+    policy = tiny_policy()
+    for kind in (GroupCollector, GreedyBaselineCollector):
+        with pytest.raises(ConfigError, match="it goes on"):
+            kind(
+                policy=policy,
+                group_size=3,
+                max_new_tokens=4,
+                prompt=Format(tokenizer=policy.tokenizer),
+            )
 
 
 def test_answers_keep_to_their_length():

@@ -154,7 +154,7 @@ def test_a_resumed_collector_starts_other_episodes_than_the_first_ones():
 
 def test_every_place_to_resume_at_has_episodes_of_its_own():
     collector, seeds = make(), []
-    collector.environment.set_seed = lambda seed, static_seed: seeds.append(seed)
+    collector.environment.set_seed = seeds.append
 
     for frames in range(0, 4000, 40):
         collector.load_run_state({"frames": frames})

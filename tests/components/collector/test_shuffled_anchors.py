@@ -37,6 +37,37 @@ def test_the_anchors_of_a_group_are_dealt_out_to_its_turns():
     assert seen == {1, 2, 3, 4}
 
 
+class One(Fixed):
+    """The first group alone."""
+
+    def forward(self, batch):
+        return super().forward(batch)[:2]
+
+
+def test_anchors_of_a_single_group_are_dealt_out_too():
+    torch.manual_seed(0)
+    made = ShuffledAnchors(collector=One())
+
+    dealt = [made(None)["anchor_id"][0, 0].item() for _ in range(20)]
+
+    assert {*dealt} == {1, 2, 3, 4}
+
+
+def test_what_a_rollout_draws_follows_from_its_number():
+    torch.manual_seed(0)
+    large = ShuffledAnchors(collector=Fixed())
+    torch.manual_seed(0)
+    small = ShuffledAnchors(collector=One())
+
+    second = []
+    for made in (large, small):
+        made(None)  # of other sizes: it draws more, or fewer, numbers
+        made.collector = Fixed()
+        second.append(made(None)["anchor_id"])
+
+    assert torch.equal(*second)
+
+
 def test_rows_without_turns_stay():
     class Empty(Fixed):
         def forward(self, batch):

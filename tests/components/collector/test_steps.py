@@ -1,5 +1,7 @@
 import pytest
 import torch
+from tensordict.nn import TensorDictModule
+from torchrl.envs import Compose, GymEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
 
 from components.collector.steps import StepCollector
 from components.environment.gymnasium import gymnasium_environment
@@ -124,6 +126,72 @@ def test_exploration_changes_what_is_done():
     plain, noisy = make(), make(environment=environment, exploration=noise)
 
     assert not torch.equal(plain()["action"], noisy()["action"])
+
+
+def test_what_a_policy_draws_is_the_node_s_own_and_goes_on():
+    draw = TensorDictModule(
+        lambda seen: torch.rand(2, 1) - 0.5, in_keys=["observation"], out_keys=["action"]
+    )
+    made = [make(), make()]
+    first, again = ([], [])
+    for number, (collector, found) in enumerate(zip(made, (first, again), strict=True)):
+        collector.policy = draw
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(number)  # whatever others have drawn
+            found.extend(collector()["action"] for _ in range(2))
+
+    for one, other in zip(first, again, strict=True):
+        assert torch.equal(one, other)
+    assert not torch.equal(first[0], first[1])
+
+
+def gymnasium_copies(kind):
+    """Two copies, in one environment of gymnasium or as two of torchrl."""
+    with seeded(0, "environment"):
+        if kind == "vector":
+            return gymnasium_environment(name="Pendulum-v1", num_envs=2)
+        copies = SerialEnv(2, lambda: GymEnv("Pendulum-v1"))
+        copies.reset()  # only then its copies are there
+        return TransformedEnv(copies, Compose(RewardSum(), StepCounter()))
+
+
+@pytest.mark.parametrize("kind", ["vector", "serial"])
+def test_a_place_to_resume_at_has_episodes_of_its_own_for_each_copy(kind):
+    def resumed(frames, seed=0):
+        collector = make(seed, environment=gymnasium_copies(kind))
+        if frames:
+            collector.load_run_state({"frames": frames})
+        return collector()["observation"][:, 0]
+
+    first, other = resumed(10), resumed(20)
+
+    assert torch.equal(first, resumed(10))
+    assert not torch.equal(first, other)
+    assert not torch.equal(first, resumed(0))
+    assert not torch.equal(first, resumed(10, seed=1))
+    assert not torch.equal(first[0], first[1])
+
+
+def test_seeds_of_resumed_environments_have_31_bits():
+    collector, seeds = make(environment=gymnasium_copies("vector")), []
+    collector.environment.set_seed = seeds.append
+
+    for frames in range(10, 1010, 10):
+        collector.load_run_state({"frames": frames})
+
+    assert len(set(seeds)) == 100
+    assert all(0 <= seed < 2**31 for seed in seeds)
+    # All of them: as many are small as large.
+    assert 25 < sum(seed < 2**30 for seed in seeds) < 75
+
+
+def test_an_environment_that_goes_on_by_itself_keeps_its_seed():
+    collector, seeds = make(), []
+    collector.environment.set_seed = seeds.append
+
+    collector.load_run_state({"frames": 10})
+
+    assert seeds == []
 
 
 def test_no_steps_are_refused():

@@ -158,8 +158,26 @@ def test_continuations_that_fail_are_left_out_and_few_may():
     assert rows["turn_value"][0, 2].isnan()
     assert Vine()(EpisodeReturn()(rows))["advantage"].tolist() == [[0.0, 0.0, 0.0]]
     assert ledger.means()["vine/invalid_fraction"] == 0.75
+    assert ledger.means()["vine/value"] == 1.0  # of the one turn whose value is known
     made, _ = collector(["sg"], forks, continuations=2)
     with pytest.raises(DataError, match=r"75% of 4 continuations are invalid.*lost the way"):
+        made(asked())
+
+
+def test_too_many_that_fail_are_refused_with_the_first_reason():
+    reasons = iter(range(9))
+
+    class Fails(Chain):
+        def step(self, action):
+            if action == "x":
+                raise ValueError(f"reason {next(reasons)}")
+            return super().step(action)
+
+    policy = Told(["sg"], ["g", "x", "x", "x"])
+    player = Player(policy=policy, environment=Fails, max_turns=3, max_new_tokens=1)
+    made = VineCollector(player=player, group_size=1, reward=EpisodeReturn(), continuations=2)
+
+    with pytest.raises(DataError, match="reason 0"):
         made(asked())
 
 

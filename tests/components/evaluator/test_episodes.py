@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch.distributions import Categorical
+from torchrl.envs import GymEnv, SerialEnv
 from torchrl.modules import ProbabilisticActor
 
 from components.environment.gymnasium import gymnasium_environment
@@ -91,6 +92,18 @@ def test_every_evaluation_has_the_same_starts():
     episodes = evaluation(right)
 
     assert measured(episodes) == measured(episodes)
+
+
+def test_copies_that_torchrl_made_start_each_in_its_own_state():
+    environment = SerialEnv(2, lambda: GymEnv("CartPole-v1", categorical_action_encoding=True))
+
+    def stay(seen):
+        return seen.set("action", torch.zeros(2, dtype=torch.int64))
+
+    first, again = (greedy_steps(environment, stay, 1, seed=3) for _ in range(2))
+
+    assert torch.equal(first["observation"], again["observation"])
+    assert not torch.equal(first["observation"][0], first["observation"][1])
 
 
 def test_the_training_batch_passes_unseen():

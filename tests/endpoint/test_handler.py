@@ -1,0 +1,218 @@
+"""A connection: what is read of a request, what is sent back, and when the connection ends."""
+
+import contextlib
+import json
+import socket
+import time
+from http.client import HTTPConnection
+
+import pytest
+
+from rlcomp.endpoint.handler import HttpLimits, Sent, refusal
+from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.server import serving
+
+
+class Echo:
+    """Answers with the method and the body, or with the status that the body names."""
+
+    def admits(self, path):
+        return path == "/in"
+
+    def __call__(self, method, path, body):
+        if body.isdigit():
+            raise RefusedError("no", int(body), "word")
+        return Sent(method.encode() + b" " + body, "text/plain", 201)
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving(Echo(), HttpLimits(body=20, seconds=5.0, idle=5.0)) as server:
+        yield server
+
+
+@pytest.fixture
+def client(server):
+    connection = HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    with contextlib.closing(connection):
+        yield connection
+
+
+def ask(client, method="POST", path="/in", body=b"", **headers):
+    client.request(method, path, body, headers)
+    reply = client.getresponse()
+    return reply, reply.read()
+
+
+def channel(server):
+    return socket.create_connection(("127.0.0.1", server.server_port), timeout=5)
+
+
+def everything(connection):
+    got = b""
+    while piece := connection.recv(2**16):
+        got += piece
+    return got
+
+
+def test_limits_leave_room_for_long_conversations():
+    limits = HttpLimits()
+
+    assert (limits.body, limits.connections) == (4_194_304, 2048)
+    assert (limits.seconds, limits.idle) == (10.0, 60.0)
+
+
+def test_a_reply_says_what_it_is_and_the_connection_stays(client):
+    for number in range(3):
+        reply, body = ask(client, body=f"a{number}".encode())
+        assert (reply.status, body) == (201, f"POST a{number}".encode())
+        assert reply.headers["Content-Type"] == "text/plain"
+        assert reply.headers["Content-Length"] == "7"
+        assert reply.headers["Connection"] is None
+        assert reply.headers["Server"].strip() == "rlcomp"
+        assert not reply.will_close
+
+
+def test_a_reply_is_json_with_a_status_of_its_own():
+    sent = refusal(RefusedError("no 'x'", 409, "word"))
+
+    assert (sent.status, sent.kind) == (409, "application/json")
+    assert json.loads(sent.body)["error"] == {
+        "message": "no 'x'",
+        "type": "invalid_request_error",
+        "param": None,
+        "code": "word",
+    }
+    assert Sent(b"") == Sent(b"", "application/json", 200)
+
+
+@pytest.mark.parametrize("status", [400, 409, 410, 500])
+def test_a_connection_goes_on_behind_a_refused_request(status, client):
+    reply, body = ask(client, body=str(status).encode())
+
+    assert (reply.status, json.loads(body)["error"]["code"]) == (status, "word")
+    assert not reply.will_close
+    assert ask(client, body=b"a")[1] == b"POST a"
+
+
+@pytest.mark.parametrize("status", [403, 404, 411, 413])
+def test_a_connection_ends_where_a_body_may_be_unread(status, client):
+    reply, _ = ask(client, body=str(status).encode())
+
+    assert reply.status == status
+    assert reply.headers["Connection"] == "close"
+
+
+@pytest.mark.parametrize(
+    ("changes", "status"),
+    [
+        ({"path": "/out"}, 404),
+        ({"Origin": "http://a.example"}, 403),
+        ({"body": b"a" * 20}, 201),
+        ({"body": b"a" * 21}, 413),
+        ({"method": "GET"}, 201),
+        ({"method": "DELETE"}, 201),
+    ],
+)
+def test_what_may_be_asked(changes, status, client):
+    reply, _ = ask(client, **changes)
+
+    assert reply.status == status
+
+
+@pytest.mark.parametrize(
+    ("length", "status"),
+    [
+        ("000000000002", 201),  # twelve digits
+        ("0000000000002", 413),
+        ("+2", 411),
+        ("-2", 411),
+        ("\xb2", 411),  # a digit, and no number
+        ("", 411),
+    ],
+)
+def test_a_length_is_a_number_of_at_most_twelve_digits(length, status, server):
+    with channel(server) as connection:
+        head = f"POST /in HTTP/1.1\r\nContent-Length: {length}\r\nConnection: close\r\n\r\nab"
+        connection.sendall(head.encode("latin-1"))
+        got = everything(connection)
+
+    assert int(got.split()[1]) == status
+    assert got.endswith(b"POST ab") is (status == 201)
+
+
+@pytest.mark.parametrize(
+    ("method", "head", "status"),
+    [("GET", "", 201), ("POST", "", 411), ("POST", "Transfer-Encoding: x\r\n", 411)],
+)
+def test_a_body_needs_a_length(method, head, status, server):
+    with channel(server) as connection:
+        connection.sendall(f"{method} /in HTTP/1.1\r\n{head}Connection: close\r\n\r\n".encode())
+        assert int(everything(connection).split()[1]) == status
+
+
+@pytest.mark.parametrize(("length", "said"), [(2**16 - 1, True), (2**16, False)])
+def test_a_request_line_has_an_end(length, said, server):
+    """The longest line is refused in words; a longer one is not read to its end."""
+    with channel(server) as connection:
+        connection.sendall(b"GET /" + b"a" * (length - 5 - 11) + b" HTTP/1.1\r\n\r\n")
+        with contextlib.suppress(ConnectionError):  # ended before all was read
+            got = b""
+            got = everything(connection)
+    assert (b" 404 " in got) is said
+
+
+def test_noise_is_answered_in_the_protocol(server):
+    with channel(server) as connection:
+        connection.sendall(b"NOISE\r\n\r\n")
+        head, _, body = everything(connection).partition(b"\r\n\r\n")
+
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"Connection: close" in head
+    assert json.loads(body)["error"]["message"]
+
+
+def test_a_long_message_of_the_protocol_is_cut(server):
+    with channel(server) as connection:
+        connection.sendall(b"GET / " + b"a" * 300 + b"\r\n\r\n")
+        _, _, body = everything(connection).partition(b"\r\n\r\n")
+
+    assert len(json.loads(body)["error"]["message"]) == 200
+
+
+def test_a_client_that_waits_is_told_to_go_on(server):
+    with channel(server) as connection:
+        head = b"POST /in HTTP/1.1\r\nContent-Length: 2\r\nExpect: 100-continue\r\n"
+        connection.sendall(head + b"Connection: close\r\n\r\n")
+        connection.settimeout(2)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 100 ")
+        connection.sendall(b"ab")
+        assert everything(connection).endswith(b"POST ab")
+
+
+def test_a_connection_in_which_nothing_is_asked_is_closed():
+    with (
+        serving(Echo(), HttpLimits(seconds=5.0, idle=0.1)) as server,
+        channel(server) as connection,
+    ):
+        start = time.monotonic()
+        assert connection.recv(1) == b""
+        assert 0.05 < time.monotonic() - start < 2
+
+
+def test_a_request_may_take_longer_than_the_idle_time():
+    with (
+        serving(Echo(), HttpLimits(seconds=5.0, idle=0.1)) as server,
+        channel(server) as connection,
+    ):
+        connection.sendall(b"POST /in HTTP/1.1\r\nContent-Length: 2\r\nConnection: close\r\n")
+        time.sleep(0.2)
+        connection.sendall(b"\r\nab")
+        assert everything(connection).endswith(b"POST ab")
+
+
+def test_nothing_is_logged(client, capfd):
+    ask(client, body=b"a")
+    ask(client, path="/out")
+
+    assert capfd.readouterr() == ("", "")

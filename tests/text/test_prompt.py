@@ -1,0 +1,57 @@
+"""Plain text prompts: what a policy reads, continues and is taught."""
+
+import pytest
+
+from rlcomp.columns import CONVERSATION
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.prompt import Demonstration, Observed
+from rlcomp.text.marked import MARK
+from rlcomp.text.prompt import TextPrompt, or_text
+from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
+
+# <eos> 1, a 2, b 3.
+TEXT = TextPrompt(tokenizer=character_tokenizer(characters="ab"))
+TALK = {CONVERSATION: {"messages": [{"role": "user", "content": "a"}]}}
+
+
+def test_a_prompt_is_its_text():
+    assert TEXT.encode(["ab", ""], [{}, {}]) == [[2, 3], [1]]
+    assert TEXT.render(["ab", ""], [{}, {}]) == ["ab", ""]
+    assert TEXT.continues
+    assert or_text(None, TEXT.tokenizer).encode(["b"], [{}]) == [[3]]
+    assert or_text(TEXT, TEXT.tokenizer) is TEXT
+
+
+@pytest.mark.parametrize("use", [TEXT.encode, TEXT.dialogues])
+def test_a_conversation_is_refused_wherever_it_stands(use):
+    with pytest.raises(ConfigError, match="prompt=chat"):
+        use(["a", "b"], [{}, TALK])
+    for plain in ({CONVERSATION: "a"}, {CONVERSATION: {}}, {CONVERSATION: None}):
+        assert len(use(["a"], [plain])) == 1
+
+
+def test_an_environment_s_words_stand_behind_what_there_is():
+    (dialogue,) = TEXT.dialogues(["ab"], [{}])
+
+    assert dialogue.opening(Observed([3], "b")) == [2, 3, 3]
+    assert dialogue.opening(Observed([], "")) == [2, 3]
+    assert dialogue.reply(Observed([2], "a"), [3, 1]) == [2]
+
+
+def test_a_conversation_is_its_contents_with_marks_around_special_tokens():
+    text = TextPrompt(tokenizer=byte_tokenizer())
+    messages = [{"role": "user", "content": "a"}, {"role": "assistant", "content": None}]
+    messages.append({"role": "user", "content": "<eos>b"})
+
+    assert text.conversation(messages, []) == f"a{MARK}<eos>{MARK}b"
+    with pytest.raises(DataError, match="prompt=chat"):
+        text.conversation(messages, [{"type": "function"}])
+
+
+def test_what_is_taught_are_the_turns_of_the_policy_and_the_end():
+    found = TEXT.demonstrations(["a", "b"], ["b", ("a", "bb", "a")], [{}, {}])
+
+    assert found == [
+        Demonstration([2, 3, 1], [False, True, True]),
+        Demonstration([3, 2, 3, 3, 2, 1], [False, True, False, False, True, True]),
+    ]
