@@ -26,6 +26,6 @@ def torchrl_gae(
         average_gae: whether advantages are whitened over the batch.
 
     Source:
-        Schulman et al. 2016, arXiv:1506.02438, eq. 16; torchrl 0.14, ``torchrl.objectives.value.GAE``.
+        Schulman et al. 2016, arXiv:1506.02438, eq. 16.
     """
     return GAE(value_network=value_network, gamma=gamma, lmbda=lmbda, average_gae=average_gae)

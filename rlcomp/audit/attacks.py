@@ -43,6 +43,9 @@ KINDS: Mapping[str, Kind] = {
     "prompt": Kind("the prompt, copied", "never"),
     "hedge": Kind("the right answer and a wrong one: '6 or 7', 'x=6=7'", "never"),
     "denied": Kind("'not' before the right answer", "never"),
+    "related": Kind("a relation, a denial or a quantifier beside it: > 7, \\neg 7, 7+", "never"),
+    "bounded": Kind("a bound in words beside the gold number: at least 7, 7 or more", "never"),
+    "based": Kind("the digits of the gold number in another base: 17_8, 0x17", "never"),
     "stuffed": Kind(
         "a list that holds the right answer: all gold ones, all small numbers", "never"
     ),
@@ -115,6 +118,7 @@ def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
         yield Attack("misspelt", text)
     yield from _formulas(gold)
     yield Attack("denied", f"not {gold}")
+    yield from qualified(gold)
     other = first_other(gold, others)
     if other is not None:
         yield Attack("other_gold", other)
@@ -141,6 +145,37 @@ def wrong_of(gold: str) -> str:
     """
     near = wrong_numbers(gold).get("off_by_one") or edited(gold)
     return near[0] if near else "zqxj"
+
+
+# What says something else of a value, around it.
+_NEGATED = (r"\neq {}", r"\neg {}", r"\not {}", r"\text{{not }} {}", "anything but {}")
+_RELATED = (
+    *_NEGATED,
+    *(r"\not= {}", "!= {}", "<> {}", "≠ {}", r"\geq {}", r"\leq {}", ">= {}", "≥ {}"),
+    *("> {}", "< {}", "{} <", "{} < x", r"{}\neq x", r"\sim {}", "~{}", "\u223c {}", r"\propto {}"),
+    *(r"\pm {}", "±{}", r"\exists {}", r"\forall {}", "∃ {}", r"\notin {}", r"\in {}", "{}+"),
+)
+_BOUNDED = ("at least {}", "at most {}", "more than {}", "less than {}", "{} or more", "{} at most")
+_BASED = ("{}_8", "{}_{{12}}", "{}\u2088", "0x{}", "{} in base 12")
+
+
+def qualified(gold: str) -> Iterator[Attack]:
+    r"""The gold answer denied; a gold number also with a relation, a bound, and in another base.
+
+    Examples:
+        >>> [attack.answer for attack in qualified("17") if attack.kind == "based"][:2]
+        ['17_8', '17_{12}']
+        >>> [attack.answer for attack in qualified("Rome")][:2]
+        ['\\neq Rome', '\\neg Rome']
+    """
+    families: dict[str, tuple[str, ...]] = {"related": _NEGATED}
+    if value_of(gold) is not None:
+        families = {"related": _RELATED, "bounded": _BOUNDED}
+    if gold.strip().isdecimal() and len(gold.strip().lstrip("0")) > 1:
+        families["based"] = _BASED
+    for kind, forms in families.items():
+        for form in forms:
+            yield Attack(kind, form.format(gold))
 
 
 def hedges(gold: str, wrong: str) -> Iterator[Attack]:

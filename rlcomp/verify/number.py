@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 from rlcomp.verify.answers import Where, extract
 from rlcomp.verify.plain_math import plain_math
+from rlcomp.verify.qualifiers import words_around
 
 _PLACES: dict[str, Where] = {"<answer>": "tagged", r"\boxed{": "boxed"}
 # Behind the last of these the answer stands: the greedy dot looks from the end, in one pass.
@@ -42,10 +43,18 @@ _EQUALS = re.compile(rf"{_UNIT}[=≈]")
 _LIST = re.compile(r"(?:[\s,;:/|&~()\[\]=≈-]|\b(?:or|and|to|maybe|perhaps|either|vs)\b)*")
 _LONGEST_GAP = 40
 # In front of a number: it is not the answer, or only its bound.
-_DENIED = re.compile(r"(?:[<>≤≥≠±^_]|!=|\bnot|n't)\s*\Z")
-# Behind a number: it is a base or has one.
-_RAISED = re.compile(r" ?[\^_⁰¹²³⁴-⁹]")
-_OR = re.compile(r"\b(?:or|either)\b", re.IGNORECASE)
+_DENIED = re.compile(
+    r"(?:[<>≤≥≠±~]\s*=?(?:\s*the\b)?|[\^_]|[!/]=|=/|\bnot|n't)[\s(\[*\"']*\Z|!\Z|\b0[xXbBoO]\Z"
+)
+# The result of a calculation may be rounded: 2/3 ≈ 0.67.
+_ROUNDED = re.compile(r"(?:[0-9][ )%$A-Za-z]*)?≈[\s(\[*]*\Z")
+# Behind a number: a base, an exponent, a relation.
+_RAISED = re.compile(
+    r" ?[\^_⁰¹²³⁴-⁹₀-₉]|(?<=\b0)[xXbBoO][0-9A-Fa-f]|[\s)%]*(?:[<>≤≥≠±~]|[!/]=|=/)"
+    r"|[\s)%]*\+(?!\s*(?:[-0-9($]|\.[0-9]))"
+)
+# Beside a number: it is one of several.
+_OR = re.compile(r"\b(?:or|either|infinity)\b|∞", re.IGNORECASE)
 
 
 class _Term(NamedTuple):
@@ -83,7 +92,7 @@ def numeric(
         >>> numeric("#### 0.5", r"\frac12"), numeric("A: 6 or 7", "7"), numeric("7", "seven")
         (1.0, 0.0, None)
     """
-    gold = committed_number(answer, where="last")
+    gold = _number(answer, "last", worded=True)
     if gold is None:
         return None
     given = committed_number(response, where=where)
@@ -115,27 +124,37 @@ def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction
         >>> committed_number("6 or 7", where="last") is None
         True
     """
+    return _number(text, where, worded=False)
+
+
+def _number(text: str, where: Literal["marked", "last"], *, worded: bool) -> Fraction | None:
+    """The number of a text; ``worded``: whatever the words around it say, as of a gold answer."""
     said = text.rpartition("</think>")[2]
     for sign, place in _PLACES.items():
         if sign in said:
             inner = extract(said, place)
-            return None if inner is None else _only(inner)
+            return None if inner is None else _only(inner, worded)
     marked = _MARKED.match(said)
     if marked is not None:
-        return _only(said[marked.end() :])
-    return _last(said) if where == "last" else None
+        return _only(said[marked.end() :], worded)
+    return _last(said, worded) if where == "last" else None
 
 
-def _only(text: str) -> Fraction | None:
+def _only(text: str, worded: bool) -> Fraction | None:
     """The value that all numbers of a text share."""
     if len(text) > _LONGEST:
         return None
     text = plain_math(text)
-    values = {term.value for term in _terms(text)}
-    return None if len(values) != 1 or _OR.search(text) else values.pop()
+    terms = _terms(text)
+    values = {term.value for term in terms}
+    if len(values) != 1 or _OR.search(text):
+        return None
+    if not worded and any(words_around(text, term.start, term.end, loose=True) for term in terms):
+        return None
+    return values.pop()
 
 
-def _last(text: str) -> Fraction | None:
+def _last(text: str, worded: bool) -> Fraction | None:
     """The last number of a text, if none that is listed with it differs."""
     text = plain_math(text[-_LONGEST:])
     terms = _terms(text)
@@ -149,7 +168,11 @@ def _last(text: str) -> Fraction | None:
             break
         listed.add(before.value)
     around = text[max(0, last.start - 4) : last.start] + " " + text[last.end : last.end + 5]
-    return last.value if len(listed) == 1 and not _OR.search(around) else None
+    if len(listed) > 1 or _OR.search(around):
+        return None
+    return (
+        last.value if worded or not words_around(text, last.start, last.end, loose=False) else None
+    )
 
 
 def _terms(text: str) -> list[_Term]:
@@ -168,8 +191,11 @@ def _terms(text: str) -> list[_Term]:
 
 
 def _value(text: str, match: re.Match[str]) -> Fraction | None:
-    bounded = _DENIED.search(text[max(0, match.start() - 5) : match.start()])
-    if bounded or _RAISED.match(text, match.end()) or len(match[0]) > _MOST_DIGITS:
+    before = text[max(0, match.start() - _LONGEST_GAP) : match.start()]
+    rounded = _ROUNDED.search(before)
+    if _DENIED.search(before) or (rounded and rounded[0].lstrip()[0] == "≈"):
+        return None
+    if _RAISED.match(text, match.end()) or len(match[0]) > _MOST_DIGITS:
         return None
     power, bottom = int(match["power"] or 0), int(match["bottom"] or 1)
     if bottom == 0 or abs(power) > _MOST_DIGITS:

@@ -8,8 +8,18 @@ from collections.abc import Sequence
 from typing import Literal
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-# But for the sign and the point of a number: without them -5 and 12.5 would be 5 and 125.
-_PUNCTUATION = re.compile(r"(?!-(?<!\w-)\.?[0-9])(?!\.(?<![A-Za-z]\.)[0-9])[!-/:-@\[-`{-~]")
+# But for the sign and the point of a number, without which -5 and 12.5 would be 5 and 125, and for
+# the line of a fraction, an exponent and a base.
+_PUNCTUATION = re.compile(
+    r"(?!-(?<!\w-)\.?[0-9])(?!\.(?<![A-Za-z]\.)[0-9])(?![/_^](?<=[0-9].)\{?[0-9])[!-/:-@\[-`{-~]"
+)
+# A relation beside a number: > 7, ~7, != 7, 7 <, 7+.
+_RELATION = re.compile(
+    r"(?:[<>~]=?|[!/]=|=[<>/]=?)\s*(?=[-$]?\.?[0-9])|(?<=[0-9])\s*(?:[<>~]=?|[!/]=|\+(?!\s*[0-9]))"
+)
+# A word in front of the gold ones by which an answer denies or bounds them.
+_DENIED = "not never isnt arent wasnt cannot cant except than least most ≠ ¬ neq ne neg geq leq sim"
+_DENIALS = frozenset(_DENIED.split())
 
 
 def short_answer(
@@ -20,11 +30,12 @@ def short_answer(
 ) -> float:
     """How well an answer agrees with the best of several gold ones, after SQuAD's normalisation.
 
-    Unlike there, a number keeps its sign and its point: -5 is not 5, and 12.5 not 125.
+    Unlike there, a number keeps its sign and its point: -5 is not 5, and 12.5 not 125. A relation
+    beside a number stays (``> 7`` is not 7).
 
     ``exact``: 1 if they are equal; ``f1``: ``2 p r / (p + r)`` of the words they share, ``p`` of
     those given and ``r`` of the gold ones; ``contains``: 1 if the gold words stand in the answer in
-    one piece, as whole words (``art`` is not in ``start``).
+    one piece, as whole words (``art`` is not in ``start``), not behind a denial (``not art``).
 
     Two answers without a word left are equal only if both texts are the same.
 
@@ -55,7 +66,8 @@ def normalized_words(text: str) -> list[str]:
         >>> normalized_words("-1,250.5, in 2020-21.")
         ['-1250.5', 'in', '202021']
     """
-    return _ARTICLES.sub(" ", _PUNCTUATION.sub("", text.lower())).split()
+    related = _RELATION.sub(" ≠ ", text.lower())
+    return _ARTICLES.sub(" ", _PUNCTUATION.sub("", related)).split()
 
 
 def _exact(given: str, gold: str) -> float:
@@ -71,8 +83,15 @@ def _f1(given: str, gold: str) -> float:
 
 
 def _contains(given: str, gold: str) -> float:
-    wanted = " ".join(normalized_words(gold))
-    return float(bool(wanted) and f" {wanted} " in f" {' '.join(normalized_words(given))} ")
+    wanted, words = normalized_words(gold), normalized_words(given)
+    starts = range(len(words) - len(wanted) + 1) if wanted else ()
+    return float(
+        any(
+            words[start : start + len(wanted)] == wanted
+            and (start == 0 or words[start - 1] not in _DENIALS)
+            for start in starts
+        )
+    )
 
 
 _METRICS = {"exact": _exact, "f1": _f1, "contains": _contains}

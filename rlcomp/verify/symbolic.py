@@ -3,6 +3,7 @@ r"""Mathematical equality of answers, by math-verify behind guards."""
 from __future__ import annotations
 
 import logging
+import re
 from types import ModuleType
 from typing import Any, Literal
 
@@ -11,9 +12,12 @@ from rlcomp.functional.prefix_match import commands
 from rlcomp.verify.answers import extract
 from rlcomp.verify.math_cost import costs, is_large
 from rlcomp.verify.math_hedge import claims, is_hedge
+from rlcomp.verify.qualifiers import is_qualified, is_related
 
 # Of a response without an agreed place: characters at its end that are looked at.
 _TAIL = 512
+# No number stands behind it.
+_ENDING = re.compile(r"\$([^$]+)\$[^$0-9]*\Z")
 
 
 def symbolic(
@@ -56,12 +60,28 @@ def symbolic(
         return None
     if where == "anywhere":
         tail = _end_of(response)
-        return float(not costs(tail, answer) and _equal(library, gold, tail, decimals))
+        if costs(tail, answer) or is_related(_last_formula(tail), _gold_formula(answer)):
+            return 0.0
+        return float(_equal(library, gold, tail, decimals))
     given = extract(response, where)
-    if given is None or costs(given, answer) or is_hedge(given, answer):
+    if given is None or costs(given, answer) or _is_open(given, answer):
         return 0.0
     values = map(_formula, claims(given))
     return float(all(_equal(library, gold, value, decimals) for value in values))
+
+
+def _is_open(given: str, gold: str) -> bool:
+    """Whether an answer gives something else than one value."""
+    return is_hedge(given, gold) or is_qualified(given, _gold_formula(gold))
+
+
+def _gold_formula(gold: str) -> str:
+    """The last box of a gold answer, else the formula in dollars that it ends in, else all."""
+    boxes = commands(gold.encode("utf-8", "replace"), b"boxed")
+    if boxes:
+        return boxes[-1].decode()
+    ending = _ENDING.search(gold)
+    return ending[1] if ending else gold
 
 
 def _formula(text: str) -> str:
@@ -78,6 +98,15 @@ def _end_of(response: str) -> str:
         return marker + said[:_TAIL] if marker else said[-_TAIL:]
     contents = commands(boxes[-1].encode("utf-8", "replace"), b"boxed")
     return " and ".join(_formula(box.decode()) for box in contents)
+
+
+def _last_formula(tail: str) -> str:
+    """The formula in dollars that a text ends in, else the sentence behind "answer is"."""
+    ending = _ENDING.search(tail)
+    if ending:
+        return ending[1]
+    _, marker, said = tail.rpartition("answer is")
+    return re.split(r"\n|\. ", said.lstrip())[0] if marker else ""
 
 
 def _library() -> ModuleType:

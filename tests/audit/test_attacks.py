@@ -41,6 +41,19 @@ def test_a_number_is_attacked_by_its_neighbours_and_by_another_row():
     assert texts(found, "edited") == texts(found, "misspelt") == []
 
 
+def test_a_number_is_qualified_and_a_word_only_denied():
+    found = [*informed_attacks("17", [])]
+
+    assert {r"\neq 17", "17 <", "~17", r"\exists 17", "17+"} <= {*texts(found, "related")}
+    assert {"at least 17", "17 or more"} <= {*texts(found, "bounded")}
+    assert {"17_8", "17_{12}", "0x17", "17₈"} <= {*texts(found, "based")}
+    # 7 is 7 in base 8, and a word is in no relation.
+    assert texts(informed_attacks("7", []), "based") == []
+    assert texts(informed_attacks("Rome", []), "bounded") == []
+    assert r"\neg Rome" in texts(informed_attacks("Rome", []), "related")
+    assert "> Rome" not in texts(informed_attacks("Rome", []), "related")
+
+
 def test_without_another_row_the_wrong_answer_is_made():
     found = [*informed_attacks("72", ["72"])]
 

@@ -43,16 +43,31 @@ def test_a_verifier_that_looks_for_the_answer_accepts_hedges_and_lists():
         ROWS, judged(lambda row, said: row.answer in said.replace(",", "").split()), PLAIN
     )
 
-    # Each row: four hedges of words, the two by lines and not x=7=6; all lists; both orders.
+    # Each row: four hedges of words, the two by lines and not x=7=6; all lists; both orders. A
+    # space is beside the number in 26 of 30 relations, in all bounds, and in "29 in base 12".
     assert accepted(found) == {
         "denied": 3,
+        "related": 78,
+        "bounded": 18,
+        "based": 2,
         "hedge": 18,
         "wrong_last": 3,
         "right_last": 3,
         "stuffed": 12,
     }
-    assert found.false_accepts() == ["denied", "hedge", "wrong_last", "stuffed"]
-    assert found.false_accepts(["hedge", "stuffed"]) == ["denied", "wrong_last"]
+    qualified = ["related", "bounded", "based"]
+    assert found.false_accepts() == [
+        *(
+            "denied",
+            "related",
+            "bounded",
+            "hedge",
+            "wrong_last",
+            "stuffed",
+            "based",
+        )  # 6 has no base
+    ]
+    assert found.false_accepts(["hedge", "stuffed", *qualified]) == ["denied", "wrong_last"]
     assert found.kinds["denied"].example.response == "not 6"
 
 

@@ -1,0 +1,245 @@
+r"""Qualifiers of an answer: relations, denials, quantifiers, bounds and bases.
+
+``\neq 7``, ``> 7``, ``at least 7`` and ``17_8`` hold a gold value and say something else.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+# Commands that form a value or only its looks. Any other one may qualify what stands beside it.
+_VALUES = (
+    "frac dfrac tfrac cfrac sqrt cdot times div over left right lvert rvert vert lbrace rbrace "
+    "langle rangle pi theta alpha beta gamma delta epsilon varepsilon zeta eta iota kappa "
+    "lambda mu nu xi rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda "
+    "Xi Pi Sigma Phi Psi Omega sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh "
+    "coth log ln lg exp deg degree degrees circ prime text textbf textit textrm textnormal "
+    "mbox hbox mathrm mathbf mathit mathsf mathtt mathnormal boldsymbol bm emph underline "
+    "displaystyle textstyle tiny small normalsize large Large LARGE huge Huge bf it rm color "
+    "textcolor boxed fbox quad qquad hspace space thinspace enspace begin end overline bar vec "
+    "hat imath jmath binom dbinom tbinom choose sum prod int lim operatorname mod bmod pmod "
+    "gcd det lfloor rfloor lceil rceil land lor vee wedge therefore dollar percent cent pounds "
+    "euro vphantom hline cup tag Re Im infty mathopen mathclose limits"
+)
+VALUE_COMMANDS = frozenset(_VALUES.split())
+# Of sets: in an answer to a gold one that is a value, they change what is said.
+_SETS = "in setminus backslash mathbb R emptyset varnothing cap mid"
+_SET_COMMANDS = frozenset(_SETS.split())
+_SPELLINGS = {
+    **dict.fromkeys(("neq", "not=", "≠", "!=", "<>", "=/=", "/=", "=/"), "ne"),
+    **dict.fromkeys(("lt", "gt", "le", "ge", "leq", "geq", "leqslant", "geqslant"), "order"),
+    **dict.fromkeys(("leqq", "geqq", "<", ">", "≤", "≥", "⩽", "⩾", "≦", "≧"), "order"),
+    **dict.fromkeys(("≈", "thickapprox"), "approx"),
+    **dict.fromkeys(("±", "+/-", "+-"), "pm"),
+    **dict.fromkeys(("≡",), "equiv"),
+    **dict.fromkeys(("\u223c", "~"), "sim"),
+    **dict.fromkeys(("¬", "lnot"), "neg"),
+    **dict.fromkeys((*_SET_COMMANDS, *"∈∅∩\u2216\u211d\u2124\u2115\u211a\u2102"), "set"),
+    "∓": "mp",
+    "∀": "forall",
+    "∃": "exists",
+    "\u222a": "",
+    "∞": "",
+}
+# Names of what is no value in any notation.
+_RELATED = (
+    "ne order not neg sim simeq cong propto exists nexists forall notin nless ngtr nleq ngeq "
+    "ll gg lesssim gtrsim pm mp !"
+)
+_RELATIONS = frozenset(_RELATED.split())
+_DOUBLED = re.compile(r"\\\\([A-Za-z]+)")
+_COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
+_ESCAPES = frozenset(",;:! \\%${}()[]\n-/|")
+# Of a gold answer that is a range, relations are another spelling; of a list, sets are one.
+_RANGE = re.compile(r"[\[(].*,.*[\])]|\\\{|\\(?:cup|infty|lor|begin)\b|\u222a|∞|\bor\b", re.DOTALL)
+_THOUSANDS = re.compile(r"(?<=[0-9]),(?:\\!)?(?=[0-9]{3}(?![0-9]))")
+_SIGN = re.compile(
+    r"\\not\s*=|!\s*=|=?\s*/\s*=|=\s*/|<\s*>|\+\s*/?\s*-(?=\s*[0-9A-Za-z.\\({])|[<>~]|\.\."
+    r"|\^\s*(?:\{\s*[-+]\s*\}|[-+](?!\s*[0-9A-Za-z\\({]))"
+)
+_SPACE = re.compile(r"\\[!,;: ]")
+# Of LaTeX: a space in front of a unit.
+_TIE = re.compile(r"(?<=[0-9)}])~(?=\\(?:text|mathrm|rm)|[A-Za-z]{2})")
+# In front of a value; a factorial stands behind one.
+_BANG = re.compile(r"(?:^|[^\w)}\]!])\s*!(?!\s*=)")
+# Of a letter, a complement.
+_PRIME = re.compile(r"[A-Za-z]\s*(?:'|\^\s*\{?\s*\\prime)(?![A-Za-z])")
+# Operators, primes, dashes, quotes, and the punctuation of Chinese.
+_PLAIN = frozenset(
+    "\u00d7\u00f7\u00b7\u2219\u22c5\u221a\u00b0\u2032\u2033\u2212\u2013\u2014\u2010"
+    "\u2011\u2030\u201c\u201d\u2018\u2019\u2026\u3001\uff0c\u3002\uff1b\uff1a\uff08\uff09"
+)
+# Letters, numerals, spaces and currencies.
+_CATEGORIES = frozenset(["Ll", "Lu", "Lo", "No", "Nd", "Zs", "Sc"])
+_BASE = re.compile(
+    r"(?:[0-9)\]]\s*|(?<=[0-9)\]])\s*\\?\}\s*)\}*\s*_\s*(\{(?:[^{}]|\{[^{}]*\})*\}|\\?\w)|([₀-₉]+)"
+)
+_PREFIX = re.compile(r"(?<![0-9A-Za-z])0[xXbBoO][0-9A-Fa-f]")
+_DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_BASES = {**{word: str(n) for n, word in enumerate(_DIGITS)}, "twelve": "12", "sixteen": "16"}
+_SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+
+_MORE = r"more|less|fewer|greater|larger|smaller|bigger|higher|lower|above|below|over|under|up"
+_DENIAL = (
+    r"\w+n['\u2019`]t|(?:is|are|was|ca|wo|do|does|did)nt|not|never|cannot|without|except|excluding"
+    r"|(?:anything|all|nothing) but|other than|different from|unequal to|neither|unless|opposite of"
+    r"|non|no longer"
+)
+_BOUND = (
+    rf"at (?:the )?(?:very )?(?:least|most)|(?:{_MORE})(?: or equal)?(?: than|(?<=up) to)|exceed\w*"
+    r"|(?:minimum|maximum) of|minus|negative"
+)
+_ROUND = r"about|approximately|approx\.?|roughly|nearly|almost|close to|circa|ca\."
+_QUANTIFIER = r"some|any|every|for all|there (?:is|exists)(?: an?)?"
+_WRONG = r"wrong|incorrect|false|untrue|impossible"
+_BASE_WORD = (
+    r"(?:in |to )?\(?(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary|mod(?:ulo)?)\b"
+)
+# Of place and time as well.
+_LOOSE = r"over|under|above|below|around|beyond|between|near|past"
+_FILLER = r"equals?|equal to|be|been|exactly|the|an?|is|number|value|necessarily|just|only|of|to"
+_FILLER += r"|going|really|actually|possibly|even|it|any"
+_OPENING = r"[(\[{\"'$*]*\s*\Z"
+# Words in front of a number that deny or bound it, and behind one.
+_BEFORE = re.compile(
+    rf"\b(?:(?:{_DENIAL})[\s:]+(?:(?:{_FILLER})\s+)*|(?:{_BOUND})[\s:]+(?:(?:the|an?|only|just)\s+)?)"
+    + _OPENING,
+    re.IGNORECASE,
+)
+_LOOSELY_BEFORE = re.compile(rf"\b(?:{_LOOSE}|{_ROUND})\s+(?:the\s+)?{_OPENING}", re.IGNORECASE)
+_BEHIND = re.compile(
+    r"[\s*)\]}\"'%]*(?:[A-Za-z]+\s+){0,2}?(?:(?:and|or)\s+"
+    rf"(?:{_MORE}|upwards?|beyond|so)\b|at (?:the )?(?:very )?(?:least|most)\b|upwards?\b"
+    rf"|(?:plus|not)\W*\Z|(?:is |was |are )?(?:{_WRONG})\b"
+    r"|(?:is not|isn['\u2019]?t) (?:it|right|correct|true|so|the (?:right |correct )?answer)\b"
+    rf"|(?:minimum|maximum)\b|{_BASE_WORD})",
+    re.IGNORECASE,
+)
+_QUALIFYING = re.compile(
+    rf"\b(?:{_DENIAL}|{_BOUND}|{_ROUND}|{_QUANTIFIER}|{_BASE_WORD}|{_WRONG}|no|minimum|maximum)(?!\w)",
+    re.IGNORECASE,
+)
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
+_NUMBER = re.compile(r"[0-9]+")
+_TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}")
+
+
+def is_qualified(answer: str, gold: str) -> bool:
+    r"""Return whether an answer qualifies its value in a way that the gold answer does not.
+
+    By a relation other than ``=``, a denial, a quantifier, a bound, another base, or a sign that
+    is not known to form values. Relations and sets are allowed where the gold answer is one.
+
+    Args:
+        answer: as it was written, in LaTeX, Unicode or ASCII.
+        gold: the answer that it is compared with.
+
+    Examples:
+        >>> is_qualified(r"\neq 7", "7"), is_qualified("at least 7", "7"), is_qualified("x=7", "7")
+        (True, True, False)
+        >>> is_qualified("17_8", "17"), is_qualified("17₈", "17_{8}"), is_qualified("1_{10}", "1")
+        (True, False, False)
+        >>> is_qualified(r"x \geq 7", r"[7, \infty)"), is_qualified(r"x \geq 7", "7")
+        (False, True)
+    """
+    if _signs(answer) - _allowed(gold) or _bases(answer) - (_bases(gold) or {"10"}):
+        return True
+    return bool(_words(answer) - _words(gold))
+
+
+def is_related(formula: str, gold: str) -> bool:
+    r"""Return whether a formula within a text relates its value to another one, or denies it.
+
+    Args:
+        formula: that a text ends in, which may round: ``x \approx 7``.
+        gold: the answer that it is compared with.
+
+    Examples:
+        >>> is_related("x > 7", "7"), is_related(r"x \approx 7", "7"), is_related("x > 7", "7 < x")
+        (True, False, False)
+    """
+    relations = (_signs(formula) - _allowed(gold)) & _RELATIONS
+    bases = _bases(formula) - (_bases(gold) or {"10"})
+    return bool(relations or bases or _words(formula) - _words(gold))
+
+
+def _allowed(gold: str) -> set[str]:
+    """The signs of a gold answer, and those of its other spellings."""
+    signs = _signs(gold)
+    if signs & {"order", "ne", "pm", "set"} or _RANGE.search(gold):
+        return signs | {"order", "ne", "set"}
+    return signs | {"set"} if "," in _THOUSANDS.sub("", gold) else signs
+
+
+def _signs(text: str) -> set[str]:
+    """The signs of a formula that do not form a value, under one name for all spellings."""
+    text = _SPACE.sub(" ", _TIE.sub(" ", text))
+    found = {re.sub(r"[\s\\]", "", sign[0]) for sign in _SIGN.finditer(text)}
+    rest = _SIGN.sub(" ", text)
+    for command in _COMMAND.findall(rest):
+        if command not in VALUE_COMMANDS and command not in _ESCAPES:
+            found.add(command)
+    rest = _COMMAND.sub(" ", rest)
+    found |= {name for name in _DOUBLED.findall(text) if _SPELLINGS.get(name, name) in _RELATIONS}
+    found |= {"'"} if _PRIME.search(text) else set()
+    found |= {"!"} if _BANG.search(rest) else set()
+    found |= {"|"} if rest.count("|") % 2 else set()
+    found |= {sign for sign in rest if not sign.isascii() and not _is_plain(sign)}
+    found |= {sign for sign in "#@?&`" if sign in rest and "\\begin" not in text}
+    return {_SPELLINGS.get(sign, sign) for sign in found} - {""}
+
+
+def _is_plain(sign: str) -> bool:
+    return sign in _PLAIN or unicodedata.category(sign) in _CATEGORIES
+
+
+def _bases(text: str) -> set[str]:
+    """The bases in which a text's numbers are written, where it says so."""
+    found = set[str]()
+    for match in _BASE.finditer(text):
+        name = _TEXT.sub(r"\1", match[1] or match[2].translate(_SUBSCRIPTS)).strip("{}\\ ()")
+        found.add(_BASES.get(name.lower(), name))
+    return found | {prefix[0][:2].lower() for prefix in _PREFIX.finditer(text)}
+
+
+def _words(text: str) -> set[str]:
+    """The words of a formula that deny or bound its value."""
+    plain = _COMMAND.sub(" ", _TEXT.sub(r" \1 ", text))
+    found = {match.lower() for match in _QUALIFYING.findall(plain)}
+    for number in _NUMBER.finditer(plain):
+        found |= words_around(plain, number.start(), number.end(), loose=True)
+    return found
+
+
+def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
+    """Return the words in front of a number in a text and behind it that deny or bound it.
+
+    Args:
+        text: without commands.
+        start: of the number.
+        end: of the number.
+        loose: also words of rounding, and those that may be of place and time, such as ``over``.
+
+    Examples:
+        >>> sorted(words_around("no more than 7 or so", 13, 14, loose=False))
+        ['more than', 'or so']
+    """
+    before, behind = text[max(0, start - 60) : start], text[end : end + 60]
+    found = [_BEFORE.search(before), _BEHIND.match(behind)]
+    found += [_LOOSELY_BEFORE.search(before)] if loose else []
+    return {match[0].strip().lower() for match in found if match}
+
+
+def plain_signs(text: str) -> str:
+    """Return a text in which each sign of mathematics that forms no value is an inequality's.
+
+    Examples:
+        >>> plain_signs("∃7 · 2 ≤ 8")
+        '≠7 · 2 ≤ 8'
+    """
+    return _FOREIGN.sub(lambda sign: sign[0] if _is_known(sign[0]) else "≠", text)
+
+
+def _is_known(sign: str) -> bool:
+    return sign in _PLAIN or sign in "≈±≤≥≠∞" or unicodedata.category(sign) != "Sm"
