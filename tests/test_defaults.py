@@ -47,14 +47,18 @@ def targets():
     return sorted({name for name in names if name.startswith(("rl", "comp"))})
 
 
+def parameters_of(target):
+    """The arguments of a class, read from its constructor: a metaclass hides them, or a function."""
+    module, _, name = target.rpartition(".")
+    part = getattr(importlib.import_module(module), name)
+    return inspect.signature(part.__init__ if inspect.isclass(part) else part).parameters
+
+
 @pytest.mark.parametrize("target", targets())
 def test_a_default_is_the_value_of_an_option(target):
-    module, _, name = target.rpartition(".")
-    made = getattr(importlib.import_module(module), name)
-    constructor = made.__init__ if inspect.isclass(made) else made
     values = written()[target]
 
-    for argument in inspect.signature(constructor).parameters.values():
+    for argument in parameters_of(target).values():
         default = argument.default
         optional = default in (inspect.Parameter.empty, None) or not isinstance(
             default, (bool, int, float, str)
@@ -75,9 +79,7 @@ BY_OPTION = {
 
 @pytest.mark.parametrize("target", targets())
 def test_a_value_that_an_option_gives_has_a_default_by_hand(target):
-    module, _, name = target.rpartition(".")
-    part = getattr(importlib.import_module(module), name)
-    parameters = inspect.signature(part).parameters
+    parameters = parameters_of(target)
 
     without = {
         argument

@@ -13,6 +13,11 @@ from rlcomp.interfaces.judge import NoVerdict
 from rlcomp.interfaces.options import check_options, choices
 
 _FIELD = re.compile(r"\{(prediction|reference)\}")
+_TEMPLATE = (
+    "Text: {reference}\n"
+    "Prediction: {prediction}\n"
+    "Do they agree as far as the shorter one goes? Answer with yes or no alone."
+)
 
 
 class EndpointJudge(metaclass=Checked):
@@ -41,7 +46,7 @@ class EndpointJudge(metaclass=Checked):
         self,
         *,
         endpoint: Endpoint,
-        template: NonEmptyText,
+        template: NonEmptyText = _TEMPLATE,
         yes_text: NonEmptyText = "yes",
         no_text: NonEmptyText = "no",
         read: Literal["log_probs", "text"] = "log_probs",

@@ -14,6 +14,12 @@ from rlcomp.interfaces.prompt import Prompt
 from rlcomp.text.two_options import TwoOptions
 
 _FIELD = re.compile(r"\{(prediction|reference)\}")
+_TEMPLATE = (
+    "Text: {reference}\n"
+    "Prediction: {prediction}\n"
+    "Do they agree as far as the shorter one goes? Answer yes or no.\n"
+    "Answer:"
+)
 
 
 class Generative(metaclass=Checked):
@@ -46,7 +52,7 @@ class Generative(metaclass=Checked):
         self,
         *,
         model: Policy,
-        template: NonEmptyText,
+        template: NonEmptyText = _TEMPLATE,
         yes_text: NonEmptyText = "yes",
         no_text: NonEmptyText = "no",
         least_mass: Probability = 0.05,

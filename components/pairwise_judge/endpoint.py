@@ -14,6 +14,12 @@ from rlcomp.interfaces.options import check_options, choices
 from rlcomp.interfaces.pairwise_judge import Shown
 
 _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
+_TEMPLATE = (
+    "Prompt: {prompt}\n"
+    "Answer 1: {first}\n"
+    "Answer 2: {second}\n"
+    "Which answer is better? Say 1 or 2 alone."
+)
 
 
 class EndpointPairs(metaclass=Checked):
@@ -45,7 +51,7 @@ class EndpointPairs(metaclass=Checked):
         self,
         *,
         endpoint: Endpoint,
-        template: NonEmptyText,
+        template: NonEmptyText = _TEMPLATE,
         first_text: NonEmptyText = "1",
         second_text: NonEmptyText = "2",
         read: Literal["log_probs", "text"] = "log_probs",

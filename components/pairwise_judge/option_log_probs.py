@@ -15,6 +15,7 @@ from rlcomp.interfaces.prompt import Prompt
 from rlcomp.text.two_options import TwoOptions
 
 _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
+_TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nWhich answer is better, 1 or 2?\nAnswer:"
 
 
 class OptionLogProbs(metaclass=Checked):
@@ -49,7 +50,7 @@ class OptionLogProbs(metaclass=Checked):
         self,
         *,
         model: Policy,
-        template: NonEmptyText,
+        template: NonEmptyText = _TEMPLATE,
         first_text: NonEmptyText = "1",
         second_text: NonEmptyText = "2",
         least_mass: Probability = 0.05,

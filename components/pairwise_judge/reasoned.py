@@ -17,6 +17,7 @@ from rlcomp.interfaces.writer import Writer
 from rlcomp.metrics import record
 
 _FIELD = re.compile(r"\{(prompt|first|second)\}")
+_TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nA comparison of both answers, step by step:"
 
 
 class Reasoned(metaclass=Checked):
@@ -62,7 +63,7 @@ class Reasoned(metaclass=Checked):
         *,
         writer: Writer,
         judge: PairwiseJudge,
-        template: NonEmptyText,
+        template: NonEmptyText = _TEMPLATE,
         rationales: PositiveInt = 1,
         least: PositiveInt = 1,
         clip: Annotated[float, Interval(ge=0, lt=0.5)] = 0.0,
