@@ -132,6 +132,19 @@ def test_a_data_set_beside_the_run_is_one_but_not_the_run_in_it(here):
     assert found == ["all/data/metadata.json"]
 
 
+def test_a_folder_of_a_part_counts_whatever_its_argument_is_called(here, monkeypatch):
+    write("reader_of_inputs.py", text="class Reader:\n    def __init__(self, *, directory): ...\n")
+    monkeypatch.syspath_prepend(str(here))
+    write("words/a.txt", "run/words/b.txt")
+
+    reader = "+reader={{_target_: reader_of_inputs.Reader, directory: {}}}".format
+
+    found = inputs("recipe=grpo", reader("words"))
+    assert [file for file in found if file.endswith(".txt")] == ["words/a.txt"]
+    # What lies within the run's own directory it may have written.
+    assert not any(file.endswith(".txt") for file in inputs("recipe=grpo", reader("run/words")))
+
+
 def test_a_fifo_is_none(here):
     os.mkfifo("rows.jsonl")
 
