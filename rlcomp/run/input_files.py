@@ -20,10 +20,16 @@ from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.source_files import source_files
 
 # The last word of an argument whose text is a path, whatever it looks like.
-_PATHS = ("path", "paths", "folder", "file", "files", "base", "data", "dir", "template")
-# Where a run writes, and what is a part of the machine.
-_NO_INPUTS = ("directory", "resume", "program")
-_WRITERS = "components.sampler_engine."
+_PATHS = (
+    *("path", "paths", "folder", "directory", "dir", "file", "files"),
+    *("base", "data", "template"),
+)
+# Of the run itself.
+_SETTINGS = ("directory", "resume")
+# A part of the machine, as its packages are.
+_PROGRAM = "program"
+# What these are given is where they write.
+_WRITERS = ("components.replay.", "components.sampler_engine.", "rlcomp.io.")
 # What is read in a folder of a model: nothing below it but templates, and no other formats.
 _OF_MODELS = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 _MODEL_SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken")
@@ -65,8 +71,8 @@ def _named(plan: Plan, built: Mapping[str, object], own: Path) -> Named:
     for name in named_models(plan).values():
         if not Path(name).exists() and (folder := _cached(name)):
             yield name, _files_in(folder, own)
-    for key, value in plan.tree.items():
-        yield from _of_argument(str(key), value, own)
+    for key in plan.tree.keys() - {*_SETTINGS}:
+        yield from _of_argument(key, plan.tree[key], own)
     for path, node in plan.nodes.items():
         part = built.get(path)
         yield node.target, source_files(node.target)
@@ -86,7 +92,7 @@ def _of_argument(key: str, value: object, own: Path) -> Named:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _of_argument(key, item, own)
-    elif isinstance(value, str) and key not in _NO_INPUTS and "\0" not in value:
+    elif isinstance(value, str) and key != _PROGRAM and "\0" not in value:
         yield value, _files_of(value, _is_path(key), own)
         yield value, source_files(value)
 
@@ -131,7 +137,8 @@ def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
 def _all_in(folder: Path, own: Path) -> list[Path]:
     """Every file below a folder but hidden ones, and those of the run."""
     found: list[Path] = []
-    for where, folders, names in os.walk(folder):
+    inside = own in folder.resolve().parents
+    for where, folders, names in () if inside else os.walk(folder):
         folders[:] = [
             name for name in folders if name[0] != "." and Path(where, name).resolve() != own
         ]

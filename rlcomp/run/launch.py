@@ -102,12 +102,13 @@ def _launch(
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
     saved = saved_run(config, checkpoint)
-    inputs = _inputs_so_far(config, builder, directory, saved)
+    if saved is not None:
+        accept_changes = bool(config.get("accept_changed_files", False))
+        check_inputs(saved, _inputs(config, builder, saved), accept_changes)
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
-    # Once more: what comes from the hub is here now.
-    inputs = digests(input_files(plan, nodes, directory), inputs)
+    inputs = _inputs(config, builder, saved)  # what comes from the hub is here now
     try_engines(nodes)
     try_environments(nodes)
     place_on(where if shared is None else shared.device, nodes)
@@ -134,16 +135,17 @@ def _launch(
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
 
 
-def _inputs_so_far(
-    config: DictConfig, builder: Builder, directory: Path, saved: Saved | None
-) -> Digests:
-    """The digests of what a run goes on with, once they are those of what it has read."""
-    if saved is None:
-        return {}
-    known = saved.place().get("inputs")
-    inputs = digests(input_files(builder.plan, builder.built, directory), known)
-    check_inputs(saved, inputs, bool(config.get("accept_changed_files", False)))
-    return inputs
+def _inputs(config: DictConfig, builder: Builder, saved: Saved | None) -> Digests:
+    """The digests of what the config points to.
+
+    Where a run goes on with its own config, a file that was not there when it began is none of
+    them: the run itself has written it.
+    """
+    files = input_files(builder.plan, builder.built, Path(config.directory))
+    then: Digests | None = None if saved is None else saved.place().get("inputs")
+    if then is not None and str(config.resume) in ("auto", "must"):
+        files = {name: group for name, group in files.items() if name in then}
+    return digests(files, then)
 
 
 def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import warnings
 from pathlib import Path
 
@@ -131,6 +132,19 @@ def test_a_data_set_beside_the_run_is_one_but_not_the_run_in_it(here):
     assert found == ["all/data/metadata.json"]
 
 
+def test_a_folder_of_a_part_counts_whatever_its_argument_is_called(here, monkeypatch):
+    write("reader_of_inputs.py", text="class Reader:\n    def __init__(self, *, directory): ...\n")
+    monkeypatch.syspath_prepend(str(here))
+    write("words/a.txt", "run/words/b.txt")
+
+    reader = "+reader={{_target_: reader_of_inputs.Reader, directory: {}}}".format
+
+    found = inputs("recipe=grpo", reader("words"))
+    assert [file for file in found if file.endswith(".txt")] == ["words/a.txt"]
+    # What lies within the run's own directory it may have written.
+    assert not any(file.endswith(".txt") for file in inputs("recipe=grpo", reader("run/words")))
+
+
 def test_a_fifo_is_none(here):
     os.mkfifo("rows.jsonl")
 
@@ -176,6 +190,25 @@ def test_a_checkpoint_without_digests_is_noted(tmp_path):
         check_inputs(saved(tmp_path), {"d": {"d/a": OLD}}, False)
 
 
+NOTES = '''
+from rlcomp import Component
+
+class Notes(Component):
+    """A part that writes a line whenever it is called."""
+
+    reads = ()
+    writes = ()
+
+    def __init__(self, *, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def forward(self, batch):
+        with open(self.path, "a") as file:
+            file.write("a step\\n")
+        return batch
+'''
+
 WORDS = (
     *FILE,
     "task.path=rows.jsonl",
@@ -193,6 +226,25 @@ def play(directory, *words):
     config = compose_config([*words, f"directory={directory}"])
     launch(config, plan_of(config))
     return directory
+
+
+def test_what_a_run_itself_writes_does_not_stop_it(here, monkeypatch):
+    write("rows.jsonl")
+    write("notes_of_inputs.py", text=NOTES)
+    monkeypatch.syspath_prepend(str(here))
+    noted = here / "notes.txt"
+    words = [*WORDS, f"+notes={{_target_: notes_of_inputs.Notes, path: {noted}}}"]
+    words += ["phases.warm_start.stages=[demonstrations,sft_learner,notes]"]
+    words += ["phases.warm_start.steps=3", "phases.warm_start.every={checkpoint: 1}"]
+
+    run = play(here / "run", *words)
+    for left in (2, 1):
+        for path in sorted((run / "checkpoints").iterdir())[left:]:
+            shutil.rmtree(path)
+        play(run, *words)
+        assert "notes.txt" not in str(open_checkpoint(run).place()["inputs"])
+
+    assert "rows.jsonl" in open_checkpoint(run).place()["inputs"]
 
 
 def test_a_run_goes_on_over_changed_rows_only_where_it_is_asked_to(here):
