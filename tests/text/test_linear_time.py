@@ -14,7 +14,7 @@ def tokenizer_of_many_words():
 
 
 def steps_of_many_blank_lines():
-    assert split_steps("a" + "\n" * 500_000, "\n") == ["a" + "\n" * 500_000]
+    assert split_steps("a" + "\n" * 1_000_000, "\n") == ["a" + "\n" * 1_000_000]
 
 
 # Quadratic, each takes 10 s or more.
