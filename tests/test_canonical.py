@@ -208,3 +208,30 @@ def test_outside_the_response_and_in_invalid_rows_a_reward_may_be_anything():
     assert Dense(invalid)(rows(reward_valid=valid))["token_reward"][0, 0].item() == 1.0
     with pytest.raises(DataError):
         Dense(invalid)(rows(reward_valid=~valid))
+
+
+@pytest.mark.parametrize(
+    ("mask", "told"),
+    [
+        ([[1, 1, 0], [0, 0, 1]], "row 1 of 'attention_mask' is padded on the left"),
+        ([[1, 0, 1], [1, 1, 1]], "row 0 of 'attention_mask' has a hole before column 2"),
+        ([[1, 1, 0], [1, 1, 0]], "'response_mask' is true at row 1, column 2"),
+    ],
+)
+@pytest.mark.parametrize("keys", [["tokens"], ["attention_mask"], ["tokens", "attention_mask"]])
+def test_rows_are_padded_on_the_right_wherever_tokens_are_read(mask, told, keys):
+    response = torch.tensor([[0, 1, 0], [0, 1, 1]]).bool()
+    batch = TensorDict({"tokens": torch.ones(2, 3).long()}, batch_size=[2])
+    batch["attention_mask"], batch["response_mask"] = torch.tensor(mask).bool(), response
+
+    with pytest.raises(ShapeError, match=f"Mine: {told}"):
+        canonical("Mine", batch, keys)
+    canonical("Mine", batch, ["response_mask"])  # what reads no tokens does not mind
+
+
+def test_rows_of_padding_only_and_without_it_are_layouts_as_well():
+    mask = torch.tensor([[True, True], [False, False]])
+    rows = {"tokens": torch.ones(2, 2).long(), "attention_mask": mask}
+    batch = TensorDict(rows, batch_size=[2])
+
+    assert canonical("Mine", batch, ["tokens"]) is batch

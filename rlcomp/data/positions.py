@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, takewhile
 from typing import NamedTuple, Protocol
 
 
@@ -93,8 +93,10 @@ def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]
     """
     data = document.text.encode()
     first = bisect_right(document.ends, start)
-    whole = [n for n in range(first, len(document.ends)) if is_boundary(data, document.ends[n])]
-    last = max((n for n in whole if n < first + horizon), default=whole[0])
+    count = len(document.ends)
+    whole = (n for n in range(first, count) if is_boundary(data, document.ends[n]))
+    least = next(whole)
+    last = max(takewhile(lambda n: n < first + horizon, whole), default=least)
     return tuple(dict.fromkeys(end - start for end in document.ends[first : last + 1]))
 
 

@@ -13,6 +13,7 @@ import re
 import warnings
 import zlib
 from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from itertools import chain
@@ -215,8 +216,8 @@ def _check_parquet(file: Path, table: Any, wanted: AbstractSet[str]) -> None:  #
     Raises:
         DataError: names the column or the group.
     """
-    names = table.schema_arrow.names
-    twice = [name for name in names if names.count(name) > 1]
+    counts = Counter(table.schema_arrow.names)
+    twice = [name for name, count in counts.items() if count > 1]
     if twice:
         raise DataError(f"{file}: it has the column {twice[0]!r:.60} twice: rename one of them")
     for number in range(table.metadata.num_row_groups):

@@ -17,7 +17,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.families import backbone_layers, layers, unknown
 from rlcomp.engine.linear import Kernel, faster_kernel, has_onednn, linear
 from rlcomp.engine.native import bf16x6
-from rlcomp.engine.native.library import absent
+from rlcomp.engine.native.library import absent, warn_of_absence
 from rlcomp.engine.native.turn import undrawn
 from rlcomp.engine.native.weights import unread
 from rlcomp.engine.packing import pack_prompts
@@ -149,6 +149,7 @@ class Engine:
                 rest = "the native library" if why is None else f"torch ({why})"
                 _LOG.info(_TOLD, name, kernel, rest)
                 native = why is None
+                self._warn_of_absence(model)
                 compute = None if self.compute == "weights" else torch.bfloat16
                 keep = self.checkpointing
                 return Transformer(owner, read, kernel, keep, compute, native, self.compile)
@@ -178,6 +179,13 @@ class Engine:
         if why is not None and self.update == "native":
             raise ConfigError(f"engine.update is native, but {why}; use engine.update=auto")
         return why
+
+    def _warn_of_absence(self, model: PreTrainedModel) -> None:
+        """Warn where the library would be used and is not there."""
+        plain = self.compute == "weights" and model.dtype == torch.float32
+        wanted = model.device.type == "cpu" and plain and "auto" in (self.decode, self.update)
+        if wanted and (why := absent()) is not None:
+            warn_of_absence(why)
 
     def _not_native(self, model: PreTrainedModel) -> str | None:
         if model.device.type != "cpu":

@@ -85,7 +85,8 @@ def demonstration_in_turns(
         ids, trained = template.plain_ids(text), number % 2 == 0
         if not trained:
             ids = dialogue.reply(Observed(ids, text), ())
-        row = Demonstration(row.ids + ids, row.trained + [trained] * len(ids))
+        row.ids.extend(ids)
+        row.trained.extend([trained] * len(ids))
     return Demonstration([*row.ids, template.stop_id], [*row.trained, True])
 
 

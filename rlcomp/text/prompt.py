@@ -128,7 +128,8 @@ class TextPrompt(metaclass=Checked):
             row = Demonstration.of(head, [])
             for number in range(len(each)):
                 ids = next(pieces)
-                row = Demonstration(row.ids + ids, row.trained + [number % 2 == 0] * len(ids))
+                row.ids.extend(ids)
+                row.trained.extend([number % 2 == 0] * len(ids))
             rows.append(Demonstration([*row.ids, eos], [*row.trained, True]))
         return rows
 

@@ -43,12 +43,10 @@ class StepTokens:
             One number a step, at least 1: the fewest tokens whose text begins with those steps.
         """
         ends = self._ends(ids, text)
-        return [
-            bisect.bisect_left(ends, len(prefix.encode())) + 1
-            if ends
-            else self._complete(ids, prefix)
-            for prefix in accumulate(steps)
-        ]
+        if not ends:
+            return [self._complete(ids, prefix) for prefix in accumulate(steps)]
+        stops = accumulate(len(step.encode()) for step in steps)
+        return [bisect.bisect_left(ends, stop) + 1 for stop in stops]
 
     def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
         """After how many bytes of the text each token ends; None where they are not its bytes."""
@@ -81,10 +79,11 @@ def split_steps(text: str, separator: str) -> list[str]:
     if not separator:
         return list(text) or [""]
     *ended, rest = text.split(separator)
-    steps, begun = [""], False
+    steps, step, begun = list[str](), list[str](), False
     for part, end in [*((part, separator) for part in ended), (rest, "")]:
         if begun and part.strip():
-            steps.append("")
-        steps[-1] += part + end
+            steps.append("".join(step))
+            step = []
+        step += [part, end]
         begun = begun or bool(part.strip())
-    return steps
+    return [*steps, "".join(step)]

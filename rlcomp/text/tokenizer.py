@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -48,8 +49,8 @@ def character_tokenizer(
         [[2, 4, 2]]
     """
     pieces = [*characters, *words]
-    for piece in [*SPECIAL, *pieces]:
-        if [*SPECIAL, *pieces].count(piece) > 1:
+    for piece, count in Counter([*SPECIAL, *pieces]).items():
+        if count > 1:
             where = "words" if piece in words else "characters"
             raise ConfigError(f"tokenizer: {where} holds {piece!r} more than once")
     vocabulary = SPECIAL | {piece: 2 + index for index, piece in enumerate(pieces)}

@@ -9,7 +9,7 @@ from rlcomp.cli.describe import main
 from rlcomp.engine import engine as engines
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.native import bf16x6
+from rlcomp.engine.native import bf16x6, library
 from rlcomp.engine.native.build import build
 from rlcomp.errors import ConfigError
 from rlcomp.model.actor_critic import ActorCritic
@@ -60,7 +60,8 @@ def tampered():
 
 
 @pytest.mark.parametrize("architecture", KNOWN)
-def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog):
+def test_known_architectures_are_packed_and_the_log_says_so(architecture, caplog, monkeypatch):
+    monkeypatch.setattr(engines, "warn_of_absence", lambda why: None)  # where nothing is compiled
     caplog.set_level(logging.INFO)
 
     assert policy(make_model(architecture)).packs
@@ -427,3 +428,50 @@ def test_native_decoding_needs_the_packed_forward_pass(monkeypatch):
     with pytest.raises(ConfigError, match=r"but the forward pass is that of transformers; use eng"):
         Engine(decode="native").not_native(None, Decoding())
     assert Engine().not_native(None, Decoding()) == "the forward pass is that of transformers"
+
+
+@pytest.fixture
+def no_compiled_library(monkeypatch):
+    monkeypatch.setattr(engines, "absent", lambda: "compile it")
+    library.warn_of_absence.cache_clear()
+    yield
+    library.warn_of_absence.cache_clear()
+
+
+def warnings(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+
+def test_a_run_without_the_library_says_so_once(no_compiled_library, caplog):
+    model = tiny_model(TOKENIZER)
+    AUTO.transformer(model)
+    AUTO.backbone(model, model.get_decoder())
+
+    (line,) = warnings(caplog)
+    assert line.endswith("without the native library, in about twice the time: compile it")
+
+
+@pytest.mark.parametrize(
+    "engine",
+    [Engine(decode="torch", update="torch"), OWN, Engine(compute="bfloat16")],
+    ids=["torch", "transformers", "bfloat16"],
+)
+def test_where_the_library_would_not_be_used_nothing_is_said(no_compiled_library, caplog, engine):
+    engine.transformer(tiny_model(TOKENIZER))
+
+    assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize("engine", [Engine(decode="torch"), Engine(update="torch")])
+def test_half_of_it_is_enough_to_say_so(no_compiled_library, caplog, engine):
+    engine.transformer(tiny_model(TOKENIZER))
+
+    assert len(warnings(caplog)) == 1
+
+
+def test_where_the_library_is_nothing_is_said(monkeypatch, caplog):
+    monkeypatch.setattr(engines, "absent", lambda: None)
+
+    AUTO.transformer(tiny_model(TOKENIZER))
+
+    assert warnings(caplog) == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import platform
 from functools import cache
 from pathlib import Path
@@ -10,9 +11,10 @@ from pathlib import Path
 import torch
 
 from rlcomp.engine.native.abi import declare
-from rlcomp.engine.native.build import OBJECTS, instruction_sets, object_path
+from rlcomp.engine.native.build import OBJECTS, compiler, instruction_sets, object_path
 
-_HOW = "python -m rlcomp.engine.native.build"
+_LOG = logging.getLogger(__name__)
+_HOW = "run python -m rlcomp.engine.native.build"
 
 
 def instruction_set() -> str | None:
@@ -36,7 +38,21 @@ def absent() -> str | None:
         return None
     if any(OBJECTS.glob("*.so")):
         return f"the library was compiled from other sources: {_HOW}"
-    return f"the library is not compiled (no C++ compiler at install time?): {_HOW}"
+    if compiler() is None:
+        return f"the library is not compiled: install a C++ compiler (g++ or clang++), then {_HOW}"
+    return f"the library is not compiled: {_HOW}"
+
+
+@cache
+def warn_of_absence(why: str) -> None:
+    """Log once that models run without the library.
+
+    Args:
+        why: what :func:`absent` says.
+    """
+    _LOG.warning(
+        "sampling and updates run without the native library, in about twice the time: %s", why
+    )
 
 
 def library() -> ctypes.CDLL:

@@ -19,7 +19,7 @@ from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.kl_cov import KLCov
 from rlcomp.component import Component, asked
 from rlcomp.engine.decoding import Decoding
-from rlcomp.errors import CheckpointError, ConfigError, NumericalError
+from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ShapeError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
@@ -241,6 +241,24 @@ def test_the_batch_is_handed_on_untouched():
     result = learner(Table())(rows)
 
     assert set(result.keys()) == {"tokens", "attention_mask", "response_mask"}
+
+
+@pytest.mark.parametrize("call", ["forward", "accumulate"])
+def test_rows_padded_on_the_left_are_refused_before_anything_changes(call):
+    made, rows = learner(Table()), batch()
+    before = [parameter.clone() for parameter in made.trained]
+    rows["attention_mask"] = torch.ones_like(rows["response_mask"])
+    rows["attention_mask"][0, 0] = False
+    rows["response_mask"] = rows["response_mask"] & rows["attention_mask"]
+
+    update = made if call == "forward" else made.accumulate
+    with pytest.raises(
+        ShapeError, match="Learner: row 0 of 'attention_mask' is padded on the left"
+    ):
+        update(rows)
+
+    assert all(parameter.grad is None for parameter in made.trained)
+    assert all(map(torch.equal, made.trained, before))
 
 
 def test_a_foreign_loss_with_micro_batches_is_refused():

@@ -5,7 +5,7 @@ import torch
 
 from rlcomp.engine.native import build, library
 
-HOW = "python -m rlcomp.engine.native.build"
+HOW = "run python -m rlcomp.engine.native.build"
 
 
 def processor(monkeypatch, machine, capability):
@@ -36,9 +36,11 @@ def test_why_there_is_no_library(monkeypatch, tmp_path):
     processor(monkeypatch, "x86_64", "AVX2")
     for module in (build, library):
         monkeypatch.setattr(module, "OBJECTS", tmp_path)
-    assert (
-        library.absent() == f"the library is not compiled (no C++ compiler at install time?): {HOW}"
-    )
+    monkeypatch.setattr(library, "compiler", lambda: "g++")
+    assert library.absent() == f"the library is not compiled: {HOW}"
+    monkeypatch.setattr(library, "compiler", lambda: None)
+    install = "install a C++ compiler (g++ or clang++), then"
+    assert library.absent() == f"the library is not compiled: {install} {HOW}"
     with pytest.raises(RuntimeError, match="the library is not compiled"):
         library.library()
     (tmp_path / "avx2-000000000000.so").touch()
