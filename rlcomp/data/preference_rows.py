@@ -51,7 +51,12 @@ _READ = {
 
 
 def preference_examples(
-    row: Row, prompt_field: str, dialogues: Dialogues, *, ties: bool = False, ratings: Ratings = "pairs"
+    row: Row,
+    prompt_field: str,
+    dialogues: Dialogues,
+    *,
+    ties: bool = False,
+    ratings: Ratings = "pairs",
 ) -> list[Example]:
     """The pairs of a row, each an example whose column ``rejected`` is the worse answer.
 
