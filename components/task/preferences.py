@@ -6,7 +6,7 @@ import warnings
 from typing import Literal
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText
-from rlcomp.data.preference_rows import Dialogues, preference_examples
+from rlcomp.data.preference_rows import Dialogues, Ratings, preference_examples
 from rlcomp.data.records import read_rows
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.interfaces.task import Example
@@ -28,8 +28,9 @@ class Preferences(metaclass=Checked):
         held_out: share of the prompts that only evaluators see.
         ties: pairs of which neither answer is preferred are left out, or kept for
             ``loss=davidson``; other losses take them as a label that is wrong in half of all cases.
-        ratings: ``responses`` with ``ratings`` are all ``pairs`` that differ, or ``each`` a rated
-            answer (``sampler@pairs=rated``).
+        ratings: ``responses`` with ``ratings`` or a ``ranking`` are all ``pairs`` that differ,
+            ``each`` a rated answer (``sampler@pairs=rated``), or one ``ranking`` of all
+            (``sampler@pairs=rankings``).
 
     Raises:
         DataError: the file is missing, empty or malformed, or a row holds no preference; names file
@@ -44,7 +45,7 @@ class Preferences(metaclass=Checked):
         dialogues: Dialogues = "text",
         held_out: Fraction = 0.1,
         ties: Literal["leave_out", "keep"] = "leave_out",
-        ratings: Literal["pairs", "each"] = "pairs",
+        ratings: Ratings = "pairs",
     ) -> None:
         self.path = path
         self.prompt_field = prompt_field
@@ -52,9 +53,9 @@ class Preferences(metaclass=Checked):
         self.held_out = held_out
         self.ties = ties
         self.ratings = ratings
-        kept, each = ties == "keep", ratings == "each"
+        kept = ties == "keep"
         found = [
-            preference_examples(row, prompt_field, dialogues, ties=kept, each=each)
+            preference_examples(row, prompt_field, dialogues, ties=kept, ratings=ratings)
             for row in read_rows(path)
         ]
         self.examples = [example for examples in found for example in examples]

@@ -21,6 +21,7 @@ class SortingPairs(Sorting):
         ties: share of the pairs of which neither is preferred: the other answer is the right one as
             well, in round brackets.
         held_out: share of the prompts that only evaluators see.
+        uneven: share of the pairs whose rejected answer is shorter: it ends with the wrong digit.
         mislabelled: share of the other pairs whose wrong answer is called the chosen one; at 1/2
             there is nothing to learn, which is a control.
 
@@ -42,6 +43,7 @@ class SortingPairs(Sorting):
         position: PositiveInt = 5,
         held_out: Fraction = 0.1,
         ties: Probability = 0.0,
+        uneven: Probability = 0.0,
         mislabelled: Probability = 0.0,
     ) -> None:
         super().__init__(length=length, held_out=held_out)
@@ -51,6 +53,7 @@ class SortingPairs(Sorting):
             )
         self.position = position
         self.ties = ties
+        self.uneven = uneven
         self.mislabelled = mislabelled
 
     def example(self, index: int) -> Example:
@@ -62,7 +65,9 @@ class SortingPairs(Sorting):
         place = self.position - 1
         shift = 1 + named_seed(index, "wrong digit") % 9
         wrong = (int(right.answer[place]) + shift) % 10
-        rejected = f"{right.answer[:place]}{wrong}{right.answer[place + 1 :]}"
+        shorter = is_held_out(f"|{right.prompt}", self.uneven)  # another hash
+        rest = "" if shorter else right.answer[self.position :]
+        rejected = f"{right.answer[:place]}{wrong}{rest}"
         chosen = right.answer
         exchanged = is_held_out(f"?{right.prompt}", self.mislabelled)  # again another hash
         if exchanged and not right.is_held_out(self.held_out):

@@ -180,14 +180,17 @@ def rating_of(row: Row) -> float:
 
 
 def rated_answers(row: Row) -> list[tuple[object, float]]:
-    """All ``responses`` with their ``ratings``.
+    """All ``responses`` with their ``ratings``; of a ``ranking`` K - 1 for the best one, to 0.
 
     Raises:
         DataError: they are not as many finite numbers; names file and line.
     """
     responses = _responses(row)
-    ratings = Row(row.place, {"ratings": row.columns["ratings"]})
-    return [*zip(responses, _values(ratings, len(responses)), strict=True)]
+    if "ratings" in row.columns:
+        row = Row(row.place, {"ratings": row.columns["ratings"]})
+    values = _values(row, len(responses))
+    lowest = min(values) if "ranking" in row.columns else 0.0
+    return [(one, value - lowest) for one, value in zip(responses, values, strict=True)]
 
 
 def _ranked(row: Row, ties: bool) -> list[Compared]:

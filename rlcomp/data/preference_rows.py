@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from rlcomp.columns import CONVERSATION, column_text
@@ -24,6 +25,10 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 
 Dialogues = Literal["text", "messages"]
+# What becomes of several rated or ranked answers: all pairs, one example each, or one of all.
+Ratings = Literal["pairs", "each", "ranking"]
+# Column of an example that is a whole ranking: of each answer its demonstration and its columns.
+RANKED = "ranked_answers"
 
 # How the dialogues of Anthropic's HH are written.
 _TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
@@ -46,7 +51,12 @@ _READ = {
 
 
 def preference_examples(
-    row: Row, prompt_field: str, dialogues: Dialogues, *, ties: bool = False, each: bool = False
+    row: Row,
+    prompt_field: str,
+    dialogues: Dialogues,
+    *,
+    ties: bool = False,
+    ratings: Ratings = "pairs",
 ) -> list[Example]:
     """The pairs of a row, each an example whose column ``rejected`` is the worse answer.
 
@@ -68,7 +78,8 @@ def preference_examples(
         ties: whether pairs of which neither answer is preferred are examples as well, with a
             column ``tie`` and a label noise of 1/2: equal ratings, a preference of 1.5, as many
             votes for as against, ``winner`` or a column ``tie`` that says so.
-        each: ``responses`` with ``ratings`` are no pairs, but answers with a ``rating`` each.
+        ratings: ``responses`` with ``ratings`` or a ``ranking`` are all ``pairs`` that differ,
+            ``each`` an answer with a ``rating``, or one ``ranking`` of all (:func:`ranked`).
 
     Raises:
         DataError: the row has none of these, an answer is missing or the same as the other, or a
@@ -77,14 +88,41 @@ def preference_examples(
     if "completion" in row.columns and {"label", "rating"} & {*row.columns}:
         check_labels(row)
         return [_labelled(row, prompt_field)]
-    if each and {"responses", "ratings"} <= {*row.columns}:
-        return [
+    several = "responses" in row.columns and {"ranking", "ratings"} & {*row.columns}
+    if ratings != "pairs" and several:
+        singles = [
             _single(row, prompt_field, one, {"rating": rating})
             for one, rating in rated_answers(row)
         ]
+        return singles if ratings == "each" else [_ranking(row, singles)]
     return [
         _example(row, prompt_field, dialogues, pair) for pair in compared_answers(row, ties=ties)
     ]
+
+
+def ranked(example: Example) -> list[Example]:
+    """Return the answers of a ranking, each an example with its ``rating``.
+
+    Raises:
+        DataError: the example is none.
+    """
+    answers = example.columns.get(RANKED)
+    if not isinstance(answers, list):
+        raise DataError(
+            f"the example {example.prompt[:60]!r} is no ranking of answers: a file has 'responses' "
+            "and 'ranking' or 'ratings', with task=preferences task.ratings=ranking"
+        )
+    return [
+        replace(example, answer=text, demonstration=text, columns=columns)
+        for text, columns in answers
+    ]
+
+
+def _ranking(row: Row, singles: Sequence[Example]) -> Example:
+    """One example of all answers, whose demonstration is the best one."""
+    best = max(singles, key=lambda one: float(str(one.columns["rating"])))
+    answers = [[one.demonstration, dict(one.columns)] for one in singles]
+    return _checked(row, replace(best, columns={**best.columns, RANKED: answers}))
 
 
 def _labelled(row: Row, prompt_field: str) -> Example:

@@ -297,7 +297,7 @@ def test_the_largest_number_of_float32_and_the_next():
 def test_answers_with_a_rating_each():
     row = {"prompt": "1?", "responses": ["a", "b"], "ratings": [1, 2.5], "id": 7}
 
-    found = examples(row, {"prompt": "2?", "completion": "c", "rating": 3}, each=True)
+    found = examples(row, {"prompt": "2?", "completion": "c", "rating": 3}, ratings="each")
 
     assert [(e.prompt, e.demonstration, e.columns) for e in found] == [
         ("1?", "a", {"rating": 1.0, "id": 7}),
@@ -311,7 +311,7 @@ def test_answers_with_a_rating_each():
 def test_equal_answers_with_a_rating_each_are_no_pair():
     row = {"prompt": "1?", "responses": ["a", "a"], "ratings": [1, 2]}
 
-    assert [e.columns["rating"] for e in examples(row, each=True)] == [1.0, 2.0]
+    assert [e.columns["rating"] for e in examples(row, ratings="each")] == [1.0, 2.0]
     with pytest.raises(DataError, match="both answers of the pair are the same"):
         examples(row)
 

@@ -78,4 +78,4 @@ def test_rows_of_a_file(tmp_path):
 )
 def test_a_rating_that_is_none_is_refused_by_its_place(row):
     with pytest.raises(DataError, match="line 7"):
-        preference_examples(Row("line 7", row), "prompt", "text", each=True)
+        preference_examples(Row("line 7", row), "prompt", "text", ratings="each")

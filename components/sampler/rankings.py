@@ -1,0 +1,91 @@
+"""Batches of whole rankings, in shuffled epochs."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar
+
+import torch
+from annotated_types import Ge
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from components.sampler.demonstrations import Demonstrations
+from rlcomp.arguments import PositiveInt
+from rlcomp.data.examples import check_rows_fit, demonstrations
+from rlcomp.data.pairs import ratings
+from rlcomp.data.preference_rows import ranked
+from rlcomp.errors import DataError
+from rlcomp.interfaces.prompt import Demonstration, Prompt
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.keys import Key
+
+
+class Rankings(Demonstrations):
+    """Rankings of ``K`` answers to a prompt, for ``loss=plackett_luce``: K adjacent rows each.
+
+    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each ranking); and ``columns``.
+
+    Args:
+        task: where rankings come from, such as ``task=preferences task.ratings=ranking``.
+        tokenizer: the policy's; encodes the texts.
+        batch_size: rankings per batch.
+        group_size: K, answers of a ranking.
+        context_length: tokens the model can hold.
+        prompt: how they become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: an example is no ranking of K answers, or is longer than the context.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = (
+        *Demonstrations.writes,
+        "reward",
+        "reward_valid",
+        "group_id",
+    )
+    may_write = ("columns",)
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt,
+        group_size: Annotated[int, Ge(2)],
+        context_length: PositiveInt,
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            prompt=prompt,
+        )
+        self.group_size = group_size
+        check_rows_fit(task, context_length, self.prompt, self._demonstrations)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """A new batch of the next ``batch_size`` rankings."""
+        examples = self.examples.take(self.batch_size)
+        answers = [one for example in examples for one in self._answers(example)]
+        rows = self.rows(answers)
+        rows["reward"] = ratings(answers)
+        rows["reward_valid"] = torch.ones(len(answers), dtype=torch.bool)
+        rows["group_id"] = torch.arange(len(examples)).repeat_interleave(self.group_size)
+        return rows
+
+    def _demonstrations(self, prompt: Prompt, examples: list[Example]) -> list[Demonstration]:
+        return demonstrations(prompt, [one for each in examples for one in self._answers(each)])
+
+    def _answers(self, example: Example) -> list[Example]:
+        answers = ranked(example)
+        if len(answers) != self.group_size:
+            raise DataError(
+                f"the example {example.prompt[:60]!r} has {len(answers)} ranked answers, and "
+                f"group_size is {self.group_size}: set it to the number that all rankings have, or "
+                "take the row out"
+            )
+        return answers
