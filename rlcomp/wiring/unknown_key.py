@@ -89,7 +89,7 @@ def _no_phase(key: str, line: Line) -> str | None:
 def _drops(choice: str, option: object, phase: str) -> bool:
     """Whether an option's yaml takes a phase out."""
     file = config_directory() / choice.partition("@")[0] / f"{option}.yaml"
-    own = OmegaConf.load(file).get("phases") if file.is_file() else None
+    own = OmegaConf.select(OmegaConf.load(file), "phases") if file.is_file() else None
     return isinstance(own, DictConfig) and phase in own and own[phase] is None
 
 

@@ -128,11 +128,6 @@ def test_what_is_there_or_nowhere_is_lacking_in_no_choice(name):
             "phases.online.steps is not in the config: by offline=bc, phases.online is null, and "
             "there is no such phase; leave phases.online.steps out, or choose another option",
         ),
-        (
-            "phases.warm_start=null phases.warm_start.steps=3",
-            "phases.warm_start.steps is not in the config: phases.warm_start is null, and there is "
-            "no such phase; leave phases.warm_start.steps out",
-        ),
         ("phases.rl.step=3", "phases.rl.step is not in the config; did you mean 'steps'?"),
         ("trainer.foo=3", "trainer.foo is not in the config, and nothing here is known to be the"),
     ],
