@@ -17,7 +17,7 @@ from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFl
 from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
 from rlcomp.interfaces.endpoint import Reply
 from rlcomp.metrics import record_total
-from rlcomp.sandbox.http_post import Lost, Refused, address, post
+from rlcomp.sandbox.http_post import Lost, Refused, api_address, post
 from rlcomp.verify.chat_completion import Completion, completion
 
 _PATH = "/chat/completions"
@@ -89,7 +89,7 @@ class ChatEndpoint(metaclass=Checked):
         self.temperature = temperature
         self.system = system
         self.fields = dict(fields or {})
-        self._where = address(url, "endpoint.url")
+        self._where = api_address(url, "endpoint.url", _PATH)
         if not (allow_remote or _is_local(self._where.hostname or "")):
             raise ConfigError(
                 f"endpoint.url={url}: not this machine (127.0.0.1, ::1, localhost): prompts and "

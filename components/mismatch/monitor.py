@@ -14,7 +14,7 @@ from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.importance import sampler_gap
 from rlcomp.functional.mismatch import effective_sample_size, sampler_kl
 from rlcomp.interfaces.policy import Policy
-from rlcomp.io.fields import field
+from rlcomp.io.fields import count_field
 from rlcomp.metrics import record
 
 
@@ -102,7 +102,7 @@ class MismatchMonitor(Component):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Go on counting."""
-        self.bad_steps = field(state, "bad_steps", int)
+        self.bad_steps = count_field(state, "bad_steps")
 
     def _of_trainer(self, batch: TensorDict) -> Tensor:
         if self.policy is not None:

@@ -27,7 +27,7 @@ from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 from rlcomp.io.strict_json import parse_json
 from rlcomp.metrics import record_total
-from rlcomp.sandbox.http_post import Lost, Refused, address, connect, post
+from rlcomp.sandbox.http_post import Lost, Refused, api_address, connect, post
 from rlcomp.seed import named_seed
 
 _T = TypeVar("_T")
@@ -53,7 +53,7 @@ class ServerEngine(metaclass=Checked):
     summed over a step.
 
     Args:
-        url: of the API, with its version: ``http://127.0.0.1:8000/v1``.
+        url: of the API: ``http://127.0.0.1:8000/v1``; that of the server alone is completed.
         model: as the server calls it.
         folder: where weights are written; the server has to see it under the same path.
         update: requests that make the server read the folder, in order: ``path``, from the
@@ -81,7 +81,8 @@ class ServerEngine(metaclass=Checked):
         tries: PositiveInt = 3,
         pause: NonNegativeFloat = 1.0,
     ) -> None:
-        self.url = url
+        self._where = api_address(url, "sampler_engine.url", "/completions")
+        self.url = self._where.geturl()
         self.model = model
         self.folder = folder
         self.calls = [_call(each) for each in update]
@@ -90,7 +91,6 @@ class ServerEngine(metaclass=Checked):
         self.timeout = timeout
         self.tries = tries
         self.pause = pause
-        self._where = address(url, "sampler_engine.url")
         self._root = self._where._replace(path=self._where.path.removesuffix("/v1"))
         self._served: int | None = None
 

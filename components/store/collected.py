@@ -12,7 +12,7 @@ from rlcomp.arguments import PositiveInt
 from rlcomp.batch import cat, trim
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.io.fields import field
+from rlcomp.io.fields import count_field, field
 from rlcomp.keys import TEXT_END
 from rlcomp.metrics import record
 
@@ -142,7 +142,7 @@ class Collected(Component):
         Raises:
             CheckpointError: they are none.
         """
-        shown, rows = field(state, "shown", int), field(state, "rows", dict)
+        shown, rows = count_field(state, "shown"), field(state, "rows", dict)
         self._hold([self._restored(rows)] if rows else [], shown)
 
     def _hold(self, parts: list[TensorDict], shown: int) -> None:

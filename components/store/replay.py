@@ -10,12 +10,12 @@ import torch
 from tensordict import TensorDict
 
 from components.store.collected import Collected
-from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.arguments import PositiveInt
 from rlcomp.batch import trim
 from rlcomp.component import Component
 from rlcomp.data.task import permutation
 from rlcomp.errors import NoRows
-from rlcomp.io.fields import field
+from rlcomp.io.fields import count_field, seed_field
 
 
 class Replay(Component):
@@ -83,6 +83,5 @@ class Replay(Component):
         Raises:
             CheckpointError: it is no place in epochs.
         """
-        self.seed = field(state, "seed", int)
-        self.epoch = field(state, "epoch", NonNegativeInt)
-        self.cursor = field(state, "cursor", NonNegativeInt)
+        self.seed = seed_field(state)
+        self.epoch, self.cursor = count_field(state, "epoch"), count_field(state, "cursor")

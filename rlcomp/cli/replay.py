@@ -80,7 +80,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     from rlcomp.model.allowance import Allowance
     from rlcomp.run.launch import device, place_on
     from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.trust import LEARNER, saved_node
+    from rlcomp.wiring.trust import LEARNER, built_from, saved_node
 
     dump = read_dump(folder)
     file = dump.saved.path / "config.yaml"
@@ -92,7 +92,8 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
     plan, wanted = found
     builder = Builder(plan, int(config.seed))
-    with Allowance([tensor.numel() for tensor in dump.saved.tensors().values()], str(file)):
+    allowance = Allowance([one.numel() for one in dump.saved.tensors().values()], str(file))
+    with allowance, built_from(file, trust):
         learner = builder.build(wanted)
     if not isinstance(learner, Traced):
         raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")

@@ -17,7 +17,7 @@ from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.prompt import Demonstration, Prompt
 from rlcomp.interfaces.task import Example, Task
-from rlcomp.io.fields import field
+from rlcomp.io.fields import count_field, field, seed_field
 from rlcomp.text.prompt import or_text
 
 if TYPE_CHECKING:
@@ -306,5 +306,5 @@ class ShuffledEpochs:
         Raises:
             CheckpointError: it is no place in this task.
         """
-        seed, epoch = field(state, "seed", int), field(state, "epoch", NonNegativeInt)
+        seed, epoch = seed_field(state), count_field(state, "epoch")
         self._start(seed, epoch, field(state, "cursor", NonNegativeInt, below=len(self.task) + 1))

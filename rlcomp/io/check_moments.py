@@ -18,6 +18,11 @@ from rlcomp.io.fields import field, names
 _TOGETHER = ({"step", "exp_avg", "exp_avg_sq"}, {"step", "exp_avg", "exp_inf"})
 # Adafactor's factors of a matrix: neither the matrix's shape nor one number.
 _FACTORS = ("row_var", "col_var")
+# What torch's optimisers keep of squares and sizes, which are never below 0.
+_SQUARES = (
+    *("exp_avg_sq", "max_exp_avg_sq", "exp_inf", "sum", "square_avg", "acc_delta", "variance"),
+    *_FACTORS,
+)
 
 
 def check_moments(saved: object) -> dict[str, Any]:
@@ -54,11 +59,22 @@ def _parameters(group: Mapping[str, Any]) -> list[int]:
 def _check_number(name: object, value: object) -> None:
     """A number among the moments, above all the count of steps."""
     number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
-    plain = isinstance(number, (int, float)) and not isinstance(number, bool)
-    if plain and not math.isfinite(number):  # type: ignore[arg-type]
+    if isinstance(number, (int, float)) and not math.isfinite(number):
         raise CheckpointError(f"'{name}' is {number}: must be finite")
-    if name == "step" and not (plain and number >= 0):  # type: ignore[operator]
-        raise CheckpointError(f"'step' is {value!r:.60}: must be a number of at least 0")
+    if name == "step":
+        dtype = value.dtype if isinstance(value, Tensor) else None
+        # A count in float32 stays at 2^24: one more is rounded away.
+        most = 2**24 if dtype == torch.float32 else 2**53
+        if not _is_count(number, most):
+            raise CheckpointError(
+                f"'step' is {value!r:.60}: must be a number of steps, from 0 to {most:,}"
+            )
+
+
+def _is_count(number: object, most: int) -> bool:
+    if not isinstance(number, (int, float)) or isinstance(number, bool):
+        return False
+    return 0 <= number <= most and float(number).is_integer()
 
 
 def check_shapes(
@@ -90,6 +106,7 @@ def check_shapes(
             _check_complete(index, {*moments}, neighbours)
             for name, value in moments.items():
                 _check_shape(index, name, value, list(shape(parameter)))
+                _check_values(index, name, value)
 
 
 def _check_complete(index: int, moments: set[str], neighbours: set[str]) -> None:
@@ -98,6 +115,16 @@ def _check_complete(index: int, moments: set[str], neighbours: set[str]) -> None
         raise CheckpointError(
             f"parameter {index} has the moments {', '.join(sorted(moments))}: one is missing"
         )
+
+
+def _check_values(index: int, name: str, value: object) -> None:
+    """Check that a moment is finite, and not below 0 where it is of squares."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        return
+    if not bool(value.isfinite().all()):
+        raise CheckpointError(f"'{name}' of parameter {index} is not finite: no run writes that")
+    if name in _SQUARES and bool((value < 0).any()):
+        raise CheckpointError(f"'{name}' of parameter {index} is below 0: no run writes that")
 
 
 def _check_shape(index: int, name: str, value: object, wanted: list[int]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.arguments import problem
+from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.errors import CheckpointError
 
 
@@ -40,6 +40,25 @@ def field(state: object, name: str, kind: Any, below: float | None = None) -> An
     if fault is not None:
         raise CheckpointError(f"'{name}' is {_short(value)}: {fault}")
     return value
+
+
+def count_field(state: object, name: str, below: int = 2**63) -> int:
+    """Return a count of a saved state: a whole number from 0, as 63 bits hold it.
+
+    Raises:
+        CheckpointError: it is missing or something else; names it.
+    """
+    value: int = field(state, name, NonNegativeInt, below=below)
+    return value
+
+
+def seed_field(state: object, name: str = "seed") -> int:
+    """Return a seed of a saved state, as torch's generators have it.
+
+    Raises:
+        CheckpointError: it is missing or something else; names it.
+    """
+    return count_field(state, name, 2**64)
 
 
 def tensor_field(

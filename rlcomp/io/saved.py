@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from omegaconf import DictConfig
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
@@ -155,12 +156,14 @@ def _open(path: Path) -> Saved:
     """A checkpoint, checked: files, header, config, position and the trees of all states."""
     try:
         check_files(path)
-        if (path / CONFIG).is_file():
-            saved_config(path / CONFIG, trust=True)  # read, not built
+        told = (path / CONFIG).is_file()
+        config = saved_config(path / CONFIG, trust=True) if told else None  # read, not built
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     saved = Saved(path)
     state, left = saved.state(), dict.fromkeys(_header(path / TENSORS))
+    if config is not None:
+        _check_seed(path, state["place"], config)
     try:
         for code in (state["random"], *state["nodes"].values()):
             join_tree(code, left)
@@ -169,6 +172,16 @@ def _open(path: Path) -> Saved:
     except (CheckpointError, RecursionError) as error:
         raise CheckpointError(f"{path / STATE}: {error}") from error
     return saved
+
+
+def _check_seed(path: Path, place: Mapping[str, Any], config: DictConfig) -> None:
+    """Check that state and config are of one run; a config without a seed is told elsewhere."""
+    of_state, of_config = place.get("seed"), config.get("seed")
+    if isinstance(of_config, int) and of_state not in (None, of_config):
+        raise CheckpointError(
+            f"{path / STATE}: 'seed' is {of_state}, and {of_config} in {CONFIG} beside it: one of "
+            "them is of another run"
+        )
 
 
 def _header(file: Path) -> list[str]:

@@ -34,7 +34,7 @@ from rlcomp.model.scorer import Scorer
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.renamed import of_version_0_1
-from rlcomp.wiring.trust import POLICY, saved_node
+from rlcomp.wiring.trust import POLICY, built_from, saved_node
 
 _WORDS = {LanguageModel: "language model", Critic: "critic", Scorer: "reward model"}
 
@@ -121,9 +121,9 @@ def _trained_part(
         raise CheckpointError(none)
     plan, wanted = found
     tensors, builder = saved.tensors(), Builder(plan, int(config.seed))
-    with Allowance(
-        [tensor.numel() for tensor in tensors.values()], f"{saved.path / 'config.yaml'}"
-    ):
+    file = saved.path / "config.yaml"
+    allowance = Allowance([tensor.numel() for tensor in tensors.values()], str(file))
+    with allowance, built_from(file, trust):
         part = builder.build(wanted)
     if not isinstance(part, kind):
         raise CheckpointError(none)

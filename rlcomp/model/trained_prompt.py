@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.trust import POLICY, saved_node
+from rlcomp.wiring.trust import POLICY, built_from, saved_node
 
 
 def trained_prompt(
@@ -36,4 +36,5 @@ def trained_prompt(
     if found is None:
         return TextPrompt(tokenizer=tokenizer)
     plan, wanted = found
-    return cast("Prompt", Builder(plan, int(config.seed)).build(wanted))
+    with built_from(file, trust):
+        return cast("Prompt", Builder(plan, int(config.seed)).build(wanted))

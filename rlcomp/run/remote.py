@@ -67,7 +67,8 @@ class RemoteStages(Sequence):
     one that was asked for ``staleness`` calls ago, so that every row has exactly that age, whatever
     the timing; the first call asks for the same prompts ``staleness`` times more. The weights of a
     request are those at its call. With ``staleness=0`` the numbers are those of the stages called
-    here, and with more those of ``collector=delayed``, to the bit.
+    here, and with more those of ``collector@rollout=delayed`` called here, to the bit where the
+    first stage is that collector: what it holds draws by the seed of its own path.
 
     The prompts of a batch are dealt out to all workers where the stage is one collector whose rows
     do not depend on it (``splits``); else whole batches go to the workers in turn.
@@ -81,8 +82,9 @@ class RemoteStages(Sequence):
     ``cluster/weights_seconds``; ``cluster/restarts``; and, where rows wait, ``rollout/staleness``.
 
     Args:
-        stages: run on the workers, in this order. The first one may be ``collector=delayed``: what
-            it holds runs there, and its ``staleness`` counts where the cluster's is None.
+        stages: run on the workers, in this order. The first one may be
+            ``collector@rollout=delayed``: what it holds runs there, and its ``staleness`` counts
+            where the cluster's is None.
         cluster: the workers; they are given the stages by the first call.
 
     Attributes:

@@ -62,6 +62,31 @@ def address(url: str, name: str = "sandbox.url") -> SplitResult:
     return parts
 
 
+def api_address(url: str, name: str, request: str) -> SplitResult:
+    """Return the parts of the address of an API whose version is ``/v1``.
+
+    Servers print their own address, without a path, and examples that of one request: both are
+    completed.
+
+    Args:
+        url: the address.
+        name: what it is called in messages.
+        request: the path of a request, below the API's.
+
+    Raises:
+        ConfigError: as :func:`address`.
+
+    Examples:
+        >>> for url in ("http://localhost:80", "http://localhost:80/v1/", "http://a/b/v1/chat"):
+        ...     print(api_address(url, "url", "/chat").geturl())
+        http://localhost:80/v1
+        http://localhost:80/v1
+        http://a/b/v1
+    """
+    where = address(url, name)
+    return where._replace(path=where.path.removesuffix(request) or "/v1")
+
+
 def connect(where: SplitResult) -> None:
     """Connect to a server, and say nothing.
 

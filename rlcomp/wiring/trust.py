@@ -9,14 +9,15 @@ these of, and optimisers, schedulers and modules of torch; nothing else.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 
 from omegaconf import DictConfig
 
 from rlcomp.arguments import NonNegativeInt, problem
-from rlcomp.errors import CheckpointError
+from rlcomp.errors import CheckpointError, RlcompError, in_one_line
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.plan import Plan, below, read
@@ -100,6 +101,30 @@ def check_targets(
             "building it would run that code: if you know whose it is, allow it with trust=true "
             "(rlcomp-sample, rlcomp-replay: --trust)"
         )
+
+
+@contextmanager
+def built_from(file: Path, trust: bool) -> Iterator[None]:
+    """Context in which nodes of a saved config are built: what they raise is the config's fault.
+
+    Args:
+        file: the config, for the message.
+        trust: whether its reader vouches for it: then an error of its code is told as it is.
+
+    Raises:
+        CheckpointError: a node cannot be built.
+    """
+    try:
+        yield
+    except RlcompError:
+        raise
+    except Exception as error:
+        if trust:
+            raise
+        raise CheckpointError(
+            f"{file} is no config that rlcomp wrote ({in_one_line(error)}): take the checkpoint "
+            "from where it came from again"
+        ) from error
 
 
 def _check_folder(node: Node, file: Path) -> None:

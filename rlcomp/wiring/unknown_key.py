@@ -40,6 +40,8 @@ def unknown_key(
         return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
     if told := _taken_over(key, text, keys(parent)) or _elsewhere(key, text, keys(""), line):
         return told
+    if line and (told := _no_phase(key, line)):
+        return told
     if line and OmegaConf.select(line.config, parent) == {}:
         given, value = _given(key, text)
         return (
@@ -64,6 +66,31 @@ def _taken_over(key: str, text: str, beside: Iterable[str]) -> str | None:
         f"{key} is not in the config, but taken over from the phase that {parent}.like names; give "
         f"it one of its own, +{given}={value or '...'}"
     )
+
+
+def _no_phase(key: str, line: Line) -> str | None:
+    """What to say of a setting of a phase that a choice takes out (``phases.online: null``)."""
+    group, _, name = key.rpartition(".")[0].partition(".")
+    phases = OmegaConf.select(line.config, "phases")
+    if group != "phases" or not phases or name not in phases or phases[name] is not None:
+        return None
+    choices = [
+        f"{choice}={option}"
+        for choice, option in line.choices.items()
+        if _drops(choice, option, name)
+    ]
+    by = f"by {' and '.join(choices)}, " if choices else ""
+    return (
+        f"{key} is not in the config: {by}phases.{name} is null, and there is no such phase; leave "
+        f"{key} out{', or choose another option' if choices else ''}"
+    )
+
+
+def _drops(choice: str, option: object, phase: str) -> bool:
+    """Whether an option's yaml takes a phase out."""
+    file = config_directory() / choice.partition("@")[0] / f"{option}.yaml"
+    own = OmegaConf.select(OmegaConf.load(file), "phases") if file.is_file() else None
+    return isinstance(own, DictConfig) and phase in own and own[phase] is None
 
 
 def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str:

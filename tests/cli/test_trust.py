@@ -233,6 +233,21 @@ UNFIT = {
     "a model that is a list": ("model", [1], "model is [1]: must be a PreTrainedModel"),
     "seed a text": ("seed", "x", "seed is 'x': must be an integer"),
     "no seed": ("seed", None, "seed is None: must be an integer"),
+    "an engine of torch": (
+        "policy.engine",
+        {"_target_": "torch.nn.Parameter", "data": 1},
+        "is no config that rlcomp wrote",
+    ),
+    "a module without what it needs": (
+        "policy.engine",
+        {"_target_": "torch.nn.Module"},
+        "is no config that rlcomp wrote",
+    ),
+    "decoding of torch": (
+        "policy.decoding",
+        {"_target_": "torch.nn.Identity"},
+        "is no config that rlcomp wrote",
+    ),
     "a linear layer": (
         "model",
         {"_target_": "torch.nn.Linear", "in_features": 10**9, "out_features": 10**9},

@@ -383,6 +383,10 @@ CORRUPTIONS = {
     "total of another step": (put("place", "total", value=4), "the checkpoint's name is step-"),
     "no total": (drop("place", "total"), "'total' is missing"),
     "seed a text": (put("place", "seed", value="0"), "'seed' is '0'"),
+    "seed of another run": (
+        put("place", "seed", value=1),
+        "'seed' is 1, and 0 in config.yaml beside it: one of them is of another run",
+    ),
     "trackers a list": (put("place", "trackers", value=[]), "'trackers' is"),
     "a tracker a number": (put(*LINES, value=3), "'json_lines' is 3"),
     "length below 0": (put(*LINES, "metrics", value=-1), "'metrics' is -1"),

@@ -219,6 +219,27 @@ STATES = {
     "moments a list": ("adam", at(*MOMENTS, 0, value=[]), "must be a mapping"),
     "a step that is none": ("adam", at(*MOMENTS, 0, "step", value=torch.tensor(NAN)), "is nan"),
     "a step below 0": ("adam", at(*MOMENTS, 0, "step", value=torch.tensor(-1.0)), "'step' is ten"),
+    "a step that no run reaches": (
+        "adam",
+        at(*MOMENTS, 0, "step", value=torch.tensor(1e30)),
+        r"'step' is tensor\(1.0000e\+30\): must be a number of steps, from 0 to 16,777,216",
+    ),
+    "half a step": ("adam", at(*MOMENTS, 0, "step", value=torch.tensor(1.5)), "'step' is ten"),
+    "a mean that is none": (
+        "adam",
+        at(*MOMENTS, 0, "exp_avg", value=torch.tensor([0.0, NAN, 0.0, 0.0])),
+        "'exp_avg' of parameter 0 is not finite",
+    ),
+    "a square without end": (
+        "adam",
+        at(*MOMENTS, 0, "exp_avg_sq", value=torch.full((4,), float("inf"))),
+        "'exp_avg_sq' of parameter 0 is not finite",
+    ),
+    "a square below 0": (
+        "adam",
+        at(*MOMENTS, 0, "exp_avg_sq", value=torch.tensor([0.0, 0.0, 0.0, -1e-9])),
+        "'exp_avg_sq' of parameter 0 is below 0",
+    ),
     "a step a text": ("adam", at(*MOMENTS, 0, "step", value="1"), "'step' is '1'"),
     "a step of many": ("adam", at(*MOMENTS, 0, "step", value=torch.ones(4)), "'step' is tensor"),
     "no step": ("adam", without(*MOMENTS, 0, "step"), "exp_avg, exp_avg_sq: one is missing"),

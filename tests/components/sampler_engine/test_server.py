@@ -257,6 +257,20 @@ def test_a_url_is_one(engine):
         engine(url="ftp://a")
 
 
+@pytest.mark.parametrize("path", ["", "/", "/v1", "/v1/", "/v1/completions"])
+def test_the_address_that_a_server_prints_is_completed(server, engine, path):
+    server.say = lambda path, asked, number: reply()
+    root = engine().url.removesuffix("/v1")
+
+    generate(engine(url=root + path))
+
+    assert {path for path, _ in server.asked} == {"/v1/completions"}
+
+
+def test_a_path_of_ones_own_is_kept(engine):
+    assert engine(url="http://a:1/b/v1").url == "http://a:1/b/v1"
+
+
 def test_truncated_sampling_needs_the_sets_it_was_drawn_from(engine):
     sampler = engine()
 

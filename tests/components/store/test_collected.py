@@ -174,3 +174,16 @@ def test_a_foreign_state_is_refused(change):
     change(state["rows"])
     with pytest.raises(CheckpointError):
         Collected().load_run_state(state)
+
+
+@pytest.mark.parametrize(("name", "value"), [("seed", -1), ("epoch", 2**63), ("cursor", 10**30)])
+def test_a_place_that_no_run_reaches_is_refused(name, value):
+    replay = Replay(store=Collected(), batch_size=1)
+
+    with pytest.raises(CheckpointError, match=f"'{name}' is"):
+        replay.load_run_state({**replay.run_state(), name: value})
+
+
+def test_a_store_cannot_have_been_shown_fewer_rows_than_none():
+    with pytest.raises(CheckpointError, match="'shown' is -1"):
+        Collected().load_run_state({"shown": -1, "rows": {}})
