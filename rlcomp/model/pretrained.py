@@ -13,6 +13,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.io.quiet import no_progress_bars
 from rlcomp.model.allowance import Allowance
 from rlcomp.text.folder import foreign, json_object, local_only
 
@@ -116,7 +117,7 @@ def read_weights(
     """
     allowance = _allowance(Path(path)) if Path(path).is_dir() else nullcontext()
     told = f"{told} that its config describes"
-    with foreign(path, told, remedy), allowance:
+    with foreign(path, told, remedy), allowance, no_progress_bars():
         model, report = kind.from_pretrained(
             path,
             config=config,

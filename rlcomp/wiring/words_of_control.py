@@ -15,7 +15,9 @@ _STEPS = "phases.rl.steps (steps of the loop, not of the environment)"
 # By what is said of them; the first word of a setting is its path.
 _TOLD = {
     _STEPS: "total_timesteps n_timesteps timesteps num_timesteps num_updates",
-    "collector.num_steps (a recipe of control)": "n_steps num_steps",
+    "collector.num_steps (a recipe of control)": "n_steps num_steps train_freq train_frequency",
+    "learner.num_minibatches": "num_minibatches",
+    "learner.optimizer.lr (recipe=sac: a mapping, a rate for each network)": "policy_lr q_lr",
     "learner.epochs": "n_epochs update_epochs",
     _CLIP: "clip_range clip_coef",
     _VALUE_CLIP: "clip_range_vf clip_vloss",
@@ -52,7 +54,7 @@ _TOLD = {
     _NONE: (
         "use_sde sde_sample_freq rollout_buffer_class rollout_buffer_kwargs replay_buffer_class "
         "replay_buffer_kwargs optimize_memory_usage use_rms_prop rms_prop_eps capture_video "
-        "monitor_wrapper n_atoms v_min v_max"
+        "monitor_wrapper n_atoms v_min v_max policy_delay policy_frequency autotune"
     ),
 }
 CONTROL = {word: told for told, words in _TOLD.items() for word in words.split()}
