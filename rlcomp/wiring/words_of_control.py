@@ -39,6 +39,9 @@ _TOLD = {
     "targets.updater.tau (recipe=sac or recipe=td3)": "tau polyak",
     "loss.objective.policy_noise (recipe=td3)": "policy_noise target_policy_noise",
     "loss.objective.noise_clip (recipe=td3)": "noise_clip target_noise_clip",
+    "loss.period.loss_actor (recipe=td3)": "policy_delay policy_frequency",
+    "nothing to set: recipe=sac always tunes its temperature, towards "
+    "loss.objective.target_entropy": "autotune",
     "replay=prioritized " + _OFF_POLICY: "prioritized_replay",
     "device (cpu, cuda or auto)": "cuda use_cuda",
     "tracker=wandb (or tracker=tensorboard, tracker=none)": "track",
@@ -54,7 +57,7 @@ _TOLD = {
     _NONE: (
         "use_sde sde_sample_freq rollout_buffer_class rollout_buffer_kwargs replay_buffer_class "
         "replay_buffer_kwargs optimize_memory_usage use_rms_prop rms_prop_eps capture_video "
-        "monitor_wrapper n_atoms v_min v_max policy_delay policy_frequency autotune"
+        "monitor_wrapper n_atoms v_min v_max"
     ),
 }
 CONTROL = {word: told for told, words in _TOLD.items() for word in words.split()}

@@ -81,7 +81,6 @@ REFUSED = {
     "rollout.temperature=0.7": "here it is decoding.temperature",
     "loss.clip_low=0.3": "here it is loss.trust_region.clip_low",
     "total_timesteps=5": "here it is phases.rl.steps (steps of the loop, not of the environment)",
-    "hydra/launcher=ray": "there is no such option (known: basic, joblib,",
 }
 
 
@@ -121,7 +120,9 @@ def test_a_plugin_that_is_not_installed_names_its_extra(option, extra):
     error = MissingConfigException(f"Could not find 'hydra/{option}'", "")
 
     told = explain_composition(error, [], lambda _: [])
+    unknown = MissingConfigException("Could not find 'hydra/launcher/ray'", "")
 
+    assert "(known: basic, joblib," in explain_composition(unknown, [], lambda _: [])
     assert told.endswith(f": its package is not installed: pip install 'rlcomp[{extra}]'")
 
 
