@@ -16,7 +16,7 @@ from rlcomp.verify.code import same_value
 from rlcomp.verify.columns import column
 
 
-class Pairs(NamedTuple):
+class _Calls(NamedTuple):
     """Inputs as the sandbox takes them, expected values, and the function's name or none."""
 
     inputs: tuple[str, ...]
@@ -100,7 +100,7 @@ class CodeCalls(CodeReward):
         """Inputs, outputs and the function's name."""
         return named(self.inputs, self.outputs, self.entry_point)
 
-    def tests_of(self, row: Mapping[str, object]) -> Pairs:
+    def tests_of(self, row: Mapping[str, object]) -> _Calls:
         """The pairs of a row."""
         inputs, outputs = (
             column(row, name, "reward=code_calls") for name in (self.inputs, self.outputs)
@@ -116,13 +116,13 @@ class CodeCalls(CodeReward):
                 f"the column {self.outputs!r} is {outputs!r:.80}: must be a list with a value for "
                 f"each of the {len(inputs)} calls, and at least one"
             )
-        return Pairs(tuple(encode(tuple(each)) for each in inputs), outputs, str(entry))
+        return _Calls(tuple(encode(tuple(each)) for each in inputs), outputs, str(entry))
 
-    def jobs(self, code: str, tests: Pairs) -> list[CallsJob]:
+    def jobs(self, code: str, tests: _Calls) -> list[CallsJob]:
         """One job with all inputs."""
         return [CallsJob(code, tests.inputs, tests.entry_point, self.names, self.limits)]
 
-    def verdicts(self, tests: Pairs, outcomes: Sequence[Outcome]) -> list[bool]:
+    def verdicts(self, tests: _Calls, outcomes: Sequence[Outcome]) -> list[bool]:
         """Which calls gave the expected value; those that were not answered did not."""
         (outcome,) = outcomes
         calls = [*outcome.calls, *[None] * (len(tests.outputs) - len(outcome.calls))]

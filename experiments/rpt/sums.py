@@ -30,8 +30,9 @@ def ends(found, metric):
 
 
 def total(run, metric):
-    """The sum of a metric over a run's steps, in thousands."""
-    return sum(row.get(metric, 0.0) for row in run.rows) / 1000
+    """The sum of a metric over a run's steps, in thousands; tokens of the warm start count too."""
+    names = (metric, metric.replace("learner/", "sft_learner/"))
+    return sum(row.get(name, 0.0) for row in run.rows for name in {*names}) / 1000
 
 
 def table(arms):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 import os
 import re
 import resource
@@ -38,6 +39,7 @@ def guard(app: Callable[[], None], *, alone: bool = True) -> None:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # the user's own parts
     warnings.showwarning = _show_warning
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # of kernels that nobody asked for
     try:
         if alone:
             check_alone(os.environ)

@@ -182,10 +182,10 @@ def _seconds(plan: Plan, count: int, config: Mapping[str, object]) -> str:
     }
     told = ", ".join(f"{name} {_rounded(seconds)}" for name, seconds in parts.items() if seconds)
     return (
-        f"at least {_rounded(sum(parts.values()))} s a step on this CPU ({told}), if all {work.rows:,} "
-        f"answers have {work.tokens} tokens: counted at the {rate / 1e9:.3g} GFLOP/s that a "
-        "product of matrices reaches here now, without prompts and attention; a GPU is not "
-        "estimated"
+        f"at least {_rounded(sum(parts.values()))} s a step on this CPU ({told}), if all "
+        f"{work.rows:,} answers have {work.tokens} tokens: counted at the {rate / 1e9:.3g} "
+        "GFLOP/s that a product of matrices reaches here now, without prompts and attention; a "
+        "GPU is not estimated"
     )
 
 

@@ -13,6 +13,7 @@ from transformers.pytorch_utils import Conv1D
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, require
+from rlcomp.io.quiet import only_errors
 
 
 def lora(
@@ -41,7 +42,8 @@ def lora(
     Source:
         Hu et al. 2021, arXiv:2106.09685, eq. 3.
     """
-    peft = require("peft", "peft")
+    with only_errors("bitsandbytes"):  # of kernels that nobody asked for
+        peft = require("peft", "peft")
     if has_adapters(model):
         raise ConfigError("model: it has adapters already; wrap it in lora once")
     config = peft.LoraConfig(

@@ -20,6 +20,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from rlcomp.errors import ConfigError
+from rlcomp.io.quiet import no_progress_bars
 from rlcomp.model.adapters import has_adapters
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel
@@ -30,6 +31,7 @@ from rlcomp.text.preference_tokens import preference_points
 from rlcomp.text.rows import pad_id
 
 
+@no_progress_bars()
 def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: str | None) -> None:
     """Write a policy as ``AutoModelForCausalLM`` reads it: weights, config, tokenizer, generation.
 
@@ -99,6 +101,7 @@ def generation_config(policy: LanguageModel) -> GenerationConfig:
     )
 
 
+@no_progress_bars()
 def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a critic as ``AutoModelForTokenClassification`` reads it, with one label.
 
@@ -136,6 +139,7 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
     tokenizer.save_pretrained(folder)
 
 
+@no_progress_bars()
 def export_scorer(scorer: Scorer, folder: Path) -> None:
     """Write a reward model as ``AutoModelForSequenceClassification`` reads it, with its labels.
 

@@ -14,6 +14,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from rlcomp.engine.free_memory import machine_memory
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.io.quiet import no_progress_bars
 from rlcomp.model.allowance import Allowance
 from rlcomp.text.folder import foreign, local_only
 from rlcomp.text.untrusted_files import check_regular, json_object
@@ -123,7 +124,7 @@ def read_weights(
     """
     allowance = _allowance(Path(path), dtype) if Path(path).is_dir() else nullcontext()
     told = f"{told} that its config describes"
-    with foreign(path, told, remedy), allowance:
+    with foreign(path, told, remedy), allowance, no_progress_bars():
         model, report = kind.from_pretrained(
             path,
             config=config,

@@ -8,12 +8,12 @@ import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from torch import nn
 
 from rlcomp.engine.freed_memory import keep_freed_memory
@@ -47,8 +47,12 @@ from rlcomp.run.unreachable import tell_unreachable
 from rlcomp.text.folder import check_at_hand
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.plan import PhasePlan, Plan
+from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.remote import remote_runs
+from rlcomp.wiring.resolve import SETTINGS
+
+# What stands at the root of a config for the run itself.
+_OF_RUNS = (*SETTINGS, "base")
 
 # Makes, in the directory of a finished run, what is to look at there.
 Leaves = Callable[[Path], Sequence[Path]]
@@ -210,14 +214,42 @@ def trackers(
 
 
 def shown_config(config: DictConfig) -> dict[str, Any]:
-    """The nodes of a config, and beside them ``choices``: the option of every group, flat.
+    """Return the config as a tracker shows it: values as they are used, references to nodes.
 
-    ``choices.advantage`` is ``leave_one_out``: what runs are filtered and grouped by. A dot in the
-    name of a group (``loss@learner.losses.kl``) would be a level, so it is a slash.
+    A value at the root that is no setting of the run is that which parts use: where they all use
+    another one it is theirs, and where nothing uses it, it is left out. Beside them stands
+    ``choices``, the option of every group, flat: ``choices.advantage`` is ``leave_one_out``, what
+    runs are filtered and grouped by. A dot in the name of a group (``loss@learner.losses.kl``)
+    would be a level, so it is a slash.
+
+    Args:
+        config: of the run.
     """
-    nodes: Any = OmegaConf.to_container(config, resolve=False)
+    plan, shown = read(config)[0], cast("dict[str, Any]", _resolved(config))
+    referred = {name for name in plan.origins.values() if "." not in name}
+    for name in [*shown]:
+        if name in _OF_RUNS or isinstance(shown[name], (dict, list)):
+            continue
+        used = [n.arguments[name] for n in plan.nodes.values() if name in n.arguments]
+        if used and all(value == used[0] for value in used):
+            shown[name] = used[0]
+        elif name not in referred:
+            del shown[name]
     own = {group: option for group, option in chosen_options().items() if group[:6] != "hydra/"}
-    return {**nodes, "choices": {group.replace(".", "/"): own[group] for group in own}}
+    return {**shown, "choices": {group.replace(".", "/"): own[group] for group in own}}
+
+
+def _resolved(node: Any) -> Any:  # noqa: ANN401
+    """Return a config as plain values; what refers to a node, or may be secret, keeps its text."""
+    if isinstance(node, DictConfig) and not (node._is_none() or node._is_interpolation()):
+        return {str(key): _resolved(node._get_node(key)) for key in node}
+    if isinstance(node, ListConfig) and not (node._is_none() or node._is_interpolation()):
+        return [_resolved(node._get_node(place)) for place in range(len(node))]
+    if node._is_interpolation():
+        text, found = str(node._value()), node._dereference_node()
+        named = isinstance(found, DictConfig) and "_target_" in found
+        return text if named or "oc.env:" in text else _resolved(found)
+    return node._value()
 
 
 def resume_command(directory: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterator, Sequence
 
@@ -29,7 +30,12 @@ def tell_doubts(plan: Plan, words: Sequence[str] = ()) -> None:
         words: its overrides.
     """
     nodes = [node for node in plan.nodes.values() if not _are_ratios(node)]
-    for told in (*filter(None, map(_bounds, nodes)), *_alike(plan), *_undeclared(plan)):
+    for told in (
+        *filter(None, map(_bounds, nodes)),
+        *_alike(plan),
+        *_undeclared(plan),
+        *_named_alike(plan),
+    ):
         warnings.warn(trace(told, plan.origins, words), RlcompWarning, stacklevel=2)
 
 
@@ -55,6 +61,21 @@ def _alike(plan: Plan) -> Iterator[str]:
                 f"{node.path} compares old_log_probs with rollout_log_probs, and "
                 f"{slots[0]}=rollout makes them the same, so that it changes nothing: "
                 f"set {slots[0]}=recomputed"
+            )
+
+
+def _named_alike(plan: Plan) -> Iterator[str]:
+    """Learners and evaluators that record their metrics under one name."""
+    paths: dict[str, list[str]] = {}
+    for node in plan.nodes.values():
+        name = node.arguments.get("name")
+        if isinstance(name, str) and re.match(r"components\.(learner|evaluator)\.", node.target):
+            paths.setdefault(name, []).append(node.path)
+    for name, nodes in paths.items():
+        if len(nodes) > 1:
+            yield (
+                f"{' and '.join(nodes)} record their metrics under one name, {name}/...: set "
+                f"{nodes[0]}.name={nodes[0].rpartition('.')[2]}"
             )
 
 

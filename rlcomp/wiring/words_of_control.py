@@ -15,7 +15,9 @@ _STEPS = "phases.rl.steps (steps of the loop, not of the environment)"
 # By what is said of them; the first word of a setting is its path.
 _TOLD = {
     _STEPS: "total_timesteps n_timesteps timesteps num_timesteps num_updates",
-    "collector.num_steps (a recipe of control)": "n_steps num_steps",
+    "collector.num_steps (a recipe of control)": "n_steps num_steps train_freq train_frequency",
+    "learner.num_minibatches": "num_minibatches",
+    "learner.optimizer.lr (recipe=sac: a mapping, a rate for each network)": "policy_lr q_lr",
     "learner.epochs": "n_epochs update_epochs",
     _CLIP: "clip_range clip_coef",
     _VALUE_CLIP: "clip_range_vf clip_vloss",
@@ -37,6 +39,9 @@ _TOLD = {
     "targets.updater.tau (recipe=sac or recipe=td3)": "tau polyak",
     "loss.objective.policy_noise (recipe=td3)": "policy_noise target_policy_noise",
     "loss.objective.noise_clip (recipe=td3)": "noise_clip target_noise_clip",
+    "loss.period.loss_actor (recipe=td3)": "policy_delay policy_frequency",
+    "nothing to set: recipe=sac always tunes its temperature, towards "
+    "loss.objective.target_entropy": "autotune",
     "replay=prioritized " + _OFF_POLICY: "prioritized_replay",
     "device (cpu, cuda or auto)": "cuda use_cuda",
     "tracker=wandb (or tracker=tensorboard, tracker=none)": "track",

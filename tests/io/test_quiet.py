@@ -19,3 +19,20 @@ def test_bars_are_off_inside_and_as_before_behind_it(enabled):
         assert logging.is_progress_bar_enabled() is enabled
     finally:
         (logging.enable_progress_bar if before else logging.disable_progress_bar)()
+
+
+def test_only_errors_of_a_library_are_logged_for_a_while(caplog):
+    import logging
+
+    from rlcomp.io.quiet import only_errors
+
+    library = logging.getLogger("library_of_mine")
+    library.setLevel(logging.INFO)
+
+    with only_errors("library_of_mine"):
+        library.warning("no kernel")
+        library.error("broken")
+    library.warning("seen again")
+
+    assert caplog.messages == ["broken", "seen again"]
+    assert library.level == logging.INFO

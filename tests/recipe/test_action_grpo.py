@@ -48,7 +48,7 @@ def test_the_learner_trains_on_the_tokens_of_actions(short, metrics):
 
     # Two numbers an action; two epochs.
     assert last["learner/tokens"] == 2 * 2 * last["collector/frames"]
-    assert cloned["learner/tokens"] == 2 * cloned["collector/frames"]
+    assert cloned["sft_learner/tokens"] == 2 * cloned["collector/frames"]
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypat
 
     # No run has begun: a test of the command line in this process may have left its own.
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
-    config = OmegaConf.create({"seed": 3, "twice": "${seed}"})
+    config = OmegaConf.create({"seed": 3, "rate": "${seed}", "part": {"rate": "${rate}"}})
     labels = {"run_name": None, "group": None, "job_type": None, "tags": []}
     wandb = WandB(directory=str(tmp_path), project="p", **labels)
     board = TensorBoard(directory=str(tmp_path))
@@ -155,12 +155,47 @@ def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypat
         "Display",
     ]
     assert trackers({"tracker": wandb}, config, tmp_path)[2] is wandb
-    assert wandb.config == {"seed": 3, "twice": "${seed}", "choices": {}}
+    assert wandb.config == {"seed": 3, "rate": 3, "part": {"rate": 3}, "choices": {}}
     assert wandb.leaves() == []
     trackers({"tracker": wandb}, config, tmp_path, lambda directory: [directory / "curve.png"])
     assert wandb.leaves() == [tmp_path / "curve.png"]
     assert trackers({"tracker": board}, config, tmp_path)[2] is board
     assert not hasattr(board, "config")
+
+
+def test_a_tracker_is_shown_the_values_that_are_used(monkeypatch):
+    from hydra.core.hydra_config import HydraConfig
+
+    from rlcomp.run.launch import shown_config
+
+    monkeypatch.setattr(HydraConfig.instance(), "cfg", None)
+    monkeypatch.setenv("KEY_OF_MINE", "secret")
+    part = {"_target_": "torch.nn.Linear", "in_features": "${size}", "out_features": 4}
+    config = OmegaConf.create(
+        {
+            "seed": 3,
+            "size": 2,
+            "out_features": 16,
+            "idle": 5,
+            "layer": part,
+            "other": {"_target_": "torch.nn.Identity", "layer": "${layer}", "sizes": "${sizes}"},
+            "sizes": ["${size}", None],
+            "key": {"of": "${oc.env:KEY_OF_MINE}"},
+        }
+    )
+
+    shown = shown_config(config)
+
+    assert shown == {
+        "seed": 3,
+        "size": 2,  # it is referred to
+        "out_features": 4,  # what the part uses, not what stands at the root; idle is nobody's
+        "layer": {"_target_": "torch.nn.Linear", "in_features": 2, "out_features": 4},
+        "other": {"_target_": "torch.nn.Identity", "layer": "${layer}", "sizes": [2, None]},
+        "sizes": [2, None],
+        "key": {"of": "${oc.env:KEY_OF_MINE}"},
+        "choices": {},
+    }
 
 
 def test_what_may_change_when_a_run_is_continued():
