@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 
 from rlcomp.errors import ConfigError
@@ -101,16 +102,14 @@ def _own(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
 
 
 def _assigned(parts: list[ast.AST]) -> dict[str, ast.expr]:
-    """The values of names that are assigned once."""
-    found: dict[str, list[ast.expr]] = {}
+    """The values of names that are bound once, by an assignment."""
+    values: dict[str, ast.expr] = {}
     for part in parts:
         if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):
-            found.setdefault(part.targets[0].id, []).append(part.value)
-        elif isinstance(part, (ast.Name, ast.Tuple)) and isinstance(part.ctx, ast.Store):
-            for name in ast.walk(part):
-                if isinstance(name, ast.Name):
-                    found.setdefault(name.id, [])
-    return {name: values[0] for name, values in found.items() if len(values) == 1}
+            values[part.targets[0].id] = part.value
+    names = [part for part in parts if isinstance(part, ast.Name)]
+    bound = Counter(name.id for name in names if isinstance(name.ctx, ast.Store))
+    return {name: value for name, value in values.items() if bound[name] == 1}
 
 
 def _is_other_value(value: ast.expr, batch: str, names: dict[str, ast.expr]) -> bool:

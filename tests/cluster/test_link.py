@@ -45,6 +45,7 @@ class Process:
             pass
         if self.exitcode is None:
             self.connection.close()
+            time.sleep(0.05)  # how it ended is known a moment later
             self.exitcode = 3
 
     def kill(self):
@@ -57,7 +58,7 @@ class Process:
 
     def join(self, seconds=None):
         self.joined += 1
-        self.thread.join(5)
+        self.thread.join(5 if seconds is None else seconds)
 
 
 class Context:

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from components.sampler_engine.server import ServerEngine
+from rlcomp.endpoint import completions
 from rlcomp.endpoint.completions import Completions, serving_policy
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.engine.decoding import Decoding
@@ -270,6 +271,15 @@ def test_the_sets_that_tokens_were_drawn_from_are_told_if_they_are_asked_for(ask
     (choice,) = ask(tiny_policy(), top_k=3, **asked)["choices"]
 
     assert ("sampling_mask" in choice) is told
+
+
+def test_a_request_may_ask_for_so_many_tokens_and_no_more(monkeypatch):
+    monkeypatch.setattr(completions, "_MOST_TOKENS", 8)
+
+    # The prompt's two and two more, twice.
+    assert len(ask(tiny_policy(), n=2)["choices"]) == 2
+    with pytest.raises(RefusedError, match="above 8"):
+        ask(tiny_policy(), n=3)
 
 
 def test_only_its_two_paths_are_there():

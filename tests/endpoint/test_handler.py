@@ -211,6 +211,21 @@ def test_a_request_may_take_longer_than_the_idle_time():
         assert everything(connection).endswith(b"POST ab")
 
 
+def test_a_client_that_does_not_take_its_reply_is_cut_off():
+    class Large(Echo):
+        def __call__(self, method, path, body):
+            return Sent(b"a" * 30_000_000)
+
+    limits = HttpLimits(seconds=0.1, idle=30.0)
+    with serving(Large(), limits) as server, channel(server) as connection:
+        connection.sendall(b"GET /in HTTP/1.1\r\n\r\n")
+        until = time.monotonic() + 3
+        assert connection.recv(1) == b"H"
+        while server._channels and time.monotonic() < until:
+            time.sleep(0.01)
+        assert not server._channels
+
+
 def test_nothing_is_logged(client, capfd):
     ask(client, body=b"a")
     ask(client, path="/out")

@@ -141,3 +141,9 @@ def test_each_sampled_token_is_trained_once_and_rows_only_grow(calls):
         assert len(row.ids) == len(row.trained) == len(row.log_probs)
     numbers = [turn.number for row in trace.rows for turn in row.turns]
     assert sorted(numbers) == list(range(len(calls)))
+
+
+def test_how_often_the_same_was_asked_before_is_counted_for_each():
+    trace = Trace(TEXTS)
+
+    assert [trace.times(each) for each in "aabab"] == [0, 1, 0, 2, 1]

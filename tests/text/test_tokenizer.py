@@ -196,6 +196,13 @@ def test_texts_come_back_with_their_spaces():
     assert decode_rows(tokenizer, [[1, 2, 0], []]) == ["a", ""]
 
 
+def test_a_model_may_hold_fewer_ids_than_its_tokenizer():
+    # <pad>, <eos>, a and b, of which the model has no b.
+    barred = suppressed_token_mask(character_tokenizer(characters="ab"), 3)
+
+    assert barred.tolist() == [True, False, False]
+
+
 def test_tokens_that_stand_for_preferences_are_read_only():
     tokenizer = preference_tokenizer(
         tokenizer=character_tokenizer(characters="a"), num_objectives=2, levels=2

@@ -1,7 +1,11 @@
+from types import SimpleNamespace
+
 import pytest
 from omegaconf import OmegaConf
 
+from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
+from rlcomp.wiring import build
 from rlcomp.wiring.build import make
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.reader import Node
@@ -42,3 +46,38 @@ def test_a_config_is_composed_where_no_app_has_registered_resolvers():
 
     compose_config([])
     assert OmegaConf.has_resolver("now")
+
+
+@pytest.mark.parametrize(
+    ("annotation", "argument", "handed"),
+    [
+        (Unbuilt | None, "one", ["one"]),
+        (Unbuilt | None, "partial", []),
+        (int | None, "one", []),
+        (dict[str, Unbuilt], "both", ["one", "two"]),
+        (dict[str, int | Unbuilt] | None, "both", ["one", "two"]),
+        (dict[str, int] | None, "both", []),
+        # All of them or none: what is made and what is not would stand beside one another.
+        (dict[str, int | Unbuilt] | None, "mixed", []),
+        (dict[str, int | Unbuilt] | None, "half", []),
+        (dict[str, int | Unbuilt] | None, "one", []),
+        (Unbuilt | None, "both", []),
+    ],
+)
+def test_descriptions_are_handed_over_where_they_are_asked_for(
+    annotation, argument, handed, monkeypatch
+):
+    parameters = {"a": SimpleNamespace(annotation=annotation)}
+    monkeypatch.setattr(build, "declare", lambda target: SimpleNamespace(parameters=parameters))
+    one, two, late = Node("one", "t"), Node("two", "t"), Node("late", "t", partial=True)
+    values = {
+        "one": one,
+        "partial": late,
+        "both": {"x": one, "y": two},
+        "mixed": {"x": one, "y": 3},
+        "half": {"x": one, "y": late},
+    }
+
+    found = build._handed_over(Node("n", "t", {"a": values[argument]}), "a")
+
+    assert [node.path for node in found] == handed

@@ -52,6 +52,9 @@ def test_a_module_is_found_in_packages_files_and_bare_folders(package, tmp_path)
     (tmp_path / name / "fast.cpython-311.so").write_bytes(b"")
     assert source_of(f"{name}.fast") is None
     assert source_of("math") is None
+    (tmp_path / f"{name}_bare").mkdir()
+    (tmp_path / f"{name}_bare" / "one.py").write_text("a = 1")
+    assert source_of(f"{name}_bare.one")[0] == tmp_path / f"{name}_bare" / "one.py"
 
 
 @pytest.mark.parametrize(
@@ -160,6 +163,13 @@ def test_a_name_is_what_it_is_bound_to_last(package):
         three="with x:\n    class A: pass\nif x:\n    pass\nelse:\n    def A(): pass\n",
     )
 
+    package(
+        four="if x:\n    class A: pass\n    class A: pass\n",
+        five="with x:\n    A = 1\n    def A(): pass\n",
+    )
+
+    assert where(name, "four", "A") == ("four", "ClassDef", 3)
+    assert where(name, "five", "A") == ("five", "FunctionDef", 3)
     assert where(name, "one", "A") is None
     assert where(name, "one", "A", before=3) == ("one", "ClassDef", 1)
     assert where(name, "one", "A", before=4) is None

@@ -1,23 +1,24 @@
 """Settings and groups that a config does not have: which setting, option or choice is named."""
 
-from types import SimpleNamespace
-
 import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.wiring import unknown_key as module
+from rlcomp.wiring.line import Line
 from rlcomp.wiring.unknown_key import keys_below, unknown_key, unmatched_group
+
+
+class Known(Line):
+    """A line whose words are told to it."""
 
 
 def line(config=None, *, lacks=None, like=None, fit=None, **choices):
     """The choices of a command line, of which is known what these say."""
-    return SimpleNamespace(
-        config=OmegaConf.create(config or {"seed": 0}),
-        choices={"recipe": "grpo"} | choices,
-        lacks=(lacks or {}).get,
-        like=lambda path: (like or {}).get(path),
-        fit=lambda remedy: fit,
-    )
+    known = Known([], [], OmegaConf.create(config or {"seed": 0}), {"recipe": "grpo"} | choices)
+    known.lacks = (lacks or {}).get
+    known.like = (like or {}).get
+    known.fit = lambda remedy: fit
+    return known
 
 
 def error(key, value=None):
