@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.group_statistics import SAME
+from rlcomp.functional.group_statistics import is_rounding
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.io.state import HasRunState
@@ -110,7 +110,8 @@ class PerObjective(Component):
         batch["advantage_scale"] = scales.expand(len(rewards), -1).contiguous()
         batch["reward_valid"] = present.any(1).to(batch["response_mask"].device)
         rows = weights[:, None, :] if weights.ndim == 2 else weights
-        return _recorded(write_advantage(batch, (each * rows).sum(2)))
+        total = (each.double() * rows).sum(2).to(each.dtype)
+        return _recorded(write_advantage(batch, total))
 
     def _results(
         self, batch: TensorDict, names: tuple[str, ...], present: Tensor
@@ -135,7 +136,7 @@ class PerObjective(Component):
         if self.scale == "none":
             return 1.0
         # Equal rewards carry no information about the scale.
-        if reward.numel() > 1 and not _equal(reward):
+        if reward.numel() > 1 and not bool(is_rounding(reward.min(), reward.max())):
             self.variance.update(name, float(reward.var()))
         scale = math.sqrt(self.variance.get(name) or 1.0)
         record(f"advantage/scale/{name}", scale)
@@ -157,11 +158,6 @@ def _check_estimator(advantage: Component, supplied: tuple[str, ...]) -> None:
             f"PerObjective: advantage is {type(part).__name__}, which {fault}: choose "
             "advantage@advantage.advantage=group_mean"
         )
-
-
-def _equal(reward: Tensor) -> bool:
-    size = reward.abs().max().clamp(min=1)
-    return bool(reward.max() - reward.min() <= SAME * size)
 
 
 def _present(batch: TensorDict, rewards: Tensor) -> Tensor:

@@ -12,10 +12,11 @@ from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.episodes.answered_calls import AnsweredCalls
 from rlcomp.episodes.simulated.service import Result
 from rlcomp.episodes.simulated.world import Gold, World, run_gold
-from rlcomp.episodes.tool_calls import CLOSE, Call, parse_calls, parse_python_calls
+from rlcomp.episodes.tool_calls import Call, parse_calls, parse_python_calls
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.columns import column
+from rlcomp.verify.tool_calls import CLOSE
 
 
 class Bfcl(metaclass=Checked):

@@ -10,10 +10,11 @@ from typing import Any
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.episodes.answered_calls import AnsweredCalls
 from rlcomp.episodes.method_tools import call_method, described, public_methods
-from rlcomp.episodes.tool_calls import CLOSE, parse_calls
+from rlcomp.episodes.tool_calls import parse_calls
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
+from rlcomp.verify.tool_calls import CLOSE
 from rlcomp.workers.call import load
 
 

@@ -20,6 +20,7 @@ from rlcomp.functional.mean_interval import share_interval
 from rlcomp.functional.pass_at_k import pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.reward import undecided
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.text.answers import answer_prompts
@@ -36,7 +37,9 @@ class Accuracy(Component):
     prompt, the bootstrap's for the others. Answers whose reward is not valid are left out, and so
     are prompts left with none (with fewer than k, for pass@k); their share is
     ``evaluation/invalid_fraction``. Of each level (``by``) the same, ``evaluation/<level>/greedy``.
-    The first ``num_shown`` greedy answers are kept as samples.
+    The first ``num_shown`` greedy answers are kept as samples. Of a reward that does not say what
+    is correct (:func:`rlcomp.interfaces.reward.undecided`) the mean is recorded as well,
+    ``evaluation/reward/<name>/greedy`` and ``sampled``, and answers are shown without a verdict.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
@@ -113,7 +116,15 @@ class Accuracy(Component):
         counts = self._counts(greedy), self._counts(sampled)
         for level, rows in self.parts():
             self._rates(level, *((n[rows], c[rows]) for n, c in counts))
-        self._show(greedy)
+        self._show(greedy, self._record_rewards(greedy, sampled))
+
+    def _record_rewards(self, greedy: TensorDict, sampled: TensorDict) -> bool:
+        """Record the mean reward where it does not say what is correct; whether it does."""
+        name = undecided(self.reward, greedy) or undecided(self.reward, sampled)
+        for kind, answered in (("greedy", greedy), ("sampled", sampled)) if name else ():
+            reward, valid = answered["reward"], answered["reward_valid"]
+            record(f"{self.name}/reward/{name}/{kind}", reward, where=valid)
+        return name is None
 
     def _rates(
         self, level: str, greedy: tuple[Tensor, Tensor], sampled: tuple[Tensor, Tensor]
@@ -176,11 +187,16 @@ class Accuracy(Component):
         record(f"{self.name}/{name}_low", low)
         record(f"{self.name}/{name}_high", high)
 
-    def _show(self, greedy: TensorDict) -> None:
+    def _show(self, greedy: TensorDict, decided: bool) -> None:
         shown = greedy[: self.num_shown]
         examples = self.examples[: len(shown)]
         prompts = self.prompt.render([each.prompt for each in examples], self.columns[: len(shown)])
         responses, correct = decode_texts(shown["response"]), shown["correct"].tolist()
         rows = zip(prompts, responses, examples, correct, strict=True)
         for prompt, response, example, right in rows:
-            record_sample(prompt=prompt, response=response, answer=example.answer, correct=right)
+            record_sample(
+                prompt=prompt,
+                response=response,
+                answer=example.answer,
+                correct=right if decided else None,
+            )

@@ -20,7 +20,7 @@ from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.verdict import said_verdict, verdict_options
 from rlcomp.metrics import record
 from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import decode_rows, encode_all
+from rlcomp.text.tokenizer import decode_rows, encode_answers
 
 
 class VerifierQuality(Component):
@@ -153,7 +153,7 @@ class VerifierQuality(Component):
             if verdict is not None
         ]
         heads = [asked[n] for n, _ in reasoned for _ in self.options]
-        tails = encode_all(
+        tails = encode_answers(
             tokenizer, [f"{text}{option}" for _, text in reasoned for option in self.options]
         )
         rows = rows_from_ids(tokenizer, heads, tails).to(self.verifier.device)

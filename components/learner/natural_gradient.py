@@ -14,6 +14,7 @@ from torch.distributions import Distribution, kl_divergence
 from rlcomp.arguments import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.component import Component
 from rlcomp.functional.natural_gradient import assign, conjugate_gradient, fisher_product, flat
+from rlcomp.functional.whiten import whiten
 from rlcomp.metrics import record
 
 
@@ -90,8 +91,8 @@ class NaturalGradientLearner(Component):
 
     def _measuring(self, rows: TensorDict, old: Distribution) -> Callable[[], _Measured]:
         """Measures the present policy on the batch, against the old one."""
-        advantage = rows["advantage"].reshape(-1)
-        advantage = (advantage - advantage.mean()) / advantage.std().clamp(min=1e-8)
+        advantage = rows["advantage"].reshape(1, -1)
+        advantage = whiten(advantage, torch.ones_like(advantage, dtype=torch.bool))[0]
         behaviour = old.log_prob(rows["action"])
 
         def measure() -> _Measured:

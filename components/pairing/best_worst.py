@@ -10,6 +10,7 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat
 from rlcomp.component import Component
+from rlcomp.functional.group_statistics import is_rounding
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 
@@ -72,12 +73,16 @@ class BestWorst(Component):
         valid = batch["reward_valid"].cpu()[rows]
         reward = torch.where(valid, batch["reward"].detach().cpu()[rows], torch.nan)
         best = self._drawn(reward == reward[valid].max()) if bool(valid.any()) else None
-        worse = reward < reward[best] - self.gap if best is not None else valid & ~valid
+        worse = self._worse(reward, reward[best]) if best is not None else valid & ~valid
         if best is None or not bool(worse.any()):
             return int(rows[0]), int(rows[1]), False
         if self.rejected == "worst":
             worse = reward == reward[valid].min()
         return int(rows[best]), int(rows[self._drawn(worse)]), True
+
+    def _worse(self, reward: Tensor, best: Tensor) -> Tensor:
+        """Rows whose reward is below the best one by the gap, and by more than rounding."""
+        return (reward < best - self.gap) & ~is_rounding(reward, best.expand_as(reward))
 
     def _drawn(self, among: Tensor) -> int:
         places = among.nonzero().flatten()

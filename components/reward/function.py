@@ -70,6 +70,7 @@ class Function(PooledReward):
     """
 
     optional: ClassVar[tuple[Key, ...]] = (*TextReward.optional, "tokens", "response_mask")
+    is_free = True
     column_remedy = "rename the parameter, or give it a default"
 
     def __init__(

@@ -11,13 +11,10 @@ from torch import Tensor
 from rlcomp.arguments import MinLen, NonNegativeFloat
 from rlcomp.component import Component
 from rlcomp.functional.reward_ensemble import Combination, combine
-from rlcomp.functional.running_moments import merged_moments
+from rlcomp.functional.running_moments import merged_moments, running_std
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.model.scorer import Scorer
-
-# Below it a spread is that of rounding.
-_LEAST_STD = 1e-6
 
 
 class Scored(Component):
@@ -96,5 +93,5 @@ class Scored(Component):
         # In place: who holds the buffers sees that they have changed.
         for held, new in zip(seen, found, strict=True):
             held.copy_(new)
-        std = (self.squares / self.count.clamp(min=1)).sqrt().clamp(min=_LEAST_STD)
+        std = running_std(*found)
         return ((scores - self.mean[:, None]) / std[:, None]).to(scores.dtype)

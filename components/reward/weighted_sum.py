@@ -10,6 +10,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
+from rlcomp.functional.group_statistics import weighted_total
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record, recording
@@ -18,7 +19,7 @@ from rlcomp.metrics import record, recording
 class WeightedSum(Component):
     """Weighted sum of several rewards; the parts stay available in ``rewards``.
 
-    ``R = sum_k w_k R_k``.
+    ``R = sum_k w_k R_k``, added up in float64; 0 where the parts cancel but for their rounding.
 
     A row is valid only where every part is. Runs its parts, each on a copy of the batch. Writes
     ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
@@ -63,7 +64,7 @@ class WeightedSum(Component):
         rewards = {name: result["reward"] for name, result in results.items()}
         for name, result in results.items():
             record(f"reward/{name}", rewards[name], where=result["reward_valid"])
-        total = sum(self.weights[name] * reward for name, reward in rewards.items())
+        total = weighted_total(rewards, self.weights)
         correct = results[self.correct_by or next(iter(results))]["correct"]
         valid = torch.stack([result["reward_valid"] for result in results.values()]).all(0)
         reasons = [result["invalid_reason"] for result in results.values() if _told(result)]

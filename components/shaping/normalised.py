@@ -8,12 +8,9 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
-from rlcomp.functional.running_moments import merged_moments
+from rlcomp.functional.running_moments import merged_moments, running_std
 from rlcomp.interfaces.shaping import write_shaped_reward
 from rlcomp.metrics import record
-
-# Below it a spread is that of rounding.
-_LEAST_STD = 1e-6
 
 
 class Normalised(Component):
@@ -56,9 +53,9 @@ class Normalised(Component):
         found = merged_moments(*seen, reward[valid].double())
         for held, new in zip(seen, found, strict=True):
             held.copy_(new)
-        std = (self.squares / self.count.clamp(min=1)).sqrt().clamp(min=_LEAST_STD)
+        std = running_std(*found)
         record("reward/running_mean", float(self.mean))
-        record("reward/running_std", float(std))
+        record("reward/running_std", float(std.nan_to_num(posinf=0.0)))
         wide = torch.promote_types(reward.dtype, torch.float32)
         scaled = ((reward.double() - self.mean) / std).to(wide)
         if self.clip is not None:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlcomp.endpoint.request import Asked
 from rlcomp.engine.session import Said
-from rlcomp.episodes.tool_calls import CLOSE, OPEN, parse_calls
+from rlcomp.episodes.tool_calls import parse_calls
 from rlcomp.text.token_bytes import row_bytes
-
-_CALLS = re.compile(f"{OPEN}.*?{CLOSE}", re.DOTALL)
+from rlcomp.verify.tool_calls import outside_calls, tagged_calls
 
 
 class Answer(NamedTuple):
@@ -49,7 +47,8 @@ def answer(said: Said, asked: Asked, table: Sequence[bytes], name: str) -> Answe
     text = written[: min(ends, default=len(written))].decode("utf-8", "replace")
     calls = _calls(text, name) if asked.tools else []
     finish = "length" if said.truncated else "tool_calls" if calls else "stop"
-    content = (_CALLS.sub("", text).strip() or None) if calls else text
+    around = "".join(outside_calls(text, tagged_calls(text)))
+    content = (around.strip() or None) if calls else text
     return Answer(content, calls, finish, tokens, said.log_probs)
 
 

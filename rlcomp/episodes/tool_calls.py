@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-OPEN, CLOSE = "<tool_call>", "</tool_call>"
+from rlcomp.verify.tool_calls import CLOSE, OPEN, arguments_of, outside_calls, tagged_calls
 
 _MOST_CALLS = 16
 # Characters of one call, or of all calls in Python's notation.
@@ -35,8 +35,8 @@ class Call(NamedTuple):
 def parse_calls(text: str) -> list[Call] | str:
     """The calls of a turn, each as one JSON object in tags of its own.
 
-    ``<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>``; ``arguments`` may be left
-    out. What stands around the tags is not read.
+    ``<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>``; ``arguments`` may be called
+    ``parameters``, or be left out. What stands around the tags is not read.
 
     Args:
         text: of the turn, with the tag that ended it.
@@ -53,17 +53,17 @@ def parse_calls(text: str) -> list[Call] | str:
         >>> parse_calls("<tool_call>add(a=1)</tool_call>")
         'call 1 is not JSON: Expecting value: line 1 column 1 (char 0)'
     """
-    before, *pieces = text.split(OPEN)
+    pieces = tagged_calls(text)
+    before, *behind = outside_calls(text, pieces)
     if CLOSE in before:
         return f"{CLOSE} without {OPEN}"
     if len(pieces) > _MOST_CALLS:
         return f"{len(pieces)} calls: at most {_MOST_CALLS} are allowed in a turn"
     calls = []
-    for number, piece in enumerate(pieces, start=1):
-        body, closed, behind = piece.partition(CLOSE)
-        if not closed or CLOSE in behind:
+    for number, (piece, after) in enumerate(zip(pieces, behind, strict=True), start=1):
+        if piece.body is None or CLOSE in after:
             return f"call {number} must stand between {OPEN} and one {CLOSE}"
-        call = _checked(f"call {number}", body, _json_call)
+        call = _checked(f"call {number}", piece.body, _json_call)
         if isinstance(call, str):
             return call
         calls.append(call)
@@ -128,9 +128,9 @@ def _json_call(body: str) -> Call:
         if isinstance(error, _WrongCallError):
             raise
         raise _WrongCallError(f" holds a number that is too long: {error}") from error
-    if not isinstance(entry, dict) or not entry.keys() <= {"name", "arguments"}:
+    if not isinstance(entry, dict) or not entry.keys() <= {"name", "arguments", "parameters"}:
         raise _WrongCallError(' must be one object with "name" and "arguments", and nothing else')
-    name, arguments = entry.get("name"), entry.get("arguments", {})
+    name, arguments = entry.get("name"), arguments_of(entry)
     if not isinstance(name, str) or not name:
         raise _WrongCallError(': "name" must be the name of a tool')
     if not isinstance(arguments, dict):

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from rlcomp.arguments import Checked, NonEmptyText
-from rlcomp.episodes.tool_calls import CLOSE, OPEN, Call, parse_calls
+from rlcomp.episodes.tool_calls import Call, parse_calls
 from rlcomp.errors import ConfigError
+from rlcomp.verify.tool_calls import CLOSE, OPEN
 
 
 class Read(NamedTuple):

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.group_statistics import SAME, Groups
+from rlcomp.functional.group_statistics import Groups, is_rounding
 from rlcomp.functional.masked import masked
 
 
@@ -111,4 +111,4 @@ def _differ(values: Tensor, mask: Tensor, index: Tensor, empty: Tensor) -> Tenso
     low = infinite.scatter_reduce(0, where, values.masked_fill(~mask, float("inf")), "amin")
     high = values.masked_fill(~mask, float("-inf"))
     high = (-infinite).scatter_reduce(0, where, high, "amax")
-    return high - low > SAME * torch.maximum(low.abs(), high.abs()).clamp(min=1)
+    return ~is_rounding(low, high)

@@ -7,7 +7,7 @@ from math import comb
 import torch
 from torch import Tensor
 
-from rlcomp.functional.group_statistics import SAME, Groups
+from rlcomp.functional.group_statistics import Groups, is_rounding
 
 
 def best_of_k(values: Tensor, k: int) -> Tensor:
@@ -162,7 +162,7 @@ def _of_subsets(values: Tensor, k: int) -> Tensor:
     shares = _largest(n, k).to(values.dtype)
     mean = (shares * ordered).sum()
     std = (shares * (ordered - mean).square()).sum().sqrt()
-    if std <= SAME * max(1.0, float(ordered.abs().max())):
+    if bool(is_rounding(ordered[k - 1], ordered[-1])):  # the best of all subsets is the same
         return torch.zeros_like(ordered)
     # Of the C(n - 1, k - 1) subsets that hold the i-th, it is the largest of C(i - 1, k - 1), and
     # the j-th above it of C(j - 2, k - 2).

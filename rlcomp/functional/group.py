@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import NumericalError
-from rlcomp.functional.group_statistics import Groups
+from rlcomp.functional.group_statistics import ROUNDING, Groups, weighted_total
 
 
 def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
@@ -229,11 +229,15 @@ def gdpo_advantage(
     Source:
         Liu et al. 2026, arXiv:2601.05242 (GDPO).
     """
-    parts = [
-        weight * group_standardised(rewards[name], group_id, valid, epsilon)
-        for name, weight in weights.items()
-    ]
-    total = torch.stack(parts).sum(0)
+    parts, noise = {}, torch.zeros(group_id.shape)
+    for name, weight in weights.items():
+        parts[name] = group_standardised(rewards[name], group_id, valid, epsilon).cpu()
+        spread = Groups(rewards[name], group_id, valid).std() + epsilon
+        size = Groups(rewards[name].abs(), group_id, valid).highest(valid.cpu().bool())
+        noise = noise + abs(weight) * ROUNDING * size / spread
+    total = weighted_total(parts, weights)
+    # Parts of opposite sign leave their rounding.
+    total = torch.where(total.abs() > noise, total, 0.0).to(valid.device)
     return total / (_std(total[valid.bool()]) + epsilon)
 
 

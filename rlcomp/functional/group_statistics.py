@@ -2,14 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from torch import Tensor
 
 from rlcomp.errors import NumericalError
 
-# Rewards closer than this are equal: a float32 mean of equal rewards leaves a residue, which
-# division by a standard deviation of the same size would blow up (0.35 x 7 gives |A| = 0.056).
-SAME = 1e-8
+# Four steps of float32 at 1; and of numbers that are finer than float32, and at 0. Rewards as close
+# are equal: sums and means leave such a residue, which division by a spread of its size blows up.
+ROUNDING, SAME = 2.0**-21, 1e-8
+
+
+def is_rounding(low: Tensor, high: Tensor) -> Tensor:
+    """Return whether two numbers differ by no more than rounding.
+
+    By ``2^-21`` of their size if float32 holds both, whatever their dtype, else by 1e-8 of it; by
+    1e-8 in any case.
+
+    Args:
+        low: any shape.
+        high: same shape; not below ``low``, else True.
+
+    Returns:
+        Same shape, bool.
+
+    Examples:
+        >>> is_rounding(torch.tensor([120.0, 1e-3, 0.0]), torch.tensor([120.00001, 1.001e-3, 1e-9]))
+        tensor([ True, False,  True])
+    """
+    coarse = (low.float() == low) & (high.float() == high)
+    size = torch.maximum(low.abs(), high.abs()) * torch.where(coarse, ROUNDING, SAME)
+    return ~(high - low > size.clamp(min=SAME))
+
+
+def weighted_total(parts: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
+    """Return ``sum_k w_k x_k``, added up in float64; 0 where the terms cancel but for rounding.
+
+    Args:
+        parts: by name, of one shape and dtype, rounded to float32.
+        weights: a factor for each of them.
+
+    Returns:
+        Of the parts' shape and dtype.
+
+    Examples:
+        >>> parts = {"a": torch.tensor([0.0, 300.0]), "b": torch.tensor([200.0, 100.0])}
+        >>> weighted_total(parts, {"a": 0.2, "b": 0.6})
+        tensor([120., 120.])
+    """
+    terms = torch.stack([weights[name] * part.double() for name, part in parts.items()])
+    total, size = terms.sum(0), terms.abs().amax(0)
+    cancelled = total.abs() <= ROUNDING * size
+    return torch.where(cancelled, 0.0, total).to(next(iter(parts.values())).dtype)
 
 
 class Groups:
@@ -79,4 +124,4 @@ class Groups:
         low = self.reward.masked_fill(~self.valid, float("inf"))
         low = start.scatter_reduce(0, self.index, low, "amin")[self.index]
         high = self.highest(self.valid)
-        return ~(high - low > SAME * torch.maximum(low.abs(), high.abs()).clamp(min=1))
+        return is_rounding(low, high)

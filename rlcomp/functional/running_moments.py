@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
+from rlcomp.functional.group_statistics import is_rounding
+
+# Smaller ones divide by this.
+_LEAST_STD = 1e-6
 Moments = tuple[Tensor, Tensor, Tensor]
 
 
@@ -26,7 +31,6 @@ def merged_moments(count: Tensor, mean: Tensor, squares: Tensor, values: Tensor)
         Chan, Golub, LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1.
 
     Examples:
-        >>> import torch
         >>> zero = torch.zeros(())
         >>> seen = merged_moments(zero, zero, zero, torch.tensor([1.0, 3.0]))
         >>> [float(moment) for moment in merged_moments(*seen, torch.tensor([5.0]))]
@@ -40,3 +44,23 @@ def merged_moments(count: Tensor, mean: Tensor, squares: Tensor, values: Tensor)
     spread = (values - new[..., None]).square().sum(-1)
     squares = squares + spread + shift**2 * count * number / total
     return total, mean + shift * number / total, squares
+
+
+def running_std(count: Tensor, mean: Tensor, squares: Tensor) -> Tensor:
+    """Return the population std of running moments to divide by, at least 1e-6.
+
+    Args:
+        count: values seen so far, a scalar.
+        mean: shape ``[...]``.
+        squares: the sum of squared distances from the mean, shape ``[...]``.
+
+    Returns:
+        Shape ``[...]``; infinite where the values differ by rounding only, so that they become 0.
+
+    Examples:
+        >>> running_std(torch.tensor(2.0), torch.tensor([2.0, 120.0]), torch.tensor([2.0, 1e-11]))
+        tensor([1., inf])
+    """
+    std = (squares / count.clamp(min=1)).sqrt()
+    equal = is_rounding(mean.float(), (mean + std).float())
+    return torch.where(equal, torch.inf, std.clamp(min=_LEAST_STD))

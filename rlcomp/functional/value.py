@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.errors import ShapeError
+from rlcomp.functional.group_statistics import is_rounding
 
 
 def value_error(value: Tensor, returns: Tensor) -> Tensor:
@@ -93,7 +94,7 @@ def explained_variance(value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
     """
     _check_shapes(value=value, returns=returns, mask=mask)
     known, wanted = value.detach()[mask].double(), returns.detach()[mask].double()
-    if not len(wanted) or bool(wanted.min() == wanted.max()):
+    if not len(wanted) or bool(is_rounding(wanted.min(), wanted.max())):
         return torch.full((), torch.nan, dtype=torch.float64, device=value.device)
     return 1 - (wanted - known).var(correction=0) / wanted.var(correction=0)
 

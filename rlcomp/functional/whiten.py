@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from rlcomp.functional.group_statistics import is_rounding
 from rlcomp.functional.linear_recurrence import inside
 
 # Added to the variance.
@@ -21,7 +22,7 @@ def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
 
     Returns:
         Shape ``[B, T]``, dimensionless; 0 outside the mask, and (where the mean is shifted) exactly
-        0 for one entry and for equal ones.
+        0 for one entry and for ones that are equal but for rounding.
 
     Raises:
         ShapeError: the two differ in shape.
@@ -37,7 +38,7 @@ def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
     mask = mask.bool()
     kept = inside("values", values, mask)
     chosen = kept[mask]
-    if not len(chosen) or bool(chosen.min() == chosen.max()):
+    if not len(chosen) or bool(is_rounding(chosen.min(), chosen.max())):
         # The mean of equal numbers rounds; the difference to it would be blown up.
         return torch.zeros_like(kept) if shift_mean else kept
     mean, variance = chosen.mean(), chosen.var()

@@ -10,7 +10,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
 from tensordict import TensorDict
-from torch import Tensor
+from torch import Tensor, nn
 
 from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
@@ -77,6 +77,7 @@ class TextReward(Component):
         weights: of named parts; 1 for those that are not among them.
         correct_by: the part that says whether a response is right; None: the reward does, where
             one part alone weighs.
+        is_free: whether its scores may be of any scale, so that 1 need not mean right.
         needs: columns of the example without which it cannot score.
         column_remedy: what to do where the task lacks one.
     """
@@ -88,6 +89,7 @@ class TextReward(Component):
     name: str
     weights: Mapping[str, float] = MappingProxyType({})
     correct_by: str | None = None
+    is_free: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
     column_remedy: ClassVar[str] = "write it into the task's data"
 
@@ -178,6 +180,29 @@ class TextReward(Component):
         right = torch.tensor(correct, dtype=torch.bool, device=device)
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
         return write_reward(batch, tensor(totals, 0.0), rewards, right, judged)
+
+
+def undecided(reward: Component, scored: TensorDict) -> str | None:
+    """Return the name of a reward that does not say what is correct; None of one that does.
+
+    A function of the user's says so by ``correct_by``, or by scores of 0 and 1 alone.
+
+    Args:
+        reward: a sum is as its part that decides.
+        scored: rows with what it wrote.
+    """
+    parts = getattr(reward, "parts", None)
+    if isinstance(parts, nn.ModuleDict):
+        name = str(getattr(reward, "correct_by", None) or next(iter(parts)))
+        part, values = parts[name], scored["rewards"][name]
+        if not isinstance(part, Component):
+            return None
+        of_part = TensorDict({"reward": values, "reward_valid": scored["reward_valid"]})
+        return name if undecided(part, of_part) else None
+    if not isinstance(reward, TextReward) or not reward.is_free or reward.correct_by:
+        return None
+    values = scored["reward"][scored["reward_valid"]]
+    return None if bool(((values == 0) | (values == 1)).all()) else reward.name
 
 
 @contextlib.contextmanager

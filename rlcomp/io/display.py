@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console, Group
@@ -22,6 +22,18 @@ SHOWN = {
 }
 # Without a terminal: one line every so many seconds.
 QUIET_SECONDS = 10.0
+
+
+def held_out_rewards(metrics: Iterable[str]) -> dict[str, str]:
+    """Return the metrics that stand for accuracies where the reward does not say what is correct.
+
+    Examples:
+        >>> held_out_rewards(["evaluation/greedy", "evaluation/reward/length/greedy"])
+        {'evaluation/reward/length/greedy': 'length greedy'}
+    """
+    start = "evaluation/reward/"
+    free = [name for name in metrics if name.startswith(start)]
+    return {name: " ".join(name.removeprefix(start).rsplit("/", 1)) for name in free}
 
 
 class Display:
@@ -76,7 +88,8 @@ class Display:
         del total, samples
         if step == 1:  # what an earlier phase measured of itself is no news any more
             self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
-        self.latest |= {name: metrics[name] for name in SHOWN if name in metrics}
+        kept = [*SHOWN, *held_out_rewards(metrics)]
+        self.latest |= {name: metrics[name] for name in kept if name in metrics}
         shown = self._shown(metrics)
         if self.live is not None:
             self.bars.start_task(self.tasks[phase])
@@ -94,8 +107,11 @@ class Display:
         self.console.print(f"{told}: {ended['reason']}", highlight=False, soft_wrap=True)
 
     def _shown(self, metrics: Mapping[str, float]) -> str:
+        free = held_out_rewards(self.latest)
+        accuracies = {"evaluation/sampled", "evaluation/greedy"} if free else set[str]()
+        shown = {name: word for name, word in SHOWN.items() if name not in accuracies} | free
         words = [
-            f"{word} {self.latest[name]:.3f}" for name, word in SHOWN.items() if name in self.latest
+            f"{word} {self.latest[name]:.3f}" for name, word in shown.items() if name in self.latest
         ]
         if "rollout/tokens" in metrics:
             words.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")

@@ -10,6 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from rlcomp.io.display import held_out_rewards
 from rlcomp.io.draft import draft_of
 from rlcomp.io.json_lines import read_metrics
 from rlcomp.report.ended import ended_phases, ended_words
@@ -88,10 +89,16 @@ def _went(name: str, rows: list[dict[str, Any]]) -> str:
 def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The steps that measured both accuracies (an answer that cannot be judged measures none)."""
     both = {"evaluation/sampled", "evaluation/greedy"}
-    return [row for row in rows if both <= row.keys()]
+    return [row for row in rows if both <= row.keys() and not held_out_rewards(row)]
 
 
 def _accuracy(rows: list[dict[str, Any]]) -> str:
+    """The last accuracies; of a reward that does not say what is correct its means."""
+    free = [(row, names) for row in rows if (names := held_out_rewards(row))]
+    if free:
+        row, names = free[-1]
+        told = ", ".join(f"{word} {row[name]:.3f}" for name, word in names.items())
+        return f"held-out mean reward: {told}"
     evaluated = _evaluated(rows)
     if not evaluated:
         return ""
@@ -121,7 +128,9 @@ def _table(samples: list[dict[str, Any]]) -> str:
 
 
 def _marked(row: dict[str, Any]) -> str:
-    return f"{'✓' if row.get('correct') else '✗'} {_shown(row['response'])}"
+    if row.get("correct") is None:
+        return _shown(row["response"])
+    return f"{'✓' if row['correct'] else '✗'} {_shown(row['response'])}"
 
 
 def _shown(text: str) -> str:
@@ -149,7 +158,13 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = False
-    for name, label in CURVES.items():
+    free = {
+        name: f"held-out {word}" for row in rows for name, word in held_out_rewards(row).items()
+    }
+    hidden = {"evaluation/sampled", "evaluation/greedy"} if free else set[str]()
+    for name, label in (CURVES | free).items():
+        if name in hidden:
+            continue
         points = [(row["total"], row[name]) for row in rows if name in row]
         if points:
             marker = "o" if name.startswith("evaluation") else None

@@ -20,7 +20,7 @@ from rlcomp.interfaces.prompt import (
 )
 from rlcomp.text.marked import marked
 from rlcomp.text.special_tokens import special_tokens
-from rlcomp.text.tokenizer import encode_all, encode_prompts
+from rlcomp.text.tokenizer import encode_answers, encode_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -106,7 +106,8 @@ class TextPrompt(metaclass=Checked):
         """Prompt, response and EOS, of which the last two are trained on.
 
         Prompt and response are tokenised apart, as they are when the response is sampled; so are
-        the turns of a response, of which the environment's are not trained on.
+        the turns of a response, of which the environment's are not trained on. An EOS that a
+        response spells is text.
 
         Raises:
             ConfigError: an example is a conversation.
@@ -122,7 +123,7 @@ class TextPrompt(metaclass=Checked):
         """
         heads, eos = self.encode(texts, columns), int(self.tokenizer.eos_token_id)
         turns = [(response,) if isinstance(response, str) else response for response in responses]
-        pieces = iter(encode_all(self.tokenizer, [piece for each in turns for piece in each]))
+        pieces = iter(encode_answers(self.tokenizer, [piece for each in turns for piece in each]))
         rows = []
         for head, each in zip(heads, turns, strict=True):
             row = Demonstration.of(head, [])

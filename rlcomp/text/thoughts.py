@@ -15,7 +15,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import row_bytes, token_bytes
-from rlcomp.text.tokenizer import encode_all, encode_prompts
+from rlcomp.text.tokenizer import encode_all, encode_answers, encode_prompts
 
 
 def last_words(context: str, *, count: int = 3) -> str:
@@ -114,7 +114,7 @@ def first_targets(
         DataError: the tokenizer cannot write an answer.
     """
     rows = zip(decode_texts(batch["answer"]), batch["answer_ends"].tolist(), strict=True)
-    return encode_all(tokenizer, [leading(answer, ends, num_tokens) for answer, ends in rows])
+    return encode_answers(tokenizer, [leading(answer, ends, num_tokens) for answer, ends in rows])
 
 
 def leading(answer: str, ends: Sequence[bool], count: int) -> str:

@@ -7,12 +7,15 @@ import json
 import re
 import warnings
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 Call = tuple[str, dict[str, object]]
 
-_TAGGED = re.compile(r"(?s)<tool_call>((?:(?!</?tool_call>).)*)</tool_call>")
+OPEN, CLOSE = "<tool_call>", "</tool_call>"
+_SPACE = re.compile(r"[ \t\n\r]*")
 # Longer ones are refused: nobody calls a tool with that much, and parsers are slow on it.
 _LONGEST = 10_000
+_DECODER = json.JSONDecoder()
 # White space and these do not count in texts, as BFCL compares them.
 _IGNORED = re.compile(r"[ ,./\-_*^()]")
 
@@ -53,12 +56,94 @@ def tool_match(
     return float(_paired(fits))
 
 
+class Tagged(NamedTuple):
+    """What stands between a pair of tags.
+
+    Attributes:
+        body: without the tags; None where no closing tag ends it.
+        start: of the opening tag in the text.
+        end: behind the closing one.
+    """
+
+    body: str | None
+    start: int
+    end: int
+
+
+def tagged_calls(text: str) -> list[Tagged]:
+    """Return what stands between ``<tool_call>`` tags, each pair in turn.
+
+    A JSON value ends where its decoder says, so that a tag within one of its texts is text.
+    Anything else ends at the next closing tag, if no opening one stands before it.
+
+    Examples:
+        >>> [call.body for call in tagged_calls('<tool_call>"</tool_call>"</tool_call>')]
+        ['"</tool_call>"']
+        >>> tagged_calls("<tool_call>{}")
+        [Tagged(body=None, start=0, end=11)]
+    """
+    found = list[Tagged]()
+    while (start := text.find(OPEN, found[-1].end if found else 0)) >= 0:
+        inside = start + len(OPEN)
+        end = _json_end(text, inside)
+        if end is None:
+            end = text.find(CLOSE, inside)
+        if end < 0 or (OPEN in text[inside:end] and _json_end(text, inside) is None):
+            found.append(Tagged(None, start, inside))
+        else:
+            found.append(Tagged(text[inside:end], start, end + len(CLOSE)))
+    return found
+
+
+def _json_end(text: str, start: int) -> int | None:
+    """Where the closing tag behind a JSON value stands; None where there is no such value."""
+    piece = text[start : start + _LONGEST + len(CLOSE) + 1]
+    try:
+        _, end = _DECODER.raw_decode(piece, _spaced(piece, 0))
+    except (ValueError, RecursionError, MemoryError):
+        return None
+    end = _spaced(piece, end)
+    return start + end if piece.startswith(CLOSE, end) else None
+
+
+def _spaced(text: str, place: int) -> int:
+    space = _SPACE.match(text, place)
+    return space.end() if space else place
+
+
+def outside_calls(text: str, calls: Sequence[Tagged]) -> list[str]:
+    """Return the texts before, between and behind the calls of a text.
+
+    Examples:
+        >>> text = "a<tool_call>1</tool_call>b"
+        >>> outside_calls(text, tagged_calls(text))
+        ['a', 'b']
+    """
+    ends, starts = [0, *(call.end for call in calls)], [*(call.start for call in calls), len(text)]
+    return [text[end:start] for end, start in zip(ends, starts, strict=True)]
+
+
+def arguments_of(call: Mapping[str, object]) -> object:
+    """Return the arguments of a JSON call, which stand under ``arguments`` or ``parameters``.
+
+    None where both are there; an empty mapping where neither is.
+
+    Examples:
+        >>> arguments_of({"name": "f", "parameters": {"a": 1}})
+        {'a': 1}
+    """
+    if "arguments" in call and "parameters" in call:
+        return None
+    return call.get("arguments", call.get("parameters", {}))
+
+
 def read_calls(response: str) -> list[Call] | None:
     """The tool calls of a response, behind its thought; None if there are none to be read.
 
-    Read are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``, as often as they are
-    there; else the whole response as JSON, one such object or a list of them, or as Python calls
-    with literal arguments by name: ``[f(a=1), g()]``.
+    Read are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` (or ``parameters``), as
+    often as they are there, by the reader of environments (:func:`tagged_calls`); else the whole
+    response as JSON, one such object or a list of them, or as Python calls with literal arguments
+    by name: ``[f(a=1), g()]``.
 
     Examples:
         >>> read_calls('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
@@ -69,8 +154,11 @@ def read_calls(response: str) -> list[Call] | None:
     said = response.rpartition("</think>")[2].strip()
     if len(said) > _LONGEST:
         return None
-    texts = _TAGGED.findall(said) or [_unfenced(said)]
-    found = [_json_calls(text) or _python_calls(text) for text in texts]
+    tagged = tagged_calls(said)
+    texts = [call.body for call in tagged] or [_unfenced(said)]
+    if tagged and any(CLOSE in text for text in outside_calls(said, tagged)):
+        return None
+    found = [text and (_json_calls(text) or _python_calls(text)) for text in texts]
     calls = [call for some in found for call in some or ()]
     return calls if calls and all(found) else None
 
@@ -95,7 +183,7 @@ def _json_call(entry: object) -> Call | None:
     if not isinstance(entry, dict):
         return None
     entry = entry.get("function", entry) if isinstance(entry.get("function"), dict) else entry
-    name, arguments = entry.get("name"), entry.get("arguments", entry.get("parameters", {}))
+    name, arguments = entry.get("name"), arguments_of(entry)
     if not isinstance(name, str) or not isinstance(arguments, dict):
         return None
     return name, arguments

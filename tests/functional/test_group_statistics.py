@@ -65,6 +65,10 @@ def test_integers_count_in_float32_and_valid_may_be_0_and_1():
         ([-1.0, 1.0], False),
         ([1e6 + 1e-3, 1e6], True),  # of large rewards the share counts, 1e-9
         ([2e-8, 0.0], False),
+        ([1 + 2**-21, 1.0], True),  # float32 holds both: four of its steps
+        ([1 + 5 * 2**-23, 1.0], False),
+        ([120 + 2**-17, 120.0], True),
+        ([2**-20, 0.0], False),  # the share counts, not 1e-6
     ],
 )
 def test_rewards_closer_than_rounding_are_equal(reward, equal):

@@ -134,3 +134,19 @@ def test_an_empty_run_says_so(tmp_path):
 
 def test_a_file_that_is_not_there_has_no_lines(tmp_path):
     assert read_lines(tmp_path / "nothing.jsonl") == []
+
+
+def test_a_reward_without_verdicts_is_told_by_its_name_and_mean(tmp_path):
+    row = {
+        **{"total": 1, "phase": "train", "step": 1, "evaluation/greedy": 1.0},
+        **{"evaluation/sampled": 0.97, "evaluation/reward/length/greedy": 31.0},
+    }
+    sample = {"total": 1, "prompt": "p", "response": "abc", "answer": "", "correct": None}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+    (tmp_path / "samples.jsonl").write_text(json.dumps(sample) + "\n")
+
+    told = summarise(tmp_path)
+
+    assert told.splitlines()[-1] == "held-out mean reward: length greedy 31.000"
+    assert "accuracy" not in told
+    assert not {"✓", "✗"} & {*told}

@@ -6,8 +6,9 @@ import warnings
 import pytest
 
 from components.reward.tool_calls import ToolCalls
+from rlcomp.episodes.tool_calls import parse_calls
 from rlcomp.errors import DataError
-from rlcomp.verify.tool_calls import read_calls, tool_match
+from rlcomp.verify.tool_calls import outside_calls, read_calls, tagged_calls, tool_match
 
 GOLD = [{"m.add": {"a": [1], "b": [2, 3], "c": ["", 0]}}]
 
@@ -165,3 +166,50 @@ def test_the_gold_calls_of_bfcl_match_themselves_and_no_mutant(shared_data, name
         assert tool_match(json.dumps(calls[::-1]), row["ground_truth"]) == 1.0, row["id"]
         for mutant in (lone, more, calls[1:], [*calls, calls[0]]):
             assert tool_match(json.dumps(mutant), row["ground_truth"]) == 0.0, row["id"]
+
+
+def tagged(**entries):
+    return f"<tool_call>{json.dumps(entries)}</tool_call>"
+
+
+LITERAL = tagged(name="write", arguments={"text": "a </tool_call> <tool_call> b"})
+READ = tagged(name="read", parameters={"path": "a"})
+
+
+@pytest.mark.parametrize(
+    ("said", "calls"),
+    [
+        (LITERAL, [("write", {"text": "a </tool_call> <tool_call> b"})]),
+        (
+            f"I do {LITERAL} and\n{READ}.",
+            [("write", {"text": "a </tool_call> <tool_call> b"}), ("read", {"path": "a"})],
+        ),
+        (READ, [("read", {"path": "a"})]),
+        (f"{READ}</tool_call>", None),
+        (f"{READ}<tool_call>", None),
+        (f"<tool_call>{READ}</tool_call>", None),
+        (tagged(name="f", arguments={}, parameters={}), None),
+        ('<tool_call>"</tool_call>', None),
+    ],
+)
+def test_a_reward_and_an_environment_read_the_same_calls(said, calls):
+    told = parse_calls(said)
+
+    assert read_calls(said) == calls
+    assert calls == (None if isinstance(told, str) else [(c.name, c.arguments) for c in told])
+
+
+def test_what_stands_around_calls_is_left():
+    text = f"a{LITERAL}b{READ}c"
+
+    assert outside_calls(text, tagged_calls(text)) == ["a", "b", "c"]
+    assert [text[call.start : call.end] for call in tagged_calls(text)] == [LITERAL, READ]
+
+
+@pytest.mark.parametrize("piece", ["<tool_call>", '<tool_call>"', "<tool_call>[[", "</tool_call>"])
+def test_hostile_tags_are_read_at_once(piece):
+    start = time.thread_time()
+
+    assert isinstance(parse_calls(piece * 8_000), str)
+    assert read_calls((piece * 9_000)[:10_000]) is None
+    assert time.thread_time() - start < 20

@@ -6,6 +6,7 @@ from components.evaluator.accuracy import Accuracy
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.majority_vote import MajorityVote
+from components.reward.weighted_sum import WeightedSum
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
@@ -246,3 +247,32 @@ def test_a_reward_that_judges_by_the_group_is_no_verifier():
         ConfigError, match=r"evaluation.reward is a MajorityVote, which judges an ans"
     ):
         evaluator(tiny_policy(), reward=vote)
+
+
+def length(response):
+    return float(len(response))
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        Function(function=length, name="length"),
+        WeightedSum(parts={"length": Function(function=length)}, weights={"length": 2.0}),
+    ],
+)
+def test_a_reward_that_does_not_say_what_is_correct_has_a_mean_and_no_verdict(reward):
+    with recording() as ledger:
+        evaluator(tiny_policy(), reward=reward)(empty())
+
+    found = ledger.means()
+    assert found["evaluation/reward/length/greedy"] > 1
+    assert "evaluation/reward/length/sampled" in found
+    assert [sample["correct"] for sample in ledger.samples] == [None, None]
+
+
+def test_a_reward_of_zeros_and_ones_says_what_is_correct():
+    with recording() as ledger:
+        evaluator(tiny_policy())(empty())
+
+    assert not [name for name in ledger.means() if name.startswith("evaluation/reward/")]
+    assert None not in [sample["correct"] for sample in ledger.samples]

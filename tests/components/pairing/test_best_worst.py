@@ -52,6 +52,12 @@ def test_a_group_in_which_nothing_differs_teaches_nothing(valid):
     assert learnt == [False]
 
 
+def test_rewards_that_differ_by_rounding_are_no_pair():
+    _, valid = paired(batch([120.00001, 120.0], [0, 0]))
+
+    assert valid == [False]
+
+
 def test_rewards_of_a_pair_differ_by_more_than_the_gap():
     rows = batch([1.0, 0.5], [0, 0])
 

@@ -150,3 +150,16 @@ def test_without_such_a_part_nothing_says_why():
     plain = both(parts={"right": ExactMatch(), "length": ExactMatch()})
 
     assert "invalid_reason" not in plain(batch()).keys()
+
+
+def test_equal_totals_of_different_parts_are_equal_rewards():
+    # .2 * 0 + .6 * 200 = .2 * 300 + .6 * 100 = 120.
+    first, second = {"a": 0.0, "bbb": 300.0, "?": 0.0}, {"a": 200.0, "bbb": 100.0, "?": 200.0}
+    parts = {
+        "x": Function(function=lambda response: first[response], name="x"),
+        "y": Function(function=lambda response: second[response], name="y"),
+    }
+
+    made = WeightedSum(parts=parts, weights={"x": 0.2, "y": 0.6}, correct_by="x")(batch())
+
+    assert made["reward"].tolist() == [120, 120, 120]
