@@ -67,4 +67,4 @@ class _Names:
             raise ImportError(told, name=fullname)
 
 
-sys.meta_path.append(_Names)  # type: ignore[arg-type]
+sys.meta_path.append(_Names)

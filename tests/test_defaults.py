@@ -48,7 +48,7 @@ def targets():
 
 
 def parameters_of(target):
-    """The arguments of a class, read from its constructor: a metaclass hides them, or a function."""
+    """Return the arguments of a function or of a constructor, which a metaclass hides."""
     module, _, name = target.rpartition(".")
     part = getattr(importlib.import_module(module), name)
     return inspect.signature(part.__init__ if inspect.isclass(part) else part).parameters
