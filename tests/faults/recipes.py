@@ -81,18 +81,6 @@ RECIPES = {
         "+phases.warm_up.every={checkpoint: 1}",
     ),
     "TD3": ("recipe=td3", *OFF_POLICY, "phases.warm_up.steps=1"),
-    "distillation": (
-        "recipe=distillation",
-        *SMALL,
-        *LEARNABLE,
-        "phases.warm_start.steps=3",
-        "phases.warm_start.every={evaluation: null, checkpoint: 1}",
-        "phases.distillation.steps=3",
-        "phases.distillation.every={evaluation: 2, checkpoint: 1}",
-        "evaluation.num_prompts=4",
-        "demonstrations.batch_size=4",
-        "prompts.batch_size=8",
-    ),
     "HER": ("recipe=her", *OFF_POLICY, "environment.max_steps=9"),
     "DAgger": (
         "recipe=dagger",

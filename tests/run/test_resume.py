@@ -1,5 +1,6 @@
 """Small real runs: stopped and continued; and with things beside them that must not touch them."""
 
+import json
 import re
 import shutil
 
@@ -12,8 +13,11 @@ from torch import nn
 from rlcomp.errors import CheckpointError
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.manifest import write_manifest
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.io.saved import checkpoints_in, open_checkpoint
+from rlcomp.run.launch import launch
 from rlcomp.run.resume import restored, saved_run
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.resolve import plan_of
 
 TINY = [
     "kl=none",
@@ -36,6 +40,36 @@ def test_a_run_continued_after_any_step_is_bit_identical(bits, continued, tmp_pa
     again = continued(whole, tmp_path / "run", step, *TINY)
 
     assert bits(again) == bits(whole)
+
+
+DISTILLED = [
+    "recipe=distillation",
+    "model.hidden_size=16",
+    "model.intermediate_size=16",
+    "demonstrations.batch_size=4",
+    "prompts.batch_size=8",
+    "evaluation.num_prompts=4",
+    "checkpoint.keep=9",
+    "phases.teacher.steps=3",
+    "phases.warm_start.steps=3",
+    "phases.distillation.steps=2",
+    "phases.distillation.every={checkpoint: 1}",
+]
+
+
+@pytest.mark.slow
+def test_a_learner_whose_phase_is_over_keeps_its_learning_rate(tmp_path):
+    for name in ("whole", "again"):
+        config = compose_config([*DISTILLED, f"directory={tmp_path / name}"])
+        if name == "again":
+            shutil.copytree(tmp_path / "whole", tmp_path / "again")
+            for path in checkpoints_in(tmp_path / "again" / "checkpoints")[:2]:
+                shutil.rmtree(path)
+        launch(config, plan_of(config))
+
+    one, other = (open_checkpoint(tmp_path / name).state()["nodes"] for name in ("whole", "again"))
+    # The order counts as well.
+    assert json.dumps(one) == json.dumps(other)
 
 
 def test_a_learners_state_that_is_none_is_passed_over(bits, play, tmp_path, whole):
