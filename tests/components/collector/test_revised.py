@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.revised import Revised
-from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.batch import decode_texts, encode_texts, pad_right
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
@@ -43,7 +43,7 @@ class Says:
         mask = torch.zeros_like(tokens, dtype=torch.bool)
         for row, tail in enumerate(tails):
             mask[row, start : start + len(tail)] = True
-        return TensorDict(
+        rows = TensorDict(
             {
                 "tokens": tokens,
                 "response_mask": mask,
@@ -55,6 +55,7 @@ class Says:
             },
             batch_size=[len(prompts)],
         )
+        return pad_right(rows)
 
 
 def batch(prompts, responses):
