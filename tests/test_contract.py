@@ -675,7 +675,7 @@ def folder(tmp_path_factory):
     pairs = [{"prompt": f"{n}+1=", "chosen": f"{n + 1}", "rejected": "0"} for n in range(40)]
     (where / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in pairs))
     several = {"prompt": "1", "responses": ["1", "2", "3"], "ranking": [2, 0, 1]}
-    ranked = "".join(json.dumps({**several, "prompt": str(n)}) + "\n" for n in range(20))
+    ranked = "".join(json.dumps({**several, "prompt": str(n)}) + "\n" for n in range(60))
     (where / "rankings.jsonl").write_text(ranked)
     steps = {"prompt": "1+1=", "completions": ["1", "+1"], "labels": [True, 0.5]}
     (where / "steps.jsonl").write_text(json.dumps(steps) + "\n")
