@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Literal
 
 import torch
 from tensordict import TensorDict
@@ -17,15 +17,17 @@ from rlcomp.data.levels import levels
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.functional.mean_interval import share_interval
-from rlcomp.functional.pass_at_k import pass_at_k
+from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
-from rlcomp.interfaces.reward import undecided
+from rlcomp.interfaces.reward import check_decides, undecided
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import check_room
+
+_Interval = Callable[[Tensor, float, torch.Generator], tuple[float, float]]
 
 
 class Accuracy(Component):
@@ -37,9 +39,11 @@ class Accuracy(Component):
     prompt, the bootstrap's for the others. Answers whose reward is not valid are left out, and so
     are prompts left with none (with fewer than k, for pass@k); their share is
     ``evaluation/invalid_fraction``. Of each level (``by``) the same, ``evaluation/<level>/greedy``.
-    The first ``num_shown`` greedy answers are kept as samples. Of a reward that does not say what
-    is correct (:func:`rlcomp.interfaces.reward.undecided`) the mean is recorded as well,
-    ``evaluation/reward/<name>/greedy`` and ``sampled``, and answers are shown without a verdict.
+    The first ``num_shown`` greedy answers are kept as samples.
+
+    Of a reward that does not say what is correct (:func:`rlcomp.interfaces.reward.undecided`)
+    ``greedy`` and ``sampled`` are means of the reward, recorded also under its name
+    (``evaluation/reward/<name>/greedy``); there is no pass@k, and answers have no verdict.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
@@ -60,6 +64,8 @@ class Accuracy(Component):
             the reward judges an answer by others.
         DataError: a held-out prompt and its response may exceed the policy's context.
     """
+
+    counts_right: ClassVar[bool] = False  # and has nothing to say of other rewards
 
     def __init__(
         self,
@@ -85,7 +91,10 @@ class Accuracy(Component):
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
         self.policy = policy
+        if self.counts_right:
+            check_decides(reward, f"{name}.reward")
         self.reward = reward
+        self.undecided = undecided(reward)
         self.split: Literal["held_out", "training"] = split
         self.samples_per_prompt = samples_per_prompt
         self.max_new_tokens = max_new_tokens
@@ -113,18 +122,24 @@ class Accuracy(Component):
         """Record the metrics of the responses; the rows of a prompt are contiguous."""
         for answered in (greedy, sampled):
             record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
-        counts = self._counts(greedy), self._counts(sampled)
-        for level, rows in self.parts():
-            self._rates(level, *((n[rows], c[rows]) for n, c in counts))
-        self._show(greedy, self._record_rewards(greedy, sampled))
+        if self.undecided is None:
+            counts = self._counts(greedy), self._counts(sampled)
+            for level, rows in self.parts():
+                self._rates(level, *((n[rows], c[rows]) for n, c in counts))
+        else:
+            self._record_rewards(self.undecided, greedy, sampled)
+        self._show(greedy)
 
-    def _record_rewards(self, greedy: TensorDict, sampled: TensorDict) -> bool:
-        """Record the mean reward where it does not say what is correct; whether it does."""
-        name = undecided(self.reward, greedy) or undecided(self.reward, sampled)
-        for kind, answered in (("greedy", greedy), ("sampled", sampled)) if name else ():
-            reward, valid = answered["reward"], answered["reward_valid"]
-            record(f"{self.name}/reward/{name}/{kind}", reward, where=valid)
-        return name is None
+    def _record_rewards(self, name: str, greedy: TensorDict, sampled: TensorDict) -> None:
+        """Record the means of a reward that does not say what is correct."""
+        for kind, answered in (("sampled", sampled), ("greedy", greedy)):
+            valid = answered["reward_valid"].cpu().view(len(self.examples), -1)
+            reward = answered["reward"].cpu().double().view_as(valid)
+            judged = valid.any(1)
+            means = torch.where(valid, reward, 0.0).sum(1) / valid.sum(1)
+            for level, rows in self.parts():
+                self.record_mean(f"{level}{kind}", means[rows & judged], bootstrap_interval)
+            record(f"{self.name}/reward/{name}/{kind}", means, where=judged)
 
     def _rates(
         self, level: str, greedy: tuple[Tensor, Tensor], sampled: tuple[Tensor, Tensor]
@@ -177,17 +192,19 @@ class Accuracy(Component):
         right = answered["correct"].cpu().view(len(self.examples), -1) & valid
         return valid.sum(1), right.sum(1)
 
-    def record_mean(self, name: str, per_prompt: Tensor) -> None:
-        """Record a mean over prompts of shares with its interval; nothing without prompts."""
+    def record_mean(
+        self, name: str, per_prompt: Tensor, interval: _Interval = share_interval
+    ) -> None:
+        """Record a mean over prompts with its interval, of shares; nothing without prompts."""
         if not len(per_prompt):
             return
         draws = torch.Generator().manual_seed(self.seed)
-        low, high = share_interval(per_prompt, level=0.95, generator=draws)
+        low, high = interval(per_prompt, 0.95, draws)
         record(f"{self.name}/{name}", per_prompt)
         record(f"{self.name}/{name}_low", low)
         record(f"{self.name}/{name}_high", high)
 
-    def _show(self, greedy: TensorDict, decided: bool) -> None:
+    def _show(self, greedy: TensorDict) -> None:
         shown = greedy[: self.num_shown]
         examples = self.examples[: len(shown)]
         prompts = self.prompt.render([each.prompt for each in examples], self.columns[: len(shown)])
@@ -198,5 +215,5 @@ class Accuracy(Component):
                 prompt=prompt,
                 response=response,
                 answer=example.answer,
-                correct=right if decided else None,
+                correct=right if self.undecided is None else None,
             )

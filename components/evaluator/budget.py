@@ -55,6 +55,8 @@ class Budget(Accuracy):
         Muennighoff et al. 2025 (s1), arXiv:2501.19393, section 3.1.
     """
 
+    counts_right = True
+
     def __init__(
         self,
         *,

@@ -76,6 +76,8 @@ class Coverage(Accuracy):
         Wen et al. 2025, arXiv:2506.14245, section 3 (three rules for several judgements).
     """
 
+    counts_right = True
+
     def __init__(
         self,
         *,

@@ -59,6 +59,8 @@ class Forgetting(Accuracy):
         Kirkpatrick et al. 2017, arXiv:1612.00796, section 2 (performance on earlier tasks).
     """
 
+    counts_right = True
+
     def __init__(
         self,
         *,

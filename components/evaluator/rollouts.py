@@ -16,7 +16,7 @@ from rlcomp.component import Component
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
-from rlcomp.metrics import record_sample
+from rlcomp.metrics import measured, record_sample
 from rlcomp.text.prompt import or_text
 
 
@@ -100,6 +100,8 @@ class RolloutLog(Component):
         columns = decode_columns(rows, [CONVERSATION])
         prompts = self.prompt.encode(decode_texts(asked), columns)
         outcomes = _outcomes(rows)
+        if "reward/mean" in (said := measured()) and "reward/correct" not in said:
+            outcomes.pop("correct", None)  # of a reward that does not say what is correct
         outcomes["prompt"] = [*self.prompt.render(decode_texts(rows["prompt"]), columns)]
         for index, ids in enumerate(prompts):
             outcome = {key: column[index] for key, column in outcomes.items()}

@@ -23,6 +23,7 @@ class Brevity(TextReward):
     """
 
     name = "brevity"
+    is_free = True
 
     def __init__(self, *, longest: PositiveInt) -> None:
         super().__init__()

@@ -14,7 +14,7 @@ from rlcomp.batch import decode_columns, decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.interfaces.pooled_reward import record_calls_of
-from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.reward import undecided, write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -79,6 +79,11 @@ class ByColumn(Component):
         """The one that names the domain."""
         return frozenset({self.column})
 
+    @property
+    def is_free(self) -> bool:
+        """Whether a domain's reward says nothing of right and wrong."""
+        return any(undecided(route) for route in self.routes.values())
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row by its domain's reward."""
         size, device = batch.shape[0], batch["response"].device
@@ -98,13 +103,14 @@ class ByColumn(Component):
                 for row, why in zip(rows, decode_texts(result["invalid_reason"]), strict=True):
                     reasons[row] = why
             record(f"reward/{domain}/mean", result["reward"], where=judged)
-            record(f"reward/{domain}/correct", result["correct"].float(), where=judged)
+            if undecided(self.routes[domain]) is None:
+                record(f"reward/{domain}/correct", result["correct"].float(), where=judged)
             record(f"reward/{domain}/invalid_fraction", (~judged).float())
         if self.kl_weights:
             batch["kl_weight"] = kl_weight
         if self._tells_reasons:
             batch["invalid_reason"] = encode_texts(reasons).to(device)
-        return write_reward(batch, reward, rewards, correct, valid)
+        return write_reward(batch, reward, rewards, correct, valid, decides=not self.is_free)
 
     def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
         """The rows of each domain that occurs."""

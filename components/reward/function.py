@@ -51,8 +51,8 @@ class Function(PooledReward):
             ``{_target_: my_module.Judge, threshold: 3}``; or a function.
         name: of the part, where there is but one.
         weights: of named parts, 1 for those that are not among them.
-        correct_by: the part that decides ``correct`` (1 or more); null: the reward does, where one
-            part alone weighs.
+        correct_by: the part that decides what is correct (1 or more), of a single number ``name``;
+            null: none, the scores are of any scale, and ``correct`` (1 or more) is told nowhere.
         timeout: limit of a call, in seconds.
         concurrency: calls of an ``async`` function that run at a time in one worker.
         calls: the reward pool.
@@ -70,7 +70,6 @@ class Function(PooledReward):
     """
 
     optional: ClassVar[tuple[Key, ...]] = (*TextReward.optional, "tokens", "response_mask")
-    is_free = True
     column_remedy = "rename the parameter, or give it a default"
 
     def __init__(
@@ -101,6 +100,11 @@ class Function(PooledReward):
             )
         # Random numbers of a function's own, the same after a resume and in any order of workers.
         self.seed = torch.initial_seed()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no part decides what is correct."""
+        return self.correct_by is None
 
     @property
     def called_directly(self) -> bool:

@@ -28,6 +28,7 @@ class Gibberish(Component):
     reads = ("rollout_log_probs", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
+    is_free = True
 
     def __init__(self, *, below: float, penalty: NonNegativeFloat = 1.0) -> None:
         super().__init__()
@@ -40,4 +41,6 @@ class Gibberish(Component):
         total = torch.where(mask, batch["rollout_log_probs"], 0.0).sum(1)
         fluent = total >= self.below * mask.sum(1)
         reward = torch.where(fluent, 0.0, -self.penalty)
-        return write_reward(batch, reward, {"gibberish": reward}, fluent, mask.any(1))
+        return write_reward(
+            batch, reward, {"gibberish": reward}, fluent, mask.any(1), decides=False
+        )

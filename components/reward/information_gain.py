@@ -89,7 +89,7 @@ class InformationGain(ThoughtLikelihood):
         record("reward/with_thought", with_thought, where=valid)
         record("reward/without_thought", without, where=valid)
         gain = torch.where(valid, with_thought - without, 0.0)
-        return write_reward(batch, gain, {"information_gain": gain}, gain > 0, valid)
+        return write_reward(batch, gain, {"information_gain": gain}, gain > 0, valid, decides=False)
 
     def _follow(self) -> None:
         now, last = self.policy.version, int(self.last_version)

@@ -36,6 +36,7 @@ class Learned(Component):
     reads = ("prompt", "response")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
+    is_free = True
 
     def __init__(
         self, *, path: NonEmptyText, label: str | None = None, batch_size: PositiveInt = 32
@@ -62,4 +63,4 @@ class Learned(Component):
                 reward[some] = outputs[:, self._output].cpu()
         reward = reward.to(batch["response"].device)
         valid = torch.tensor([bool(text) for text in texts], device=reward.device)
-        return write_reward(batch, reward, {"learned": reward}, reward > 0, valid)
+        return write_reward(batch, reward, {"learned": reward}, reward > 0, valid, decides=False)

@@ -35,6 +35,7 @@ class Length(Component):
     reads = ("response_mask",)
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
+    is_free = True
 
     def __init__(self, *, target: PositiveFloat, low: float = 0.0, high: float = 1.0) -> None:
         super().__init__()
@@ -49,4 +50,6 @@ class Length(Component):
         tokens = batch["response_mask"].sum(1)
         reward = (tokens.float() / self.target).clamp(self.low, self.high)
         at_most = reward >= self.high
-        return write_reward(batch, reward, {"length": reward}, at_most, torch.ones_like(at_most))
+        return write_reward(
+            batch, reward, {"length": reward}, at_most, torch.ones_like(at_most), decides=False
+        )

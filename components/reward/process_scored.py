@@ -56,6 +56,7 @@ class ProcessScored(Component):
     reads = ("tokens", "attention_mask", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid", "step_score", "step_end")
+    is_free = True
     earlier = ("scorer",)
 
     scorer: TokenScorer
@@ -81,7 +82,9 @@ class ProcessScored(Component):
         batch["step_score"] = masked(log_prob.exp(), ends & valid[:, None])
         batch["step_end"] = ends & valid[:, None]
         record("reward/steps", ends.sum(1), where=valid)
-        return write_reward(batch, reward, {"process_scored": reward}, reward > 0.5, valid)
+        return write_reward(
+            batch, reward, {"process_scored": reward}, reward > 0.5, valid, decides=False
+        )
 
     def _ends(self, tokens: Tensor, response_mask: Tensor) -> Tensor:
         """The tokens that complete a step, shape ``[B, T]``."""

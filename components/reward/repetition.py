@@ -32,6 +32,7 @@ class Repetition(Component):
     reads = ("tokens", "response_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
+    is_free = True
 
     def __init__(self, *, size: PositiveInt = 3, penalty: NonNegativeFloat = 1.0) -> None:
         super().__init__()
@@ -45,4 +46,4 @@ class Repetition(Component):
         share = torch.tensor(shares, dtype=torch.float32, device=batch["tokens"].device)
         reward = -self.penalty * share
         valid = torch.ones_like(share, dtype=torch.bool)
-        return write_reward(batch, reward, {"repetition": reward}, share == 0, valid)
+        return write_reward(batch, reward, {"repetition": reward}, share == 0, valid, decides=False)

@@ -49,6 +49,7 @@ class Scored(Component):
     reads = ("tokens", "attention_mask")
     optional = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
+    is_free = True
     earlier = ("scorers",)
 
     count: Tensor
@@ -84,7 +85,7 @@ class Scored(Component):
         scores = torch.where(valid, scores, 0.0)
         reward = combine(scores, self.combination, self.penalty)
         record("reward/disagreement", scores.std(0, correction=0), where=valid)
-        return write_reward(batch, reward, {"scored": reward}, reward > 0, valid)
+        return write_reward(batch, reward, {"scored": reward}, reward > 0, valid, decides=False)
 
     def _normalised(self, scores: Tensor, valid: Tensor) -> Tensor:
         """Take the scores into the statistics (Chan's formula), and apply these."""

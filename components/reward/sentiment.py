@@ -29,6 +29,7 @@ class Sentiment(TextReward):
     """
 
     name = "sentiment"
+    is_free = True
 
     def __init__(self) -> None:
         super().__init__()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.interfaces.reward import shuffle_rewards
+from rlcomp.interfaces.reward import shuffle_rewards, undecided
 from rlcomp.seed import new_generator
 
 
@@ -30,6 +30,11 @@ class Shuffled(Component):
         super().__init__()
         self.reward = reward
         self.generator = new_generator()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether the reward inside says nothing of right and wrong."""
+        return undecided(self.reward) is not None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the reward, then permute its values."""

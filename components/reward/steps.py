@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.interfaces.pooled_reward import record_calls_of
-from rlcomp.interfaces.reward import TextReward, text_rows, write_reward
+from rlcomp.interfaces.reward import TextReward, text_rows, undecided, write_reward
 from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
 from rlcomp.text.steps import StepTokens, split_steps
@@ -75,6 +75,11 @@ class Steps(Component):
         self.so_far = so_far
         self._tokens = StepTokens(tokenizer)
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the outcome's reward says nothing of right and wrong."""
+        return undecided(self.outcome) is not None
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the outcome's reward, and score every step."""
         mask = batch["response_mask"].cpu()
@@ -109,7 +114,8 @@ class Steps(Component):
         if "invalid_reason" in outcome.keys():
             batch["invalid_reason"] = outcome["invalid_reason"]
         record("reward/steps", mean, where=valid)
-        return write_reward(batch, outcome["reward"], rewards, outcome["correct"], valid)
+        total, right, decides = outcome["reward"], outcome["correct"], not self.is_free
+        return write_reward(batch, total, rewards, right, valid, decides=decides)
 
     def _steps(self, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
         """The text of each step that is scored, and how many tokens it takes up to its end."""

@@ -58,6 +58,7 @@ class ThoughtLikelihood(Component):
     )
     optional: ClassVar[tuple[Key, ...]] = ("episode_error",)
     writes = ("reward", "rewards", "correct", "reward_valid")
+    is_free = True
 
     policy: Policy
 
@@ -79,7 +80,9 @@ class ThoughtLikelihood(Component):
         """Score every row."""
         likelihood, valid = self._behind_thoughts(batch, self._targets(batch))
         rewards = {"thought_likelihood": torch.where(valid, likelihood, 0.0)}
-        return write_reward(batch, likelihood, rewards, likelihood > -math.log(2), valid)
+        return write_reward(
+            batch, likelihood, rewards, likelihood > -math.log(2), valid, decides=False
+        )
 
     def _targets(self, batch: TensorDict) -> list[list[int]]:
         return first_targets(self.policy.tokenizer, batch, self.num_tokens)

@@ -12,7 +12,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.functional.group_statistics import weighted_total
 from rlcomp.interfaces.pooled_reward import record_calls_of
-from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.reward import undecided, write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -56,6 +56,11 @@ class WeightedSum(Component):
         self.weights = dict(weights)
         self.correct_by = correct_by
 
+    @property
+    def is_free(self) -> bool:
+        """Whether the part that decides says nothing of right and wrong."""
+        return undecided(self.parts[self.correct_by or next(iter(self.parts))]) is not None
+
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run every part and add up."""
         with recording() as told:
@@ -70,7 +75,7 @@ class WeightedSum(Component):
         reasons = [result["invalid_reason"] for result in results.values() if _told(result)]
         if reasons:
             batch["invalid_reason"] = _first(reasons)
-        return write_reward(batch, total, rewards, correct, valid)
+        return write_reward(batch, total, rewards, correct, valid, decides=not self.is_free)
 
 
 def _told(result: TensorDict) -> bool:

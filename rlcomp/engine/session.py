@@ -52,6 +52,13 @@ class Said:
     kept: Tensor | None = None
 
 
+def joined(turn: Said, more: Said) -> Said:
+    """Return a turn that went on."""
+    both = None if turn.kept is None or more.kept is None else torch.cat([turn.kept, more.kept])
+    tokens, log_probs = turn.tokens + more.tokens, turn.log_probs + more.log_probs
+    return Said(tokens, log_probs, more.truncated, both)
+
+
 class Session(Protocol):
     """Rows of token ids that only grow: by what is sampled, and by what is read to them.
 

@@ -14,7 +14,7 @@ from rlcomp.engine.native import abi
 from rlcomp.engine.native.library import library
 from rlcomp.engine.native.turn import Ends, Steps
 from rlcomp.engine.native.weights import NativeModel
-from rlcomp.engine.session import Said, Sampling, TurnUniforms
+from rlcomp.engine.session import Said, Sampling, TurnUniforms, joined
 from rlcomp.engine.transformer import Transformer
 
 # Steps of a call: numbers are drawn for all of them, and given back where rows end earlier.
@@ -126,7 +126,7 @@ class NativeSession:
             self.library.rlcomp_generate(self.handle, ctypes.byref(found.struct))
             start += steps
             for n, more in zip(left, found.said(), strict=True):
-                said[n] = _joined(said[n], more)
+                said[n] = joined(said[n], more)
                 self.contexts[rows[n]] += more.tokens
                 self.sampled[rows[n]] += len(more.tokens)
                 self.unread[rows[n]] = [more.tokens[-1]]
@@ -204,8 +204,3 @@ class NativeSession:
             handle, tokens.data_ptr(), lengths.data_ptr(), len(places), rows.data_ptr(), len(owners)
         )
         self.close([*self.over])
-
-
-def _joined(turn: Said, more: Said) -> Said:
-    tokens, log_probs = turn.tokens + more.tokens, turn.log_probs + more.log_probs
-    return Said(tokens, log_probs, more.truncated)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rlcomp.engine.session import Said, Session
+from rlcomp.engine.session import Said, Session, joined
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.errors import DataError, in_one_line
@@ -14,6 +15,7 @@ from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.prompt import SILENT, Dialogue, Observed
 from rlcomp.text.continuation import encode_continuation
 from rlcomp.text.token_bytes import row_bytes
+from rlcomp.verify.tool_calls import ends_in_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -140,7 +142,7 @@ class Rollout:
     def _turn(self, rows: list[int], *, last: bool) -> list[int]:
         """One turn of some episodes; which of them go on."""
         limits = [self._room(row) for row in rows]
-        said = self.session.generate(rows, limits=limits, texts=self.stops)
+        said = self.generate(self.session, rows, limits)
         actions: dict[int, str] = {}
         for row, turn in zip(rows, said, strict=True):
             action = self._said(row, turn)
@@ -151,6 +153,30 @@ class Rollout:
             self._read(row)
         self.session.close([row for row in rows if row not in alive])
         return alive
+
+    def generate(self, session: Session, rows: Sequence[int], limits: Sequence[int]) -> list[Said]:
+        """Sample a turn in some rows, which no stop text within a text of a call ends."""
+        said = session.generate(rows, limits=limits, texts=self.stops)
+        going = [n for n, turn in enumerate(said) if self._is_open(turn, turn)]
+        while going:
+            said = [
+                replace(turn, truncated=True) if n in going else turn for n, turn in enumerate(said)
+            ]
+            going = [n for n in going if len(said[n].tokens) < limits[n]]
+            left = [limits[n] - len(said[n].tokens) for n in going]
+            some = [rows[n] for n in going]
+            found = session.generate(some, limits=left, texts=self.stops) if going else []
+            more = dict(zip(going, found, strict=True))
+            said = [joined(turn, more[n]) if n in more else turn for n, turn in enumerate(said)]
+            going = [n for n in going if self._is_open(said[n], more[n])]
+        return said
+
+    def _is_open(self, turn: Said, newest: Said) -> bool:
+        """Whether a stop text that does not count has ended a turn's newest tokens."""
+        ended = row_bytes(self.table, newest.tokens)
+        if turn.truncated or not any(text in ended for text in self.stops):
+            return False
+        return self._end(row_bytes(self.table, turn.tokens)) is None
 
     def _said(self, row: int, said: Said) -> str | None:
         """Take a turn of the policy; the action in it, None where it was cut short."""
@@ -163,9 +189,14 @@ class Rollout:
 
     def _until_stop(self, written: bytes) -> bytes:
         """What was written up to the stop text, which a token may run past."""
-        ends = [(written.find(text), text) for text in self.stops if text in written]
-        end = min((place + len(text) for place, text in ends), default=len(written))
-        return written[:end]
+        return written[: self._end(written)]
+
+    def _end(self, written: bytes) -> int | None:
+        """Where the first stop text ends that stands in no text of a call."""
+        found = [
+            match.end() for text in self.stops for match in re.finditer(re.escape(text), written)
+        ]
+        return next((n for n in sorted(found) if not ends_in_text(as_text(written[:n]))), None)
 
     def _heard(self, turns: Mapping[int, Turn | Broken], *, last: bool) -> list[int]:
         """Take what environments said; which episodes go on."""

@@ -34,7 +34,7 @@ class Seat(Rollout):
         with self.weights():
             session = self.open_session([self.episodes[match].ids for match in matches])
             places = list(range(len(matches)))
-            said = session.generate(places, limits=limits, texts=self.stops)
+            said = self.generate(session, places, limits)
         return {match: self._moved(match, each) for match, each in zip(matches, said, strict=True)}
 
     def _moved(self, match: int, said: Said) -> str:

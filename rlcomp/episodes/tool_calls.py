@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import ast
-import json
-import math
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from rlcomp.verify.tool_calls import CLOSE, OPEN, arguments_of, outside_calls, tagged_calls
+from rlcomp.verify.tool_calls import (
+    CLOSE,
+    OPEN,
+    CallError,
+    json_call,
+    json_value,
+    outside_calls,
+    tagged_calls,
+)
 
 _MOST_CALLS = 16
 # Characters of one call, or of all calls in Python's notation.
 _LONGEST = 10_000
-# Levels of lists and mappings in an argument.
-_DEEPEST = 32
 
 
 class Call(NamedTuple):
@@ -63,10 +67,10 @@ def parse_calls(text: str) -> list[Call] | str:
     for number, (piece, after) in enumerate(zip(pieces, behind, strict=True), start=1):
         if piece.body is None or CLOSE in after:
             return f"call {number} must stand between {OPEN} and one {CLOSE}"
-        call = _checked(f"call {number}", piece.body, _json_call)
+        call = _checked(f"call {number}", piece.body, json_call)
         if isinstance(call, str):
             return call
-        calls.append(call)
+        calls.append(Call(*call))
     return calls
 
 
@@ -103,50 +107,16 @@ def parse_python_calls(text: str) -> list[Call] | str:
     return calls
 
 
-class _WrongCallError(ValueError):
-    """What is wrong with a call, in words."""
-
-
 def _checked(what: str, source: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401
     """What a reader makes of a source, or what is wrong with it."""
     try:
         if isinstance(source, str) and len(source) > _LONGEST:
-            raise _WrongCallError(f" has {len(source)} characters: at most {_LONGEST} are allowed")
+            raise CallError(f" has {len(source)} characters: at most {_LONGEST} are allowed")
         return read(source)
-    except _WrongCallError as error:
+    except CallError as error:
         return f"{what}{error}"
     except (RecursionError, MemoryError):
         return f"{what} is nested too deeply"
-
-
-def _json_call(body: str) -> Call:
-    try:
-        entry = json.loads(body, object_pairs_hook=_once, parse_constant=_no_number)
-    except (json.JSONDecodeError, UnicodeError) as error:
-        raise _WrongCallError(f" is not JSON: {error}") from error
-    except ValueError as error:
-        if isinstance(error, _WrongCallError):
-            raise
-        raise _WrongCallError(f" holds a number that is too long: {error}") from error
-    if not isinstance(entry, dict) or not entry.keys() <= {"name", "arguments", "parameters"}:
-        raise _WrongCallError(' must be one object with "name" and "arguments", and nothing else')
-    name, arguments = entry.get("name"), arguments_of(entry)
-    if not isinstance(name, str) or not name:
-        raise _WrongCallError(': "name" must be the name of a tool')
-    if not isinstance(arguments, dict):
-        raise _WrongCallError(': "arguments" must be an object')
-    return Call(_json_value(name), _json_value(arguments))
-
-
-def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise _WrongCallError(" is not JSON: a name is there twice in one object")
-    return entries
-
-
-def _no_number(name: str) -> None:
-    raise _WrongCallError(f" is not JSON: {name} is no number")
 
 
 def _python_entries(text: str) -> list[ast.expr]:
@@ -155,19 +125,19 @@ def _python_entries(text: str) -> list[ast.expr]:
             warnings.simplefilter("ignore")
             tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
-        raise _WrongCallError(" is no call as in f(a=1), and no list of them") from error
+        raise CallError(" is no call as in f(a=1), and no list of them") from error
     return tree.elts if isinstance(tree, ast.List) else [tree]
 
 
 def _python_call(entry: ast.expr) -> Call:
     if not isinstance(entry, ast.Call):
-        raise _WrongCallError(" must be a call, as in f(a=1)")
+        raise CallError(" must be a call, as in f(a=1)")
     arguments: dict[str, Any] = {}
     for keyword in entry.keywords:
         if keyword.arg is None:
-            raise _WrongCallError(": arguments must stand alone, without **")
+            raise CallError(": arguments must stand alone, without **")
         if keyword.arg in arguments:
-            raise _WrongCallError(f": the argument {keyword.arg} is there twice")
+            raise CallError(f": the argument {keyword.arg} is there twice")
         arguments[keyword.arg] = _literal(keyword.value)
     return Call(_dotted(entry.func), arguments, tuple(map(_literal, entry.args)))
 
@@ -176,34 +146,14 @@ def _dotted(node: ast.expr) -> str:
     if isinstance(node, ast.Attribute):
         return f"{_dotted(node.value)}.{node.attr}"
     if not isinstance(node, ast.Name):
-        raise _WrongCallError(": a tool must be called by its name")
+        raise CallError(": a tool must be called by its name")
     return node.id
 
 
 def _literal(node: ast.expr) -> Any:  # noqa: ANN401
     try:
-        return _json_value(ast.literal_eval(node))
+        return json_value(ast.literal_eval(node))
     except (ValueError, TypeError) as error:  # TypeError: of a list in a set, or as a key
-        if isinstance(error, _WrongCallError):
+        if isinstance(error, CallError):
             raise
-        raise _WrongCallError(f": the argument {ast.unparse(node):.60} is no literal") from error
-
-
-def _json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
-    """A value that JSON can hold, tuples as lists."""
-    if depth > _DEEPEST:
-        raise _WrongCallError(f" is nested more than {_DEEPEST} deep")
-    if isinstance(value, dict):
-        named = {_json_value(key): _json_value(each, depth + 1) for key, each in value.items()}
-        if not all(isinstance(key, str) for key in named):
-            raise _WrongCallError(": the keys of a mapping must be texts")
-        return named
-    if isinstance(value, (list, tuple)):
-        return [_json_value(each, depth + 1) for each in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        raise _WrongCallError(" holds a number beyond what a float can")
-    if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise _WrongCallError(" holds half a character")
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    raise _WrongCallError(f" holds a {type(value).__name__}, which JSON does not know")
+        raise CallError(f": the argument {ast.unparse(node):.60} is no literal") from error

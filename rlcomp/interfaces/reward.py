@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import ClassVar, Protocol, runtime_checkable
@@ -14,7 +15,7 @@ from torch import Tensor, nn
 
 from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
-from rlcomp.errors import ShapeError, add_note
+from rlcomp.errors import ConfigError, ShapeError, add_note
 from rlcomp.interfaces.scores import Score, Scores
 from rlcomp.interfaces.turns import once
 from rlcomp.keys import TEXT_END, Key
@@ -77,7 +78,6 @@ class TextReward(Component):
         weights: of named parts; 1 for those that are not among them.
         correct_by: the part that says whether a response is right; None: the reward does, where
             one part alone weighs.
-        is_free: whether its scores may be of any scale, so that 1 need not mean right.
         needs: columns of the example without which it cannot score.
         column_remedy: what to do where the task lacks one.
     """
@@ -89,7 +89,6 @@ class TextReward(Component):
     name: str
     weights: Mapping[str, float] = MappingProxyType({})
     correct_by: str | None = None
-    is_free: ClassVar[bool] = False
     needs: ClassVar[tuple[str, ...]] = ()
     column_remedy: ClassVar[str] = "write it into the task's data"
 
@@ -101,6 +100,11 @@ class TextReward(Component):
     def needed_columns(self) -> frozenset[str]:
         """The columns of the task without which it cannot score: asked for when a run starts."""
         return frozenset(self.needs)
+
+    @property
+    def is_free(self) -> bool:
+        """Whether its scores say nothing of right and wrong."""
+        return False
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
         """The reward of one response, or None where it cannot be judged."""
@@ -179,30 +183,40 @@ class TextReward(Component):
             record(f"reward/{name}", rewards[name], where=where)
         right = torch.tensor(correct, dtype=torch.bool, device=device)
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
-        return write_reward(batch, tensor(totals, 0.0), rewards, right, judged)
+        total, decides = tensor(totals, 0.0), not self.is_free
+        return write_reward(batch, total, rewards, right, judged, decides=decides)
 
 
-def undecided(reward: Component, scored: TensorDict) -> str | None:
+def undecided(reward: nn.Module) -> str | None:
     """Return the name of a reward that does not say what is correct; None of one that does.
 
-    A function of the user's says so by ``correct_by``, or by scores of 0 and 1 alone.
+    It says so of itself (``is_free``); one that contains others is as the one that decides.
 
     Args:
-        reward: a sum is as its part that decides.
-        scored: rows with what it wrote.
+        reward: of any kind.
     """
-    parts = getattr(reward, "parts", None)
-    if isinstance(parts, nn.ModuleDict):
-        name = str(getattr(reward, "correct_by", None) or next(iter(parts)))
-        part, values = parts[name], scored["rewards"][name]
-        if not isinstance(part, Component):
-            return None
-        of_part = TensorDict({"reward": values, "reward_valid": scored["reward_valid"]})
-        return name if undecided(part, of_part) else None
-    if not isinstance(reward, TextReward) or not reward.is_free or reward.correct_by:
+    if not getattr(reward, "is_free", False):
         return None
-    values = scored["reward"][scored["reward_valid"]]
-    return None if bool(((values == 0) | (values == 1)).all()) else reward.name
+    kind = type(reward).__name__
+    return str(getattr(reward, "name", re.sub(r"(?<!^)(?=[A-Z])", "_", kind).lower()))
+
+
+def check_decides(reward: Component, place: str) -> None:
+    """Check that a reward says what is correct, for what counts right answers.
+
+    Args:
+        reward: of any kind.
+        place: its node in the config, for the message.
+
+    Raises:
+        ConfigError: it does not.
+    """
+    if (name := undecided(reward)) is not None:
+        raise ConfigError(
+            f"{place} is a {type(reward).__name__}, which does not say what is correct, and right "
+            f"answers are counted here: set {place} to a verifier, or, where 1 or more means "
+            f"right in a function of your own, {place}.correct_by={name}"
+        )
 
 
 @contextlib.contextmanager
@@ -260,6 +274,8 @@ def write_reward(
     rewards: Mapping[str, Tensor],
     correct: Tensor,
     valid: Tensor,
+    *,
+    decides: bool = True,
 ) -> TensorDict:
     """Write the four reward entries into a batch and record them, each episode once.
 
@@ -270,6 +286,7 @@ def write_reward(
         correct: bool, shape ``[B]``.
         valid: bool, shape ``[B]``: which rows could be judged. Nothing can be said of an episode
             whose environment failed (``episode_error``), whatever it says.
+        decides: whether ``correct`` is a verdict that is worth recording.
 
     Returns:
         The batch.
@@ -291,6 +308,7 @@ def write_reward(
     batch["reward_valid"] = valid
     episodes = once(batch).to(valid.device)
     record("reward/mean", batch["reward"], where=valid & episodes)
-    record("reward/correct", batch["correct"].float(), where=valid & episodes)
+    if decides:
+        record("reward/correct", batch["correct"].float(), where=valid & episodes)
     record("reward/invalid_fraction", (~valid).float(), where=episodes)
     return batch

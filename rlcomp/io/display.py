@@ -24,6 +24,10 @@ SHOWN = {
 QUIET_SECONDS = 10.0
 
 
+# Means of the reward where it does not say what is correct, and called so in its place.
+ACCURACIES = ("evaluation/sampled", "evaluation/greedy")
+
+
 def held_out_rewards(metrics: Iterable[str]) -> dict[str, str]:
     """Return the metrics that stand for accuracies where the reward does not say what is correct.
 
@@ -108,8 +112,8 @@ class Display:
 
     def _shown(self, metrics: Mapping[str, float]) -> str:
         free = held_out_rewards(self.latest)
-        accuracies = {"evaluation/sampled", "evaluation/greedy"} if free else set[str]()
-        shown = {name: word for name, word in SHOWN.items() if name not in accuracies} | free
+        hidden = ACCURACIES if free else ()
+        shown = {name: word for name, word in SHOWN.items() if name not in hidden} | free
         words = [
             f"{word} {self.latest[name]:.3f}" for name, word in shown.items() if name in self.latest
         ]

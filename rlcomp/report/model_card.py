@@ -6,6 +6,7 @@ import html
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
@@ -13,6 +14,7 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.arguments import problem
 from rlcomp.errors import CheckpointError
 from rlcomp.io.attempt import ACCEPTED
+from rlcomp.io.display import held_out_rewards
 from rlcomp.io.json_lines import read_metrics
 from rlcomp.io.manifest import written_in
 from rlcomp.io.place import step_of
@@ -135,10 +137,21 @@ def held_out(run: Path, step: int | None) -> dict[str, str]:
             found |= _with_intervals(
                 {
                     name: f"{value:.4g}"
-                    for name, value in row.items()
+                    for name, value in _named(row).items()
                     if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
                 }
             )
+    return found
+
+
+def _named(row: Mapping[str, Any]) -> dict[str, Any]:
+    """The row, with the mean of a reward that does not say what is correct under its name."""
+    found = dict(row)
+    for name in held_out_rewards(row):
+        for end in ("", "_low", "_high"):
+            own = f"{_HELD_OUT}{name.rpartition('/')[2]}{end}"
+            if own in found:
+                found[f"{name}{end}"] = found.pop(own)
     return found
 
 

@@ -10,7 +10,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rlcomp.io.display import held_out_rewards
+from rlcomp.io.display import ACCURACIES, held_out_rewards
 from rlcomp.io.draft import draft_of
 from rlcomp.io.json_lines import read_metrics
 from rlcomp.report.ended import ended_phases, ended_words
@@ -88,7 +88,7 @@ def _went(name: str, rows: list[dict[str, Any]]) -> str:
 
 def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The steps that measured both accuracies (an answer that cannot be judged measures none)."""
-    both = {"evaluation/sampled", "evaluation/greedy"}
+    both = {*ACCURACIES}
     return [row for row in rows if both <= row.keys() and not held_out_rewards(row)]
 
 
@@ -102,7 +102,7 @@ def _accuracy(rows: list[dict[str, Any]]) -> str:
     evaluated = _evaluated(rows)
     if not evaluated:
         return ""
-    sampled, greedy = (evaluated[-1][f"evaluation/{kind}"] for kind in ("sampled", "greedy"))
+    sampled, greedy = (evaluated[-1][name] for name in ACCURACIES)
     return f"held-out accuracy: sampled {sampled:.2f} greedy {greedy:.2f}"
 
 
@@ -161,7 +161,7 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
     free = {
         name: f"held-out {word}" for row in rows for name, word in held_out_rewards(row).items()
     }
-    hidden = {"evaluation/sampled", "evaluation/greedy"} if free else set[str]()
+    hidden = ACCURACIES if free else ()
     for name, label in (CURVES | free).items():
         if name in hidden:
             continue
@@ -177,7 +177,8 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
         axes.axvline(start, color="0.8", linewidth=1)
         axes.text(start, 1.01, f" {phase}", transform=axes.get_xaxis_transform(), color="0.4")
     axes.set_xlabel("step")
-    axes.set_ylabel("share of answers, reward" if "episode/return" not in rows[-1] else "return")
+    shares = "reward" if free else "share of answers, reward"
+    axes.set_ylabel(shares if "episode/return" not in rows[-1] else "return")
     axes.legend()
     axes.grid(alpha=0.3)
     with draft_of(path) as draft:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcomp.errors import ConfigErrors, nearest
+from rlcomp.io.display import ACCURACIES, held_out_rewards
 from rlcomp.io.draft import draft_of
 from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
@@ -17,6 +18,7 @@ from rlcomp.report.statistics import Estimate, area, estimate, final, paired
 METRICS = (
     "evaluation/sampled",
     "evaluation/greedy",
+    "evaluation/reward/",
     "evaluation/return",
     "evaluation/return/",
     "evaluation/hypervolume",
@@ -61,6 +63,7 @@ def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
         ConfigError: no run recorded a metric that was asked for; the message names the nearest.
     """
     known = dict.fromkeys(name for run in runs for row in run.rows for name in row)
+    free = all(held_out_rewards(name for row in run.rows for name in row) for run in runs)
     for place in ("total", "phase", "step"):
         known.pop(place, None)
     if lacking := [metric for metric in wanted if metric not in known]:
@@ -68,6 +71,7 @@ def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
             [f"--metrics: no run recorded {metric!r}{_near(metric, known)}" for metric in lacking]
         )
     usual = [metric for name in METRICS for metric in _called(name, known)]
+    usual = [metric for metric in usual if not free or metric not in ACCURACIES]
     return list(wanted) or usual or [name for name in known if not name.startswith("time/")]
 
 

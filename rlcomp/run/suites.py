@@ -14,6 +14,7 @@ from typing import NamedTuple, cast
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning
+from rlcomp.interfaces.reward import check_decides
 from rlcomp.interfaces.suite import Suite
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.model.language_model import LanguageModel
@@ -170,6 +171,7 @@ def _opened(name: str, suite: object, config: DictConfig, given: Mapping[str, ob
             f"suite={name}: it is of class {type(suite).__name__}, which asks no problems: it must "
             "be an evaluator such as evaluator=accuracy"
         )
+    check_decides(suite.reward, f"{name}.reward")
     settings = _settings(config[name])
     own = {"suite": name, "settings": settings, "problems": problems_of(suite)}
     own["code"] = _code(settings)

@@ -72,12 +72,14 @@ _PLAIN = frozenset(
 )
 # Letters, numerals, spaces and currencies.
 _CATEGORIES = frozenset(["Ll", "Lu", "Lo", "No", "Nd", "Zs", "Sc"])
-_BASE = re.compile(
-    r"(?:[0-9)\]]\s*|(?<=[0-9)\]])\s*\\?\}\s*)\}*\s*_\s*(\{(?:[^{}]|\{[^{}]*\})*\}|\\?\w)|([₀-₉]+)"
-)
-_PREFIX = re.compile(r"(?<![0-9A-Za-z])0[xXbBoO][0-9A-Fa-f]")
+_BASE = re.compile(r"_\s*(\{(?:[^{}]|\{[^{}]*\})*\}|\\?\w)|([₀-₉]+)")
+_NUMERAL = re.compile(r"[0-9)\]₀-₉](?:\s*\\?\})*\s*\Z")
+_PREFIX = re.compile(r"(?<![0-9A-Za-z])0([xXbBoO])[0-9A-Fa-f]")
 _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _BASES = {**{word: str(n) for n, word in enumerate(_DIGITS)}, "twelve": "12", "sixteen": "16"}
+_BASES |= {"binary": "2", "ternary": "3", "octal": "8", "hexadecimal": "16"}
+_BASES |= {"bin": "2", "oct": "8", "hex": "16"}
+_OF_PREFIX = {"x": "16", "b": "2", "o": "8"}
 _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 _MORE = r"more|less|fewer|greater|larger|smaller|bigger|higher|lower|above|below|over|under|up"
@@ -96,6 +98,10 @@ _WRONG = r"wrong|incorrect|false|untrue|impossible"
 _BASE_WORD = (
     r"(?:in |to )?\(?(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary|mod(?:ulo)?)\b"
 )
+# That a number is written in; of "base", which one stands behind it.
+_NAMED_BASE = re.compile(
+    r"\bbase[\s-]*(\w+)|\b(bin(?:ary)?|ternary|oct(?:al)?|hex(?:adecimal)?)\b", re.IGNORECASE
+)
 # Of place and time as well.
 _LOOSE = r"over|under|above|below|around|beyond|between|near|past"
 _FILLER = r"equals?|equal to|be|been|exactly|the|an?|is|number|value|necessarily|just|only|of|to"
@@ -108,6 +114,11 @@ _BEFORE = re.compile(
     re.IGNORECASE,
 )
 _LOOSELY_BEFORE = re.compile(rf"\b(?:{_LOOSE}|{_ROUND})\s+(?:the\s+)?{_OPENING}", re.IGNORECASE)
+_STATED = re.compile(
+    rf"(?:(?:\A|[.!?:\n])\s*|(?:\b(?:is|are|was|were|be|equals?)|=)\s+)(?:{_LOOSE})\s+(?:the\s+)?"
+    + _OPENING,
+    re.IGNORECASE,
+)
 _BEHIND = re.compile(
     r"[\s*)\]}\"'%]*(?:[A-Za-z]+\s+){0,2}?(?:(?:and|or)\s+"
     rf"(?:{_MORE}|upwards?|beyond|so)\b|at (?:the )?(?:very )?(?:least|most)\b|upwards?\b"
@@ -120,6 +131,7 @@ _QUALIFYING = re.compile(
     rf"\b(?:{_DENIAL}|{_BOUND}|{_ROUND}|{_QUANTIFIER}|{_BASE_WORD}|{_WRONG}|no|minimum|maximum)(?!\w)",
     re.IGNORECASE,
 )
+_OF_BASE = re.compile(r"(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary)\Z")
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _NUMBER = re.compile(r"[0-9]+")
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}")
@@ -143,9 +155,9 @@ def is_qualified(answer: str, gold: str) -> bool:
         >>> is_qualified(r"x \geq 7", r"[7, \infty)"), is_qualified(r"x \geq 7", "7")
         (False, True)
     """
-    if _signs(answer) - _allowed(gold) or _bases(answer) - (_bases(gold) or {"10"}):
+    if _signs(answer) - _allowed(gold) or _odd_bases(answer) != _odd_bases(gold):
         return True
-    return bool(_words(answer) - _words(gold))
+    return bool(_other_words(answer, gold))
 
 
 def is_related(formula: str, gold: str) -> bool:
@@ -160,8 +172,8 @@ def is_related(formula: str, gold: str) -> bool:
         (True, False, False)
     """
     relations = (_signs(formula) - _allowed(gold)) & _RELATIONS
-    bases = _bases(formula) - (_bases(gold) or {"10"})
-    return bool(relations or bases or _words(formula) - _words(gold))
+    other = _odd_bases(formula) != _odd_bases(gold)
+    return bool(relations or other or _other_words(formula, gold))
 
 
 def _allowed(gold: str) -> set[str]:
@@ -194,13 +206,30 @@ def _is_plain(sign: str) -> bool:
     return sign in _PLAIN or unicodedata.category(sign) in _CATEGORIES
 
 
+def _odd_bases(text: str) -> set[str]:
+    """The bases but ten, which goes without saying."""
+    return _bases(text) - {"10"}
+
+
 def _bases(text: str) -> set[str]:
     """The bases in which a text's numbers are written, where it says so."""
     found = set[str]()
     for match in _BASE.finditer(text):
+        if match[1] and not _NUMERAL.search(text[max(0, match.start() - 60) : match.start()]):
+            continue
         name = _TEXT.sub(r"\1", match[1] or match[2].translate(_SUBSCRIPTS)).strip("{}\\ ()")
         found.add(_BASES.get(name.lower(), name))
-    return found | {prefix[0][:2].lower() for prefix in _PREFIX.finditer(text)}
+    for named in _NAMED_BASE.finditer(_TEXT.sub(r" \1 ", text)):
+        name = (named[1] or named[2]).lower()
+        found |= {_BASES.get(name, name)} if name in _BASES or name.isdecimal() else set()
+    found |= {_OF_PREFIX[prefix[1].lower()] for prefix in _PREFIX.finditer(text)}
+    return found
+
+
+def _other_words(text: str, gold: str) -> set[str]:
+    """The words that deny or bound a formula's value alone; which base it has is told apart."""
+    words = _words(text) - _words(gold)
+    return {word for word in words if not (_bases(text) and _OF_BASE.search(word))}
 
 
 def _words(text: str) -> set[str]:
@@ -219,7 +248,8 @@ def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
         text: without commands.
         start: of the number.
         end: of the number.
-        loose: also words of rounding, and those that may be of place and time, such as ``over``.
+        loose: also words of rounding, and those that may be of place and time, such as ``over``,
+            wherever they stand; else where a sentence begins with them, or they follow "is".
 
     Examples:
         >>> sorted(words_around("no more than 7 or so", 13, 14, loose=False))
@@ -227,7 +257,7 @@ def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
     """
     before, behind = text[max(0, start - 60) : start], text[end : end + 60]
     found = [_BEFORE.search(before), _BEHIND.match(behind)]
-    found += [_LOOSELY_BEFORE.search(before)] if loose else []
+    found.append((_LOOSELY_BEFORE if loose else _STATED).search(before))
     return {match[0].strip().lower() for match in found if match}
 
 

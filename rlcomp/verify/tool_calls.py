@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 Call = tuple[str, dict[str, object]]
 
@@ -15,6 +16,8 @@ OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _SPACE = re.compile(r"[ \t\n\r]*")
 # Longer ones are refused: nobody calls a tool with that much, and parsers are slow on it.
 _LONGEST = 10_000
+# Levels of lists and mappings in an argument.
+_DEEPEST = 32
 _DECODER = json.JSONDecoder()
 # White space and these do not count in texts, as BFCL compares them.
 _IGNORED = re.compile(r"[ ,./\-_*^()]")
@@ -111,6 +114,30 @@ def _spaced(text: str, place: int) -> int:
     return space.end() if space else place
 
 
+def ends_in_text(text: str) -> bool:
+    """Return whether a text ends within a text of a call's JSON, so that no tag at its end counts.
+
+    Examples:
+        >>> ends_in_text('<tool_call>{"name": "</tool_call>')
+        True
+        >>> ends_in_text('<tool_call>{"name": "f"}</tool_call>')
+        False
+    """
+    start = text.find(OPEN)
+    while start >= 0:
+        inside = start + len(OPEN)
+        try:
+            _, end = _DECODER.raw_decode(text, _spaced(text, inside))
+        except json.JSONDecodeError as error:
+            if error.msg.startswith("Unterminated string") and len(text) - inside <= _LONGEST:
+                return True
+            end = text.find(CLOSE, inside)
+        except (ValueError, RecursionError, MemoryError):
+            end = text.find(CLOSE, inside)
+        start = text.find(OPEN, end) if end >= 0 else -1
+    return False
+
+
 def outside_calls(text: str, calls: Sequence[Tagged]) -> list[str]:
     """Return the texts before, between and behind the calls of a text.
 
@@ -137,13 +164,89 @@ def arguments_of(call: Mapping[str, object]) -> object:
     return call.get("arguments", call.get("parameters", {}))
 
 
+class CallError(ValueError):
+    """What is wrong with a call, in words that follow which call it is."""
+
+
+def json_call(body: str) -> Call:
+    """Return the name and the arguments of a call that is written as one JSON object.
+
+    Args:
+        body: ``{"name": ..., "arguments": {...}}``; ``arguments`` may be called ``parameters``, or
+            be left out.
+
+    Raises:
+        CallError: it is none; a value is no JSON (NaN, a name that is there twice), or nested more
+            than 32 deep.
+        RecursionError: it is nested too deeply to be read.
+    """
+    return _call_of(_strict_json(body))
+
+
+def _call_of(entry: object) -> Call:
+    if not isinstance(entry, dict) or not entry.keys() <= {"name", "arguments", "parameters"}:
+        raise CallError(' must be one object with "name" and "arguments", and nothing else')
+    name, arguments = entry.get("name"), arguments_of(entry)
+    if not isinstance(name, str) or not name:
+        raise CallError(': "name" must be the name of a tool')
+    if not isinstance(arguments, dict):
+        raise CallError(': "arguments" must be an object')
+    return json_value(name), json_value(arguments)
+
+
+def _strict_json(text: str) -> object:
+    try:
+        return json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+    except (json.JSONDecodeError, UnicodeError) as error:
+        raise CallError(f" is not JSON: {error}") from error
+    except ValueError as error:
+        if isinstance(error, CallError):
+            raise
+        raise CallError(f" holds a number that is too long: {error}") from error
+
+
+def _once(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
+        raise CallError(" is not JSON: a name is there twice in one object")
+    return entries
+
+
+def _no_number(name: str) -> None:
+    raise CallError(f" is not JSON: {name} is no number")
+
+
+def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
+    """Return a value that JSON can hold, tuples as lists.
+
+    Raises:
+        CallError: it holds another one, or is nested more than 32 deep.
+    """
+    if depth > _DEEPEST:
+        raise CallError(f" is nested more than {_DEEPEST} deep")
+    if isinstance(value, dict):
+        named = {json_value(key): json_value(each, depth + 1) for key, each in value.items()}
+        if not all(isinstance(key, str) for key in named):
+            raise CallError(": the keys of a mapping must be texts")
+        return named
+    if isinstance(value, (list, tuple)):
+        return [json_value(each, depth + 1) for each in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        raise CallError(" holds a number beyond what a float can")
+    if isinstance(value, str) and any("\ud800" <= sign <= "\udfff" for sign in value):
+        raise CallError(" holds half a character")
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise CallError(f" holds a {type(value).__name__}, which JSON does not know")
+
+
 def read_calls(response: str) -> list[Call] | None:
     """The tool calls of a response, behind its thought; None if there are none to be read.
 
     Read are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` (or ``parameters``), as
     often as they are there, by the reader of environments (:func:`tagged_calls`); else the whole
     response as JSON, one such object or a list of them, or as Python calls with literal arguments
-    by name: ``[f(a=1), g()]``.
+    by name: ``[f(a=1), g()]``. JSON is read as strictly as by environments (:func:`json_call`).
 
     Examples:
         >>> read_calls('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
@@ -171,22 +274,17 @@ def _unfenced(text: str) -> str:
 
 def _json_calls(text: str) -> list[Call] | None:
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = _strict_json(text)
+        entries = value if isinstance(value, list) else [value]
+        return [_call_of(_unwrapped(entry)) for entry in entries]
+    except (CallError, RecursionError, MemoryError):
         return None
-    entries = value if isinstance(value, list) else [value]
-    calls = [_json_call(entry) for entry in entries]
-    return None if None in calls else [call for call in calls if call is not None]
 
 
-def _json_call(entry: object) -> Call | None:
-    if not isinstance(entry, dict):
-        return None
-    entry = entry.get("function", entry) if isinstance(entry.get("function"), dict) else entry
-    name, arguments = entry.get("name"), arguments_of(entry)
-    if not isinstance(name, str) or not isinstance(arguments, dict):
-        return None
-    return name, arguments
+def _unwrapped(entry: object) -> object:
+    """The call in an entry of OpenAI's ``tool_calls``; any other entry as it is."""
+    wrapped = isinstance(entry, dict) and entry.keys() <= {"type", "id", "function"}
+    return entry.get("function") if wrapped and isinstance(entry, dict) else entry
 
 
 def _python_calls(text: str) -> list[Call] | None:

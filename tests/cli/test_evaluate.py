@@ -140,6 +140,7 @@ def test_an_edited_verifier_is_another_evaluation(evaluate, place, tmp_path, mon
     judge = tmp_path / "edited_judge.py"
     words = [place / "run", *sums(place), "limit=2", "reward_pool=in_process"]
     words += ["reward@jsonl.reward=function", "jsonl.reward.function=edited_judge.passed"]
+    words += ["jsonl.reward.correct_by=function"]
 
     said = []
     for value in ("0.0", "0.0", "1.0"):

@@ -256,3 +256,20 @@ def test_what_is_over_is_not_forked():
 
     with pytest.raises(ValueError, match="row 0 is over"):
         session.fork(0)
+
+
+@pytest.mark.parametrize("seated", [False, True])
+def test_a_turn_that_goes_on_behind_a_text_is_as_if_nothing_had_ended_it(seated, monkeypatch):
+    if not seated:
+        monkeypatch.setattr(cache, "_SEATS", 0, raising=False)
+    model = model_of("llama")
+    contexts = [[3, 4, 5], [6, 7]]
+    whole = both(model, contexts, Decoding())[0].generate([0, 1], limits=[12, 12])
+    for session in both(model, contexts, Decoding()):
+        for row, turn in enumerate(whole):
+            said = []
+            while len(said) < 12 and EOS not in said:
+                texts = [bytes([97 + token]) for token in range(2, VOCABULARY, 2)]
+                (more,) = session.generate([row], limits=[12 - len(said)], texts=texts)
+                said += more.tokens
+            assert said == turn.tokens

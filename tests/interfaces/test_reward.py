@@ -2,9 +2,15 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.reward.brevity import Brevity
+from components.reward.exact_match import ExactMatch
+from components.reward.function import Function
+from components.reward.repetition import Repetition
+from components.reward.shuffled import Shuffled
+from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import encode_columns, encode_texts
-from rlcomp.errors import DataError, ShapeError
-from rlcomp.interfaces.reward import TextReward, write_reward
+from rlcomp.errors import ConfigError, DataError, ShapeError
+from rlcomp.interfaces.reward import TextReward, check_decides, undecided, write_reward
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -18,6 +24,10 @@ class Number(TextReward):
 
     def score(self, prompt, response, answer):
         return None if response == "?" else float(response)
+
+
+def len_of(response):
+    return len(response)
 
 
 def batch(*responses: str) -> TensorDict:
@@ -176,3 +186,44 @@ def test_a_reward_of_another_shape_is_refused():
 
     with pytest.raises(ShapeError, match=r"'reward' of the reward has shape \[2, 1\]"):
         write_reward(batch, torch.ones(2, 1), {}, right, right)
+
+
+def test_a_reward_without_a_verdict_records_no_share_of_right_answers():
+    batch = TensorDict({}, batch_size=[2])
+    score, right = torch.tensor([2.0, 0.0]), torch.tensor([True, False])
+
+    with recording() as ledger:
+        write_reward(batch, score, {"mine": score}, right, torch.ones(2).bool(), decides=False)
+
+    assert ledger.means() == {"reward/mean": 1.0, "reward/invalid_fraction": 0.0}
+    assert batch["correct"].tolist() == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("reward", "name"),
+    [
+        (ExactMatch(), None),
+        (Function(function=len_of), "function"),
+        (Function(function=len_of, name="mine"), "mine"),
+        (Function(function=len_of, name="mine", correct_by="mine"), None),
+        (Repetition(), "repetition"),
+        (Brevity(longest=3), "brevity"),
+        (Shuffled(reward=ExactMatch()), None),
+        (WeightedSum(parts={"a": Repetition()}, weights={"a": 1.0}), "weighted_sum"),
+        (
+            WeightedSum(
+                parts={"a": Repetition(), "b": ExactMatch()},
+                weights={"a": 1.0, "b": 1.0},
+                correct_by="b",
+            ),
+            None,
+        ),
+    ],
+)
+def test_a_reward_declares_whether_it_says_what_is_correct(reward, name):
+    assert undecided(reward) == name
+    if name is None:
+        check_decides(reward, "reward")
+    else:
+        with pytest.raises(ConfigError, match=f"reward.correct_by={name}"):
+            check_decides(reward, "reward")

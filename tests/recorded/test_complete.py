@@ -254,6 +254,8 @@ BESIDE = {
         "*/*_high": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
         "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
         "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+        "*/reward/*/*": ACCURACY
+        + "test_means_of_a_reward_are_those_of_the_prompts_that_were_judged",
     },
     "components/evaluator/budget.py": dict.fromkeys(
         [

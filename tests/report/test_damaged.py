@@ -190,6 +190,7 @@ def test_a_sample_may_say_little(make_run):
         "a", [{"reward/mean": 0.5}], samples=[{"total": 1, "prompt": "1+1=", "response": "7"}]
     )
 
-    lines = summarise(folder).splitlines()
+    told = summarise(folder)
 
-    assert any("1+1=" in line and "✗ 7" in line for line in lines)
+    assert any("1+1=" in line and " 7" in line for line in told.splitlines())
+    assert not {"✓", "✗"} & {*told}

@@ -19,3 +19,11 @@ def test_an_interval_stands_behind_the_number_of_its_own_row(tmp_path):
     assert held_out(tmp_path, 1) == {"evaluation/a": "0.5 (0.1 to 0.9)"}
     assert held_out(tmp_path, 3) == {"evaluation/a": "0.75", **lower}
     assert held_out(tmp_path, None) == {"evaluation/a": "1 (0.5 to 1.5)", **lower}
+
+
+def test_the_mean_of_a_reward_without_verdicts_stands_under_its_name(tmp_path):
+    row = {"total": 1, "evaluation/sampled": 7.5, "evaluation/reward/length/sampled": 7.5}
+    row |= {"evaluation/sampled_low": 7.0, "evaluation/sampled_high": 8.0}
+    (tmp_path / "metrics.jsonl").write_text(json.dumps(row) + "\n")
+
+    assert held_out(tmp_path, None) == {"evaluation/reward/length/sampled": "7.5 (7 to 8)"}

@@ -73,7 +73,28 @@ def test_an_honest_form_is_the_value(text, library):
         ("7", r"\text{at least } 7", True),
         (r"\approx 3.14", "≈ 3.14", False),
         (r"\exists x", "∃ x", False),
-        ("17_8", "17", False),
+        ("17_8", "17", True),  # it is 15
+        ("17_8", "15", True),  # which nobody computes here
+        (r"17_{8}", "17₈", False),
+        ("0x17", "17_{16}", False),
+        ("17_{16}", "17", True),
+        ("7", "7_{10}_8", True),
+        ("7", "7_{10}", False),
+        ("7", "7₁₀₈", True),
+        ("7_{10}", "7", False),
+        ("7", "{7}_8", True),
+        ("a_1", "a_1", False),
+        ("17_8", "17 base 8", False),
+        ("17_8", r"17 \text{ in base eight}", False),
+        ("17 in base 8", "17", True),
+        ("17 in base 8", "17_8", False),
+        ("17 in base 8", "17 in base 9", True),
+        (r"101 \text{ (binary)}", "101_2", False),
+        (r"101 \text{ (binary)}", "101", True),
+        ("17_8", "17 base 8 or so", True),
+        ("17", "17 base 10", False),
+        ("17", "17 base x", True),
+        ("17", "17 mod 8", True),
         ("17_8", "17_{8}", False),
         ("17_8", r"17_{\text{eight}}", False),
         ("17_8", "17_9", True),
@@ -161,6 +182,15 @@ def test_a_formula_is_related_by_signs_bases_and_words():
 )
 def test_words_that_are_beside_no_number_deny_none(text):
     assert numeric(text, "17", where="last") == 1.0
+
+
+@pytest.mark.parametrize("word", ["below", "over", "around", "Under", "beyond", "near", "past"])
+def test_a_bound_of_the_whole_answer_is_no_number(word):
+    assert numeric(f"{word} 17", "17", where="last") == 0.0
+    assert numeric(f"Let me see. {word} 17.", "17", where="last") == 0.0
+    assert numeric(f"so x is {word} 17", "17", where="last") == 0.0
+    assert numeric(f"so x = {word} 17", "17", where="last") == 0.0
+    assert numeric(f"it went {word} 17 trees", "17", where="last") == 1.0
 
 
 def test_a_gold_answer_in_words_is_read():

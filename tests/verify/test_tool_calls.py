@@ -8,7 +8,14 @@ import pytest
 from components.reward.tool_calls import ToolCalls
 from rlcomp.episodes.tool_calls import parse_calls
 from rlcomp.errors import DataError
-from rlcomp.verify.tool_calls import outside_calls, read_calls, tagged_calls, tool_match
+from rlcomp.verify.tool_calls import (
+    CallError,
+    json_call,
+    outside_calls,
+    read_calls,
+    tagged_calls,
+    tool_match,
+)
 
 GOLD = [{"m.add": {"a": [1], "b": [2, 3], "c": ["", 0]}}]
 
@@ -213,3 +220,55 @@ def test_hostile_tags_are_read_at_once(piece):
     assert isinstance(parse_calls(piece * 8_000), str)
     assert read_calls((piece * 9_000)[:10_000]) is None
     assert time.thread_time() - start < 20
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"name": "f", "arguments": {"a": 1, "a": 1}}',
+        '{"name": "f", "name": "f", "arguments": {"a": 1}}',
+        '{"name": "f", "arguments": {"a": NaN}}',
+        '{"name": "f", "arguments": {"a": 1e999}}',
+        '{"name": "f", "arguments": {"a": 1}, "id": 3}',
+        '{"name": "f", "arguments": {"a": 1}, "parameters": {"a": 1}}',
+        '{"name": "", "arguments": {}}',
+        '{"name": "f", "arguments": [1]}',
+        '{"name": "f", "arguments": {"a": "\\ud800"}}',
+        '{"name": "f", "arguments": {"a": ' + "[" * 40 + "]" * 40 + "}}",
+        "[" * 3_000,
+        '{"name": "f", "arguments": {"a": ' + "1" * 5_000 + "}}",
+    ],
+)
+def test_json_that_an_environment_refuses_earns_nothing(body):
+    told = parse_calls(f"<tool_call>{body}</tool_call>")
+
+    assert isinstance(told, str)
+    assert told.startswith("call 1")
+    assert read_calls(f"<tool_call>{body}</tool_call>") is None
+    assert read_calls(body) is None
+    with pytest.raises((CallError, RecursionError)):
+        json_call(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"name": "f"}',
+        '{"name": "f", "parameters": {"a": [1, {"b": null}]}}',
+        ' {"name": "f", "arguments": {"a": "</tool_call>"}} ',
+    ],
+)
+def test_json_is_read_alike_by_rewards_and_environments(body):
+    (call,) = parse_calls(f"<tool_call>{body}</tool_call>")
+
+    assert read_calls(f"<tool_call>{body}</tool_call>") == [(call.name, call.arguments)]
+    assert json_call(body) == (call.name, call.arguments)
+
+
+def test_the_object_around_a_call_of_openai_holds_nothing_else():
+    inside = '"function": {"name": "f", "arguments": {}}'
+
+    assert read_calls(f'{{"type": "function", "id": "1", {inside}}}') == [("f", {})]
+    assert read_calls(f'{{"kind": "function", {inside}}}') is None
+    assert read_calls('{"type": "function"}') is None
+    assert read_calls("[3]") is None

@@ -1,11 +1,19 @@
+from functools import partial
+
 import pytest
 import torch
 from tensordict import TensorDict
 
 from components.evaluator.accuracy import Accuracy
+from components.evaluator.budget import Budget
+from components.evaluator.coverage import Coverage
+from components.evaluator.forgetting import Forgetting
+from components.reward.brevity import Brevity
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
+from components.reward.length import Length
 from components.reward.majority_vote import MajorityVote
+from components.reward.shuffled import Shuffled
 from components.reward.weighted_sum import WeightedSum
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
@@ -28,7 +36,7 @@ def evaluator(policy, **changed) -> Accuracy:
     arguments = {
         "policy": policy,
         "task": Addition(digits=2, held_out=0.2),
-        "reward": Function(function=has_an_even_digit),
+        "reward": Function(function=has_an_even_digit, correct_by="function"),
         "num_prompts": PROMPTS,
         "samples_per_prompt": SAMPLES,
         "max_new_tokens": 3,
@@ -254,23 +262,79 @@ def length(response):
 
 
 @pytest.mark.parametrize(
-    "reward",
+    ("reward", "name"),
     [
-        Function(function=length, name="length"),
-        WeightedSum(parts={"length": Function(function=length)}, weights={"length": 2.0}),
+        (Function(function=length, name="length"), "length"),
+        (Function(function=has_an_even_digit), "function"),
+        (Length(target=4.0), "length"),
+        (
+            WeightedSum(parts={"length": Function(function=length)}, weights={"length": 2.0}),
+            "weighted_sum",
+        ),
+        (Shuffled(reward=Brevity(longest=9)), "shuffled"),
     ],
 )
-def test_a_reward_that_does_not_say_what_is_correct_has_a_mean_and_no_verdict(reward):
+def test_a_reward_that_does_not_say_what_is_correct_has_a_mean_and_no_verdict(reward, name):
     with recording() as ledger:
         evaluator(tiny_policy(), reward=reward)(empty())
 
     found = ledger.means()
-    assert found["evaluation/reward/length/greedy"] > 1
-    assert "evaluation/reward/length/sampled" in found
+    for kind in ("greedy", "sampled"):
+        mean = found[f"evaluation/{kind}"]
+        assert found[f"evaluation/reward/{name}/{kind}"] == mean
+        assert found[f"evaluation/{kind}_low"] <= mean <= found[f"evaluation/{kind}_high"]
+    assert not [metric for metric in found if "pass@" in metric]
     assert [sample["correct"] for sample in ledger.samples] == [None, None]
 
 
-def test_a_reward_of_zeros_and_ones_says_what_is_correct():
+def test_means_of_a_reward_are_those_of_the_prompts_that_were_judged():
+    scores = iter([3.0, None, 8.0, 4.0, None, None, None, 9.0])
+    policy = tiny_policy()
+    measured = evaluator(
+        policy,
+        reward=Function(function=lambda response: next(scores)),
+        num_prompts=2,
+        samples_per_prompt=3,
+    )
+
+    with recording() as ledger:
+        measured(empty())
+
+    # Greedily 3 and none; sampled (8 + 4) / 2 of the first prompt, 9 of the second.
+    assert ledger.means()["evaluation/greedy"] == 3.0
+    assert ledger.means()["evaluation/sampled"] == 7.5
+    assert ledger.means()["evaluation/reward/function/greedy"] == 3.0
+
+
+def test_means_of_a_reward_are_told_of_each_level():
+    measured = evaluator(
+        tiny_policy(), reward=Function(function=lambda prompt: len(prompt)), by="prompt_length"
+    )
+
+    with recording() as ledger:
+        measured(empty())
+
+    # Of each level its prompts' length, which is what the reward is.
+    for level in {*measured.levels}:
+        assert ledger.means()[f"evaluation/{level}/greedy"] == int(level)
+
+
+@pytest.mark.parametrize(
+    "part", [partial(Coverage), partial(Budget, budgets=[2], think_end="="), partial(Forgetting)]
+)
+def test_what_counts_right_answers_refuses_a_reward_without_any(part):
+    settings = {
+        "policy": tiny_policy(),
+        "task": Addition(digits=2, held_out=0.2),
+        "max_new_tokens": 3,
+        "name": "mine",
+    }
+
+    with pytest.raises(ConfigError, match=r"mine.reward is a Function.*mine.reward.correct_by=own"):
+        part(**settings, reward=Function(function=length, name="own"))
+
+
+def test_a_function_that_decides_by_its_name_says_what_is_correct():
     with recording() as ledger:
         evaluator(tiny_policy())(empty())
 

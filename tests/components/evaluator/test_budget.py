@@ -57,7 +57,7 @@ def budget(policy, **changed):
     arguments = {
         "policy": policy,
         "task": Addition(digits=2, held_out=0.2),
-        "reward": Function(function=sevens),
+        "reward": Function(function=sevens, correct_by="function"),
         "budgets": [4, 2],
         "think_end": "/",
         "num_prompts": 2,

@@ -68,7 +68,7 @@ def evaluator(policy, **changed):
     arguments = {
         "policy": policy,
         "task": TASK,
-        "reward": Function(function=length),
+        "reward": Function(function=length, correct_by="function"),
         "objectives": several(),
         "num_prompts": PROMPTS,
         "samples_per_prompt": 2,

@@ -7,6 +7,7 @@ from tensordict import TensorDict
 
 from components.evaluator.rollouts import RolloutLog
 from rlcomp.batch import encode_texts
+from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
@@ -159,3 +160,16 @@ def test_episodes_keep_their_turns_what_was_paid_and_the_facts(policy, batch):
     assert (first["turn"], first["turn_reward"]) == ([0, -1, 1], [0.25, 0.0, 0.3333])
     assert (first["facts"], second["facts"]) == ({"cost": 2.0}, {"cost": None})
     json.dumps([first, second], allow_nan=False)
+
+
+def test_answers_have_no_verdict_where_the_reward_has_none(policy, batch):
+    score, right = torch.tensor([8.0, 1.0] * 3), torch.ones(6).bool()
+
+    def samples(decides):
+        with recording() as ledger:
+            write_reward(batch, score, {"mine": score}, right, right, decides=decides)
+            RolloutLog(policy=policy)(batch)
+        return ledger.samples
+
+    assert ["correct" in sample for sample in samples(decides=False)] == [False] * 4
+    assert [sample["correct"] for sample in samples(decides=True)] == [True] * 4

@@ -10,7 +10,7 @@ from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import cat, decode_texts, encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
-from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.reward import undecided, write_reward
 from rlcomp.metrics import recording
 
 
@@ -42,7 +42,7 @@ ROWS = [
 def routes():
     right = ExactMatch()
     length_and_right = WeightedSum(
-        parts={"length": Function(function=length), "exact": right},
+        parts={"length": Function(function=length, correct_by="function"), "exact": right},
         weights={"length": 0.5, "exact": 1.0},
         correct_by="length",
     )
@@ -84,6 +84,18 @@ def test_every_domain_that_occurs_has_its_metrics():
             "reward/invalid_fraction": 1 / 5,
         }
     )
+
+
+def test_a_domain_that_does_not_say_what_is_correct_records_no_share_of_it():
+    reward = ByColumn(routes={"sums": ExactMatch(), "prose": Function(function=length)})
+
+    with recording() as ledger:
+        reward(batch(*ROWS))
+
+    told = [name for name in ledger.means() if name.endswith("correct")]
+    assert told == ["reward/sums/correct"]
+    assert undecided(reward) == "by_column"
+    assert undecided(ByColumn(routes=routes())) is None
 
 
 def test_one_domain_is_its_reward():
