@@ -87,8 +87,8 @@ _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _MORE = r"more|less|fewer|greater|larger|smaller|bigger|higher|lower|above|below|over|under|up"
 _DENIAL = (
     r"\w+n['\u2019`]t|(?:is|are|was|ca|wo|do|does|did)nt|not|never|cannot|without|except|excluding"
-    r"|(?:anything|all|nothing) but|other than|different from|unequal to|neither|unless|opposite of"
-    r"|non|no longer"
+    r"|(?:anything|all) but|(?<!nothing )(?<!none )other than|different from|unequal to|neither"
+    r"|unless|opposite of|non|no longer"
 )
 _BOUND = (
     rf"at (?:the )?(?:very )?(?:least|most)|(?:{_MORE})(?: or equal)?(?: than|(?<=up) to)|exceed\w*"

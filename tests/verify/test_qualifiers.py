@@ -177,6 +177,8 @@ def test_a_formula_is_related_by_signs_bases_and_words():
     "text",
     [
         "so 17 are not red",
+        "The answer is nothing but 17",
+        "The answer is nothing other than 17",
         "the minimum value is 17",
         "The maximum number is 17.",
         "it is spread over 17 days",
