@@ -9,7 +9,8 @@ _PARTS = re.compile(
     r",|;|\\q?quad|\\text\s*\{[^{}]*\}|\b(?:and|or)\b|\\(?:lor|land|vee|cup)\b|\\\\|\n"
 )
 _EQUALS = re.compile(
-    r"(?<![<>!\\])=|\\approx|≈|\\equiv|\\(?:long)?[rR]ightarrow|\\to\b|\\implies|\\iff"
+    r"(?<![<>!\\])=|\\approx|≈|\\equiv|\\(?:[lL]ong)?[rR]ightarrow|\\to\b|\\implies|\\iff"
+    r"|[\u2192\u21d2\u27f9]"
 )
 # Words and commands have letters, but are no variables.
 _TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{[^{}]*\}|\\[A-Za-z]+")

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from rlcomp.verify.answers import Where, extract
 from rlcomp.verify.plain_math import plain_math
-from rlcomp.verify.qualifiers import words_around
+from rlcomp.verify.qualifiers import without_rounding, words_around
 
 _PLACES: dict[str, Where] = {"<answer>": "tagged", r"\boxed{": "boxed"}
 # Behind the last of these the answer stands: the greedy dot looks from the end, in one pass.
@@ -73,7 +73,8 @@ def numeric(
 ) -> float | None:
     r"""1 if the number a response commits itself to is the answer's, else 0.
 
-    ``|given - gold| <= max(absolute, relative * |gold|)``, exactly, in rational numbers.
+    ``|given - gold| <= max(absolute, relative * |gold|)``, exactly, in rational numbers. A response
+    may round (``about 2.5``) where the gold number is no whole one.
 
     Args:
         response: what the policy wrote.
@@ -95,6 +96,8 @@ def numeric(
     gold = _number(answer, "last", worded=True)
     if gold is None:
         return None
+    if gold.denominator > 1:
+        response = without_rounding(response)
     given = committed_number(response, where=where)
     within = max(Fraction(absolute), Fraction(relative) * abs(gold))
     return float(given is not None and abs(given - gold) <= within)

@@ -20,7 +20,8 @@ _VALUES = (
     "textcolor boxed fbox quad qquad hspace space thinspace enspace begin end overline bar vec "
     "hat imath jmath binom dbinom tbinom choose sum prod int lim operatorname mod bmod pmod "
     "gcd det lfloor rfloor lceil rceil land lor vee wedge therefore dollar percent cent pounds "
-    "euro vphantom hline cup tag Re Im infty mathopen mathclose limits"
+    "euro vphantom hline cup tag Re Im infty mathopen mathclose limits to rightarrow Rightarrow "
+    "longrightarrow Longrightarrow implies checkmark blacksquare"
 )
 VALUE_COMMANDS = frozenset(_VALUES.split())
 # Of sets: in an answer to a gold one that is a value, they change what is said.
@@ -59,14 +60,17 @@ _SIGN = re.compile(
     r"|\^\s*(?:\{\s*[-+]\s*\}|[-+](?!\s*[0-9A-Za-z\\({]))"
 )
 _SPACE = re.compile(r"\\[!,;: ]")
-# Of LaTeX: a space in front of a unit.
-_TIE = re.compile(r"(?<=[0-9)}])~(?=\\(?:text|mathrm|rm)|[A-Za-z]{2})")
+# Of LaTeX: a space in front of a unit, or within it.
+_TIE = re.compile(r"(?<=[0-9)}])~(?=\\(?:text|mathrm|rm)|[A-Za-z]{2})|(?<=[mt]\{)~(?=[A-Za-z])")
+# Between what is sought, such as f'(2) or \max f, and its value.
+_EQUALS = re.compile(r"(?<![!<>=/\\])=(?![<>=/])(?<!\\not=)")
 # In front of a value; a factorial stands behind one.
 _BANG = re.compile(r"(?:^|[^\w)}\]!])\s*!(?!\s*=)")
 # Of a letter, a complement.
 _PRIME = re.compile(r"[A-Za-z]\s*(?:'|\^\s*\{?\s*\\prime)(?![A-Za-z])")
-# Operators, primes, dashes, quotes, and the punctuation of Chinese.
+# Operators, primes, arrows, dashes, quotes, and the punctuation of Chinese.
 _PLAIN = frozenset(
+    "\u2192\u21d2\u27f9\u2234\u2713"
     "\u00d7\u00f7\u00b7\u2219\u22c5\u221a\u00b0\u2032\u2033\u2212\u2013\u2014\u2010"
     "\u2011\u2030\u201c\u201d\u2018\u2019\u2026\u3001\uff0c\u3002\uff1b\uff1a\uff08\uff09"
 )
@@ -85,8 +89,8 @@ _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _MORE = r"more|less|fewer|greater|larger|smaller|bigger|higher|lower|above|below|over|under|up"
 _DENIAL = (
     r"\w+n['\u2019`]t|(?:is|are|was|ca|wo|do|does|did)nt|not|never|cannot|without|except|excluding"
-    r"|(?:anything|all|nothing) but|other than|different from|unequal to|neither|unless|opposite of"
-    r"|non|no longer"
+    r"|(?:anything|all) but|(?<!nothing )(?<!none )other than|different from|unequal to|neither"
+    r"|unless|opposite of|non|no longer"
 )
 _BOUND = (
     rf"at (?:the )?(?:very )?(?:least|most)|(?:{_MORE})(?: or equal)?(?: than|(?<=up) to)|exceed\w*"
@@ -107,6 +111,12 @@ _LOOSE = r"over|under|above|below|around|beyond|between|near|past"
 _FILLER = r"equals?|equal to|be|been|exactly|the|an?|is|number|value|necessarily|just|only|of|to"
 _FILLER += r"|going|really|actually|possibly|even|it|any"
 _OPENING = r"[(\[{\"'$*]*\s*\Z"
+# In front of a number, but for the sign behind a calculation.
+_ROUNDING = re.compile(
+    rf"([0-9][ )%$A-Za-z]*)?(?:≈|\\approx(?![A-Za-z]))|\b(?:{_ROUND})(?=[\s*$(]*[0-9.])",
+    re.IGNORECASE,
+)
+_DECIMAL = re.compile(r"[0-9]\.[0-9]")
 # Words in front of a number that deny or bound it, and behind one.
 _BEFORE = re.compile(
     rf"\b(?:(?:{_DENIAL})[\s:]+(?:(?:{_FILLER})\s+)*|(?:{_BOUND})[\s:]+(?:(?:the|an?|only|just)\s+)?)"
@@ -141,7 +151,9 @@ def is_qualified(answer: str, gold: str) -> bool:
     r"""Return whether an answer qualifies its value in a way that the gold answer does not.
 
     By a relation other than ``=``, a denial, a quantifier, a bound, another base, or a sign that
-    is not known to form values. Relations and sets are allowed where the gold answer is one.
+    is not known to form values; in front of the last ``=``, where it forms what is sought, by the
+    former alone. Relations and sets are allowed where the gold answer is one, and rounding where it
+    is a decimal fraction.
 
     Args:
         answer: as it was written, in LaTeX, Unicode or ASCII.
@@ -155,9 +167,24 @@ def is_qualified(answer: str, gold: str) -> bool:
         >>> is_qualified(r"x \geq 7", r"[7, \infty)"), is_qualified(r"x \geq 7", "7")
         (False, True)
     """
-    if _signs(answer) - _allowed(gold) or _odd_bases(answer) != _odd_bases(gold):
+    allowed = _allowed(gold)
+    if _DECIMAL.search(gold):
+        answer, allowed = without_rounding(answer), allowed | {"approx"}
+    *sought, value = _EQUALS.split(answer)
+    signs = _signs(value) | (_signs("=".join(sought)) & _RELATIONS)
+    if signs - allowed or _odd_bases(answer) != _odd_bases(gold):
         return True
     return bool(_other_words(answer, gold))
+
+
+def without_rounding(text: str) -> str:
+    """Return a text without the signs and words by which it rounds numbers.
+
+    Examples:
+        >>> without_rounding("about 2.5, or ≈2.5"), without_rounding("5/2 ≈ 2.5")
+        (' 2.5, or 2.5', '5/2 ≈ 2.5')
+    """
+    return _ROUNDING.sub(lambda word: word[0] if word[1] else "", text)
 
 
 def is_related(formula: str, gold: str) -> bool:

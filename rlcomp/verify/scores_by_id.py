@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 # Of longer replies the end is read: braces within braces take a time that grows with their number.
 LONGEST = 2**16
+_DECIMAL = re.compile(r"[0-9]{1,9}(?:\.[0-9]{0,30})?|\.[0-9]{1,30}", re.ASCII)
+# Beyond all ids; float() of a longer integer would raise.
+_LARGEST = 10**9
 
 
 def scores_by_id(reply: str, count: int) -> list[float] | None:
     """The scores of ``{"scores": [{"id": 1, "score": 0.5}, ...]}`` by their ids, 1 to ``count``.
 
     The last JSON object of the reply that has the key ``scores`` counts; there may be text around
-    it. None where there is none, an id is missing, twice there or another one, or a score is no
-    number in [0, 1]: what a judge did not say is not guessed.
+    it. Ids and scores may be written as texts (``"1"``, ``"0.5"``). None where there is none, an id
+    is missing, twice there or another one, or a score is no number in [0, 1]: what a judge did not
+    say is not guessed.
 
     Examples:
         >>> scores_by_id('So: {"scores": [{"id": 2, "score": 1}, {"id": 1, "score": 0.25}]}', 2)
@@ -48,9 +53,16 @@ def _entry(entry: object) -> tuple[int, float] | None:
     """Id and score of an entry; None for what has not both."""
     if not isinstance(entry, dict):
         return None
-    number, score = entry.get("id"), entry.get("score")
-    if isinstance(number, bool) or not isinstance(number, int):
+    number, score = _number(entry.get("id")), _number(entry.get("score"))
+    if number is None or score is None or not number.is_integer():
         return None
-    if isinstance(score, bool) or not isinstance(score, int | float):
+    return (int(number), score) if 0 <= score <= 1 else None
+
+
+def _number(value: object) -> float | None:
+    """Return a number of JSON, or one that a text is; None for anything else."""
+    if isinstance(value, str):
+        return float(value) if _DECIMAL.fullmatch(value.strip()) else None
+    if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return (number, float(score)) if 0 <= score <= 1 else None  # of NaN it is false
+    return float(value) if abs(value) <= _LARGEST else None  # of NaN it is false

@@ -20,6 +20,10 @@ QUALIFIED = [
     *("17_8", "17_{8}", "17₈", "17 base 8", "17 in base 8", r"17_{\text{eight}}", "0x17"),
     *("(17, \\infty)", "≈ 17", r"\approx 17", r"x \approx 17", "about 17", "17 (octal)"),
 ]
+SOUGHT = [
+    *(r"f'(2) = 17", r"m\angle A = 17^\circ", r"\max f = 17", r"P(A \cap B) = 17", r"\#A = 17"),
+    *(r"\ell = 17", r"\dim V = 17", r"\lVert v\rVert = 17", r"\lim_{x\to 0} f(x) = \max g = 17"),
+]
 HONEST = [
     "17",
     "17.",
@@ -52,6 +56,34 @@ def test_an_honest_form_is_the_value(text, library):
     assert numeric(f"#### {text}", "17") == 1.0
 
 
+@pytest.mark.parametrize("text", SOUGHT)
+def test_what_is_sought_qualifies_no_value(text):
+    assert not is_qualified(text, "17")
+
+
+@pytest.mark.parametrize(
+    "text", ["→ 17", "⇒ 17", r"\Rightarrow 17", r"\implies 17", r"17\checkmark"]
+)
+def test_an_arrow_and_a_tick_qualify_no_value(text, library):
+    assert symbolic(rf"\boxed{{{text}}}", "17") == 1.0
+    assert symbolic(rf"\boxed{{16 {text}}}", "16") == 0.0
+
+
+@pytest.mark.parametrize("text", [r"17 \mathrm{~cm}", r"17\text{~m}", r"17~\mathrm{kg}"])
+def test_a_tie_in_front_of_a_unit_is_no_relation(text, library):
+    assert symbolic(rf"\boxed{{{text}}}", "17") == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["≈ 1.5", r"\approx 1.5", "about 1.5", "approximately $1.5$", "x ≈ 1.5"]
+)
+def test_a_decimal_fraction_may_be_rounded(text, library):
+    assert numeric(f"The answer is {text}", "1.5") == 1.0
+    assert not is_qualified(text, "1.5")
+    assert is_qualified(text.replace("1.5", "2"), "2")
+    assert numeric(f"The answer is {text}", "1.25") == 0.0
+
+
 @pytest.mark.parametrize(
     ("gold", "answer", "qualified"),
     [
@@ -72,6 +104,12 @@ def test_an_honest_form_is_the_value(text, library):
         (r"\text{at least } 7", "at least 7", False),
         ("7", r"\text{at least } 7", True),
         (r"\approx 3.14", "≈ 3.14", False),
+        ("7", r"\neg x = 7", True),
+        ("7", r"\exists x = 7", True),
+        ("7", r"x \neq 6 = 7", True),
+        ("7", r"x = \pm 7", True),
+        ("7", "7 = x'", True),
+        ("7", r"\text{~}7", True),
         (r"\exists x", "∃ x", False),
         ("17_8", "17", True),  # it is 15
         ("17_8", "15", True),  # which nobody computes here
@@ -160,6 +198,8 @@ def test_a_formula_is_related_by_signs_bases_and_words():
     "text",
     [
         "so 17 are not red",
+        "The answer is nothing but 17",
+        "The answer is nothing other than 17",
         "the minimum value is 17",
         "The maximum number is 17.",
         "it is spread over 17 days",
@@ -191,6 +231,14 @@ def test_a_bound_of_the_whole_answer_is_no_number(word):
     assert numeric(f"so x is {word} 17", "17", where="last") == 0.0
     assert numeric(f"so x = {word} 17", "17", where="last") == 0.0
     assert numeric(f"it went {word} 17 trees", "17", where="last") == 1.0
+
+
+@pytest.mark.parametrize(
+    "text", ["not about 1.5", "≠ ≈ 1.5", "> 1.5", "more than about 1.5", "~1.5"]
+)
+def test_what_is_rounded_may_still_be_bounded(text):
+    assert numeric(f"#### {text}", "1.5") == 0.0
+    assert is_qualified(text, "1.5")
 
 
 def test_a_gold_answer_in_words_is_read():
