@@ -16,7 +16,7 @@ from rlcomp.testing import tiny_model
 from rlcomp.text import chat_template, tokenizer
 from rlcomp.text.chat_template import ChatTemplate
 from rlcomp.text.tokenizer import byte_tokenizer, encode_all, load_tokenizer
-from rlcomp.text.tokenizer_trial import growth
+from rlcomp.text.tokenizer_trial import growth, try_tokenizer
 from rlcomp.text.untrusted_call import untrusted_call, within
 from rlcomp.text.untrusted_files import check_regular
 
@@ -197,6 +197,15 @@ def test_padding_and_a_post_processor_do_not_fill_the_memory(tmp_path):
     (tmp_path / "tokenizer.json").write_text(json.dumps(whole))
     with pytest.raises(DataError, match="it makes 2,000 tokens of 0 characters"):
         load_tokenizer(path=path)
+
+
+def test_added_tokens_have_a_largest_number(tmp_path):
+    file = tmp_path / "tokenizer.json"
+
+    file.write_text(json.dumps({"added_tokens": [0] * 100_001}))
+    assert "it has 100,001 added_tokens, more than 100,000" in (try_tokenizer(str(file)) or "")
+    file.write_text(json.dumps({"added_tokens": [0] * 100_000}))
+    assert try_tokenizer(str(file)) is None  # what it is, its reader says
 
 
 def rule(pattern, content, kind="String"):
