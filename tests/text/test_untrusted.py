@@ -199,6 +199,15 @@ def test_padding_and_a_post_processor_do_not_fill_the_memory(tmp_path):
         load_tokenizer(path=path)
 
 
+def test_a_special_token_has_a_largest_length(folder):
+    file = folder / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+
+    file.write_text(json.dumps({**settings, "eos_token": "e" * ((1 << 18) + 1)}))
+    with pytest.raises(DataError, match="it has a text of 262,145 characters: eeee"):
+        load_tokenizer(path=str(folder))
+
+
 def test_added_tokens_have_a_largest_number(tmp_path):
     file = tmp_path / "tokenizer.json"
 
