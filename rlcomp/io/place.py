@@ -97,10 +97,12 @@ def check_within(where: Path, place: Mapping[str, Any], phases: Mapping[str, int
 
 
 def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
-    """The files' lengths and the run's id; what others keep is their own."""
+    """The files' lengths, what is shown, and the run's id; what others keep is their own."""
     kept = field(trackers, tracker, dict)
     if tracker == "json_lines":
         _check_lines(kept)
+    if tracker == "display" and "latest" in kept:
+        _check_shown(field(kept, "latest", dict))
     if tracker == "wandb":
         run = field(kept, "id", str | None)
         if run is not None and not re.fullmatch(r"[\w-]{1,64}", run):
@@ -109,6 +111,13 @@ def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
             numbers = field(kept, name, dict) if name in kept else {}
             for key in numbers:
                 field(numbers, key, kind)
+
+
+def _check_shown(latest: dict[str, Any]) -> None:
+    """What the display shows are numbers, NaN among them."""
+    for name, value in latest.items():
+        if not isinstance(value, (int, float)):
+            raise CheckpointError(f"'latest' of {name!r:.40} is {value!r:.40}: must be a number")
 
 
 def _check_lines(kept: dict[str, Any]) -> None:

@@ -192,11 +192,11 @@ def restore(
 
 
 def check_tensors(where: Path, here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Check that every tensor of a run has been saved, with its shape and dtype.
+    """Check that every tensor of a run has been saved, with its shape and dtype, and finite.
 
     Raises:
-        CheckpointError: one is missing or another; names it. Only the count of a policy's updates,
-            which 0.1 did not save, may be missing.
+        CheckpointError: one is missing, another or not finite; names it. Only the count of a
+            policy's updates, which 0.1 did not save, may be missing.
     """
     for key, tensor in here.items():
         there = tensors.get(key)
@@ -209,6 +209,19 @@ def check_tensors(where: Path, here: Mapping[str, Tensor], tensors: Mapping[str,
                 f"{tensor.dtype} here; resume with the config it was written with, or choose "
                 "another directory"
             )
+        if fault := _unlikely(tensor, there):
+            raise CheckpointError(f"{where}: '{key}' {fault}: no run goes on from that")
+
+
+def _unlikely(own: Tensor, saved: Tensor) -> str | None:
+    """What a run that began with a tensor cannot have made of it; None: nothing.
+
+    A buffer may hold infinities from the beginning; a single whole number is a count.
+    """
+    if own.is_floating_point() and bool(own.isfinite().all()) and not bool(saved.isfinite().all()):
+        return "is not finite"
+    counts = own.dtype == torch.int64 and own.dim() == 0 and int(own) >= 0
+    return "is below 0" if counts and int(saved) < 0 else None
 
 
 def copy_tensors(here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import re
 from contextlib import nullcontext
 from pathlib import Path
@@ -193,6 +194,8 @@ def _check_header(file: Path) -> None:
 
 def _instead(file: Path) -> str:
     """What to do about a file of weights that is none, by how it begins."""
+    if not file.is_file() or not os.access(file, os.R_OK):
+        return "must be a file that can be read: copy or download it again, or give the right to"
     with file.open("rb") as opened:
         start = opened.read(64)
     if start.startswith(b"version https://git-lfs.github.com/spec"):

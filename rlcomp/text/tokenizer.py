@@ -164,9 +164,9 @@ def encode_all(
     except BaseException as error:  # the Rust tokenizers raise bare Exception, and panic
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
-        for text in texts:
-            _check_characters(tokenizer, text, error)
         if isinstance(error, Exception):
+            for text in texts:
+                _check_characters(tokenizer, text, error)
             raise
         raise DataError(
             f"the tokenizer at '{folder}' fails on one of {len(texts)} texts, of "

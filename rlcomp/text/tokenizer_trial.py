@@ -17,6 +17,8 @@ from rlcomp.text.untrusted_files import json_object
 # Characters, or tokens, that may be made of one; a normal form makes 18 at most.
 _MOST_GROWTH = 4096
 _MOST_RULES = 1000
+# Tokens beside the vocabulary, each of which its reader adds alone; speech models have 65,000.
+_MOST_TOKENS = 100_000
 # What a text may have beside what its characters become: special tokens in front and behind.
 _MOST_ADDED = 1000
 # Repetitions at which a pattern that backtracks without end is seen to.
@@ -36,6 +38,11 @@ def try_tokenizer(file: str) -> str | None:
         whole = json_object(Path(file))
     except DataError as error:
         return str(error)
+    if isinstance(added := whole.get("added_tokens"), list) and len(added) > _MOST_TOKENS:
+        return (
+            f"{file}: it has {len(added):,} added_tokens, more than {_MOST_TOKENS:,}: use the "
+            "tokenizer.json that belongs to the model"
+        )
     for part in ("normalizer", "decoder"):
         made = growth([*_rules(whole.get(part))])
         if made > _MOST_GROWTH:

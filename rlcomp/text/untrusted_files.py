@@ -91,12 +91,23 @@ def json_object(file: Path) -> dict[str, Any]:
         found = parse_json(bounded(file, _LARGEST.get(file.name, _LARGEST_JSON)), constant=_no_nan)
         if not isinstance(found, dict):
             raise TypeError(f"it holds {found!r:.40}, no object {{...}}")
+        if file.name != TOKENIZER:
+            _check_texts(found)
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise DataError(
             f"{file} cannot be read ({in_one_line(error)}): mend it, or take it from where it came "
             "from again"
         ) from error
     return found
+
+
+def _check_texts(value: object) -> None:
+    """Refuse a text that is longer than any template: a special token of it takes minutes."""
+    if isinstance(value, str) and len(value) > LARGEST_TEMPLATE:
+        raise ValueError(f"it has a text of {len(value):,} characters: {value:.20}...")
+    if isinstance(value, (dict, list)):
+        for item in value.values() if isinstance(value, dict) else value:
+            _check_texts(item)
 
 
 def _no_nan(text: str) -> float:

@@ -6,17 +6,17 @@ import re
 
 # Between the parts of an answer that has several: x = 1, y = 2.
 _PARTS = re.compile(
-    r",|;|\\q?quad|\\text\s*\{[^{}]*\}|\b(?:and|or)\b|\\(?:lor|land|vee|cup)\b|\\\\|\n"
+    r",|;|\\q?quad|\\text\s*\{[^{}]*\}|\b(?:and|or)\b|\\(?:lor|land|vee|cup)(?![A-Za-z])|\\\\|\n"
 )
 _EQUALS = re.compile(
-    r"(?<![<>!\\])=|\\approx|≈|\\equiv|\\(?:[lL]ong)?[rR]ightarrow|\\to\b|\\implies|\\iff"
-    r"|[\u2192\u21d2\u27f9]"
+    r"(?<![<>!\\])=|\\approx|≈|\\equiv|\\(?:[lL]ong)?[rR]ightarrow|\\to(?![A-Za-z])"
+    r"|\\implies|\\iff|[\u2192\u21d2\u27f9]"
 )
 # Words and commands have letters, but are no variables.
 _TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _MOST_CLAIMS = 3
 # A gold answer that has several values itself.
-_SEVERAL = re.compile(r"[,;\n]|\\\\|\b(?:and|or)\b|\\(?:cup|lor|land|vee)\b")
+_SEVERAL = re.compile(r"[,;\n]|\\\\|\b(?:and|or)\b|\\(?:cup|lor|land|vee)(?![A-Za-z])")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))|\\[,;]")
 # Of which math-verify reads the last number, or evaluates what is in it: a question, copied.
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,}")
@@ -24,7 +24,7 @@ _NEIGHBOURS = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 _MOST_WORDS = 3
 # Of which math-verify reads one: of alternatives, of lines, and of what ends in an operator.
 _EITHER = re.compile(
-    r"\\(?:lor|vee|wedge|land)\b|\bor\b|\S\s*(?:\n|\\\\)\s*\S|%\s*[0-9]|\|\||\.\.\.|…"
+    r"\\(?:lor|vee|wedge|land)(?![A-Za-z])|\bor\b|\S\s*(?:\n|\\\\)\s*\S|%\s*[0-9]|\|\||\.\.\.|…"
     r"|(?:[-+*/^=_]|\\(?:cdot|times|div|pm|frac))\s*\Z"
 )
 

@@ -21,7 +21,7 @@ _NUMBER = re.compile(
     r"(?P<minus>(?<![\w)\]])-)?(?:(?P<mixed>[0-9]{1,9}) +(?=[0-9]{1,9}/[0-9]))?"
     rf"(?P<top>{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+)"
     r"(?:[eE](?P<power>[+-]?[0-9]+)(?!\w))?(?: ?/ ?(?P<bottom>[0-9]+)(?!\.?[0-9]))?"
-    r"(?P<scale>[kK]\b| hundred\b| thousand\b| million\b| billion\b)?"
+    r"(?P<scale>[kK]\b| {1,3}(?:hundred|thousand|million|billion)\b)?"
 )
 _SCALE = {
     "one": 1,

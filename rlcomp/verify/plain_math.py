@@ -6,11 +6,12 @@ import html
 import re
 
 from rlcomp.verify.qualifiers import VALUE_COMMANDS, plain_signs
+from rlcomp.verify.unicode_math import ascii_numerals
 
 _CHARACTERS: dict[int, str | None] = {
-    **{0xFF10 + digit: str(digit) for digit in range(10)},
-    0x2212: "-",  # minus
-    0x2013: "-",  # en dash
+    **dict.fromkeys((0x2212, 0x2013, 0x2010, 0x2011, 0xFF0D, 0xFE63), "-"),  # minus and dashes
+    0x221A: "≠",  # root
+    0x03C0: "≠",  # pi
     0x00D7: "*",  # times
     0x00F7: "/",  # divided by
     0x00A0: " ",  # no-break space
@@ -53,6 +54,12 @@ _COMMANDS = {
     "overline": "≠",
     "bar": "≠",
 }
+# Of their number they make another one.
+_CHANGING = (
+    "sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth log ln lg exp gcd det "
+    "lim sum prod int binom dbinom tbinom choose pi theta phi"
+)
+_FUNCTIONS = frozenset(_CHANGING.split())
 _BLANKS = {"rightarrow", "Rightarrow", "longrightarrow", "implies", "to", "item", "newline", "par"}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
 # An exponent of a unit and an index of a name are no numbers of their own.
@@ -70,7 +77,7 @@ def plain_math(text: str) -> str:
         >>> plain_math(r"$x_1 = 2\frac{1}{2}\text{ m}^2 \pm 1\%$").split()
         ['x', '=', '2', '1/2', 'm', '±', '1%']
     """
-    text = _DEGREES.sub("°", html.unescape(text))
+    text = _DEGREES.sub("°", ascii_numerals(html.unescape(text)))
     text = _NOTES.sub(" ", text.translate(_CHARACTERS).replace("+/-", "±"))
     text = _SPACES.sub(lambda gap: "," if gap[0] == "{,}" else "", text).replace("\\%", "%")
     text = _FRACTION.sub(lambda f: f" {f[1] or f[2]}/{f[3] or f[4]}", text.replace("**", ""))
@@ -79,5 +86,5 @@ def plain_math(text: str) -> str:
 
 
 def _sign(command: str) -> str:
-    blank = command in VALUE_COMMANDS or command in _BLANKS
+    blank = command in (VALUE_COMMANDS - _FUNCTIONS) or command in _BLANKS
     return _COMMANDS.get(command, " " if blank else "≠")

@@ -53,7 +53,9 @@ _DOUBLED = re.compile(r"\\\\([A-Za-z]+)")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _ESCAPES = frozenset(",;:! \\%${}()[]\n-/|")
 # Of a gold answer that is a range, relations are another spelling; of a list, sets are one.
-_RANGE = re.compile(r"[\[(].*,.*[\])]|\\\{|\\(?:cup|infty|lor|begin)\b|\u222a|∞|\bor\b", re.DOTALL)
+_RANGE = re.compile(
+    r"[\[(].*,.*[\])]|\\\{|\\(?:cup|infty|lor|begin)(?![A-Za-z])|\u222a|∞|\bor\b", re.DOTALL
+)
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?:\\!)?(?=[0-9]{3}(?![0-9]))")
 _SIGN = re.compile(
     r"\\not\s*=|!\s*=|=?\s*/\s*=|=\s*/|<\s*>|\+\s*/?\s*-(?=\s*[0-9A-Za-z.\\({])|[<>~]|\.\."
@@ -89,12 +91,14 @@ _SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 _MORE = r"more|less|fewer|greater|larger|smaller|bigger|higher|lower|above|below|over|under|up"
 _DENIAL = (
     r"\w+n['\u2019`]t|(?:is|are|was|ca|wo|do|does|did)nt|not|never|cannot|without|except|excluding"
-    r"|(?:anything|all) but|(?<!nothing )(?<!none )other than|different from|unequal to|neither"
+    r"|(?:anything|all|any \w+|every \w+) but|(?<!nothing )(?<!none )other than|different from"
+    r"|unequal to|neither"
     r"|unless|opposite of|non|no longer"
 )
 _BOUND = (
     rf"at (?:the )?(?:very )?(?:least|most)|(?:{_MORE})(?: or equal)?(?: than|(?<=up) to)|exceed\w*"
-    r"|(?:minimum|maximum) of|minus|negative"
+    r"|(?:minimum|maximum) of|minus|negative|in excess of|upto"
+    r"|twice|double|triple|half(?: of)?|(?:square|cube|square root|cube root|factorial) of"
 )
 _ROUND = r"about|approximately|approx\.?|roughly|nearly|almost|close to|circa|ca\."
 _QUANTIFIER = r"some|any|every|for all|there (?:is|exists)(?: an?)?"
@@ -117,6 +121,13 @@ _ROUNDING = re.compile(
     re.IGNORECASE,
 )
 _DECIMAL = re.compile(r"[0-9]\.[0-9]")
+_COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten)"
+_PARTS = r"(?:hal(?:f|ves)|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?|tenths?)"
+# Behind a number they make it another one.
+_CHANGED = (
+    rf"squared|cubed|factorial|halves|ish|and {_COUNT}[ -]{_PARTS}|point {_COUNT}"
+    rf"|(?:plus|minus|divided by) {_COUNT}"
+)
 # Words in front of a number that deny or bound it, and behind one.
 _BEFORE = re.compile(
     rf"\b(?:(?:{_DENIAL})[\s:]+(?:(?:{_FILLER})\s+)*|(?:{_BOUND})[\s:]+(?:(?:the|an?|only|just)\s+)?)"
@@ -130,20 +141,22 @@ _STATED = re.compile(
     re.IGNORECASE,
 )
 _BEHIND = re.compile(
-    r"[\s*)\]}\"'%]*(?:[A-Za-z]+\s+){0,2}?(?:(?:and|or)\s+"
+    r"[\s*()\]}\"'%]*(?:[A-Za-z]+\s+){0,2}?(?:(?:and|or)\s+"
     rf"(?:{_MORE}|upwards?|beyond|so)\b|at (?:the )?(?:very )?(?:least|most)\b|upwards?\b"
     rf"|(?:plus|not)\W*\Z|(?:is |was |are )?(?:{_WRONG})\b"
     r"|(?:is not|isn['\u2019]?t) (?:it|right|correct|true|so|the (?:right |correct )?answer)\b"
-    rf"|(?:minimum|maximum)\b|{_BASE_WORD})",
+    rf"|(?:minimum|maximum)\b|-?(?:{_CHANGED})\b|{_BASE_WORD})",
     re.IGNORECASE,
 )
+_SCALES = r"hundred|thousand|million|billion|trillion"
 _QUALIFYING = re.compile(
-    rf"\b(?:{_DENIAL}|{_BOUND}|{_ROUND}|{_QUANTIFIER}|{_BASE_WORD}|{_WRONG}|no|minimum|maximum)(?!\w)",
+    rf"\b(?:{_SCALES}|{_DENIAL}|{_BOUND}|{_ROUND}|{_QUANTIFIER}|{_BASE_WORD}|{_WRONG}|no|minimum|maximum)(?!\w)",
     re.IGNORECASE,
 )
 _OF_BASE = re.compile(r"(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary)\Z")
 _FOREIGN = re.compile(r"[^\x00-\x7f]")
 _NUMBER = re.compile(r"[0-9]+")
+_COUNTED = re.compile(r"[0-9+*=]")
 _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}")
 
 
@@ -167,6 +180,8 @@ def is_qualified(answer: str, gold: str) -> bool:
         >>> is_qualified(r"x \geq 7", r"[7, \infty)"), is_qualified(r"x \geq 7", "7")
         (False, True)
     """
+    if _continues(answer) and not _continues(gold):
+        return True
     allowed = _allowed(gold)
     if _DECIMAL.search(gold):
         answer, allowed = without_rounding(answer), allowed | {"approx"}
@@ -185,6 +200,12 @@ def without_rounding(text: str) -> str:
         (' 2.5, or 2.5', '5/2 ≈ 2.5')
     """
     return _ROUNDING.sub(lambda word: word[0] if word[1] else "", text)
+
+
+def _continues(text: str) -> bool:
+    r"""Whether words of a formula hold digits or operators beside its number: ``7\text{.5}``."""
+    outside = _TEXT.sub(" ", text)
+    return bool(_NUMBER.search(outside)) and any(map(_COUNTED.search, _TEXT.findall(text)))
 
 
 def is_related(formula: str, gold: str) -> bool:

@@ -13,6 +13,7 @@ from rlcomp.verify.answers import extract
 from rlcomp.verify.math_cost import costs, is_large
 from rlcomp.verify.math_hedge import claims, is_hedge
 from rlcomp.verify.qualifiers import is_qualified, is_related
+from rlcomp.verify.unicode_math import unicode_math
 
 # Of a response without an agreed place: characters at its end that are looked at.
 _TAIL = 512
@@ -55,6 +56,7 @@ def symbolic(
         math-verify 0.9 (Kydlíček, Hugging Face), Apache-2.0.
     """
     library = _library()
+    response, answer = unicode_math(response), unicode_math(answer)
     gold = _parsed(library, answer if _is_marked_up(answer) else _formula(answer))
     if not gold:
         return None

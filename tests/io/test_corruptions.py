@@ -325,6 +325,18 @@ CORRUPTIONS = {
     "no manifest": (remove("manifest.json"), "manifest.json is missing"),
     "no config": (remove(CONFIG), "config.yaml is missing"),
     "no config, resealed": (remove(CONFIG, True), "has no config.yaml"),
+    "a weight that is no number": (
+        tensors(lambda held: held["learn:weight"].fill_(NAN)),
+        "'learn:weight' is not finite",
+    ),
+    "an endless weight": (
+        tensors(lambda held: held["learn:weight"][0:1].fill_(float("-inf"))),
+        "'learn:weight' is not finite",
+    ),
+    "a shown text": (
+        put("place", "trackers", "display", value={"latest": {"kl": "x"}}),
+        "'latest' of 'kl' is 'x': must be a number",
+    ),
     "no tensors, resealed": (remove(TENSORS, True), "'files' are config.yaml, state.json"),
     "a bit of the tensors": (flip(TENSORS), "size or checksum differ"),
     "a bit of the state": (flip(STATE), "size or checksum differ"),

@@ -299,6 +299,14 @@ def test_a_file_of_weights_that_is_none_is_told_by_what_it_is(folder, content, t
         load_causal_lm(path=str(folder), tokenizer=TOKENIZER, context_length=None)
 
 
+def test_a_folder_in_place_of_a_file_of_weights_is_one_message(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").mkdir()
+
+    with pytest.raises(DataError, match="must be a file that can be read"):
+        load_causal_lm(path=str(folder), tokenizer=TOKENIZER, context_length=None)
+
+
 def test_a_model_with_other_tokens_is_not_told_to_grow(folder):
     larger = character_tokenizer(characters="abcdefghijklmnopqrstuvwxyz")
 

@@ -16,7 +16,7 @@ from rlcomp.testing import tiny_model
 from rlcomp.text import chat_template, tokenizer
 from rlcomp.text.chat_template import ChatTemplate
 from rlcomp.text.tokenizer import byte_tokenizer, encode_all, load_tokenizer
-from rlcomp.text.tokenizer_trial import growth
+from rlcomp.text.tokenizer_trial import growth, try_tokenizer
 from rlcomp.text.untrusted_call import untrusted_call, within
 from rlcomp.text.untrusted_files import check_regular
 
@@ -199,6 +199,24 @@ def test_padding_and_a_post_processor_do_not_fill_the_memory(tmp_path):
         load_tokenizer(path=path)
 
 
+def test_a_special_token_has_a_largest_length(folder):
+    file = folder / "tokenizer_config.json"
+    settings = json.loads(file.read_text())
+
+    file.write_text(json.dumps({**settings, "eos_token": "e" * ((1 << 18) + 1)}))
+    with pytest.raises(DataError, match="it has a text of 262,145 characters: eeee"):
+        load_tokenizer(path=str(folder))
+
+
+def test_added_tokens_have_a_largest_number(tmp_path):
+    file = tmp_path / "tokenizer.json"
+
+    file.write_text(json.dumps({"added_tokens": [0] * 100_001}))
+    assert "it has 100,001 added_tokens, more than 100,000" in (try_tokenizer(str(file)) or "")
+    file.write_text(json.dumps({"added_tokens": [0] * 100_000}))
+    assert try_tokenizer(str(file)) is None  # what it is, its reader says
+
+
 def rule(pattern, content, kind="String"):
     return {"type": "Replace", "pattern": {kind: pattern}, "content": content}
 
@@ -252,7 +270,7 @@ def test_a_panic_within_a_tokenizer_is_an_error_with_the_text(tmp_path):
     loaded = load_tokenizer(path=saved(tmp_path, splitting("(QR)*" * 8 + r"z|[\s\S]")))
 
     with pytest.raises(DataError, match="fails on one of 1 texts, of which the first is 'QRQR"):
-        encode_all(loaded, ["QR" * 60])
+        encode_all(loaded, ["QR" * 60 + " "])  # which a table of bytes spells otherwise
 
 
 def test_within_gives_the_value_or_the_error():

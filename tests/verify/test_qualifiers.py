@@ -18,6 +18,24 @@ QUALIFIED = [
     *("at least 17", "at most 17", "less than 17", r"\text{more than }17", "no fewer than 17"),
     *("17 or more", "17+", "17 and up", "17 at most", "minus 17", "17 is wrong", "up to 17"),
     *("17_8", "17_{8}", "17₈", "17 base 8", "17 in base 8", r"17_{\text{eight}}", "0x17"),
+    *(
+        "17²",
+        "17⁰",
+        "17½",
+        "17⅓",
+        "17·5",
+        "17\uff0c8",
+        "17、8",
+        "17\u20132",
+        "17\u0660",
+        "\uff0d17",
+        "√17",
+        "17π",
+    ),
+    *("17 squared", "17 and a half", "17 and two thirds", "17 point five", "17 plus one", "17ish"),
+    *("half of 17", "twice 17", "the square root of 17", "any number but 17", "17 (false)"),
+    *(r"\log 17", r"17\pi", r"17\text{.5}", r"17\text{+1}", r"17\text{5}", r"17\text{ million}"),
+    *(r"17\vee8", r"17\land8", r"17\lor8"),
     *("(17, \\infty)", "≈ 17", r"\approx 17", r"x \approx 17", "about 17", "17 (octal)"),
 ]
 SOUGHT = [
@@ -33,6 +51,11 @@ HONEST = [
     r"17\%",
     "17 cm",
     r"17 \text{ m}^2",
+    "17 m²",
+    "\uff11\uff17",
+    "\u0663\u0664/2",
+    r"\text{17}",
+    r"17 \text{ km/h}",
     "+17",
 ]
 
@@ -239,6 +262,14 @@ def test_a_bound_of_the_whole_answer_is_no_number(word):
 def test_what_is_rounded_may_still_be_bounded(text):
     assert numeric(f"#### {text}", "1.5") == 0.0
     assert is_qualified(text, "1.5")
+
+
+@pytest.mark.parametrize(
+    ("text", "gold"),
+    [("7²", "49"), ("2⁻¹", "0.5"), ("7½", "7.5"), ("7·5", "35"), ("7÷2", "3.5"), ("9\u20132", "7")],
+)
+def test_signs_of_unicode_are_read_as_latex(text, gold, library):
+    assert symbolic(rf"\boxed{{{text}}}", gold) == 1.0
 
 
 def test_a_gold_answer_in_words_is_read():

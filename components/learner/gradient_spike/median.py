@@ -9,7 +9,8 @@ from typing import Annotated, Any, Literal
 from annotated_types import Gt
 from torch import nn
 
-from rlcomp.arguments import Checked, PositiveInt
+from rlcomp.arguments import Checked, NonNegativeFloat, PositiveInt
+from rlcomp.io.fields import field
 from rlcomp.metrics import step
 
 _LOG = logging.getLogger(__name__)
@@ -75,4 +76,5 @@ class MedianSpike(nn.Module, metaclass=Checked):
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Go on with the saved window."""
-        self.norms = [float(norm) for norm in state["norms"]][-self.window :]
+        norms = field(state, "norms", list[NonNegativeFloat])
+        self.norms = [float(norm) for norm in norms][-self.window :]

@@ -147,7 +147,7 @@ def test_a_learner_made_by_hand_has_the_guards_of_a_config():
     made = learner(non_finite=None)
 
     assert made.non_finite.limit == 3
-    assert made.gradient_spike.action == "warn"
+    assert made.gradient_spike.action == "count"
     assert (made.gradient_spike.factor, made.gradient_spike.window) == (10.0, 32)
 
 
