@@ -1,5 +1,7 @@
 """Two options of a model, and why it has no verdict."""
 
+import inspect
+
 import pytest
 from tensordict import TensorDict
 
@@ -153,3 +155,10 @@ def test_a_verdict_has_no_reason():
     assert why.reason == ""
     assert OptionLogProbs(model=model, template="{prompt}{first}{second}")([]) == []
     assert Shown("p", "a", "b").answer == ""
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(TwoOptions, {"batch_size": 64})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers
