@@ -6,7 +6,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio.sequence import SequenceRatio
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.none import NoTrustRegion
-from rlcomp.canonical import canonical
+from rlcomp.canonical import canonical, token_rows
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError, DataError, ShapeError
 from rlcomp.testing import check_component, example_batch
@@ -235,3 +235,47 @@ def test_rows_of_padding_only_and_without_it_are_layouts_as_well():
     batch = TensorDict(rows, batch_size=[2])
 
     assert canonical("Mine", batch, ["tokens"]) is batch
+
+
+@pytest.mark.parametrize(
+    ("tokens", "place", "token"),
+    [
+        ([[0, 9], [4, 9]], None, None),  # the largest id, and padding that is anything
+        ([[0, 9], [4, 10]], None, None),
+        ([[0, 9], [4, -1]], None, None),
+        ([[0, 10], [4, 9]], "0, 1", 10),
+        ([[0, 9], [-1, 9]], "1, 0", -1),
+        ([[0, 9], [12, 10]], "1, 0", 12),
+    ],
+)
+def test_tokens_are_ids_of_the_model(tokens, place, token):
+    mask = torch.tensor([[True, True], [True, False]])
+    batch = TensorDict(
+        {"tokens": torch.tensor(tokens), "attention_mask": mask, "response_mask": mask}, [2]
+    )
+
+    if place is None:
+        assert token_rows("Mine", batch, vocabulary=10)["tokens"].tolist() == tokens
+    else:
+        told = rf"Mine: 'tokens' at \[{place}\] is {token}, but the model has ids 0 to 9"
+        with pytest.raises(ConfigError, match=told):
+            token_rows("Mine", batch, vocabulary=10)
+    assert token_rows("Mine", batch)["tokens"].tolist() == tokens
+
+
+def test_rows_without_tokens_or_without_an_entry_are_refused():
+    nothing = {
+        name: torch.zeros(2, 0, dtype=torch.bool) for name in ("attention_mask", "response_mask")
+    }
+    batch = TensorDict({"tokens": torch.zeros(2, 0, dtype=torch.int64), **nothing}, [2])
+
+    with pytest.raises(ShapeError, match=r"'tokens' has shape \[2, 0\]: it holds no token"):
+        token_rows("Mine", batch)
+    with pytest.raises(KeyError, match="attention_mask"):
+        token_rows("Mine", batch.exclude("attention_mask"))
+    mask = torch.ones(2, 1, dtype=torch.bool)
+    batch = TensorDict(
+        {"tokens": mask.long(), "attention_mask": mask, "more": mask, "other": mask}, [2]
+    )
+    found = token_rows("Mine", batch, ["tokens", "attention_mask"], ["more", "gone"])
+    assert sorted(found.keys()) == ["attention_mask", "more", "tokens"]

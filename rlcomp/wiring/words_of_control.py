@@ -15,7 +15,9 @@ _STEPS = "phases.rl.steps (steps of the loop, not of the environment)"
 # By what is said of them; the first word of a setting is its path.
 _TOLD = {
     _STEPS: "total_timesteps n_timesteps timesteps num_timesteps num_updates",
-    "collector.num_steps (a recipe of control)": "n_steps num_steps train_freq train_frequency",
+    "collector.num_steps (recipe=control_ppo, sac or td3)": (
+        "n_steps num_steps train_freq train_frequency"
+    ),
     "learner.num_minibatches": "num_minibatches",
     "learner.optimizer.lr (recipe=sac: a mapping, a rate for each network)": "policy_lr q_lr",
     "learner.epochs": "n_epochs update_epochs",
@@ -29,8 +31,8 @@ _TOLD = {
     "updates.times " + _OFF_POLICY: "gradient_steps",
     "replay.capacity " + _OFF_POLICY: "buffer_size replay_buffer_size",
     "phases.warm_up.steps " + _OFF_POLICY: "learning_starts",
-    "environment.num_envs (a recipe of control)": "n_envs num_envs",
-    "environment.name (a recipe of control)": "env env_id gym_id env_name",
+    "environment.num_envs (recipe=control_ppo, sac or td3)": "n_envs num_envs",
+    "environment.name (recipe=control_ppo, sac or td3)": "env env_id gym_id env_name",
     "exploration.fraction (recipe=dqn)": "exploration_fraction",
     "exploration.start (recipe=dqn)": "exploration_initial_eps start_e",
     "exploration.end (recipe=dqn)": "exploration_final_eps end_e",

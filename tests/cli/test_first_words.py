@@ -203,6 +203,18 @@ def test_a_folder_is_described_by_its_files(tmp_path, monkeypatch):
     assert "all 6 answers have 4 tokens" in told[7]
 
 
+def test_where_a_computer_reads_fast_answers_take_as_long_as_their_operations(tmp_path, monkeypatch):
+    monkeypatch.setattr("rlcomp.cli.model_facts._speed", lambda: (1000.0, 1e9))
+    words = ("prompts.batch_size=2", "group_size=3", "max_new_tokens=4")
+
+    # 2 * 207 * 24 operations for the answers and for the reference; three times that to learn.
+    told = facts(folder(tmp_path), *words)[7]
+    assert "at least 50 s a step on this CPU (answers 9.9, scoring 9.9, learner 30)" in told
+    # Adapters: no gradient of the weights, 4 * 207 * 24.
+    told = facts(tmp_path, *words, "adapter=lora", "reference=adapter_off", "learner.epochs=2")[7]
+    assert "(answers 9.9, scoring 9.9, learner 40)" in told
+
+
 def test_adapters_need_neither_gradients_nor_moments_of_the_weights(tmp_path):
     whole = facts(folder(tmp_path))[6]
     adapted = facts(tmp_path, "adapter=lora", "reference=adapter_off")[6]

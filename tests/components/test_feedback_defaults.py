@@ -104,7 +104,10 @@ DEFAULTS = {
     LabelledTexts: {"held_out": 0.2},
     Revisions: {"length": 6, "size": 5000, "flawed": 0.0, "held_out": 0.1},
     SortingGraded: {"length": 6, "most": 4, "held_out": 0.1, "mislabelled": 0.0},
-    SortingPairs: {"length": 6, "position": 5, "held_out": 0.1, "ties": 0.0, "mislabelled": 0.0},
+    SortingPairs: {
+        **{"length": 6, "position": 5, "held_out": 0.1, "ties": 0.0},
+        **{"uneven": 0.0, "mislabelled": 0.0},
+    },
     StepLabelled: {"held_out": 0.1},
     TwoOrders: {"length": 6, "held_out": 0.1},
     TwoScripts: {"length": 6, "strayed": 0.0, "flawed": 0.0, "size": 1_000_000, "held_out": 0.1},

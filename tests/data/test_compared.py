@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.data.compared import compared_answers
+from rlcomp.data.compared import compared_answers, rated_answers
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError
 
@@ -48,3 +48,19 @@ def test_the_pairs_of_a_ranking_count_as_one_row():
 
     assert [(pair.chosen, pair.rejected) for pair in pairs] == [("y", "x"), ("z", "x"), ("y", "z")]
     assert [pair.told for pair in pairs] == [{"weight": 1 / 3}] * 3
+
+
+@pytest.mark.parametrize(
+    ("ranking", "rated"),
+    [([2, 0, 1], [("x", 1.0), ("y", 0.0), ("z", 2.0)]), ([0, 1, 2], [("x", 2.0), ("y", 1.0), ("z", 0.0)])],
+)
+def test_a_ranking_rates_its_best_answer_highest_and_its_last_0(ranking, rated):
+    row = Row("f:1", {"responses": ["x", "y", "z"], "ranking": ranking})
+
+    assert rated_answers(row) == rated
+
+
+def test_ratings_beside_a_ranking_stay_as_they_are():
+    columns = {"responses": ["x", "y"], "ratings": [-1.5, 4.0]}
+
+    assert rated_answers(Row("f:1", columns)) == [("x", -1.5), ("y", 4.0)]

@@ -1,3 +1,7 @@
+import inspect
+
+import pytest
+
 from components.task.addition import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.data.prompt_sampler import TaskSampler
@@ -53,3 +57,10 @@ def test_indices_are_written_where_the_sampler_declares_them():
 
 def test_it_keeps_the_contract():
     check_component(sampler(Numbered))
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(TaskSampler, {"batch_size": 64})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

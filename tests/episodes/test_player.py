@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -235,3 +237,12 @@ def test_no_rows_and_no_facts():
 
     assert [*rows["facts"].keys()] == []
     assert [*played(player(policy()))["facts"].keys()] == ["questions"]
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"), [(Player, {"max_turns": 8, "observation_tokens": 256})]
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -219,3 +221,12 @@ def test_payoffs_are_one_for_each_seat():
     rows = player.play(batch, group_size=1, decoding=None, generator=torch.Generator(), seed=0)
 
     assert "payoffs has 1 numbers" in decode_texts(rows["episode_error"])[0]
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"), [(SeatedPlayer, {"max_turns": 8, "observation_tokens": 256})]
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -1,4 +1,5 @@
 import contextlib
+import inspect
 import json
 import os
 import random
@@ -723,3 +724,10 @@ def test_the_id_of_a_run_elsewhere_is_part_of_the_place(tmp_path, run):
     where = {**place(1), "trackers": {"wandb": {"id": run}, "mine": {"rows": 6}}}
 
     assert open_checkpoint(saver(tmp_path).save({}, where)).place() == where
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(Checkpoint, {"keep": 2})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -88,3 +88,15 @@ def test_a_file_larger_than_a_block_is_read_whole(tmp_path):
         opened.write(b"z")
     with pytest.raises(CheckpointError, match=r"line 1 \(bytes 0 to 3,000,001\)"):
         digest_of(file, digest.size, digest.marks)
+
+
+def test_a_file_without_marks_has_one_at_its_end(tmp_path):
+    file = tmp_path / "a"
+    file.write_bytes(b"one\ntwo\nthree\n")
+
+    found = digest_of(file, 8)
+
+    whole = hashlib.sha256(b"one\ntwo\n").hexdigest()
+    assert (found.size, found.hexdigest(), found.marks) == (8, whole, [(8, whole)])
+    found.append(b"x")
+    assert [size for size, _ in found.marks] == [8, 9]

@@ -1,3 +1,4 @@
+import inspect
 import math
 
 import pytest
@@ -149,3 +150,13 @@ def test_a_single_bin_is_refused(bins):
     with pytest.raises(ConfigError, match="at least 2"):
         policy(**bins)
     assert policy(**dict.fromkeys(bins, 2)).width == 6
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"),
+    [(ActionTokenPolicy, {"action_bins": 7, "observation_bins": 256, "low": -1.0, "high": 1.0})],
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

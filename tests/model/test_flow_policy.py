@@ -1,3 +1,4 @@
+import inspect
 import math
 
 import pytest
@@ -153,3 +154,12 @@ def test_samples_of_gaussian_data_have_its_mean_and_spread(level):
     # the error of the steps.
     assert float(samples.mean()) == pytest.approx(1.5, abs=0.03)
     assert float(samples.std()) == pytest.approx(0.4, abs=0.025)
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"), [(FlowPolicy, {"size": 2, "num_steps": 10, "noise_level": 0.7})]
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

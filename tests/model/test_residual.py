@@ -1,3 +1,4 @@
+import inspect
 import math
 
 import pytest
@@ -101,3 +102,13 @@ def test_a_part_of_a_block_is_refused(depth):
 def test_sizes_that_are_none_are_refused(wrong):
     with pytest.raises(ConfigError, match=next(iter(wrong))):
         network(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"),
+    [(ResidualNetwork, {"width": 256, "depth": 4, "skip": True, "layer_norm": True})],
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.io.json_lines import read_lines
 from rlcomp.io.watch import Watch
+from rlcomp.run import launch as module
 from rlcomp.run.launch import launch, place_on, resume_command
 from rlcomp.wiring.plan import Plan
 
@@ -213,6 +214,34 @@ def test_what_may_change_when_a_run_is_continued():
     ]
     assert all(map(_free, free))
     assert not any(map(_free, ["seed", "model", "model.directory", "model.trusted", "loss.device"]))
+
+
+@pytest.mark.parametrize(
+    ("resume", "then", "names"),
+    [
+        ("auto", None, ["data", "log"]),
+        ("auto", {"data": {}}, ["data"]),
+        ("must", {"data": {}}, ["data"]),
+        ("run/checkpoints/step-00000002", {"data": {}}, ["data", "log"]),
+        ("auto", {}, []),
+    ],
+)
+def test_a_file_that_came_while_a_run_went_on_is_none_of_its_inputs(
+    monkeypatch, tmp_path, resume, then, names
+):
+    file = tmp_path / "file"
+    file.write_text("")
+    files = {name: {str(file): file} for name in ("data", "log")}
+    monkeypatch.setattr(module, "input_files", lambda *_: files)
+    config = OmegaConf.create({"resume": resume, "directory": str(tmp_path)})
+    saved = SimpleNamespace(place=lambda: {} if then is None else {"inputs": then})
+
+    found = module._inputs(config, SimpleNamespace(plan=None, built={}), saved)
+
+    assert [*found] == names
+    assert all(set(map(len, group.values())) == {64} for group in found.values())
+    if then is None:
+        assert [*module._inputs(config, SimpleNamespace(plan=None, built={}), None)] == names
 
 
 def test_every_module_goes_to_the_device():

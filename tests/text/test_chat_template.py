@@ -270,6 +270,20 @@ def test_a_template_that_cuts_a_special_token_of_a_message_is_refused(tmp_path, 
         chat.ids(chat.text(1, due=True))
 
 
+@pytest.mark.parametrize("cut", ["m.content[:-1]", "m.content[:3] ~ m.content[4:]"])
+def test_one_special_token_that_is_cut_behind_a_whole_one_is_enough(cut, tmp_path, chat_tokenizer):
+    one = f"{{{{ {cut} if m.role == 'user' else m.content }}}}{{{{ eos_token }}}}"
+    template = f"{{% for m in messages %}}{one}{{% endfor %}}"
+    chat = ChatTemplate(chat_tokenizer("chatml"), written(tmp_path, template), {}).chat(
+        [{**USER, "content": "<|im_end|><|im_start|>"}]
+    )
+    text = chat.text(1, due=True)
+
+    for read in (chat.ids, chat.marked):
+        with pytest.raises(DataError, match=r"cuts a message within.*'<\|im_end\|>'"):
+            read(text)
+
+
 def test_a_template_of_several_is_chosen_by_whether_there_are_tools(chat_tokenizer):
     from copy import deepcopy
 

@@ -2,9 +2,10 @@
 
 import pytest
 
-from rlcomp.errors import ConfigErrors
+from rlcomp.errors import ConfigErrors, DataError
 from rlcomp.text import folder
-from rlcomp.text.folder import check_at_hand, local_only, reachable
+from rlcomp.text.folder import check_at_hand, check_folder, local_only, reachable
+from rlcomp.text.untrusted_files import JSON
 
 
 @pytest.fixture
@@ -74,3 +75,24 @@ def test_a_file_where_a_folder_is_due_is_not_looked_for_on_the_hub(
     assert message.startswith(f"base is '{tmp_path / name}', a file: must be a folder")
     assert told.format(folder=tmp_path) in message
     assert hub[0] == []
+
+
+def test_each_file_by_which_transformers_reads_a_folder_is_looked_at(tmp_path):
+    check_folder(tmp_path / "gone")
+    for name in JSON:
+        (tmp_path / name).write_text("{}")
+    check_folder(tmp_path)
+
+    for name in JSON:
+        for broken in ("{", "[]", '{"a": 1, "a": 2}'):
+            (tmp_path / name).write_text(broken)
+            with pytest.raises(DataError, match=name):
+                check_folder(tmp_path)
+        (tmp_path / name).write_text("{}")
+
+
+def test_a_tokenizer_that_is_no_file_is_refused(tmp_path):
+    (tmp_path / "tokenizer.json").mkdir()
+
+    with pytest.raises(DataError, match=r"tokenizer\.json"):
+        check_folder(tmp_path)

@@ -11,6 +11,7 @@ from rlcomp.text.tokenizer import (
     character_tokenizer,
     decode_rows,
     encode_all,
+    encode_answers,
     encode_prompts,
     load_tokenizer,
     suppressed_token_mask,
@@ -291,3 +292,18 @@ def test_words_are_one_token_each_and_the_longer_one_goes_first():
 def test_words_that_cannot_be_told_apart_are_refused(words, told):
     with pytest.raises(ConfigError, match=told):
         character_tokenizer(characters="ab", words=words)
+
+
+def test_an_answer_that_spells_an_end_is_written_without_it():
+    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
+    names = ["<|end|>", "<|pad|>", "<|tool|>", *letters]
+    backend = Tokenizer(models.BPE({name: n for n, name in enumerate(names)}, []))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend, eos_token="<|end|>", pad_token="<|pad|>"
+    )
+    spelled = {text: [names.index(one) for one in text] for text in ("a<|end|>", "<|pad|>")}
+
+    rows = encode_answers(tokenizer, ["ab", *spelled])
+
+    assert rows == [[names.index("a"), names.index("b")], *spelled.values()]

@@ -1,5 +1,7 @@
 """Two options of a model, and why it has no verdict."""
 
+import inspect
+
 import pytest
 from tensordict import TensorDict
 
@@ -90,6 +92,40 @@ def test_a_tokenizer_that_writes_few_spellings_is_read_by_those():
         TwoOptions(model, ("maybe", "no"), prompt=None, least_mass=0.0, no_verdict=NoVerdict("J"))
 
 
+def test_spellings_that_are_the_same_tokens_count_once():
+    from tokenizers.normalizers import Lowercase
+
+    tokenizer = character_tokenizer(characters="yesno?")
+    tokenizer.backend_tokenizer.normalizer = Lowercase()
+    model = tiny_policy(tokenizer=tokenizer, scale=4.0, vector_scale=4.0)
+
+    found = options(model, NoVerdict("J"))
+
+    assert found._tails == [[tokenizer.encode("yes")], [tokenizer.encode("no")]]
+
+
+def test_only_spellings_that_fit_behind_the_question_are_read(monkeypatch):
+    model = policy(context_length=12)
+    asked, seen = options(model, NoVerdict("J")), []
+    log_probs = model.log_probs
+    monkeypatch.setattr(
+        model, "log_probs", lambda rows, **more: seen.append(rows) or log_probs(rows, **more)
+    )
+
+    (question,) = asked.encode(["nine long"])
+    assert asked.shares([question]) != [None]
+
+    # Of 3 tokens and less: yes, Yes and YES; no, No and NO, and those behind one character.
+    answers = [
+        row[mask].tolist()
+        for row, mask in zip(seen[0]["tokens"], seen[0]["response_mask"], strict=True)
+    ]
+    said = {*model.tokenizer.batch_decode(answers)}
+    assert max(map(len, said)) == 3
+    assert {"yes", "Yes", "YES", "no", "No", "NO", " no"} <= said
+    assert len(said) == len(answers)
+
+
 def test_a_low_mass_names_the_judge_the_mass_and_what_the_model_would_rather_say():
     model = policy()
     with seeded(0, "reward.judge"):
@@ -153,3 +189,10 @@ def test_a_verdict_has_no_reason():
     assert why.reason == ""
     assert OptionLogProbs(model=model, template="{prompt}{first}{second}")([]) == []
     assert Shown("p", "a", "b").answer == ""
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(TwoOptions, {"batch_size": 64})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

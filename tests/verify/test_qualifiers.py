@@ -302,3 +302,16 @@ def test_a_fraction_and_a_base_are_no_longer_numbers():
     assert short_answer("7^8", ["78"]) == short_answer("7_{8}", ["78"]) == 0.0
     assert short_answer("7/8", ["7/8"]) == 1.0
     assert short_answer("and/or", ["andor"]) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("formula", "gold", "related"),
+    [
+        ("17_{10}", "17", False),
+        ("17_8", "17", True),
+        ("17_8", "17_8", False),
+        ("17_{10}", "17_8", True),
+    ],
+)
+def test_a_formula_is_related_by_another_base_than_that_of_the_gold(formula, gold, related):
+    assert is_related(formula, gold) is related

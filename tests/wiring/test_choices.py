@@ -26,8 +26,10 @@ FILES = {
     "reward/format": "_target_: a\nlongest: ???\npath: ???\nother: 1\n",
     "advantage/gae": "_target_: a\n",
 }
-CONFIG = {"learner": {"schedule": {"steps": 1}, "lr": 1}, "kl": {"_target_": "a"}, "seed": 0}
+DEEP = {"first": {"schedule": {"steps": 1}}}
+CONFIG = {"agent": DEEP, "learner": {"schedule": {"steps": 1}, "lr": 1}, "kl": {"_target_": "a"}, "seed": 0}
 PLACES = {"schedule@learner.schedule": "linear", "kl": "none", "seed_of": "x"}
+PLACES["schedule@agent.first.schedule"] = "linear"
 
 
 @pytest.fixture(autouse=True)
@@ -99,6 +101,8 @@ def test_a_sweep_of_a_line_that_sweeps_has_one_flag():
         ("learner/schedule=cosine", "schedule@learner.schedule=cosine"),
         ("learner.shedule=cosine", "schedule@learner.schedule=cosine"),
         ("learner.schedule=cosin", "schedule@learner.schedule=OPTION"),
+        ("agent.first.schedule=cosin", "schedule@agent.first.schedule=OPTION"),
+        ("agent.schedule.first=cosin", ""),
         ("learner.shedule=cosin", ""),
         ("learner.schedule=null", ""),
         ("learner.lr=cosine", ""),

@@ -148,6 +148,19 @@ def test_a_setting_that_one_part_alone_has_is_told_with_its_path(monkeypatch):
     assert "a.size" not in told("size", root=["seed"], where=where)
 
 
+def test_a_setting_of_few_places_is_told_with_them_unless_another_is_near():
+    places = {name: {"warmth": 1} for name in ("a", "b", "c")}
+
+    found = told("warmth", root=["seed"], where=line(places))
+    assert "a.warmth or b.warmth or c.warmth" in found
+    near = told("warmth", root=["warmths"], where=line(places))
+    assert "did you mean 'warmths'" in near
+    assert "a.warmth" not in near
+    four = told("warmth", root=["seed"], where=line(places | {"d": {"warmth": 1}}))
+    assert "a.warmth" not in four
+    assert "here it is" not in told("warmth", root=["seed"], where=line())
+
+
 def test_the_one_setting_that_has_to_be_given_is_named(options):
     options(task__file="", task__none="")
     where = line({"task": {"path": "???", "size": 1}, "kl": {"a": "???", "b": "???"}})

@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 
@@ -36,3 +38,12 @@ def test_the_same_generator_gives_the_same_points():
 def test_a_spread_of_zero_is_refused():
     with pytest.raises(ConfigError, match="std"):
         RingOfGaussians(num_modes=3, radius=1.0, std=0.0)
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"), [(RingOfGaussians, {"num_modes": 8, "radius": 2.0, "std": 0.15})]
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

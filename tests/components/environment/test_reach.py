@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 from torchrl.envs.utils import check_env_specs
@@ -65,3 +67,13 @@ def test_a_batch_has_goals_and_episodes():
 def test_an_environment_without_goals_names_the_key_that_is_not_there():
     with pytest.raises(ConfigError, match=r"shows no 'achieved_goal'.*recipe=her"):
         collector(Pendulum(num_envs=1))
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"),
+    [(Reach, {"num_envs": 16, "max_steps": 50, "stride": 0.05, "radius": 0.05})],
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -1,5 +1,7 @@
 """The own environments of control: gymnasium's dynamics, episodes, and a state that is saved."""
 
+import inspect
+
 import gymnasium
 import pytest
 import torch
@@ -136,3 +138,13 @@ def test_the_present_is_where_the_next_step_begins():
     assert torch.equal(seen["observation"], rollout["next", "observation"][:, -1])
     assert seen["step_count"].flatten().tolist() == [4, 4, 4]
     assert not seen["done"].any()
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"),
+    [(CartPole, {"num_envs": 16, "max_steps": 500}), (Pendulum, {"num_envs": 4, "max_steps": 200})],
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

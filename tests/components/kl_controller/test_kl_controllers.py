@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 
@@ -119,3 +121,16 @@ def test_only_the_responses_named_pay_and_all_are_measured():
     assert some.tolist() == [1.5, 0.0]
     assert every.tolist() == [1.5, 0.25]
     assert ledger.means()["kl/coef"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("part", "numbers"),
+    [
+        (AdaptiveKL, {"kl_coef": 0.2, "target": 6.0, "horizon": 10000}),
+        (FixedKL, {"kl_coef": 0.001}),
+    ],
+)
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -1,9 +1,12 @@
 """A loss without a gradient is told by the part that cuts it."""
 
+from functools import partial
+
 import pytest
 import torch
 from tensordict import TensorDict
 
+from components.learner.gradient import Learner
 from components.learner.gradient_path import check_gradient
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
@@ -12,6 +15,7 @@ from components.loss.trust_region.clip import Clip
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import RowLoss, scalars
+from rlcomp.testing import tiny_policy
 
 
 class Detaching(Clip):
@@ -76,3 +80,21 @@ def test_hooks_are_taken_away():
         refused(policy=loss)
 
     assert not any(part._forward_hooks for part in loss.modules() if isinstance(part, Component))
+
+
+@pytest.mark.parametrize("order", [("policy", "other"), ("other", "policy")])
+def test_a_learner_refuses_a_loss_that_detaches_beside_one_that_learns(order):
+    losses = {"policy": of(Detaching()), "other": of(Clip())}
+    learner = Learner(
+        model=tiny_policy(),
+        losses={name: losses[name] for name in order},
+        optimizer=partial(torch.optim.SGD, lr=1.0),
+        schedule=lambda progress: 1.0,
+        num_minibatches=1,
+    )
+    tokens = torch.tensor([[2, 3, 4], [5, 6, 7]])
+    batch = rows().update({"tokens": tokens, "attention_mask": tokens > 0})
+    batch["old_log_probs"] = torch.full((2, 3), -1.0)
+
+    with pytest.raises(ConfigError, match=r"loss 'policy': trust_region \(Detaching\)"):
+        learner(batch.detach())

@@ -1,4 +1,5 @@
 import functools
+import inspect
 import math
 
 import pytest
@@ -120,3 +121,10 @@ def test_the_temperature_falls_where_the_policy_is_surprised_enough():
     seeded_loss(loss, batch())["loss_alpha"].backward()
 
     assert float(loss.log_alpha.grad) > 0
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(ContrastiveCritic, {"embedding": 64})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -28,3 +30,10 @@ def test_entropy_is_paid_for(reduction, mean, weights):
 
     assert value.item() == pytest.approx(-0.1 * mean)
     torch.testing.assert_close(rows["entropy"].grad, -0.1 * torch.tensor(weights))
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(EntropyLoss, {"entropy_coef": 0.01})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

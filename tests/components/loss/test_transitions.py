@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -102,3 +104,10 @@ def test_calls_without_gradient_do_not_count():
 def test_entries_and_methods_that_are_not_there_are_named(given, told):
     with pytest.raises(ConfigError, match=told):
         sac(**given)
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(TransitionLoss, {"gamma": 0.99})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -159,3 +159,11 @@ def test_what_lies_beyond_the_best_counts_by_its_factor(shown):
 def test_their_weights_are_for_a_unit_of_return(part):
     assert part.of_returns
     assert not Linear(weights=None).of_returns
+
+
+def test_by_itself_a_multiplier_moves_by_a_tenth_of_what_is_missing(shown):
+    part = Constrained(maximise="a", thresholds={"b": 1.0})
+
+    for returned, multiplier in ((0.0, 0.1), (3.0, 0.0), (-1.0, 0.2)):
+        part.weigh(shown(torch.eye(2), [0.0, returned]))
+        assert part.multipliers.tolist() == pytest.approx([multiplier])

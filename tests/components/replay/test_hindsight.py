@@ -211,3 +211,12 @@ def test_the_size_is_recorded():
         ExtendGoals(replay=replay)(episodes())
 
     assert ledger.means()["replay/size"] == 6.0
+
+
+def test_four_goals_of_five_are_those_of_hindsight_and_no_goal_ends_an_episode():
+    _, sample = sampler(capacity=256)
+
+    # k = 4 of algorithm 1: four goals of hindsight beside each of the episode's own.
+    usual = SampleHindsight(replay=sample.replay, environment=sample.environment)
+
+    assert (usual.fraction, usual.batch_size, usual.terminate_on_goal) == (0.8, 256, False)

@@ -50,3 +50,7 @@ def test_a_batch_has_states_and_labels():
 def test_more_than_there_is_cannot_be_drawn():
     with pytest.raises(FlowError, match="holds 6 steps"):
         SampleLabelled(replay=labelled(1), batch_size=7)()
+
+
+def test_by_itself_a_batch_has_64_rows():
+    assert SampleLabelled(replay=labelled(11))().batch_size == (64,)

@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 from tensordict import TensorDict
@@ -145,3 +147,10 @@ def test_what_is_drawn_is_what_was_stored():
 
     assert sample.fresh
     assert extend.reads == sample.writes
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(UniformReplay, {"capacity": 1000000})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

@@ -1,3 +1,5 @@
+import inspect
+
 import pytest
 import torch
 
@@ -89,3 +91,10 @@ def test_a_resumed_sampler_goes_on_exactly():
 def test_a_task_with_too_few_training_examples_is_refused():
     with pytest.raises(ConfigError, match="batch_size is 101"):
         demonstrations(task=Addition(digits=1), batch_size=101)
+
+
+@pytest.mark.parametrize(("part", "numbers"), [(Demonstrations, {"batch_size": 128})])
+def test_numbers_that_nobody_gives(part, numbers):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    assert {p.name: p.default for p in given if isinstance(p.default, (int, float))} == numbers

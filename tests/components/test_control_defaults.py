@@ -1,0 +1,184 @@
+"""What parts of control and language runs do where nothing is said.
+
+That their options say the same is in tests/test_defaults.py.
+"""
+
+import inspect
+
+import pytest
+
+from components.advantage.distilled import Distilled
+from components.collector.action_episodes import ActionEpisodes
+from components.collector.flow_samples import FlowSamples
+from components.collector.goal_steps import GoalStepCollector
+from components.collector.gymnasium import GymnasiumCollector
+from components.collector.steps import StepCollector
+from components.distribution.ring_of_gaussians import RingOfGaussians
+from components.early_stop.kl_budget import KLBudget
+from components.environment.cartpole import CartPole
+from components.environment.pendulum import Pendulum
+from components.environment.reach import Reach
+from components.environment.track import Track
+from components.environment.u_maze import UMaze
+from components.evaluator.action_tokens import ActionTokenSuccess
+from components.evaluator.episodes import Episodes
+from components.evaluator.flow import FlowEvaluator
+from components.evaluator.shifted import Shifted
+from components.evaluator.success import Success
+from components.expert.clumsy_reacher import ClumsyReacher
+from components.exploration.epsilon_greedy import EpsilonGreedy
+from components.exploration.expert_mixture import ExpertMixture
+from components.exploration.gaussian import GaussianExploration
+from components.filter.seat import SeatRows
+from components.intervention.queue import QueueIntervention
+from components.intervention.scripted import ScriptedIntervention
+from components.kl_controller.adaptive import AdaptiveKL
+from components.kl_controller.doubling import DoublingKL
+from components.kl_controller.fixed import FixedKL
+from components.kl_controller.scheduled import ScheduledKL
+from components.learner.natural_gradient import NaturalGradientLearner
+from components.loss.conservative import ConservativeLoss
+from components.loss.contrastive import ContrastiveLoss
+from components.loss.distil import DistilLoss
+from components.loss.entropy import EntropyLoss
+from components.loss.entropy_adaptive import AdaptiveEntropyLoss
+from components.loss.positive_nll import PositiveNLL
+from components.loss.transitions import TransitionLoss
+from components.loss.value import ValueLoss
+from components.pareto.chebyshev import Chebyshev
+from components.pareto.constrained import Constrained
+from components.pareto.expected import Expected
+from components.pareto.nash_mtl import NashMtl
+from components.pareto.smooth_chebyshev import SmoothChebyshev
+from components.randomise.uniform import UniformDynamics
+from components.reference.refreshed import Refreshed
+from components.reference.refreshed_full import RefreshedFull
+from components.replay.memory_mapped import MemoryMappedReplay
+from components.replay.prioritized import PrioritizedReplay
+from components.replay.sample import Sample
+from components.replay.sample_future import SampleFuture
+from components.replay.sample_half_half import SampleHalfHalf
+from components.replay.sample_hindsight import SampleHindsight
+from components.replay.sample_labelled import SampleLabelled
+from components.replay.uniform import UniformReplay
+from components.reward.mode_distance import ModeDistance
+from components.sampler.curriculum import Curriculum
+from components.sampler.demonstrations import Demonstrations
+from components.sampler.difficulty_pools import DifficultyPools
+from components.sampler.families import Families
+from components.sampler.frontier import Frontier
+from components.sampler.labelled import Labelled
+from components.sampler.labelled_texts import LabelledTexts
+from components.sampler.pairs import Pairs
+from components.sampler.points import Points
+from components.sampler.pools import Pools
+from components.sampler.rated import Rated
+from components.sampler.step_labels import StepLabels
+from components.shaping.length_penalty import LengthPenalty
+from components.store.replay import Replay
+from components.store.replay_pairs import ReplayPairs
+from components.target.updater import TargetUpdate
+from components.task.hinted import Hinted
+
+DEFAULTS = {
+    Distilled: {"clip": 10.0, "coef": 1.0},
+    ActionEpisodes: {"goal_reward": 0.0},
+    FlowSamples: {"num_groups": 1},
+    GoalStepCollector: {"num_steps": 50},
+    GymnasiumCollector: {"num_steps": 128},
+    StepCollector: {"num_steps": 4},
+    RingOfGaussians: {"num_modes": 8, "radius": 2.0, "std": 0.15},
+    KLBudget: {"budget": 5.0, "window": 5},
+    CartPole: {"num_envs": 16, "max_steps": 500},
+    Pendulum: {"num_envs": 4, "max_steps": 200},
+    Reach: {"num_envs": 16, "max_steps": 50, "stride": 0.05, "radius": 0.05},
+    Track: {"num_envs": 2, "max_steps": 40, "noise": 0.2},
+    UMaze: {
+        "num_envs": 4,
+        "max_steps": 50,
+        "stride": 0.15,
+        "radius": 0.15,
+        "wall": 0.5,
+        "ends": True,
+    },
+    ActionTokenSuccess: {"goal_reward": 0.0},
+    Episodes: {"max_steps": 500},
+    FlowEvaluator: {"num_samples": 2000, "num_steps": 50},
+    Shifted: {"max_steps": 500},
+    Success: {"max_steps": 50, "reward": 0.0},
+    ClumsyReacher: {"gain": 0.2, "noise": 0.9},
+    EpsilonGreedy: {"start": 1.0, "end": 0.05, "fraction": 0.3},
+    ExpertMixture: {"decay": 0.0},
+    GaussianExploration: {"scale": 0.1},
+    SeatRows: {"seat": 0},
+    QueueIntervention: {"copy": 0, "lasts": 1, "seconds": 0.1},
+    ScriptedIntervention: {"patience": 8, "duration": 10, "until": 1.0},
+    AdaptiveKL: {"kl_coef": 0.2, "target": 6.0, "horizon": 10000},
+    DoublingKL: {"kl_coef": 1.0, "target": 0.01},
+    FixedKL: {"kl_coef": 0.001},
+    ScheduledKL: {"kl_coef": 0.001, "start": 1.0, "end": 0.0, "over": 1.0},
+    NaturalGradientLearner: {
+        "max_kl": 0.01,
+        "damping": 0.1,
+        "iterations": 10,
+        "shrink": 0.8,
+        "max_shrinks": 10,
+    },
+    ConservativeLoss: {"gamma": 0.99, "conservative_weight": 1.0, "num_actions": 10},
+    ContrastiveLoss: {"penalty": 0.1, "entropy_per_action": 0.5, "alpha_init": 1.0},
+    DistilLoss: {"beta": 0.5, "coef": 1.0},
+    EntropyLoss: {"entropy_coef": 0.01},
+    AdaptiveEntropyLoss: {"entropy_coef": 0.0, "target": 0.2, "step": 0.005, "maximum": 1.0},
+    PositiveNLL: {"nll_coef": 0.1},
+    TransitionLoss: {"gamma": 0.99},
+    ValueLoss: {"clip": 0.5, "value_coef": 1.0},
+    Chebyshev: {"rho": 0.0, "delta": 0.1, "decay": 0.9},
+    Constrained: {"step": 0.1},
+    Expected: {"decay": 0.9},
+    NashMtl: {"num_iterations": 20},
+    SmoothChebyshev: {"mu": 0.1, "delta": 0.1, "decay": 0.9},
+    UniformDynamics: {"width": 0.5},
+    Refreshed: {"period": 512, "mix": 0.6},
+    RefreshedFull: {"period": 1, "mix": 0.01},
+    MemoryMappedReplay: {"capacity": 1000000},
+    PrioritizedReplay: {"capacity": 1000000, "alpha": 0.6, "beta": 0.4, "epsilon": 1e-06},
+    Sample: {"batch_size": 256},
+    SampleFuture: {"batch_size": 256, "gamma": 0.99},
+    SampleHalfHalf: {"batch_size": 256},
+    SampleHindsight: {"batch_size": 256, "fraction": 0.8, "terminate_on_goal": False},
+    SampleLabelled: {"batch_size": 64},
+    UniformReplay: {"capacity": 1000000},
+    ModeDistance: {"mode": 0},
+    Curriculum: {"batch_size": 64, "low": 0.2, "high": 0.8, "exploration": 0.3},
+    Demonstrations: {"batch_size": 128},
+    DifficultyPools: {
+        "batch_size": 64,
+        "solved": 1.0,
+        "hopeless": 0.0,
+        "patience": 2,
+        "release_after": 20,
+    },
+    Families: {"raise_at": 0.7, "lower_at": 0.2, "batch_size": 64},
+    Frontier: {"threshold": 0.7, "batch_size": 64},
+    Labelled: {"batch_size": 128},
+    LabelledTexts: {"batch_size": 32},
+    Pairs: {"batch_size": 128},
+    Points: {"batch_size": 256},
+    Pools: {"batch_size": 64},
+    Rated: {"batch_size": 128},
+    StepLabels: {"batch_size": 128},
+    LengthPenalty: {"weight": 0.2, "min_accuracy": 0.0},
+    Replay: {"batch_size": 128},
+    ReplayPairs: {"batch_size": 64},
+    TargetUpdate: {"every": 1},
+    Hinted: {"share": 0.8},
+}
+
+
+@pytest.mark.parametrize("part", DEFAULTS)
+def test_numbers_that_nobody_gives(part):
+    given = inspect.signature(part.__init__).parameters.values()
+
+    found = {one.name: one.default for one in given if isinstance(one.default, (int, float))}
+    assert found == DEFAULTS[part]
+    assert [*map(type, found.values())] == [*map(type, DEFAULTS[part].values())]
