@@ -283,3 +283,11 @@ def test_a_tag_is_text_in_a_call_of_the_greatest_length(more, fault):
 
     assert fault in told if fault else len(told) == 1
     assert (read_calls(text) is None) == bool(fault)
+
+
+@pytest.mark.parametrize("number", [16, 17])
+def test_as_many_calls_as_an_environment_takes_are_read(number):
+    text = '<tool_call>{"name": "f"}</tool_call>' * number
+
+    assert isinstance(parse_calls(text), str) == (number == 17)
+    assert read_calls(text) == (None if number == 17 else [("f", {})] * 16)
