@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from rlcomp.verify.tool_calls import (
     CLOSE,
+    MOST_CALLS,
     OPEN,
     CallError,
     json_call,
@@ -17,7 +18,6 @@ from rlcomp.verify.tool_calls import (
     tagged_calls,
 )
 
-_MOST_CALLS = 16
 # Characters of one call, or of all calls in Python's notation.
 _LONGEST = 10_000
 
@@ -61,8 +61,8 @@ def parse_calls(text: str) -> list[Call] | str:
     before, *behind = outside_calls(text, pieces)
     if CLOSE in before:
         return f"{CLOSE} without {OPEN}"
-    if len(pieces) > _MOST_CALLS:
-        return f"{len(pieces)} calls: at most {_MOST_CALLS} are allowed in a turn"
+    if len(pieces) > MOST_CALLS:
+        return f"{len(pieces)} calls: at most {MOST_CALLS} are allowed in a turn"
     calls = []
     for number, (piece, after) in enumerate(zip(pieces, behind, strict=True), start=1):
         if piece.body is None or CLOSE in after:
@@ -96,8 +96,8 @@ def parse_python_calls(text: str) -> list[Call] | str:
     entries = _checked("the turn", text, _python_entries)
     if isinstance(entries, str):
         return entries
-    if len(entries) > _MOST_CALLS:
-        return f"{len(entries)} calls: at most {_MOST_CALLS} are allowed in a turn"
+    if len(entries) > MOST_CALLS:
+        return f"{len(entries)} calls: at most {MOST_CALLS} are allowed in a turn"
     calls = []
     for number, entry in enumerate(entries, start=1):
         call = _checked(f"call {number}", entry, _python_call)

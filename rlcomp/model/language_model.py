@@ -57,7 +57,7 @@ from rlcomp.parallel.ranks import here, ranks
 from rlcomp.parallel.scoring import scored
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.token_bytes import token_bytes
-from rlcomp.text.tokenizer import suppressed_token_mask
+from rlcomp.text.tokenizer import note_stops, suppressed_token_mask
 
 _LOG = logging.getLogger(__name__)
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
@@ -133,6 +133,7 @@ class LanguageModel(Component):
         if tokenizer.eos_token_id is None:
             raise ConfigError("policy: the tokenizer has no EOS token: set tokenizer.eos_token")
         self.stops = stop_ids(model, tokenizer, stop_tokens or ())
+        note_stops(tokenizer, self.stops)
         self.model = model.eval()
         self.tokenizer = tokenizer
         self.decoding = decoding

@@ -14,6 +14,8 @@ Call = tuple[str, dict[str, object]]
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _SPACE = re.compile(r"[ \t\n\r]*")
+# Of one turn.
+MOST_CALLS = 16
 # Longer ones are refused: nobody calls a tool with that much, and parsers are slow on it.
 _LONGEST = 10_000
 # Levels of lists and mappings in an argument.
@@ -255,10 +257,10 @@ def read_calls(response: str) -> list[Call] | None:
         [('f', {'a': 1}), ('m.g', {})]
     """
     said = response.rpartition("</think>")[2].strip()
-    if len(said) > _LONGEST:
-        return None
     tagged = tagged_calls(said)
     texts = [call.body for call in tagged] or [_unfenced(said)]
+    if len(tagged) > MOST_CALLS or any(text and len(text) > _LONGEST for text in texts):
+        return None
     if tagged and any(CLOSE in text for text in outside_calls(said, tagged)):
         return None
     found = [text and (_json_calls(text) or _python_calls(text)) for text in texts]

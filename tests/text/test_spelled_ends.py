@@ -4,13 +4,19 @@ import pytest
 import torch
 from tensordict import TensorDict
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from rlcomp.batch import encode_texts
+from rlcomp.data.positions import Span
+from rlcomp.data.spans import CorpusSpans
+from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example
+from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.thoughts import first_targets
+from rlcomp.text.token_bytes import all_with_ends
 from rlcomp.text.tokenizer import encode_answers
 
 
@@ -60,3 +66,78 @@ def test_other_special_tokens_are_what_they_spell():
 def test_a_tokenizer_that_cannot_spell_eos_otherwise_refuses_the_answer():
     with pytest.raises(DataError, match="spells"):
         encode_answers(tokenizer("a", "b"), ["a<|end|>"])
+
+
+def policy_with(made, stop_tokens=(), eos_token_id=None):
+    shape = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1}
+    heads = {"num_attention_heads": 2, "num_key_value_heads": 2, "vocab_size": len(made)}
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(LlamaConfig(**shape, **heads))
+    model.generation_config.eos_token_id = eos_token_id
+    return LanguageModel(
+        model=model, tokenizer=made, decoding=Decoding(), stop_tokens=list(stop_tokens)
+    )
+
+
+@pytest.mark.parametrize("named", [{"stop_tokens": ["<|tool|>"]}, {"eos_token_id": [0, 2]}])
+def test_a_stop_token_of_the_policy_ends_no_answer_in_its_middle(named):
+    made = tokenizer()
+    policy = policy_with(made, **named)
+    assert policy.stops == [0, 2]
+
+    rows = encode_rows(made, ["a", "a"], ["b <|tool|> c", "b"])
+    ids = rows["tokens"][0][rows["response_mask"][0]].tolist()
+
+    assert not {0, 2} & {*ids[:-1]}
+    assert made.decode(ids[:-1]) == "b <|tool|> c"
+    # At its end it ends a turn; of another tokenizer it is a token like any other.
+    assert encode_answers(made, ["b<|tool|>"])[0][-1] == 2
+    assert 2 in encode_answers(tokenizer(), ["b <|tool|> c"])[0]
+
+
+def test_a_stop_token_that_is_an_ordinary_one_is_refused_in_the_middle():
+    made = tokenizer()
+    policy_with(made, ["Ċ"])  # a line break, as byte-level tokenizers write it
+
+    assert len(encode_answers(made, ["a\n"])[0]) == 2
+    with pytest.raises(DataError, match=r"'a\\nb' spells 'Ċ'.*policy.stop_tokens"):
+        encode_answers(made, ["a", "a\nb"])
+
+
+def test_stops_of_several_policies_add_up():
+    made = tokenizer()
+    policy_with(made, ["a"])
+    policy_with(made, ["b"])
+
+    for text in ("ac", "bc"):
+        with pytest.raises(DataError, match=f"'{text}' spells"):
+            encode_answers(made, [text])
+
+
+class Whole:
+    """Chooses each text as one span."""
+
+    def spans(self, documents):
+        return [[Span(0, len(document.text))] for document in documents]
+
+
+def test_an_end_in_a_document_is_text():
+    made, text = tokenizer(), "a <|end|> b"
+    (ids, ends) = all_with_ends(made, [text])[0]
+
+    assert not {0, 1} & {*ids}
+    assert ends == [*range(1, len(text) + 1)]
+
+    class Corpus:
+        def __len__(self):
+            return 1
+
+        def example(self, index):
+            return Example("", text, "")
+
+    spans = CorpusSpans(Corpus(), made, Whole())
+    document, span = spans[0]
+    assert document.ids.tolist() == ids
+    assert document.text[span.start : span.stop] == text
+    with pytest.raises(DataError, match="special tokens"):
+        all_with_ends(made, ["a <|tool|> b"])

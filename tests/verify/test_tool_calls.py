@@ -272,3 +272,22 @@ def test_the_object_around_a_call_of_openai_holds_nothing_else():
     assert read_calls(f'{{"kind": "function", {inside}}}') is None
     assert read_calls('{"type": "function"}') is None
     assert read_calls("[3]") is None
+
+
+@pytest.mark.parametrize(("more", "fault"), [(0, None), (1, "10001 characters")])
+def test_a_tag_is_text_in_a_call_of_the_greatest_length(more, fault):
+    body = '{"name": "f", "arguments": {"a": "</tool_call>%s"}}'
+    text = f"<tool_call>{body % ('x' * (10_000 + more - len(body % '')))}</tool_call>"
+
+    told = parse_calls(text)
+
+    assert fault in told if fault else len(told) == 1
+    assert (read_calls(text) is None) == bool(fault)
+
+
+@pytest.mark.parametrize("number", [16, 17])
+def test_as_many_calls_as_an_environment_takes_are_read(number):
+    text = '<tool_call>{"name": "f"}</tool_call>' * number
+
+    assert isinstance(parse_calls(text), str) == (number == 17)
+    assert read_calls(text) == (None if number == 17 else [("f", {})] * 16)
