@@ -52,7 +52,7 @@ class Rankings(Demonstrations):
         *,
         task: Task,
         tokenizer: PreTrainedTokenizerBase,
-        batch_size: PositiveInt,
+        batch_size: PositiveInt = 32,
         group_size: Annotated[int, Ge(2)],
         context_length: PositiveInt,
         prompt: Prompt | None = None,

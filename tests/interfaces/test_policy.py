@@ -233,7 +233,9 @@ def test_a_reward_scores_with_it():
         (lambda rows: rows.exclude("truncated"), "returned no 'truncated'"),
         (lambda rows: rows.set("response_mask", rows["response_mask"].int() * 2), "values than 0"),
         (
-            lambda rows: rows.set("response_mask", torch.tensor([[True, False, True, True]] * 4)),
+            lambda rows: rows.set(
+                "response_mask", torch.tensor([[True, False, True, True]] * 4)
+            ).set("attention_mask", torch.ones(4, 4, dtype=torch.bool)),
             "with holes",
         ),
     ],
