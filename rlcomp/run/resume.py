@@ -20,7 +20,7 @@ from rlcomp.io.record import OVERWRITTEN, check_record, has_record
 from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
 from rlcomp.io.saved_config import saved_config
 from rlcomp.wiring.compare import changed
-from rlcomp.wiring.renamed import of_version_0_1
+from rlcomp.wiring.renamed import of_version_0_1, update_classes
 
 # Changed files in a message.
 _SHOWN = 5
@@ -303,7 +303,7 @@ def _same(path: Path, config: DictConfig) -> bool:
 
 def _changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
     """What changed between the config of a checkpoint and this one, by path."""
-    old = saved_config(path / CONFIG, trust=True)  # compared, not built
+    old = update_classes(saved_config(path / CONFIG, trust=True))  # compared, not built
     renamed = of_version_0_1(old)
     if renamed is not None:
         raise CheckpointError(f"{path}: {renamed}; choose another directory")
