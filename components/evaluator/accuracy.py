@@ -20,7 +20,7 @@ from rlcomp.functional.mean_interval import share_interval
 from rlcomp.functional.pass_at_k import pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
-from rlcomp.interfaces.reward import undecided
+from rlcomp.interfaces.reward import name_without_verdict
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.text.answers import answer_prompts
@@ -38,7 +38,7 @@ class Accuracy(Component):
     are prompts left with none (with fewer than k, for pass@k); their share is
     ``evaluation/invalid_fraction``. Of each level (``by``) the same, ``evaluation/<level>/greedy``.
     The first ``num_shown`` greedy answers are kept as samples. Of a reward that does not say what
-    is correct (:func:`rlcomp.interfaces.reward.undecided`) the mean is recorded as well,
+    is correct (:func:`rlcomp.interfaces.reward.name_without_verdict`) the mean is recorded as well,
     ``evaluation/reward/<name>/greedy`` and ``sampled``, and answers are shown without a verdict.
 
     Args:
@@ -119,8 +119,10 @@ class Accuracy(Component):
         self._show(greedy, self._record_rewards(greedy, sampled))
 
     def _record_rewards(self, greedy: TensorDict, sampled: TensorDict) -> bool:
-        """Record the mean reward where it does not say what is correct; whether it does."""
-        name = undecided(self.reward, greedy) or undecided(self.reward, sampled)
+        """Record the mean of a reward that gives no verdicts; return whether it gives them."""
+        name = name_without_verdict(self.reward, greedy) or name_without_verdict(
+            self.reward, sampled
+        )
         for kind, answered in (("greedy", greedy), ("sampled", sampled)) if name else ():
             reward, valid = answered["reward"], answered["reward_valid"]
             record(f"{self.name}/reward/{name}/{kind}", reward, where=valid)

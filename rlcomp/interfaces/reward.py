@@ -182,7 +182,7 @@ class TextReward(Component):
         return write_reward(batch, tensor(totals, 0.0), rewards, right, judged)
 
 
-def undecided(reward: Component, scored: TensorDict) -> str | None:
+def name_without_verdict(reward: Component, scored: TensorDict) -> str | None:
     """Return the name of a reward that does not say what is correct; None of one that does.
 
     A function of the user's says so by ``correct_by``, or by scores of 0 and 1 alone.
@@ -198,7 +198,7 @@ def undecided(reward: Component, scored: TensorDict) -> str | None:
         if not isinstance(part, Component):
             return None
         of_part = TensorDict({"reward": values, "reward_valid": scored["reward_valid"]})
-        return name if undecided(part, of_part) else None
+        return name if name_without_verdict(part, of_part) else None
     if not isinstance(reward, TextReward) or not reward.is_free or reward.correct_by:
         return None
     values = scored["reward"][scored["reward_valid"]]

@@ -367,9 +367,9 @@ class LanguageModel(Component):
             *(["routed_experts"] if decoding.keep_routing != "none" else []),
         ]
         name, vocabulary = type(self).__name__, self._traits.vocabulary
-        found = token_rows(name, batch, optional=kept, vocabulary=vocabulary)
+        rows = token_rows(name, batch, optional=kept, vocabulary=vocabulary)
         # Rows that no model has sampled are on the CPU.
-        return found if found["tokens"].device == self.device else found.to(self.device)
+        return rows if rows["tokens"].device == self.device else rows.to(self.device)
 
     def _suppressed_on(
         self, device: torch.device, suppressed_tokens: Sequence[int] = ()

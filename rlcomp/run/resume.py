@@ -48,33 +48,33 @@ def check_inputs(saved: Saved, now: Digests, accept: bool) -> None:
     """Check that the files a run reads are those that it has read so far.
 
     Args:
-        saved: what it goes on from.
+        saved: checkpoint that it goes on from.
         now: the files' digests.
         accept: only warn.
 
     Raises:
-        CheckpointError: one was changed; names all that were.
+        CheckpointError: files were changed; names them.
     """
     then: Digests | None = saved.place().get("inputs")
     if then is None:
         warnings.warn(
-            f"{saved.path} has no digests of the files that its config points to, as those of "
-            "earlier versions: whether they were changed is not known",
+            f"{saved.path} is of an earlier version and has no digests of the files that its "
+            "config points to: changes of them are not noticed",
             RlcompWarning,
             stacklevel=2,
         )
         return
-    found = [*changes(then, now)]
-    if not found:
+    changed_files = [*changes(then, now)]
+    if not changed_files:
         return
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    told = f"{saved.path}: since the run began, {', '.join(found[:_SHOWN])}{more}"
+    more = f" and {len(changed_files) - _SHOWN} more" if len(changed_files) > _SHOWN else ""
+    message = f"{saved.path}: since the run began, {', '.join(changed_files[:_SHOWN])}{more}"
     if not accept:
         raise CheckpointError(
-            f"{told}: its numbers would be of two runs; put back what was there, go on over it on "
-            f"purpose with accept_changed_files=true, or {_ANEW}"
+            f"{message}: put the files back, go on with the changed ones by "
+            f"accept_changed_files=true, or {_ANEW}"
         )
-    warnings.warn(f"{told}: accepted (accept_changed_files=true)", RlcompWarning, stacklevel=2)
+    warnings.warn(f"{message}: accepted (accept_changed_files=true)", RlcompWarning, stacklevel=2)
 
 
 def _tell_differences(saved: Saved) -> None:

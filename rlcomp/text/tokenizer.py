@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # a second to import, and runs without language have no token
 
 # Tokens of every tokenizer made here, and their ids.
 SPECIAL = {"<pad>": 0, "<eos>": 1}
-# Seconds that encoding may take, and beside them one for so many characters; usual are a million.
+# Seconds that encoding may take, and characters for each further one; a million are usual.
 _SECONDS, _SLOWEST = 20.0, 20_000
 
 
@@ -152,7 +152,7 @@ def encode_all(
     if split_special_tokens is not None:
         chosen["split_special_tokens"] = split_special_tokens
     encode = partial(tokenizer, list(texts), add_special_tokens=False, **chosen)
-    folder = getattr(tokenizer, "name_or_path", "")  # none of a tokenizer that was made here
+    folder = getattr(tokenizer, "name_or_path", "")  # empty for our own tokenizers
     seconds = _SECONDS + sum(map(len, texts)) / _SLOWEST
     try:
         ids: list[list[int]] = (within(seconds, encode) if folder else encode())["input_ids"]
@@ -177,9 +177,9 @@ def encode_all(
 
 
 def encode_answers(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Return the token ids of what a policy says, in which nothing ends the response.
+    """Return the token ids of a policy's answers, without EOS and pad tokens.
 
-    A text that spells EOS or the pad token is text: only who builds a row ends it.
+    An answer that spells EOS or the pad token is text: only the builder of a row ends a response.
 
     Args:
         tokenizer: needs an EOS token.
@@ -192,13 +192,15 @@ def encode_answers(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> 
     ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
     rows = encode_all(tokenizer, texts)
     return [
-        _spelled(tokenizer, text, ends) if ends & {*row} else row
+        _encode_spelled_ends(tokenizer, text, ends) if ends & {*row} else row
         for text, row in zip(texts, rows, strict=True)
     ]
 
 
-def _spelled(tokenizer: PreTrainedTokenizerBase, text: str, ends: set[int | None]) -> list[int]:
-    """The ids of a text without those of an end, at worst character by character."""
+def _encode_spelled_ends(
+    tokenizer: PreTrainedTokenizerBase, text: str, ends: set[int | None]
+) -> list[int]:
+    """Encode a text without the ids of an end, at worst character by character."""
     for parts in ([text], [*text]):
         rows = encode_all(tokenizer, parts, split_special_tokens=True)
         ids = [one for row in rows for one in row]
@@ -206,7 +208,7 @@ def _spelled(tokenizer: PreTrainedTokenizerBase, text: str, ends: set[int | None
             return ids
     raise DataError(
         f"the answer {text[:60]!r} spells {tokenizer.eos_token!r} or the pad token, which ends a "
-        "response, and the tokenizer has no other tokens for it: take it out of the answer"
+        "response, and the tokenizer has no other tokens for it: delete it from the answer"
     )
 
 
