@@ -19,7 +19,7 @@ _FOLDER = Path(__file__).parent
 @cache
 def _modules() -> dict[str, str]:
     """Return the module of each public class; no two have one name."""
-    modules = {}
+    modules: dict[str, str] = {}
     for file in sorted(_FOLDER.rglob("*.py")):
         module = ".".join((__name__, *file.relative_to(_FOLDER).with_suffix("").parts))
         text = file.read_text(encoding="utf-8")

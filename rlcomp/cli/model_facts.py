@@ -73,8 +73,8 @@ def _object(file: Path) -> dict[str, object]:
 
 def _architecture(config: Mapping[str, object], inner: Mapping[str, object]) -> str:
     architectures = config.get("architectures")
-    known = isinstance(architectures, list) and architectures
-    kind = architectures[0] if known else config.get("model_type", "unknown")
+    names = architectures if isinstance(architectures, list) else []
+    kind = [*names, config.get("model_type", "unknown")][0]
     sizes = {
         "layers": "num_hidden_layers",
         "wide": "hidden_size",

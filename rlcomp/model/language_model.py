@@ -13,7 +13,6 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rlcomp.canonical import token_rows
 from rlcomp.component import Component, asked
 from rlcomp.engine import decode_native, decode_packed
 from rlcomp.engine.decode_graph import GraphLoop
@@ -53,6 +52,7 @@ from rlcomp.interfaces.sampler_engine import SamplerEngine, SamplingRequest
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
+from rlcomp.model.token_rows import token_rows
 from rlcomp.parallel.ranks import here, ranks
 from rlcomp.parallel.scoring import scored
 from rlcomp.text.rows import check_room, pad_id, rollout_rows

@@ -12,12 +12,12 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rlcomp.canonical import token_rows
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
 from rlcomp.keys import Key
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.token_rows import token_rows
 from rlcomp.model.value_head import read_values
 from rlcomp.seed import new_generator
 

@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.canonical import token_rows
 from rlcomp.keys import Key, OwnKey
 from rlcomp.model.scorer import Scorer
+from rlcomp.model.token_rows import token_rows
 from rlcomp.model.value_head import read_values
 
 

@@ -34,11 +34,12 @@ from rlcomp.io.watch import Watch
 from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
+from rlcomp.run.check_inputs import check_inputs
 from rlcomp.run.input_files import input_files
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
-from rlcomp.run.resume import check_inputs, saved_run
+from rlcomp.run.resume import saved_run
 from rlcomp.run.take_part import shared_by, take_part
 from rlcomp.run.try_engines import try_engines
 from rlcomp.run.try_environments import try_environments

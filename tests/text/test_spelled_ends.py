@@ -8,10 +8,10 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError
+from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.thoughts import first_targets
-from rlcomp.text.tokenizer import encode_answers
 
 
 def tokenizer(*letters):
@@ -54,9 +54,9 @@ def test_turns_and_targets_have_no_end_of_their_own():
 
 
 def test_other_special_tokens_are_what_they_spell():
-    assert encode_answers(tokenizer(), ["<|tool|>"]) == [[2]]
+    assert answer_ids(tokenizer(), ["<|tool|>"]) == [[2]]
 
 
 def test_a_tokenizer_that_cannot_spell_eos_otherwise_refuses_the_answer():
     with pytest.raises(DataError, match="spells"):
-        encode_answers(tokenizer("a", "b"), ["a<|end|>"])
+        answer_ids(tokenizer("a", "b"), ["a<|end|>"])
