@@ -286,7 +286,7 @@ def test_a_record_resized_while_the_run_goes_on_is_told_at_the_next_step(tmp_pat
     DAMAGES[name](tmp_path / file)
     changed = (tmp_path / file).read_bytes() if (tmp_path / file).exists() else None
 
-    with pytest.raises(StorageError, match=rf"{file} has \d+ bytes, and the run has written \d+:"):
+    with pytest.raises(StorageError, match=rf"{file} has \d+ bytes, but the run has written \d+:"):
         log(tracker, 2, [{"prompt": "b"}])
 
     # Nothing was written into what is another's by now.

@@ -131,7 +131,7 @@ def test_an_example_is_a_pair_whose_demonstration_is_better(columns, gap, own):
     ("columns", "why"),
     [
         ({}, "has no column 'rejected'"),
-        ({"rejected": "b", "own": "first"}, "has own 'first'"),
+        ({"rejected": "b", "own": "first"}, "has 'own' 'first'"),
         ({"rejected": "b", "margin": -1}, "margin -1"),
     ],
 )
