@@ -1,6 +1,6 @@
 """The parts of rlcomp, one folder a concept: ``from components import GroupMean, PolicyLoss``.
 
-Names are looked up in the source when they are first asked for; nothing else is imported.
+A name is looked up in the sources at its first use, and only its own module is imported.
 """
 
 from __future__ import annotations
@@ -13,58 +13,50 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-_HERE = Path(__file__).parent
-_NAME = re.compile("[A-Z][A-Za-z0-9]*")
+_FOLDER = Path(__file__).parent
 
 
 @cache
-def _classes() -> dict[str, list[str]]:
-    """The modules with a class of each name."""
-    found: dict[str, list[str]] = {}
-    for file in sorted(_HERE.rglob("*.py")):
-        module = ".".join((__name__, *file.relative_to(_HERE).with_suffix("").parts))
-        for name in re.findall(r"^class (\w+)", file.read_text(encoding="utf-8"), re.MULTILINE):
-            found.setdefault(name, []).append(module)
-    return found
+def _modules() -> dict[str, str]:
+    """Return the module of each public class; no two have one name."""
+    modules: dict[str, str] = {}
+    for file in sorted(_FOLDER.rglob("*.py")):
+        module = ".".join((__name__, *file.relative_to(_FOLDER).with_suffix("").parts))
+        text = file.read_text(encoding="utf-8")
+        modules |= dict.fromkeys(re.findall(r"^class ([A-Z]\w*)", text, re.MULTILINE), module)
+    return modules
 
 
-def _absent(name: str) -> str:
-    """Why a name gives no class, and what to write instead."""
-    homes = _classes().get(name, []) if _NAME.fullmatch(name) else []
-    if len(homes) > 1:
-        lines = " or ".join(f"from {home} import {name}" for home in homes)
-        places = " and ".join(home.split(".")[1] for home in homes)
-        return f"there is a {name} in {places}: {lines}"
-    concepts = [one.name for one in _HERE.iterdir() if one.is_dir() and one.name[0] != "_"]
-    public = [*concepts, *(one for one in _classes() if _NAME.fullmatch(one))]
-    plain = {one.lower(): one for one in public}
-    words = name.replace("_", "").lower()
-    near = difflib.get_close_matches(words, plain, n=1)
-    guess = f"; did you mean {plain[near[0]]!r}?" if near else ""
-    return f"module {__name__!r} has no attribute {name!r}{guess}"
+def _nearest(name: str) -> str:
+    """Suggest the class or concept whose name is most like this one."""
+    concepts = [path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name[0] != "_"]
+    plain = {known.lower(): known for known in (*concepts, *_modules())}
+    near = difflib.get_close_matches(name.replace("_", "").lower(), plain, n=1)
+    return f"; did you mean {plain[near[0]]!r}?" if near else ""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    homes = _classes().get(name, []) if _NAME.fullmatch(name) else []
-    if len(homes) != 1:
-        raise AttributeError(_absent(name))
+    if (module := _modules().get(name)) is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_nearest(name)}")
     try:
-        return getattr(importlib.import_module(homes[0]), name)
+        return getattr(importlib.import_module(module), name)
     except AttributeError as error:  # Python would say that there is no such name
-        raise ImportError(f"{homes[0]} cannot be imported: {error}") from error
+        raise ImportError(f"{module} cannot be imported: {error}") from error
 
 
-class _Names:
-    """Finder that tells ``from components import Name`` what the AttributeError says.
+class _NearestName:
+    """Finder that adds the nearest name to the error of ``from components import Name``.
 
-    Python replaces that error by "cannot import name", after it has looked for a module ``Name``.
+    Python replaces the AttributeError by "cannot import name", after it has looked for a module
+    ``Name``.
     """
 
     @staticmethod
     def find_spec(fullname: str, path: object = None, target: object = None) -> None:
         package, _, name = fullname.rpartition(".")
-        if package == __name__ and ("; did" in (told := _absent(name)) or name in _classes()):
-            raise ImportError(told, name=fullname)
+        if package == __name__ and name not in _modules() and (near := _nearest(name)):
+            message = f"module {__name__!r} has no attribute {name!r}{near}"
+            raise ImportError(message, name=fullname)
 
 
-sys.meta_path.append(_Names)
+sys.meta_path.append(_NearestName)

@@ -244,12 +244,12 @@ def pad_right(batch: TensorDict) -> TensorDict:
     mask = batch["attention_mask"]
     order = (mask == 0).long().argsort(dim=1, stable=True)
     rows = torch.arange(len(mask), device=mask.device)[:, None]
-    moved = {
+    shifted = {
         key: value[rows, order]
         for key, value in batch.items(include_nested=True, leaves_only=True)
         if _per_token(key if isinstance(key, tuple) else (key,), value, mask)
     }
-    return batch.copy().update(moved)
+    return batch.copy().update(shifted)
 
 
 def _per_token(path: tuple[str, ...], value: Tensor, mask: Tensor) -> bool:

@@ -61,7 +61,7 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
 def check_layout(owner: str, batch: TensorDict) -> None:
     """Refuse rows that are padded on the left, have holes, or respond in padding.
 
-    Positions are counted from column 0, and nobody looks past the last token.
+    Positions are counted from column 0, and columns after the last token are not read.
 
     Args:
         owner: the component that reads them, for the message.
@@ -72,14 +72,14 @@ def check_layout(owner: str, batch: TensorDict) -> None:
     """
     mask, response = (batch.get(key, None) for key in ("attention_mask", "response_mask"))
     if mask is None or mask.dtype != torch.bool or mask.ndim != 2:
-        return  # whoever reads it as it is has refused it
-    late = mask[:, 1:] & ~mask[:, :-1]
-    if bool(late.any()):
-        row, column = late.nonzero()[0].tolist()
-        left = not bool(mask[row, : column + 1].any())
+        return  # its reader has refused it
+    starts = mask[:, 1:] & ~mask[:, :-1]
+    if bool(starts.any()):
+        row, column = starts.nonzero()[0].tolist()
+        on_left = not bool(mask[row, : column + 1].any())
         raise ShapeError(
             f"{owner}: row {row} of 'attention_mask' "
-            f"{'is padded on the left' if left else f'has a hole before column {column + 1}'}, "
+            f"{'is padded on the left' if on_left else f'has a hole before column {column + 1}'}, "
             "but padding stands on the right, behind the tokens: use rlcomp.batch.pad_right(batch)"
         )
     if response is not None and response.shape == mask.shape:
@@ -87,49 +87,9 @@ def check_layout(owner: str, batch: TensorDict) -> None:
         if bool(outside.any()):
             row, column = outside.nonzero()[0].tolist()
             raise ShapeError(
-                f"{owner}: 'response_mask' is true at row {row}, column {column}, but "
-                "'attention_mask' says that this is padding: a response token is in both"
+                f"{owner}: 'response_mask' is true at row {row}, column {column}, where "
+                "'attention_mask' marks padding: set both to true at response tokens"
             )
-
-
-def token_rows(
-    owner: str,
-    batch: TensorDict,
-    keys: Sequence[Key] = ("tokens", "attention_mask", "response_mask"),
-    optional: Sequence[Key] = (),
-    *,
-    vocabulary: int | None = None,
-) -> TensorDict:
-    """Return the canonical entries of a batch that a model's own methods read.
-
-    Args:
-        owner: the model, for the message.
-        batch: any batch; other entries are left out.
-        keys: entries that must be there.
-        optional: entries that may be there.
-        vocabulary: how many tokens the model has; None for no check.
-
-    Raises:
-        KeyError: an entry is missing.
-        ConfigError: a token is none of the model's, or an entry is not what the schema says.
-        ShapeError: there is no token, or the rows are not padded on the right.
-    """
-    missing = [key for key in keys if key not in batch.keys()]
-    if missing:
-        raise KeyError(lacking(owner, missing, batch.keys()))
-    found = canonical(owner, batch.select(*keys, *optional, strict=False), [*keys, *optional])
-    tokens, mask = found["tokens"], found["attention_mask"]
-    if not tokens.numel():
-        raise ShapeError(f"{owner}: 'tokens' has shape {list(tokens.shape)}: it holds no token")
-    if vocabulary is not None:
-        strange = mask & ((tokens < 0) | (tokens >= vocabulary))
-        if bool(strange.any()):
-            row, column = strange.nonzero()[0].tolist()
-            raise ConfigError(
-                f"{owner}: 'tokens' at [{row}, {column}] is {int(tokens[row, column])}, but the "
-                f"model has ids 0 to {vocabulary - 1}: encode the text with its own tokenizer"
-            )
-    return found
 
 
 def _entry(owner: str, key: Key, entry: Entry, spec: Spec, batch: TensorDict) -> Entry:

@@ -66,7 +66,7 @@ class FlowError(UserError):
 
 
 class NoRows(FlowError):
-    """A stage has no rows to hand on: a run skips what is left of the step, and goes on."""
+    """A stage has no rows to hand on; the run skips the rest of the step."""
 
 
 class DataError(UserError):

@@ -21,8 +21,8 @@ class DelayedCollector(Component):
     The first call fills the queue: it rolls the same prompts out ``staleness`` times more.
 
     For bit-reproducible studies of off-policy losses; with ``cluster=local`` beside it the delay is
-    real, and the numbers are the same. The queued rollouts are part of the checkpoint. What was
-    recorded while a rollout was made is logged in the step that consumes it.
+    real, and the numbers are the same. The queued rollouts are part of the checkpoint. Metrics
+    of a rollout are logged in the step that consumes it.
 
     Reads and writes what the collector inside does; reads ``response_mask``, ``policy_version``
     ``[B, T]`` of its rollouts.

@@ -19,7 +19,7 @@ from rlcomp.verify.columns import column
 from rlcomp.verify.tool_calls import CLOSE
 
 
-class Bfcl(metaclass=Checked):
+class BfclEnvironment(metaclass=Checked):
     r"""Calls functions of simulated services for a user who asks several times (``task=bfcl``).
 
     A turn of the policy with calls gets their answers. One without a call tells the user that his

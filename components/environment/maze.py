@@ -10,7 +10,7 @@ from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
 
-class Maze(metaclass=Checked):
+class MazeEnvironment(metaclass=Checked):
     """Answers ``n``, ``e``, ``s`` or ``w`` with the room it leads to; in the exit it pays and ends.
 
     The example's prompt ends with the room to start in, its answer is the exit, and its column
@@ -23,7 +23,7 @@ class Maze(metaclass=Checked):
         discount: what each move behind the first leaves of the pay, which is 1.
 
     Examples:
-        >>> maze = Maze()
+        >>> maze = MazeEnvironment()
         >>> ways = {"n": "AB", "e": "BB", "s": "AB", "w": "AA"}
         >>> _ = maze.reset(Example("A", "B", "", columns={"ways": ways}), seed=0)
         >>> maze.step("s").observation, maze.step("e").done, dict(maze.facts())
@@ -61,7 +61,7 @@ class Maze(metaclass=Checked):
         """``moves`` so far, and whether one is in the exit: ``success``."""
         return {"moves": float(self.moves), "success": float(self.room == self.exit)}
 
-    def fork(self) -> Maze:
+    def fork(self) -> MazeEnvironment:
         """Another one in the same room, after as many moves."""
         return copy.copy(self)
 

@@ -15,7 +15,7 @@ from rlcomp.verify.answers import Where
 from rlcomp.verify.reasoning_gym import puzzles, question, reasoning_gym
 
 
-class ReasoningGym(metaclass=Checked):
+class ReasoningGymEnvironment(metaclass=Checked):
     """A puzzle of reasoning-gym: the policy answers until it is right, or has no attempt left.
 
     With ``task=reasoning_gym`` (column ``reasoning_gym``) the prompt is the question; else

@@ -20,7 +20,7 @@ from rlcomp.functional.mean_interval import share_interval
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
-from rlcomp.interfaces.reward import check_decides, undecided
+from rlcomp.interfaces.reward import check_decides, name_without_verdict
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
 from rlcomp.text.answers import answer_prompts
@@ -41,9 +41,10 @@ class Accuracy(Component):
     ``evaluation/invalid_fraction``. Of each level (``by``) the same, ``evaluation/<level>/greedy``.
     The first ``num_shown`` greedy answers are kept as samples.
 
-    Of a reward that does not say what is correct (:func:`rlcomp.interfaces.reward.undecided`)
-    ``greedy`` and ``sampled`` are means of the reward, recorded also under its name
-    (``evaluation/reward/<name>/greedy``); there is no pass@k, and answers have no verdict.
+    Of a reward that does not say what is correct
+    (:func:`rlcomp.interfaces.reward.name_without_verdict`) ``greedy`` and ``sampled`` are means of
+    the reward, recorded also under its name (``evaluation/reward/<name>/greedy``); there is no
+    pass@k, and answers have no verdict.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
@@ -94,7 +95,7 @@ class Accuracy(Component):
         if self.counts_right:
             check_decides(reward, f"{name}.reward")
         self.reward = reward
-        self.undecided = undecided(reward)
+        self.reward_name = name_without_verdict(reward)
         self.split: Literal["held_out", "training"] = split
         self.samples_per_prompt = samples_per_prompt
         self.max_new_tokens = max_new_tokens
@@ -122,12 +123,12 @@ class Accuracy(Component):
         """Record the metrics of the responses; the rows of a prompt are contiguous."""
         for answered in (greedy, sampled):
             record(f"{self.name}/invalid_fraction", (~answered["reward_valid"]).float())
-        if self.undecided is None:
+        if self.reward_name is None:
             counts = self._counts(greedy), self._counts(sampled)
             for level, rows in self.parts():
                 self._rates(level, *((n[rows], c[rows]) for n, c in counts))
         else:
-            self._record_rewards(self.undecided, greedy, sampled)
+            self._record_rewards(self.reward_name, greedy, sampled)
         self._show(greedy)
 
     def _record_rewards(self, name: str, greedy: TensorDict, sampled: TensorDict) -> None:
@@ -215,5 +216,5 @@ class Accuracy(Component):
                 prompt=prompt,
                 response=response,
                 answer=example.answer,
-                correct=right if self.undecided is None else None,
+                correct=right if self.reward_name is None else None,
             )

@@ -19,8 +19,9 @@ from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.verdict import said_verdict, verdict_options
 from rlcomp.metrics import record
+from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.tokenizer import decode_rows, encode_answers
+from rlcomp.text.tokenizer import decode_rows
 
 
 class VerifierQuality(Component):
@@ -153,7 +154,7 @@ class VerifierQuality(Component):
             if verdict is not None
         ]
         heads = [asked[n] for n, _ in reasoned for _ in self.options]
-        tails = encode_answers(
+        tails = answer_ids(
             tokenizer, [f"{text}{option}" for _, text in reasoned for option in self.options]
         )
         rows = rows_from_ids(tokenizer, heads, tails).to(self.verifier.device)

@@ -79,22 +79,22 @@ class Generative(metaclass=Checked):
 
     def __call__(self, prediction: str, reference: str) -> float | None:
         """The probability of yes."""
-        (found,) = self.judge_all([(prediction, reference)])
-        return found
+        (share,) = self.judge_all([(prediction, reference)])
+        return share
 
     def judge_all(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        """The probability of yes of each pair."""
+        """Return the probability of yes of each pair."""
         if not pairs:
             return []
         encode, fits = self._choice.encode, self._choice.fits
-        questions = encode([self._asked(*pair) for pair in pairs])
-        found = self._choice.shares(questions)
+        questions = encode([self._question(*pair) for pair in pairs])
+        shares = self._choice.shares(questions)
         for number, ((_, reference), question) in enumerate(zip(pairs, questions, strict=True)):
-            if not fits(question) and fits(encode([self._asked("", reference)])[0]):
-                found[number] = 0.0
-        return found
+            if not fits(question) and fits(encode([self._question("", reference)])[0]):
+                shares[number] = 0.0
+        return shares
 
-    def _asked(self, prediction: str, reference: str) -> str:
+    def _question(self, prediction: str, reference: str) -> str:
         texts = {"prediction": prediction, "reference": reference}
         # In one pass, so that a prediction that spells {reference} stays what it is.
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

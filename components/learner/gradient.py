@@ -166,10 +166,10 @@ class Learner(Component):
             record_total(f"{self.name}/tokens", 0.0)
             return False
         rows, self.moved = self._here(rows), False
-        number = self._number(len(rows) // self.unit_rows)
+        count = self._minibatch_count(len(rows) // self.unit_rows)
         try:
             for _ in range(self.epochs):
-                for part in minibatches(rows, number, self.unit_rows, self.generator):
+                for part in minibatches(rows, count, self.unit_rows, self.generator):
                     self.moved = self._step(part) or self.moved
         except NonFiniteSteps:
             self.share.gather()
@@ -178,12 +178,13 @@ class Learner(Component):
         taken, self.moved = self.moved, False
         return taken
 
-    def _number(self, units: int) -> int:
-        """Return how many minibatches to make: a filter may have left fewer units than wanted."""
+    def _minibatch_count(self, units: int) -> int:
+        """Return ``num_minibatches``, or the number of units where a filter has left fewer."""
         if 0 < units < self.num_minibatches:
             warnings.warn(
-                f"{self.name}: num_minibatches is {self.num_minibatches}, and a batch has only "
-                f"{units} units to share: it takes as many optimiser steps",
+                f"{self.name}: num_minibatches is {self.num_minibatches}, but a batch has only "
+                f"{units} units to share and takes {units} optimiser steps: lower num_minibatches "
+                "or let more rows through",
                 RlcompWarning,
                 stacklevel=2,
             )

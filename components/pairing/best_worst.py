@@ -81,7 +81,7 @@ class BestWorst(Component):
         return int(rows[best]), int(rows[self._drawn(worse)]), True
 
     def _worse(self, reward: Tensor, best: Tensor) -> Tensor:
-        """Rows whose reward is below the best one by the gap, and by more than rounding."""
+        """Select the rows whose reward is below the best by the gap and by more than rounding."""
         return (reward < best - self.gap) & ~is_rounding(reward, best.expand_as(reward))
 
     def _drawn(self, among: Tensor) -> int:

@@ -17,7 +17,7 @@ from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 
 
-class Judged(Component):
+class JudgedPairs(Component):
     """AI labels of pairs (RLAIF), ``p(a) = (p(a | a, b) + 1 - p(b | b, a)) / 2``.
 
     ``p(a | a, b)`` is the judge's probability of the answer that it is shown first; of both orders

@@ -12,7 +12,7 @@ from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.model.text_classifier import classify, label_index, load_classifier
 
 
-class Learned(metaclass=Checked):
+class LearnedJudge(metaclass=Checked):
     """Bradley-Terry verdict of a sequence classifier, ``p(first) = s(scale (z_1 - z_2))``.
 
     ``z`` is one output on prompt + answer: the score of a reward model, or the log-odds of a label,
@@ -38,7 +38,7 @@ class Learned(metaclass=Checked):
         batch_size: PositiveInt = 32,
     ) -> None:
         if scale == 0:
-            raise ConfigError("Learned: scale is 0, so that nothing is preferred: above or below")
+            raise ConfigError("LearnedJudge: scale is 0, which prefers nothing: set another number")
         self.path = path
         self.label = label
         self.scale = scale

@@ -82,9 +82,9 @@ class OptionLogProbs(metaclass=Checked):
         """For each pair the share of the first option in the probability of both."""
         if not pairs:
             return []
-        return self._choice.shares(self._choice.encode([self._asked(pair) for pair in pairs]))
+        return self._choice.shares(self._choice.encode([self._question(pair) for pair in pairs]))
 
-    def _asked(self, pair: Shown) -> str:
-        """The template with the texts, in one pass: a text that spells a field stays as it is."""
+    def _question(self, pair: Shown) -> str:
         texts = pair._asdict()
+        # In one pass, so that a text that spells a field stays what it is.
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

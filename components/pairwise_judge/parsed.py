@@ -55,17 +55,17 @@ class Parsed(metaclass=Checked):
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
         """For each pair what its rationale says in the end."""
-        said = [self._mark.findall(pair.rationale) for pair in pairs]
-        without = [pair for pair, marks in zip(pairs, said, strict=True) if not marks]
-        if without:
+        marks_of_pairs = [self._mark.findall(pair.rationale) for pair in pairs]
+        undecided = [p for p, marks in zip(pairs, marks_of_pairs, strict=True) if not marks]
+        if undecided:
             path = self.no_verdict.path
-            why = (
-                f"what is written holds none of {[*self._values]}, but ends in "
-                f"{without[0].rationale[-60:]!r}: let the writer's template ask for one of them at "
-                f"the end, raise its max_new_tokens, or set {path}first_text, {path}second_text"
+            reason = (
+                f"the rationale holds none of {[*self._values]} and ends in "
+                f"{undecided[0].rationale[-60:]!r}: let the writer's template ask for one of them "
+                f"at the end, raise its max_new_tokens, or set {path}first_text, {path}second_text"
             )
-            self.no_verdict.tell(len(without), len(pairs), why)
-        return [self._values[_plain(marks[-1])] if marks else None for marks in said]
+            self.no_verdict.tell(len(undecided), len(pairs), reason)
+        return [self._values[_plain(marks[-1])] if marks else None for marks in marks_of_pairs]
 
 
 def _plain(mark: str) -> str:

@@ -14,7 +14,7 @@ from rlcomp.batch import decode_columns, decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.interfaces.pooled_reward import record_calls_of
-from rlcomp.interfaces.reward import undecided, write_reward
+from rlcomp.interfaces.reward import name_without_verdict, write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -82,7 +82,7 @@ class ByColumn(Component):
     @property
     def is_free(self) -> bool:
         """Whether a domain's reward says nothing of right and wrong."""
-        return any(undecided(route) for route in self.routes.values())
+        return any(name_without_verdict(route) for route in self.routes.values())
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row by its domain's reward."""
@@ -103,7 +103,7 @@ class ByColumn(Component):
                 for row, why in zip(rows, decode_texts(result["invalid_reason"]), strict=True):
                     reasons[row] = why
             record(f"reward/{domain}/mean", result["reward"], where=judged)
-            if undecided(self.routes[domain]) is None:
+            if name_without_verdict(self.routes[domain]) is None:
                 record(f"reward/{domain}/correct", result["correct"].float(), where=judged)
             record(f"reward/{domain}/invalid_fraction", (~judged).float())
         if self.kl_weights:

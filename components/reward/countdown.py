@@ -14,7 +14,7 @@ _EXPRESSION = re.compile(r"[0-9+\-*/() ]{1,200}")
 _PUZZLE = re.compile(r"(?<![0-9])(?<![0-9] )([0-9]+(?: [0-9]+)*):([0-9]+)=\s*\Z")
 
 
-class Countdown(TextReward):
+class CountdownReward(TextReward):
     """1 if the response is an expression that makes the target from the prompt's numbers, else 0.
 
     The whole response must be the expression: integers, ``+ - * /``, parentheses and spaces, at

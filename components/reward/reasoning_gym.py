@@ -12,7 +12,7 @@ from rlcomp.verify.columns import column
 from rlcomp.workers.calls import Calls
 
 
-class ReasoningGym(PooledReward):
+class ReasoningGymReward(PooledReward):
     """1 if the checker of the puzzle says that the answer is right, else 0.
 
     The checker runs in the reward pool, behind the guard of

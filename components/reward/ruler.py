@@ -102,7 +102,7 @@ class Ruler(Component):
     def _scores(self, asked: dict[int, tuple[str, list[str]]]) -> dict[int, list[float]]:
         """The scores of the groups whose judge gave them, in the order of the texts."""
         found: dict[int, list[float]] = {}
-        replies, unread = 0, ""
+        replies, malformed = 0, ""
         for _ in range(self.tries):
             left = [group for group in asked if group not in found]
             told = self.writer([self._question(*asked[group]) for group in left]) if left else []
@@ -110,19 +110,19 @@ class Ruler(Component):
             for group, reply in zip(left, told, strict=True):
                 scores = scores_by_id(reply, len(asked[group][1]))
                 if scores is None:
-                    unread = reply
+                    malformed = reply
                 else:
                     found[group] = scores
         if asked:
             record("ruler/replies", replies / len(asked))
         if len(found) < len(asked):
             path = self.no_verdict.path
-            why = (
-                f"no reply has one score for each id, {_FORM}; the last of them is "
-                f"{unread[:120]!r}: take a judge that writes JSON, {path}writer, or raise "
+            reason = (
+                f"no reply has one score for each id, {_FORM}; the last one is "
+                f"{malformed[:120]!r}: take a judge that writes JSON, {path}writer, or raise "
                 f"{path}tries or {path}writer.max_new_tokens"
             )
-            self.no_verdict.tell(len(asked) - len(found), len(asked), why)
+            self.no_verdict.tell(len(asked) - len(found), len(asked), reason)
         return found
 
     def _question(self, prompt: str, texts: list[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tensordict import TensorDict
 
 from rlcomp.component import Component
-from rlcomp.interfaces.reward import shuffle_rewards, undecided
+from rlcomp.interfaces.reward import name_without_verdict, shuffle_rewards
 from rlcomp.seed import new_generator
 
 
@@ -34,7 +34,7 @@ class Shuffled(Component):
     @property
     def is_free(self) -> bool:
         """Whether the reward inside says nothing of right and wrong."""
-        return undecided(self.reward) is not None
+        return name_without_verdict(self.reward) is not None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the reward, then permute its values."""

@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.interfaces.pooled_reward import record_calls_of
-from rlcomp.interfaces.reward import TextReward, text_rows, undecided, write_reward
+from rlcomp.interfaces.reward import TextReward, name_without_verdict, text_rows, write_reward
 from rlcomp.interfaces.scores import checked_score
 from rlcomp.metrics import record, recording
 from rlcomp.text.steps import StepTokens, split_steps
@@ -78,7 +78,7 @@ class Steps(Component):
     @property
     def is_free(self) -> bool:
         """Whether the outcome's reward says nothing of right and wrong."""
-        return undecided(self.outcome) is not None
+        return name_without_verdict(self.outcome) is not None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the outcome's reward, and score every step."""

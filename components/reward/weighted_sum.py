@@ -12,7 +12,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.functional.group_statistics import weighted_total
 from rlcomp.interfaces.pooled_reward import record_calls_of
-from rlcomp.interfaces.reward import undecided, write_reward
+from rlcomp.interfaces.reward import name_without_verdict, write_reward
 from rlcomp.metrics import record, recording
 
 
@@ -59,7 +59,9 @@ class WeightedSum(Component):
     @property
     def is_free(self) -> bool:
         """Whether the part that decides says nothing of right and wrong."""
-        return undecided(self.parts[self.correct_by or next(iter(self.parts))]) is not None
+        return (
+            name_without_verdict(self.parts[self.correct_by or next(iter(self.parts))]) is not None
+        )
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run every part and add up."""

@@ -20,19 +20,19 @@ from rlcomp.metrics import record
 
 
 class DifficultyPools(TaskSampler):
-    """Difficulty pools: what is solved or hopeless rests, and comes back after some epochs.
+    """Difficulty pools: solved and hopeless prompts rest for some epochs.
 
-    A prompt whose pass rate was at least ``solved``, or at most ``hopeless``, ``patience`` times in
-    a row rests: the next ``release_after`` times that its turn comes in the shuffled epochs it is
-    passed over, and then it is back, without record. So it is drawn ``patience`` times of
-    ``patience + release_after``, however many prompts there are. Where a whole epoch rests, the
-    prompts with the shortest rest left come. Pass rates come from ``feedback=pass_rate``; without
-    it this is ``sampler=epochs``. Pools and the place in the epoch are part of a checkpoint.
+    A prompt rests after its pass rate was at least ``solved``, or at most ``hopeless``,
+    ``patience`` times in a row. The shuffled epochs then pass it over ``release_after`` times, and
+    it comes back without a record. So it is drawn ``patience`` times of ``patience +
+    release_after``, however many prompts there are. Where all prompts of an epoch rest, those with
+    the shortest rest left are drawn. Pass rates come from ``feedback=pass_rate``; without it this
+    is ``sampler=epochs``. Pools and the place in the epoch are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
-    Records ``retired/solved`` and ``retired/hopeless``, how many prompts rest behind this batch,
-    and ``retired/released``, how many are back with it.
+    Records ``retired/solved`` and ``retired/hopeless``, how many prompts rest after this batch,
+    and ``retired/released``, how many came back for it.
 
     Args:
         task: where examples come from; held-out prompts are left out.
@@ -99,11 +99,11 @@ class DifficultyPools(TaskSampler):
         """The next examples that do not rest, none of them twice."""
         chosen: dict[int, Example] = {}
         passed: dict[int, Example] = {}
-        resting, begun = {*self.resting}, self.examples.epoch
+        resting, first_epoch = {*self.resting}, self.examples.epoch
         for index, example in self.examples.numbered():
             (passed if self._rests(index) else chosen)[index] = example
-            if self.examples.epoch > begun + 1:  # a whole one has been seen
-                passed = {one: passed[one] for one in passed if one in self.resting}
+            if self.examples.epoch > first_epoch + 1:  # a whole epoch has gone by
+                passed = {number: passed[number] for number in passed if number in self.resting}
                 chosen |= self._called_back(passed, count - len(chosen))
             if len(chosen) == count:
                 break
@@ -113,7 +113,7 @@ class DifficultyPools(TaskSampler):
         return list(chosen.items())
 
     def _rests(self, index: int) -> bool:
-        """Whether a prompt is passed over this time; one whose rest is over is released."""
+        """Return whether a prompt is passed over; release it when its rest is over."""
         if index not in self.resting:
             return False
         if self.resting[index] == 0:
@@ -123,7 +123,7 @@ class DifficultyPools(TaskSampler):
         return True
 
     def _called_back(self, passed: Mapping[int, Example], count: int) -> dict[int, Example]:
-        """The prompts with the shortest rest left, as many as a batch lacks."""
+        """Release the prompts with the shortest rest left, as many as a batch lacks."""
         first = sorted(passed, key=self.resting.__getitem__)[:count]
         for index in first:
             self._release(index)
@@ -174,12 +174,12 @@ class DifficultyPools(TaskSampler):
         if bool(((streaks == 0) | (turns < -1)).any()):
             raise CheckpointError("'streaks' must hold no 0, and 'turns' nothing below -1")
         self.streaks = dict(zip(tried.tolist(), streaks.tolist(), strict=True))
-        left = dict(zip(tried.tolist(), turns.clamp(max=self.release_after).tolist(), strict=True))
-        self.resting = {index: turns for index, turns in left.items() if turns >= 0}
+        rests = zip(tried.tolist(), turns.clamp(max=self.release_after).tolist(), strict=True)
+        self.resting = {index: rest for index, rest in rests if rest >= 0}
 
     def _turns_left(self, state: dict[str, Any], shape: torch.Size) -> Tensor:
-        """Turns that each prompt is still passed over, -1 where it does not rest."""
-        if "until" in state and "turns" not in state:  # older checkpoints, of rests by batches
+        """Return how often each prompt is still passed over; -1 if it does not rest."""
+        if "until" in state and "turns" not in state:  # an older checkpoint counts batches
             until = tensor_field(state, "until", torch.int64, shape)
             return torch.where(until > 0, self.release_after, -1)
         return tensor_field(state, "turns", torch.int64, shape)

@@ -16,7 +16,7 @@ from rlcomp.interfaces.task import Task
 from rlcomp.keys import Key
 
 
-class LabelledTexts(Demonstrations):
+class LabelledTextsSampler(Demonstrations):
     """Texts with labels, for a classifier.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does, and

@@ -68,9 +68,9 @@ class Rankings(Demonstrations):
         check_rows_fit(task, context_length, self.prompt, self._demonstrations)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of the next ``batch_size`` rankings."""
+        """Return a batch of the next ``batch_size`` rankings."""
         examples = self.examples.take(self.batch_size)
-        answers = [one for example in examples for one in self._answers(example)]
+        answers = [answer for example in examples for answer in self._answers(example)]
         rows = self.rows(answers)
         rows["reward"] = ratings(answers)
         rows["reward_valid"] = torch.ones(len(answers), dtype=torch.bool)
@@ -78,14 +78,15 @@ class Rankings(Demonstrations):
         return rows
 
     def _demonstrations(self, prompt: Prompt, examples: list[Example]) -> list[Demonstration]:
-        return demonstrations(prompt, [one for each in examples for one in self._answers(each)])
+        answers = [answer for example in examples for answer in self._answers(example)]
+        return demonstrations(prompt, answers)
 
     def _answers(self, example: Example) -> list[Example]:
         answers = ranked(example)
         if len(answers) != self.group_size:
             raise DataError(
-                f"the example {example.prompt[:60]!r} has {len(answers)} ranked answers, and "
+                f"the example {example.prompt[:60]!r} has {len(answers)} ranked answers, but "
                 f"group_size is {self.group_size}: set it to the number that all rankings have, or "
-                "take the row out"
+                "delete the row"
             )
         return answers

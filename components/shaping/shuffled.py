@@ -9,7 +9,7 @@ from rlcomp.interfaces.reward import shuffle_rewards
 from rlcomp.seed import new_generator
 
 
-class Shuffled(Component):
+class ShuffledShaping(Component):
     """Shuffled rewards (control): what a reward has written, permuted over the valid rows.
 
     ``reward``, ``rewards`` and ``correct`` are permuted together, so that none of them carries a

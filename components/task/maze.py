@@ -20,8 +20,9 @@ class Maze(metaclass=Checked):
 
     The rooms ``A``, ``B``, ... stand in rows. All examples have the same maze, drawn from
     ``layout``: doors that join all rooms, and as many more as there are ``loops``. The prompt does
-    not tell them; who moves is told the room (:class:`components.environment.maze.Maze`). Every
-    room but the exit is a start in turn.
+    not tell them; who moves is told the room
+    (:class:`components.environment.maze.MazeEnvironment`). Every room but the exit is a start in
+    turn.
 
     A demonstration walks at random, until the exit or for ``walk`` moves. What is held out are
     walks: every room is a start in training and of evaluators.

@@ -53,9 +53,9 @@ class Preferences(metaclass=Checked):
         self.held_out = held_out
         self.ties = ties
         self.ratings = ratings
-        kept = ties == "keep"
+        keeps_ties = ties == "keep"
         found = [
-            preference_examples(row, prompt_field, dialogues, ties=kept, ratings=ratings)
+            preference_examples(row, prompt_field, dialogues, ties=keeps_ties, ratings=ratings)
             for row in read_rows(path)
         ]
         self.examples = [example for examples in found for example in examples]

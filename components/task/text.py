@@ -58,10 +58,10 @@ class Text(metaclass=Checked):
         self.longest = longest
         self.shortest = shortest
         self.held_out = held_out
-        place = Path(__file__).with_name("texts") if path is None else Path(path)
-        self.input_files = [] if path is None else corpus_files(place)
+        corpus = Path(__file__).with_name("texts") if path is None else Path(path)
+        self.input_files = [] if path is None else corpus_files(corpus)
         self.documents = read_documents(
-            place,
+            corpus,
             field=field,
             separator=separator,
             longest=longest,

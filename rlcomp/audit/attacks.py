@@ -118,7 +118,7 @@ def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
         yield Attack("misspelt", text)
     yield from _formulas(gold)
     yield Attack("denied", f"not {gold}")
-    yield from qualified(gold)
+    yield from qualified_answers(gold)
     other = first_other(gold, others)
     if other is not None:
         yield Attack("other_gold", other)
@@ -147,7 +147,7 @@ def wrong_of(gold: str) -> str:
     return near[0] if near else "zqxj"
 
 
-# What says something else of a value, around it.
+# Forms around a value that change its meaning.
 _NEGATED = (r"\neq {}", r"\neg {}", r"\not {}", r"\text{{not }} {}", "anything but {}")
 _RELATED = (
     *_NEGATED,
@@ -159,13 +159,13 @@ _BOUNDED = ("at least {}", "at most {}", "more than {}", "less than {}", "{} or 
 _BASED = ("{}_8", "{}_{{12}}", "{}\u2088", "0x{}", "{} in base 12")
 
 
-def qualified(gold: str) -> Iterator[Attack]:
-    r"""The gold answer denied; a gold number also with a relation, a bound, and in another base.
+def qualified_answers(gold: str) -> Iterator[Attack]:
+    r"""Yield the gold answer denied; a number also related, bounded and in another base.
 
     Examples:
-        >>> [attack.answer for attack in qualified("17") if attack.kind == "based"][:2]
+        >>> [attack.answer for attack in qualified_answers("17") if attack.kind == "based"][:2]
         ['17_8', '17_{12}']
-        >>> [attack.answer for attack in qualified("Rome")][:2]
+        >>> [attack.answer for attack in qualified_answers("Rome")][:2]
         ['\\neq Rome', '\\neg Rome']
     """
     families: dict[str, tuple[str, ...]] = {"related": _NEGATED}

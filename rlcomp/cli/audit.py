@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from rlcomp.cli.audit_judge import audited_judge, is_of_judge
+from rlcomp.cli.audit_judge import audited_judge, names_judge
 from rlcomp.cli.guard import guard
 from rlcomp.cli.parsed import Parser, positive
 from rlcomp.cli.printable import printable
@@ -36,9 +36,9 @@ def main() -> None:
 
     Or if it accepts no gold answer in any form: then little was tried.
     Empty, hedging, stuffed, copied, degenerate and mutated answers, in every form that it reads.
-    With pairwise_judge=... a judge is held against the pairs of the task, in both orders: its
-    agreement and its biases of position, length and self-preference; exit code 1 if it is not
-    shown to be better than a coin.
+    With pairwise_judge=... a judge compares the pairs of the task in both orders: the report has
+    its agreement and its biases of position, length and self-preference. Exit code 1 if it is
+    not shown to beat a coin.
     """
     guard(_app)
 
@@ -73,34 +73,36 @@ def _app() -> None:
     _check_kinds(given.allow)
     if given.json is not None and given.json.exists():
         raise UserError(f"--json {given.json}: it is there already: name a new file")
-    show = _show_judge if is_of_judge(given.overrides) else _show_verifier
+    show = _show_judge if names_judge(given.overrides) else _show_verifier
     if show(given):
         sys.exit(1)
 
 
-def _show_verifier(given: argparse.Namespace) -> bool:
+def _show_verifier(options: argparse.Namespace) -> bool:
     """Print the audit of a reward; return whether it fails."""
-    rows = given.rows or 20
-    found = audited(given.overrides, given.config_dir, rows, given.seed, given.form)
+    rows = options.rows or 20
+    report = audited(options.overrides, options.config_dir, rows, options.seed, options.form)
     from rlcomp.report.audit import audit_as_json, audit_tables
 
-    _print(audit_tables(found, given.allow))
-    if given.json is not None:
-        _write(given.json, audit_as_json(found, given.allow))
-    return bool(found.false_accepts(given.allow) or (found.gold.tried and not found.gold.accepted))
+    _print(audit_tables(report, options.allow))
+    if options.json is not None:
+        _write(options.json, audit_as_json(report, options.allow))
+    return bool(
+        report.false_accepts(options.allow) or (report.gold.tried and not report.gold.accepted)
+    )
 
 
-def _show_judge(given: argparse.Namespace) -> bool:
-    """Print the report on a judge; return whether a coin may be as good."""
-    if given.form or given.allow:
-        raise UserError("--form and --allow are of verifiers: a judge of pairs has neither")
-    found = audited_judge(given.overrides, given.config_dir, given.rows or 200, given.seed)
+def _show_judge(options: argparse.Namespace) -> bool:
+    """Print the report on a judge; return whether it is not shown to beat a coin."""
+    if options.form or options.allow:
+        raise UserError("--form and --allow are for verifiers: leave them out for a judge of pairs")
+    report = audited_judge(options.overrides, options.config_dir, options.rows or 200, options.seed)
     from rlcomp.report.judge_table import judge_as_json, judge_tables
 
-    _print(judge_tables(found))
-    if given.json is not None:
-        _write(given.json, judge_as_json(found))
-    return not found.agreement.low > 0.5
+    _print(judge_tables(report))
+    if options.json is not None:
+        _write(options.json, judge_as_json(report))
+    return not report.agreement.low > 0.5
 
 
 def _print(parts: Sequence[object]) -> None:
@@ -239,8 +241,8 @@ def _checked(config: DictConfig) -> tuple[Plan, bool]:
     """
     from rlcomp.wiring.flow_source import flow_of
 
-    found = nodes_of(config, ["reward", "task"], checked=False)
-    reads = flow_of(found.nodes["reward"]).reads
+    plan = nodes_of(config, ["reward", "task"], checked=False)
+    reads = flow_of(plan.nodes["reward"]).reads
     if unknown := sorted(reads - _TEXTS - _TOKENS):
         raise ConfigError(
             f"reward reads {', '.join(unknown)}, which a text alone does not give: audit the part "

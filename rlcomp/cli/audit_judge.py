@@ -1,4 +1,4 @@
-"""``rlcomp-audit pairwise_judge=… task=…``: hold a judge against pairs of known quality."""
+"""``rlcomp-audit pairwise_judge=… task=…``: compare a judge with pairs of known quality."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 _WORD = re.compile(r"\+{0,2}pairwise_judge=")
 
 
-def is_of_judge(words: Sequence[str]) -> bool:
+def names_judge(words: Sequence[str]) -> bool:
     """Return whether a command line names a pairwise judge.
 
     Examples:
-        >>> is_of_judge(["pairwise_judge=endpoint"]), is_of_judge(["reward=numeric"])
+        >>> names_judge(["pairwise_judge=endpoint"]), names_judge(["reward=numeric"])
         (True, False)
     """
     return any(_WORD.match(word) for word in words)
@@ -39,7 +39,7 @@ def audited_judge(
     """
     from rlcomp.audit.audit import examples_of
     from rlcomp.cli.audit import nodes_of
-    from rlcomp.report.judge import judge_report, labelled
+    from rlcomp.report.judge import judge_report, labelled_pair
     from rlcomp.wiring.build import Builder
     from rlcomp.wiring.explain import compose_or_explain
 
@@ -48,6 +48,6 @@ def audited_judge(
     builder = Builder(plan, int(plan.tree["seed"]))
     task: Any = builder.build(plan.nodes["task"])
     # A task without pairs is found before a model is loaded.
-    pairs = [labelled(example) for example in examples_of(task, rows, seed)]
+    pairs = [labelled_pair(example) for example in examples_of(task, rows, seed)]
     judge: Any = builder.build(plan.nodes["pairwise_judge"])
     return judge_report(judge, pairs)

@@ -1,4 +1,4 @@
-"""What a folder of ``base=DIR`` holds, and what a run on it needs: read from files, no torch."""
+"""Facts on the model folder of ``base=DIR`` and on the needs of a run, without torch."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.io.strict_json import bounded, parse_json
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
-# Bytes of a JSON file and of the header of a file of weights.
+# Largest JSON file and largest header of a file of weights, in bytes.
 _LARGEST, _HEADER = 1 << 27, 1 << 26
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 # Floating-point operations for a weight and a token: forward, and forward with backward.
@@ -23,7 +23,7 @@ _CONTEXT = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "s
 
 
 class Work(NamedTuple):
-    """What a step does, in answers and their tokens."""
+    """Work of a step, in answers and their tokens."""
 
     rows: int
     tokens: int
@@ -32,7 +32,7 @@ class Work(NamedTuple):
 
 
 def model_facts(plan: Plan) -> Iterator[str]:
-    """Yield lines on the folder that ``base`` names; none where it names no folder of a model.
+    """Yield lines on the model folder that ``base`` names; none if it names no such folder.
 
     Args:
         plan: of a run.
@@ -51,11 +51,11 @@ def model_facts(plan: Plan) -> Iterator[str]:
     count, types = _weights(folder)
     shares = ", ".join(f"{kind} {n:,}" for kind, n in types.items())
     yield f"  weights         {count:,} ({shares or 'no *.safetensors'})"
-    limit = next((inner[name] for name in _CONTEXT if name in inner), "not said")
-    asked = plan.tree.get("context_length", "not set")
-    yield f"  context         at most {limit} tokens; context_length here is {asked}"
+    limit = next((inner[name] for name in _CONTEXT if name in inner), "an unknown number of")
+    setting = plan.tree.get("context_length", "not set")
+    yield f"  context         at most {limit} tokens; context_length here is {setting}"
     yield f"  chat template   {_template(folder, plan)}"
-    yield f"  stop tokens     {', '.join(_stops(folder)) or 'none is named'}"
+    yield f"  stop tokens     {', '.join(_stops(folder)) or 'none'}"
     if count:
         yield f"  memory          {_memory(plan, count)}"
         yield f"  time            {_seconds(plan, count, inner)}"
@@ -65,15 +65,16 @@ def _object(file: Path) -> dict[str, object]:
     if not file.is_file():
         return {}
     try:
-        found = parse_json(bounded(file, _LARGEST))
+        value = parse_json(bounded(file, _LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file} cannot be read: {error}") from None
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def _architecture(config: Mapping[str, object], inner: Mapping[str, object]) -> str:
-    named = config.get("architectures")
-    kind = named[0] if isinstance(named, list) and named else config.get("model_type", "not said")
+    architectures = config.get("architectures")
+    names = architectures if isinstance(architectures, list) else []
+    kind = [*names, config.get("model_type", "unknown")][0]
     sizes = {
         "layers": "num_hidden_layers",
         "wide": "hidden_size",
@@ -81,12 +82,12 @@ def _architecture(config: Mapping[str, object], inner: Mapping[str, object]) -> 
         "experts": "num_experts",
         "tokens": "vocab_size",
     }
-    told = [f"{inner[name]} {what}" for what, name in sizes.items() if name in inner]
-    return ", ".join([f"{kind}", *told])
+    facts = [f"{inner[name]} {unit}" for unit, name in sizes.items() if name in inner]
+    return ", ".join([f"{kind}", *facts])
 
 
 def _weights(folder: Path) -> tuple[int, dict[str, int]]:
-    """How many weights the files hold, and how many of each type."""
+    """Count the weights of the files, in all and by type."""
     types: dict[str, int] = {}
     for file in sorted(folder.glob("*.safetensors")):
         if not file.is_file():
@@ -97,7 +98,7 @@ def _weights(folder: Path) -> tuple[int, dict[str, int]]:
 
 
 def _header(file: Path) -> list[tuple[str, int]]:
-    """The type of each tensor of a file, and how many weights it has."""
+    """Return the type and the number of weights of each tensor of a file."""
     with file.open("rb") as opened:
         size = int.from_bytes(opened.read(8), "little")
         if size > _HEADER:
@@ -116,29 +117,29 @@ def _header(file: Path) -> list[tuple[str, int]]:
 def _template(folder: Path, plan: Plan) -> str:
     inside = "chat_template" in _object(folder / "tokenizer_config.json")
     own = sorted(file.name for file in folder.glob("chat_template*"))
-    there = ", ".join(own) or ("in tokenizer_config.json" if inside else "")
+    source = ", ".join(own) or ("in tokenizer_config.json" if inside else "")
     prompt = plan.nodes.get("prompt")
     used = prompt is not None and ".chat" in prompt.target
-    if not there:
-        return "none; prompts are plain text, prompt=text"
-    return f"{there}, used" if used else f"{there}, not used: prompt=chat uses it"
+    if not source:
+        return "none; prompts are plain text (prompt=text)"
+    return f"{source}, used" if used else f"{source}, not used: prompt=chat uses it"
 
 
 def _stops(folder: Path) -> list[str]:
-    """The tokens that end an answer: the tokenizer's, and those of the generation config."""
+    """Return the tokens that end an answer, by the tokenizer and the generation config."""
     added = _object(folder / "tokenizer.json").get("added_tokens")
     words = added if isinstance(added, list) else []
-    named = {one.get("id"): str(one.get("content")) for one in words if isinstance(one, dict)}
-    given = _object(folder / "generation_config.json").get("eos_token_id")
-    ids = given if isinstance(given, list) else [] if given is None else [given]
+    contents = {one.get("id"): str(one.get("content")) for one in words if isinstance(one, dict)}
+    eos_ids = _object(folder / "generation_config.json").get("eos_token_id")
+    ids = eos_ids if isinstance(eos_ids, list) else [] if eos_ids is None else [eos_ids]
     eos = _object(folder / "tokenizer_config.json").get("eos_token")
     own = eos.get("content") if isinstance(eos, dict) else eos
-    found = [str(own)] if own else []
-    return [*dict.fromkeys([*found, *(named[one] for one in ids if one in named)])]
+    stops = [str(own)] if own else []
+    return [*dict.fromkeys([*stops, *(contents[one] for one in ids if one in contents)])]
 
 
 def _memory(plan: Plan, count: int) -> str:
-    """The bytes of weights, gradients and optimiser; activations are not among them."""
+    """Describe the memory of weights, gradients and optimiser, without activations."""
     model = plan.nodes.get("model")
     dtype = model.arguments.get("dtype") if model else None
     each = count * _BYTES.get(str(dtype or "float32"), 4)
@@ -147,11 +148,11 @@ def _memory(plan: Plan, count: int) -> str:
         parts |= {"gradients": each, "AdamW": 2 * each}
         if _is_there(plan, "reference", "adapter_off"):
             parts["reference"] = each
-    told = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
-    trained = "; the adapters' own share is small" if _adapted(plan) else ""
+    sizes = ", ".join(f"{name} {size / 1e9:.2f}" for name, size in parts.items())
+    note = "; the adapters take little" if _adapted(plan) else ""
     return (
-        f"{sum(parts.values()) / 1e9:.2f} GB ({told}){trained}; activations come on top, which "
-        "learner.micro_batch_tokens bounds"
+        f"{sum(parts.values()) / 1e9:.2f} GB ({sizes}){note}, and activations, bounded by "
+        "learner.micro_batch_tokens"
     )
 
 
@@ -165,10 +166,10 @@ def _is_there(plan: Plan, name: str, but: str = "Nothing") -> bool:
 
 
 def _seconds(plan: Plan, count: int, config: Mapping[str, object]) -> str:
-    """A lower bound of the seconds of a step, from what this CPU reaches now."""
+    """Estimate the least seconds of a step from the speed of this CPU."""
     work = _work(plan)
     if work is None:
-        return "not estimated: no stage here samples answers with max_new_tokens"
+        return "not estimated: no stage samples answers with max_new_tokens"
     if "num_experts" in config or "num_local_experts" in config:
         return "not estimated: not every token goes through every expert"
     rate, width = _speed()
@@ -180,12 +181,11 @@ def _seconds(plan: Plan, count: int, config: Mapping[str, object]) -> str:
         "scoring": _FORWARD * count * total * work.scorings / rate,
         "learner": backward * count * total * work.epochs / rate,
     }
-    told = ", ".join(f"{name} {_rounded(seconds)}" for name, seconds in parts.items() if seconds)
+    shares = ", ".join(f"{name} {_rounded(seconds)}" for name, seconds in parts.items() if seconds)
     return (
-        f"at least {_rounded(sum(parts.values()))} s a step on this CPU ({told}), if all "
-        f"{work.rows:,} answers have {work.tokens} tokens: counted at the {rate / 1e9:.3g} "
-        "GFLOP/s that a product of matrices reaches here now, without prompts and attention; a "
-        "GPU is not estimated"
+        f"at least {_rounded(sum(parts.values()))} s a step on this CPU ({shares}), if all "
+        f"{work.rows:,} answers have {work.tokens} tokens: at {rate / 1e9:.3g} GFLOP/s, measured "
+        "by a product of matrices, without prompts and attention; a GPU is not estimated"
     )
 
 
@@ -194,7 +194,7 @@ def _rounded(seconds: float) -> str:
 
 
 def _work(plan: Plan) -> Work | None:
-    """What a step samples and trains, as far as the config tells."""
+    """Return the answers that a step samples and trains on; None if the config has none."""
     rollout, learner = plan.nodes.get("rollout"), plan.nodes.get("learner")
     prompts = _number(plan.nodes.get("prompts"), "batch_size")
     tokens = _number(rollout, "max_new_tokens")
@@ -211,7 +211,7 @@ def _number(node: Node | None, name: str) -> int | None:
 
 
 def _speed() -> tuple[float, float]:
-    """Operations a second of a product of matrices, and bytes a second that are read."""
+    """Measure operations a second of a matrix product, and bytes a second of reading."""
     import numpy as np
 
     size = 768

@@ -152,7 +152,7 @@ def hydra_arguments(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]
         words: of the command line.
 
     Raises:
-        UserError: an option has no value, or one that there is not.
+        UserError: an option has no value, or an unknown one.
     """
     parser = get_args_parser()
 
@@ -163,7 +163,7 @@ def hydra_arguments(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]
     return parser.parse_known_args(words)
 
 
-# Hydra's options of which one stands on a line, and what each does.
+# Hydra's options that exclude one another, with the value of each.
 _MODES: dict[str, Callable[[argparse.Namespace], object]] = {
     "--run": lambda given: given.run,
     "--multirun": lambda given: given.multirun,
@@ -186,32 +186,32 @@ def check_modes(words: Sequence[str], arguments: argparse.Namespace) -> None:
     modes = [name for name, is_there in _MODES.items() if is_there(arguments)]
     if arguments.experimental_rerun:
         raise UserError(
-            "--experimental-rerun: a run is repeated by its own command line, or continued by "
-            "resume=PATH"
+            "--experimental-rerun is not supported: repeat a run by its command line, or continue "
+            "it by resume=PATH"
         )
     if len(modes) > 1:
-        told = f"{' and '.join(modes)}: one of them stands on a line"
-        shown = next((name for name in ("--cfg", "--info") if name in modes), "")
-        if not shown:
-            raise UserError(f"{told}; leave out {modes[0]}")
-        line = [*_of_one_job(arguments.overrides), shown, getattr(arguments, shown[2:])]
+        message = f"{' and '.join(modes)} exclude one another"
+        option = next((name for name in ("--cfg", "--info") if name in modes), "")
+        if not option:
+            raise UserError(f"{message}; leave out {modes[0]}")
+        line = [*_of_one_job(arguments.overrides), option, getattr(arguments, option[2:])]
         raise UserError(
-            f"{told}; a config is that of one job: "
+            f"{message}; print the config of one job: "
             f"{whole_line([*line, *(['--resolve'] if arguments.resolve else [])])}"
         )
     for name, is_there in (("--resolve", arguments.resolve), ("--package", arguments.package)):
         if is_there and not arguments.cfg:
-            raise UserError(f"{name}: it belongs to --cfg: {whole_line(['--cfg', 'job', *words])}")
+            raise UserError(f"{name} needs --cfg: {whole_line(['--cfg', 'job', *words])}")
 
 
 def _of_one_job(words: Sequence[str]) -> list[str]:
     """Return overrides with the first value of each sweep."""
-    given = OverridesParser.create().parse_overrides(list(words))
+    overrides = OverridesParser.create().parse_overrides(list(words))
     return [
         (texts_of(one) or [str(one.input_line)])[0]
         if one.is_sweep_override()
         else str(one.input_line)
-        for one in given
+        for one in overrides
     ]
 
 

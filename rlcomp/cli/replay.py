@@ -80,13 +80,14 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     from rlcomp.model.allowance import Allowance
     from rlcomp.run.launch import device, place_on
     from rlcomp.wiring.build import Builder
+    from rlcomp.wiring.renamed import update_classes
     from rlcomp.wiring.trust import LEARNER, built_from, saved_node
 
     dump = read_dump(folder)
     file = dump.saved.path / "config.yaml"
     if not file.is_file():
         raise CheckpointError(f"{dump.saved.path} has no config.yaml: build the learner by hand")
-    config = saved_config(file, trust)
+    config = update_classes(saved_config(file, trust))
     found = saved_node(config, dump.node, file, trust, LEARNER)
     if found is None:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")

@@ -44,7 +44,7 @@ from rlcomp.cli.ranks import as_a_rank, check_shared, leads
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.io.attempt import chosen_options
 from rlcomp.io.outcome import failure_kept
-from rlcomp.io.tracked import outlived
+from rlcomp.io.tracked import closing_tracker
 from rlcomp.io.watch import Watch
 from rlcomp.sweep.job_configs import REFUSED, hidden
 from rlcomp.sweep.labels import labels
@@ -232,7 +232,7 @@ def _tracker_closed(config: DictConfig, watch: Watch) -> AbstractContextManager[
     if not tracker or not leads():
         return nullcontext()
     settings = cast("dict[str, Any]", OmegaConf.to_container(tracker, resolve=True))
-    return outlived(get_object(str(settings.pop("_target_"))), settings, watch)
+    return closing_tracker(get_object(str(settings.pop("_target_"))), settings, watch)
 
 
 def _job(config: DictConfig, plan: Plan, watch: Watch, words: Sequence[str]) -> None:

@@ -180,7 +180,7 @@ def rating_of(row: Row) -> float:
 
 
 def rated_answers(row: Row) -> list[tuple[object, float]]:
-    """All ``responses`` with their ``ratings``; of a ``ranking`` K - 1 for the best one, to 0.
+    """Return all ``responses`` with ``ratings``; a ``ranking`` gives K - 1 (best) to 0.
 
     Raises:
         DataError: they are not as many finite numbers; names file and line.

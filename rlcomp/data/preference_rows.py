@@ -119,7 +119,7 @@ def ranked(example: Example) -> list[Example]:
 
 
 def _ranking(row: Row, singles: Sequence[Example]) -> Example:
-    """One example of all answers, whose demonstration is the best one."""
+    """Return one example of all answers, whose demonstration is the best one."""
     best = max(singles, key=lambda one: float(str(one.columns["rating"])))
     answers = [[one.demonstration, dict(one.columns)] for one in singles]
     return _checked(row, replace(best, columns={**best.columns, RANKED: answers}))

@@ -47,8 +47,8 @@ def answer(said: Said, asked: Asked, table: Sequence[bytes], name: str) -> Answe
     text = written[: min(ends, default=len(written))].decode("utf-8", "replace")
     calls = _calls(text, name) if asked.tools else []
     finish = "length" if said.truncated else "tool_calls" if calls else "stop"
-    around = "".join(outside_calls(text, tagged_calls(text)))
-    content = (around.strip() or None) if calls else text
+    outside = "".join(outside_calls(text, tagged_calls(text)))
+    content = (outside.strip() or None) if calls else text
     return Answer(content, calls, finish, tokens, said.log_probs)
 
 

@@ -183,9 +183,9 @@ class Engine:
     def _warn_of_absence(self, model: PreTrainedModel) -> None:
         """Warn where the library would be used and is not there."""
         plain = self.compute == "weights" and model.dtype == torch.float32
-        wanted = model.device.type == "cpu" and plain and "auto" in (self.decode, self.update)
-        if wanted and (why := absent()) is not None:
-            warn_of_absence(why)
+        is_usable = model.device.type == "cpu" and plain and "auto" in (self.decode, self.update)
+        if is_usable and (reason := absent()) is not None:
+            warn_of_absence(reason)
 
     def _not_native(self, model: PreTrainedModel) -> str | None:
         if model.device.type != "cpu":

@@ -9,8 +9,9 @@ from torch import Tensor
 
 from rlcomp.errors import NumericalError
 
-# Four steps of float32 at 1; and of numbers that are finer than float32, and at 0. Rewards as close
-# are equal: sums and means leave such a residue, which division by a spread of its size blows up.
+# Relative and absolute tolerance of equal rewards: four steps of float32 at 1, and for finer
+# numbers or near 0. Sums and means leave such residues, and a division by their spread would
+# turn them into signals.
 ROUNDING, SAME = 2.0**-21, 1e-8
 
 
@@ -22,7 +23,7 @@ def is_rounding(low: Tensor, high: Tensor) -> Tensor:
 
     Args:
         low: any shape.
-        high: same shape; not below ``low``, else True.
+        high: same shape; True is returned if it is below ``low``.
 
     Returns:
         Same shape, bool.

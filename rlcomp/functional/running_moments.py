@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rlcomp.functional.group_statistics import is_rounding
 
-# Smaller ones divide by this.
+# Least divisor.
 _LEAST_STD = 1e-6
 Moments = tuple[Tensor, Tensor, Tensor]
 

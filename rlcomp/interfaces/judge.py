@@ -1,4 +1,4 @@
-"""Interface of judges: compare a prediction with a reference text, or say why they cannot."""
+"""Interface of judges of a prediction against a reference text, and of their reasons."""
 
 from __future__ import annotations
 
@@ -43,14 +43,15 @@ def judge_all(judge: Judge, pairs: Sequence[tuple[str, str]]) -> list[float | No
 
 
 class NoVerdict:
-    """Why a judge gave no verdict: the first reason, with its name, as a warning.
+    """Reason of a judge for giving no verdict: the first one, told once as a warning.
 
     Args:
-        judge: its class, for messages; made in its constructor, it knows its config path as well.
+        judge: name of its class, for messages. Its constructor makes this object, so that messages
+            have its config path as well.
 
     Attributes:
-        path: its config path and a dot, for remedies; empty outside of a config.
-        reason: with its name; empty where every question had a verdict.
+        path: config path of the judge and a dot, for remedies; empty outside of a config.
+        reason: with the judge's name; empty if every question had a verdict.
     """
 
     def __init__(self, judge: str) -> None:
@@ -59,27 +60,28 @@ class NoVerdict:
         self.judge = f"{path} ({judge})" if path else judge
         self.reason = ""
 
-    def tell(self, number: int, questions: int, why: str) -> None:
+    def tell(self, number: int, questions: int, reason: str) -> None:
         """Warn once that a number of questions have no verdict."""
         if not self.reason:
-            self.reason = f"{self.judge}: {why}"
-            told = f"{self.judge}: {number} of {questions} questions have no verdict: {why}"
-            warnings.warn(told, RlcompWarning, stacklevel=3)
+            self.reason = f"{self.judge}: {reason}"
+            message = f"{self.judge}: {number} of {questions} questions have no verdict: {reason}"
+            warnings.warn(message, RlcompWarning, stacklevel=3)
 
 
 @runtime_checkable
 class GivesReasons(Protocol):
-    """Interface of judges that say why they gave no verdict."""
+    """Interface of judges that give a reason for a missing verdict."""
 
     no_verdict: NoVerdict
 
 
 def write_reasons(batch: TensorDict, judge: object) -> TensorDict:
-    """Write ``invalid_reason`` ``[B, W]``: the judge's, in rows without a valid reward."""
-    why = judge.no_verdict.reason if isinstance(judge, GivesReasons) else ""
-    why = (
-        why or f"its judge, {getattr(judge, '__qualname__', type(judge).__name__)}, gave no verdict"
+    """Write the judge's reason as ``invalid_reason`` ``[B, W]`` of rows without a valid reward."""
+    reason = judge.no_verdict.reason if isinstance(judge, GivesReasons) else ""
+    reason = (
+        reason
+        or f"its judge, {getattr(judge, '__qualname__', type(judge).__name__)}, gave no verdict"
     )
-    reasons = ["" if valid else why for valid in batch["reward_valid"].tolist()]
+    reasons = ["" if valid else reason for valid in batch["reward_valid"].tolist()]
     batch["invalid_reason"] = encode_texts(reasons).to(batch["reward_valid"].device)
     return batch

@@ -12,7 +12,7 @@ from rlcomp.keys import Key
 
 
 class JudgedReward(TextReward):
-    """A text reward by a judge: what it cannot tell is invalid, and names it.
+    """Text reward by a judge; rows without a verdict are invalid and name the judge.
 
     Writes beside the reward entries ``invalid_reason`` (``[B, W]`` uint8 texts).
 
@@ -25,5 +25,5 @@ class JudgedReward(TextReward):
     judge: Judge
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row; write the reward entries and why a row is invalid."""
+        """Score every row; write the reward entries and the reasons of invalid rows."""
         return write_reasons(super().forward(batch), self.judge)

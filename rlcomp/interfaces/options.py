@@ -29,7 +29,7 @@ def check_options(part: str, **options: str) -> None:
     if one_plain.startswith(other_plain) or other_plain.startswith(one_plain):
         raise ConfigError(
             f"{part}: of {one} {first!r} and {other} {second!r} one begins with the other "
-            "(case and quotes do not count), so that both would be said at once: change one"
+            "(case and quotes do not count), so that an answer may choose both: change one"
         )
 
 
@@ -62,15 +62,15 @@ def choices(
     """
     if read == "text":
         replies = endpoint.ask(questions, max_tokens=_MAX_TOKENS)
-        found = [said_option(reply.text, *options) if reply else None for reply in replies]
-        said = [
-            reply.text for reply, one in zip(replies, found, strict=True) if reply and one is None
+        values = [said_option(reply.text, *options) if reply else None for reply in replies]
+        unclear = [
+            reply.text for reply, one in zip(replies, values, strict=True) if reply and one is None
         ]
-        if said:
+        if unclear:
             no_verdict.tell(
-                len(said), len(questions), _other_words(options, said[0], no_verdict.path)
+                len(unclear), len(questions), _other_words(options, unclear[0], no_verdict.path)
             )
-        return found
+        return values
     replies = endpoint.ask(questions, max_tokens=1, alternatives=alternatives)
     firsts = [reply.first if reply else None for reply in replies]
     if any(replies) and not any(firsts):
@@ -79,39 +79,39 @@ def choices(
             "(choices[0].logprobs.content[0].top_logprobs): set read=text"
         )
     masses = [option_masses(first, *options) if first else None for first in firsts]
-    found = [share_of(mass, least_mass) if mass else None for mass in masses]
-    low = [n for n, mass in enumerate(masses) if mass and found[n] is None]
+    values = [share_of(mass, least_mass) if mass else None for mass in masses]
+    low = [n for n, mass in enumerate(masses) if mass and values[n] is None]
     if low:
         first, mass = firsts[low[0]] or {}, masses[low[0]] or (0.0, 0.0)
-        rather = max(first, key=lambda token: first[token])
-        why = low_mass(options, sum(mass), least_mass, rather, no_verdict.path)
-        no_verdict.tell(len(low), len(questions), why)
-    return found
+        likeliest = max(first, key=lambda token: first[token])
+        reason = low_mass(options, sum(mass), least_mass, likeliest, no_verdict.path)
+        no_verdict.tell(len(low), len(questions), reason)
+    return values
 
 
 def low_mass(
-    options: tuple[str, str], mass: float, least_mass: float, rather: str, path: str
+    options: tuple[str, str], mass: float, least_mass: float, likeliest: str, path: str
 ) -> str:
     """Return why a model has no verdict: what it would rather say, and the remedy.
 
     Args:
         options: of the judge.
-        mass: of both, in every spelling.
-        least_mass: that it needs.
-        rather: what the model says.
+        mass: probability of both, in every spelling.
+        least_mass: of the judge.
+        likeliest: the model's likeliest first token, or its answer.
         path: of the judge in the config, with a dot.
     """
     one, other = options
     return (
         f"{one!r} and {other!r} have {mass:.2g} of the probability together, in every spelling "
-        f"({path}least_mass is {least_mass:g}), and the model would rather say {rather[:60]!r}: "
+        f"({path}least_mass is {least_mass:g}), and the model would rather say {likeliest[:60]!r}: "
         f"let {path}template ask for one of the two alone, take other options, or another model"
     )
 
 
-def _other_words(options: tuple[str, str], said: str, path: str) -> str:
+def _other_words(options: tuple[str, str], answer: str, path: str) -> str:
     one, other = options
     return (
-        f"the answer begins neither with {one!r} nor with {other!r}, but {said[:60]!r}: let "
+        f"the answer begins neither with {one!r} nor with {other!r}, but {answer[:60]!r}: let "
         f"{path}template ask for one of the two alone, take other options, or another model"
     )

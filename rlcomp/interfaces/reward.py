@@ -187,7 +187,7 @@ class TextReward(Component):
         return write_reward(batch, total, rewards, right, judged, decides=decides)
 
 
-def undecided(reward: nn.Module) -> str | None:
+def name_without_verdict(reward: nn.Module) -> str | None:
     """Return the name of a reward that does not say what is correct; None of one that does.
 
     It says so of itself (``is_free``); one that contains others is as the one that decides.
@@ -211,7 +211,7 @@ def check_decides(reward: Component, place: str) -> None:
     Raises:
         ConfigError: it does not.
     """
-    if (name := undecided(reward)) is not None:
+    if (name := name_without_verdict(reward)) is not None:
         raise ConfigError(
             f"{place} is a {type(reward).__name__}, which does not say what is correct, and right "
             f"answers are counted here: set {place} to a verifier, or, where 1 or more means "

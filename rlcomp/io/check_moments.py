@@ -18,7 +18,7 @@ from rlcomp.io.fields import field, names
 _TOGETHER = ({"step", "exp_avg", "exp_avg_sq"}, {"step", "exp_avg", "exp_inf"})
 # Adafactor's factors of a matrix: neither the matrix's shape nor one number.
 _FACTORS = ("row_var", "col_var")
-# What torch's optimisers keep of squares and sizes, which are never below 0.
+# Moments of squares and sizes in torch's optimisers, never below 0.
 _SQUARES = (
     *("exp_avg_sq", "max_exp_avg_sq", "exp_inf", "sum", "square_avg", "acc_delta", "variance"),
     *_FACTORS,
@@ -118,7 +118,7 @@ def _check_complete(index: int, moments: set[str], neighbours: set[str]) -> None
 
 
 def _check_values(index: int, name: str, value: object) -> None:
-    """Check that a moment is finite, and not below 0 where it is of squares."""
+    """Check that a moment is finite, and at least 0 if it is of squares."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return
     if not bool(value.isfinite().all()):

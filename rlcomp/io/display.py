@@ -92,8 +92,8 @@ class Display:
         del total, samples
         if step == 1:  # what an earlier phase measured of itself is no news any more
             self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
-        kept = [*SHOWN, *held_out_rewards(metrics)]
-        self.latest |= {name: metrics[name] for name in kept if name in metrics}
+        names = [*SHOWN, *held_out_rewards(metrics)]
+        self.latest |= {name: metrics[name] for name in names if name in metrics}
         shown = self._shown(metrics)
         if self.live is not None:
             self.bars.start_task(self.tasks[phase])
@@ -113,9 +113,11 @@ class Display:
     def _shown(self, metrics: Mapping[str, float]) -> str:
         free = held_out_rewards(self.latest)
         hidden = ACCURACIES if free else ()
-        shown = {name: word for name, word in SHOWN.items() if name not in hidden} | free
+        labels = {name: label for name, label in SHOWN.items() if name not in hidden} | free
         words = [
-            f"{word} {self.latest[name]:.3f}" for name, word in shown.items() if name in self.latest
+            f"{label} {self.latest[name]:.3f}"
+            for name, label in labels.items()
+            if name in self.latest
         ]
         if "rollout/tokens" in metrics:
             words.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")

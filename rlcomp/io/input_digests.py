@@ -1,4 +1,4 @@
-"""Digests of the files that a run reads, and what changed since they were recorded."""
+"""Digests of the files that a run reads, and their changes."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from pathlib import Path
 
 from rlcomp.io.manifest import digest
 
-# Files by what names them in a config; then digests by the name of a file.
+# Files, and digests, of each name in a config; within a name, by path.
 Files = Mapping[str, Mapping[str, Path]]
 Digests = Mapping[str, Mapping[str, str]]
 
-# Bytes from which on a file that was not touched is not read again.
+# Size from which on an unchanged file is not read again, in bytes.
 LARGE = 64 << 20
-# Of clocks of file systems: what was touched within may be touched again unnoticed.
+# Resolution of file systems' clocks: a second change within it may go unnoticed.
 _NANOSECONDS = 2 * 10**9
 _AT_ONCE = 4
 _UNREADABLE = "unreadable"
 
 
 def digests(files: Files, known: Digests | None = None) -> dict[str, dict[str, str]]:
-    """Return the SHA-256 of every file, each behind what names it.
+    """Return the SHA-256 of every file, grouped by the text that names it.
 
-    All bytes are read. Only a file of at least 64 MiB is taken for the one of ``known`` where the
-    file system says that nothing touched it: the same inode, size, and times of change and of
-    modification, to the nanosecond. No program can set the time of change, so that a file which was
-    written to, replaced or copied is read again, whatever its time of modification is.
+    All bytes are read. Only a file of at least 64 MiB keeps its digest of ``known``, if its inode,
+    its size and its times of change and of modification are the same to the nanosecond. No program
+    can set the time of change: a file that was written to, replaced or copied is read again, even
+    with its old time of modification.
 
     Args:
         files: by what names them.
@@ -37,15 +37,15 @@ def digests(files: Files, known: Digests | None = None) -> dict[str, dict[str, s
     before = {file: text for group in (known or {}).values() for file, text in group.items()}
     places = {file: path for group in files.values() for file, path in group.items()}
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        found = threads.map(lambda file: _entry(places[file], before.get(file, "")), places)
-        entries = dict(zip(places, found, strict=True))
+        values = threads.map(lambda file: _entry(places[file], before.get(file, "")), places)
+        entries = dict(zip(places, values, strict=True))
     return {name: {file: entries[file] for file in group} for name, group in files.items()}
 
 
 def changes(then: Digests, now: Digests) -> Iterator[str]:
-    """Yield what happened to each file that is not as it was.
+    """Describe each file that was changed, added or deleted.
 
-    What only one of them names is left out: the config is another there.
+    A name that only one of both has is left out, because the config has changed there.
 
     Examples:
         >>> then = {"data": {"data/a": "1" * 64, "data/b": "2" * 64}}
@@ -54,18 +54,18 @@ def changes(then: Digests, now: Digests) -> Iterator[str]:
         ['data/a was changed', 'data/b is gone', 'data/c is new']
     """
     for name in then:
-        was, is_now = then[name], now.get(name, then[name])
-        for file in dict.fromkeys([*was, *is_now]):
-            if file not in is_now:
+        before, after = then[name], now.get(name, then[name])
+        for file in dict.fromkeys([*before, *after]):
+            if file not in after:
                 yield f"{file} is gone"
-            elif file not in was:
+            elif file not in before:
                 yield f"{file} is new"
-            elif was[file].split()[:1] != is_now[file].split()[:1]:
+            elif before[file].split()[:1] != after[file].split()[:1]:
                 yield f"{file} was changed"
 
 
 def _entry(path: Path, known: str) -> str:
-    """SHA-256 of a file and, of a large one, how it can be recognised."""
+    """Return the SHA-256 of a file and, for a large one, its mark."""
     try:
         stat = path.stat()
         if stat.st_size < LARGE:

@@ -79,12 +79,12 @@ def _by_name(state: State) -> dict[Any, tuple[int, frozenset[str]]]:
 
 
 def _names(group: State) -> list[Any]:
-    """What the parameters of a group are matched by."""
+    """Return the names of a group's parameters; their indices without names."""
     return list(group["param_names" if "param_names" in group else "params"])
 
 
 def _rates(state: State) -> dict[Any, float]:
-    """The learning rate of each parameter."""
+    """Return the learning rate of each parameter."""
     groups = [group for group in state["param_groups"] if "lr" in group]
     return {
         name: field(group, "lr", NonNegativeFloat) for group in groups for name in _names(group)

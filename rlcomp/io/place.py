@@ -120,25 +120,25 @@ def _check_shown(latest: dict[str, Any]) -> None:
             raise CheckpointError(f"'latest' of {name!r:.40} is {value!r:.40}: must be a number")
 
 
-def _check_lines(kept: dict[str, Any]) -> None:
-    """The files of the record."""
-    names(kept, ("metrics", "samples"), ("ended", "digests"))
+def _check_lines(record: dict[str, Any]) -> None:
+    """Check the sizes, digests and ends of the record's files."""
+    names(record, ("metrics", "samples"), ("ended", "digests"))
     for file in ("metrics", "samples"):
-        field(kept, file, NonNegativeInt)
-    if "digests" in kept:
-        _check_digests(kept)
-    for row in field(kept, "ended", list) if "ended" in kept else ():
+        field(record, file, NonNegativeInt)
+    if "digests" in record:
+        _check_digests(record)
+    for row in field(record, "ended", list) if "ended" in record else ():
         _check_ended(row)
 
 
-def _check_digests(kept: dict[str, Any]) -> None:
-    """Marks of the files of the record: sizes that grow, the last of them the file's."""
-    names(field(kept, "digests", dict), ("metrics", "samples"))
+def _check_digests(record: dict[str, Any]) -> None:
+    """Check that the marks of each file grow up to its size."""
+    names(field(record, "digests", dict), ("metrics", "samples"))
     for file in ("metrics", "samples"):
-        marks = field(kept["digests"], file, list)
+        marks = field(record["digests"], file, list)
         sizes = [0, *(_size_of(mark) for mark in marks)]
-        if sizes != sorted({*sizes}) or sizes[-1] != kept[file] or len(marks) > MOST_MARKS:
-            raise CheckpointError(f"'digests' of '{file}' do not lead to its size, {kept[file]}")
+        if sizes != sorted({*sizes}) or sizes[-1] != record[file] or len(marks) > MOST_MARKS:
+            raise CheckpointError(f"'digests' of '{file}' do not lead to its size, {record[file]}")
 
 
 def _size_of(mark: object) -> int:

@@ -1,4 +1,4 @@
-"""What other libraries show by themselves: progress bars of transformers, notes of bitsandbytes."""
+"""Silence of other libraries: progress bars of transformers, notes of bitsandbytes."""
 
 from __future__ import annotations
 

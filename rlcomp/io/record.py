@@ -69,8 +69,8 @@ def check_record(directory: Path, place: Mapping[str, Any]) -> None:
     lengths = place["trackers"].get("json_lines", {})
     if lengths and "digests" not in lengths:
         warnings.warn(
-            f"the checkpoint at step {place['total']} has no digest of the record in {directory}, "
-            "as those of earlier versions: only its size and its last line are checked",
+            f"the checkpoint at step {place['total']} is of an earlier version and has no digest "
+            f"of the record in {directory}: only its size and its last line are checked",
             RlcompWarning,
             stacklevel=2,
         )

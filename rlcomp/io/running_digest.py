@@ -1,4 +1,4 @@
-"""Running digest of a file that grows: SHA-256, with marks that tell where it was changed."""
+"""Running digest of a growing file: SHA-256, with marks that locate changes."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _BLOCK = 1 << 20
 
 
 class RunningDigest:
-    """Digest of a file that is appended to; it never reads the file again.
+    """Digest of a file that only grows; appending does not read the file.
 
     Attributes:
         size: of the file, in bytes.
-        marks: one for each append, the last at ``size``; of more than 64 the one that parts the
-            fewest bytes is dropped.
+        marks: one for each append, the last at ``size``. Above 64 marks, the one between the fewest
+            bytes is dropped.
     """
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class RunningDigest:
         self._sum = hashlib.sha256()
 
     def append(self, data: bytes) -> None:
-        """Add what was appended to the file, and a mark behind it."""
+        """Add appended bytes, and a mark behind them."""
         self._add(data)
         self.mark()
 
@@ -40,11 +40,11 @@ class RunningDigest:
             self.marks.append((self.size, self.hexdigest()))
         if len(self.marks) > MOST_MARKS:
             ends = [0, *(size for size, _ in self.marks)]
-            parted = [after - before for before, after in zip(ends, ends[2:], strict=False)]
-            del self.marks[parted.index(min(parted))]
+            gaps = [after - before for before, after in zip(ends, ends[2:], strict=False)]
+            del self.marks[gaps.index(min(gaps))]
 
     def hexdigest(self) -> str:
-        """SHA-256 of the whole, in hexadecimal."""
+        """Return the SHA-256 of the whole, in hexadecimal."""
         return self._sum.hexdigest()
 
     def _add(self, data: bytes) -> None:
@@ -82,7 +82,7 @@ def digest_of(file: Path, size: int, marks: Iterable[Mark] = ()) -> RunningDiges
             if expected not in (None, digest.hexdigest()):
                 raise CheckpointError(_changed(file, (start, end), (first, max(first, lines))))
             digest.mark()
-    # Those of the run itself: it goes on as if it had never stopped.
+    # The run's own marks: it goes on as if it had never stopped.
     digest.marks = [*marks] or digest.marks
     return digest
 

@@ -156,8 +156,8 @@ def _open(path: Path) -> Saved:
     """A checkpoint, checked: files, header, config, position and the trees of all states."""
     try:
         check_files(path)
-        told = (path / CONFIG).is_file()
-        config = saved_config(path / CONFIG, trust=True) if told else None  # read, not built
+        has_config = (path / CONFIG).is_file()
+        config = saved_config(path / CONFIG, trust=True) if has_config else None  # read, not built
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
     saved = Saved(path)
@@ -175,12 +175,12 @@ def _open(path: Path) -> Saved:
 
 
 def _check_seed(path: Path, place: Mapping[str, Any], config: DictConfig) -> None:
-    """Check that state and config are of one run; a config without a seed is told elsewhere."""
+    """Check that state and config have one seed; another check refuses a config without one."""
     of_state, of_config = place.get("seed"), config.get("seed")
     if isinstance(of_config, int) and of_state not in (None, of_config):
         raise CheckpointError(
-            f"{path / STATE}: 'seed' is {of_state}, and {of_config} in {CONFIG} beside it: one of "
-            "them is of another run"
+            f"{path / STATE}: 'seed' is {of_state}, but {of_config} in {CONFIG} beside it: put "
+            "back the file that is of another run"
         )
 
 

@@ -56,10 +56,10 @@ Close = Callable[[BaseException], None]
 
 @runtime_checkable
 class Outlives(Protocol):
-    """Class of trackers that the process which waits for a run closes, where the run cannot."""
+    """Class of trackers that the waiting process can close for a run that has died."""
 
     def outlive(self, settings: Mapping[str, Any]) -> AbstractContextManager[Close]:
-        """Context around the process of a run; gives what closes the tracker of a dead one.
+        """Context around the process of a run; gives the function that closes a dead run's tracker.
 
         Args:
             settings: of the tracker, as its constructor takes them.
@@ -67,8 +67,8 @@ class Outlives(Protocol):
 
 
 @contextmanager
-def outlived(kind: object, settings: Mapping[str, Any], watch: Watch) -> Iterator[None]:
-    """Context around the process of a run; closes the run's tracker if it dies without a word.
+def closing_tracker(kind: object, settings: Mapping[str, Any], watch: Watch) -> Iterator[None]:
+    """Context around the process of a run; closes the run's tracker if the run dies.
 
     Args:
         kind: class of the tracker; one without ``outlive`` is left alone.
@@ -82,7 +82,7 @@ def outlived(kind: object, settings: Mapping[str, Any], watch: Watch) -> Iterato
         try:
             yield
         except BaseException as error:
-            if not watch.ended():  # where it has said how it ended, it has told its trackers too
+            if not watch.ended():  # a run that has reported its end has closed its trackers
                 _close(close, error)
             raise
 

@@ -13,7 +13,7 @@ from rlcomp.io.running_digest import RunningDigest, digest_of
 from rlcomp.io.sync import sync
 
 _PUT_BACK = (
-    "something else wrote there; put the record back, or go on from the last checkpoint in "
+    "another program wrote there; put the record back, or go on from the last checkpoint in "
     "another directory, resume=CHECKPOINT directory=NEW"
 )
 
@@ -127,9 +127,9 @@ class JsonLines:
             self.ended.unlink(missing_ok=True)
 
     def place(self) -> dict[str, Any]:
-        """The files' sizes and digests, once they are on disk, and the phases ended early.
+        """Return the files' sizes and digests, synced to disk, and the phases that ended early.
 
-        A checkpoint that tells of a line is never there without it. Whoever goes on in another
+        A checkpoint never counts a line that is not on disk. A run that goes on in another
         directory needs the phases: the steps that they have spared are not missing there either.
         """
         for path in (self.metrics, self.samples, self.metrics.parent):
@@ -177,4 +177,4 @@ class JsonLines:
 
 
 def _resized(path: Path, size: int, written: int) -> str:
-    return f"{path} has {size:,} bytes, and the run has written {written:,}: {_PUT_BACK}"
+    return f"{path} has {size:,} bytes, but the run has written {written:,}: {_PUT_BACK}"

@@ -92,9 +92,9 @@ class WandB:
     @staticmethod
     @contextmanager
     def outlive(settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
-        """Context in which W&B's own process belongs to this one: it outlives the run's.
+        """Context in which W&B's own process belongs to this one and outlives the run's.
 
-        What a run has logged is with that process, so that nothing of a dead run is lost.
+        That process has all that a run has logged, so that a dead run loses nothing.
         """
         import wandb
 
@@ -103,7 +103,7 @@ class WandB:
         wandb.setup(settings=wandb.Settings(silent=True))
         error: BaseException | None = None
         try:
-            yield partial(_close_left, directory, _folders(directory))
+            yield partial(_close_open_runs, directory, _folders(directory))
         except BaseException as raised:
             error = raised
             raise
@@ -213,11 +213,11 @@ class WandB:
 
 
 def _folders(directory: Path) -> set[Path]:
-    """W&B's folders of runs in a run's directory."""
+    """Return W&B's run folders in a run's directory."""
     return {*directory.glob("wandb/*run-*-*")}
 
 
-def _close_left(directory: Path, before: set[Path], error: BaseException) -> None:
+def _close_open_runs(directory: Path, before: set[Path], error: BaseException) -> None:
     """Close the runs that a process left open when it died, with the error's exit code.
 
     Args:

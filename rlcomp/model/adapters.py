@@ -42,7 +42,7 @@ def lora(
     Source:
         Hu et al. 2021, arXiv:2106.09685, eq. 3.
     """
-    with only_errors("bitsandbytes"):  # of kernels that nobody asked for
+    with only_errors("bitsandbytes"):  # it warns of kernels that are not used here
         peft = require("peft", "peft")
     if has_adapters(model):
         raise ConfigError("model: it has adapters already; wrap it in lora once")

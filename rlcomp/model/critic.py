@@ -9,10 +9,10 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from rlcomp.canonical import token_rows
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
+from rlcomp.model.token_rows import token_rows
 from rlcomp.model.value_head import ValueHead, parted, read_values
 from rlcomp.parallel.ranks import here, ranks
 from rlcomp.parallel.scoring import scored

@@ -13,7 +13,6 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rlcomp.canonical import token_rows
 from rlcomp.component import Component, asked
 from rlcomp.engine import decode_native, decode_packed
 from rlcomp.engine.decode_graph import GraphLoop
@@ -53,11 +52,13 @@ from rlcomp.interfaces.sampler_engine import SamplerEngine, SamplingRequest
 from rlcomp.model.build import check_vocabulary
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
+from rlcomp.model.token_rows import token_rows
 from rlcomp.parallel.ranks import here, ranks
 from rlcomp.parallel.scoring import scored
+from rlcomp.text.answer_ids import note_stops
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.token_bytes import token_bytes
-from rlcomp.text.tokenizer import note_stops, suppressed_token_mask
+from rlcomp.text.tokenizer import suppressed_token_mask
 
 _LOG = logging.getLogger(__name__)
 # What a pass without gradient reads in one go: tokens, and numbers among the logits (4 GB).
@@ -368,9 +369,9 @@ class LanguageModel(Component):
             *(["routed_experts"] if decoding.keep_routing != "none" else []),
         ]
         name, vocabulary = type(self).__name__, self._traits.vocabulary
-        found = token_rows(name, batch, optional=kept, vocabulary=vocabulary)
+        rows = token_rows(name, batch, optional=kept, vocabulary=vocabulary)
         # Rows that no model has sampled are on the CPU.
-        return found if found["tokens"].device == self.device else found.to(self.device)
+        return rows if rows["tokens"].device == self.device else rows.to(self.device)
 
     def _suppressed_on(
         self, device: torch.device, suppressed_tokens: Sequence[int] = ()

@@ -25,7 +25,7 @@ _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "se
 # What counts parts, of which a config makes lists before any of them is built.
 _COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?|types)$")
 MOST_PARTS = 10_000
-# Bytes that name the tensors of a file; 100,000 tensors take ten million.
+# Largest header of a file of weights in bytes; that of 100,000 tensors has ten million.
 _LARGEST_HEADER = 1 << 25
 
 

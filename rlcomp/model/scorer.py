@@ -12,12 +12,12 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rlcomp.canonical import token_rows
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.transformer import Transformer
 from rlcomp.keys import Key
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.token_rows import token_rows
 from rlcomp.model.value_head import read_values
 from rlcomp.seed import new_generator
 
@@ -120,16 +120,16 @@ class Scorer(Component):
 
     def _read(self, batch: TensorDict) -> TensorDict:
         """The rows with one column behind, and a mask of what stands behind the token read."""
-        found = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
-        tokens, there = found["tokens"], found["attention_mask"]
+        own = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
+        tokens, mask = own["tokens"], own["attention_mask"]
         column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)
         ends = torch.isin(tokens, torch.tensor(self.policy.stops, device=tokens.device))
-        last = (column * there).amax(1, keepdim=True)
+        last = (column * mask).amax(1, keepdim=True)
         last = last - (ends.gather(1, (last - 1).clamp(min=0)) & (last > 1)).long()
         columns = torch.arange(tokens.shape[1] + 1, device=tokens.device)
         rows = {
             "tokens": F.pad(tokens, (0, 1)),
-            "attention_mask": F.pad(there, (0, 1)) | (columns == last),
+            "attention_mask": F.pad(mask, (0, 1)) | (columns == last),
             "response_mask": (columns == last) & (last > 0),
         }
         return TensorDict(rows, batch_size=batch.batch_size)

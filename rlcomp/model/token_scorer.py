@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.canonical import token_rows
 from rlcomp.keys import Key, OwnKey
 from rlcomp.model.scorer import Scorer
+from rlcomp.model.token_rows import token_rows
 from rlcomp.model.value_head import read_values
 
 
@@ -52,12 +52,12 @@ class TokenScorer(Scorer):
 
     def token_scores(self, batch: TensorDict) -> Tensor:
         """The scores after the response tokens of a batch, shape ``[B, T]``, log-odds."""
-        found = token_rows(type(self).__name__, batch)
+        own = token_rows(type(self).__name__, batch)
         # The state after token t is the one before column t + 1, if there were a token.
         rows = {
-            "tokens": F.pad(found["tokens"], (0, 1)),
-            "attention_mask": F.pad(found["attention_mask"], (1, 0), value=True),
-            "response_mask": F.pad(found["response_mask"], (1, 0)),
+            "tokens": F.pad(own["tokens"], (0, 1)),
+            "attention_mask": F.pad(own["attention_mask"], (1, 0), value=True),
+            "response_mask": F.pad(own["response_mask"], (1, 0)),
         }
         read = TensorDict(rows, batch_size=batch.batch_size)
         return read_values(self.backbone, self._transformer, self.score_head, read)[:, 1:]

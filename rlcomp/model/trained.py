@@ -33,7 +33,7 @@ from rlcomp.model.merge import merge_adapters
 from rlcomp.model.scorer import Scorer
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.renamed import of_version_0_1
+from rlcomp.wiring.renamed import of_version_0_1, update_classes
 from rlcomp.wiring.trust import POLICY, built_from, saved_node
 
 _WORDS = {LanguageModel: "language model", Critic: "critic", Scorer: "reward model"}
@@ -108,7 +108,7 @@ def _trained_part(
         raise CheckpointError(
             f"{saved.path} has no config.yaml: build the {name} and use restore()"
         )
-    config = saved_config(saved.path / "config.yaml", trust)
+    config = update_classes(saved_config(saved.path / "config.yaml", trust))
     old = of_version_0_1(config)
     if old is not None:
         raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")

@@ -10,11 +10,11 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rlcomp.canonical import token_rows
 from rlcomp.engine.packing import packed_pieces
 from rlcomp.engine.scoring import pieces, score_packed
 from rlcomp.engine.transformer import Transformer
 from rlcomp.functional.masked import masked
+from rlcomp.model.token_rows import token_rows
 
 # What a pass without gradient reads in one go, in tokens.
 _NO_GRAD_TOKENS = 32_768

@@ -49,7 +49,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def labelled(example: Example) -> Labelled:
+def labelled_pair(example: Example) -> Labelled:
     """Return the pair of an example whose demonstration is better than its column ``rejected``.
 
     Its column ``margin`` says by how much (1 without one; 0 of a ``tie``), ``own`` which of both
@@ -59,29 +59,29 @@ def labelled(example: Example) -> Labelled:
         DataError: there is no rejected answer, or ``own`` is neither of the two.
 
     Examples:
-        >>> labelled(Example("p", "a", "a", columns={"rejected": "b", "own": "rejected"}))[1:]
+        >>> labelled_pair(Example("p", "a", "a", columns={"rejected": "b", "own": "rejected"}))[1:]
         (1.0, -1)
     """
-    held = example.columns
-    rejected, own = held.get("rejected"), held.get("own")
+    columns = example.columns
+    rejected, own = columns.get("rejected"), columns.get("own")
     if isinstance(rejected, list):
         rejected = "".join(str(message.get("content") or "") for message in rejected)
     if not isinstance(rejected, str):
         raise DataError(
-            f"the example {example.prompt[:60]!r} has no column 'rejected': a judge is held "
-            "against pairs, task=preferences task.path=FILE or task=sorting_pairs"
+            f"the example {example.prompt[:60]!r} has no column 'rejected': take a task of pairs, "
+            "task=preferences task.path=FILE or task=sorting_pairs"
         )
     if own not in (None, *_OWN):
         raise DataError(
-            f"the example {example.prompt[:60]!r} has own {own!r:.60}: must be 'chosen' or "
+            f"the example {example.prompt[:60]!r} has 'own' {own!r:.60}: must be 'chosen' or "
             "'rejected', the answer that the judge's model wrote"
         )
     margin = pair_margins([example])
     gap = 1.0 if margin is None else float(margin)
     if tied_pairs([example]) is not None:
         gap = 0.0
-    shown = Shown(example.prompt, example.demonstration, rejected, example.answer)
-    return Labelled(shown, gap, _OWN.get(str(own), 0))
+    pair = Shown(example.prompt, example.demonstration, rejected, example.answer)
+    return Labelled(pair, gap, _OWN.get(str(own), 0))
 
 
 @dataclass(frozen=True)
@@ -140,7 +140,7 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
     clear = [(pair.gap, p, 1 - q) for pair, p, q in both if pair.gap]
     verdicts = [(_right(gap, p) + _right(gap, q)) / 2 for gap, p, q in clear]
     labels = [_right(gap, (p + q) / 2) for gap, p, q in clear]
-    biases, without = _biases(both)
+    biases, no_fit = _biases(both)
     return JudgeReport(
         pairs=len(both),
         invalid=1 - len(both) / len(pairs),
@@ -148,7 +148,7 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
         label_agreement=_share(labels),
         order_flips=sum((p > 0.5) == (q > 0.5) for _, p, q in both) / len(both),
         biases=biases,
-        unseen=without
+        unseen=no_fit
         + tuple(
             f"a bias of {name} that adds {shift:.2f} at a tie (needs {needed} pairs)"
             for shift, least in NEEDED.items()

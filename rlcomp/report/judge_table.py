@@ -1,4 +1,4 @@
-"""A report on a pairwise judge, as tables and as JSON."""
+"""Report on a pairwise judge, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -10,31 +10,31 @@ from rich.table import Table
 from rlcomp.report.judge import Interval, JudgeReport
 
 
-def judge_tables(found: JudgeReport) -> list[Table | str]:
+def judge_tables(report: JudgeReport) -> list[Table | str]:
     """Return the agreement, the biases, and what these pairs could not have shown."""
-    table = Table(title=f"{found.pairs} pairs, each in both orders", title_justify="left")
+    table = Table(title=f"{report.pairs} pairs, each in both orders", title_justify="left")
     table.box = box.SIMPLE_HEAD
     for column in ("", "value", "95 %", "without a fault"):
         table.add_column(column, overflow="fold")
-    table.add_row("agreement, of single verdicts", *_cells(found.agreement), "1 (a coin: 0.50)")
-    table.add_row("agreement, of both orders' mean", *_cells(found.label_agreement), "1")
-    table.add_row("verdict changes with the order", f"{found.order_flips:.2f}", "", "0")
-    table.add_row("pairs without a verdict", f"{found.invalid:.2f}", "", "0")
-    for name, bias in found.biases.items():
+    table.add_row("agreement, of single verdicts", *_cells(report.agreement), "1 (a coin: 0.50)")
+    table.add_row("agreement, of both orders' mean", *_cells(report.label_agreement), "1")
+    table.add_row("verdict changes with the order", f"{report.order_flips:.2f}", "", "0")
+    table.add_row("pairs without a verdict", f"{report.invalid:.2f}", "", "0")
+    for name, bias in report.biases.items():
         table.add_row(f"bias of {name}, log-odds", *_cells(bias), "0")
-    return [table, *(f"not shown: {told}" for told in found.unseen)]
+    return [table, *(f"not shown: {reason}" for reason in report.unseen)]
 
 
-def judge_as_json(found: JudgeReport) -> dict[str, object]:
+def judge_as_json(report: JudgeReport) -> dict[str, object]:
     """Return the whole report as JSON holds it; null where there is no number."""
     return {
-        "pairs": found.pairs,
-        "invalid": found.invalid,
-        "agreement": _numbers(found.agreement),
-        "label_agreement": _numbers(found.label_agreement),
-        "order_flips": found.order_flips,
-        "biases": {name: _numbers(bias) for name, bias in found.biases.items()},
-        "unseen": [*found.unseen],
+        "pairs": report.pairs,
+        "invalid": report.invalid,
+        "agreement": _numbers(report.agreement),
+        "label_agreement": _numbers(report.label_agreement),
+        "order_flips": report.order_flips,
+        "biases": {name: _numbers(bias) for name, bias in report.biases.items()},
+        "unseen": [*report.unseen],
     }
 
 

@@ -93,12 +93,12 @@ def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _accuracy(rows: list[dict[str, Any]]) -> str:
-    """The last accuracies; of a reward that does not say what is correct its means."""
+    """Describe the last accuracies, or the mean rewards of a reward without verdicts."""
     free = [(row, names) for row in rows if (names := held_out_rewards(row))]
     if free:
         row, names = free[-1]
-        told = ", ".join(f"{word} {row[name]:.3f}" for name, word in names.items())
-        return f"held-out mean reward: {told}"
+        means = ", ".join(f"{word} {row[name]:.3f}" for name, word in names.items())
+        return f"held-out mean reward: {means}"
     evaluated = _evaluated(rows)
     if not evaluated:
         return ""

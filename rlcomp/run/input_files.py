@@ -19,18 +19,18 @@ from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.source_files import source_files
 
-# The last word of an argument whose text is a path, whatever it looks like.
+# Last words of arguments whose texts are always paths.
 _PATHS = (
     *("path", "paths", "folder", "directory", "dir", "file", "files"),
     *("base", "data", "template"),
 )
-# Of the run itself.
+# Paths of the run itself.
 _SETTINGS = ("directory", "resume")
-# A part of the machine, as its packages are.
+# An argument that names a program: a part of the machine, like its packages.
 _PROGRAM = "program"
-# What these are given is where they write.
+# Parts whose paths are outputs.
 _WRITERS = ("components.replay.", "components.sampler_engine.", "rlcomp.io.")
-# What is read in a folder of a model: nothing below it but templates, and no other formats.
+# Files that are read in a folder of a model, which has no subfolders but for templates.
 _OF_MODELS = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 _MODEL_SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken")
 
@@ -47,27 +47,26 @@ def input_files(
 ) -> dict[str, dict[str, Path]]:
     """Return the files that a config points to, by the text or the part that names them.
 
-    Whatever text in it is the path of a file or folder counts, and so does the source of every
-    class and function that neither rlcomp nor an installed package has, with the modules of the
-    same kind that it imports.
+    These are all texts that are paths of files or folders, and the sources of the user's own
+    classes and functions with the user's modules that they import.
 
     Args:
         plan: of the run.
         built: its parts, as far as they are built.
         directory: of the run, which is no input of its own.
     """
-    found: dict[str, dict[str, Path]] = {}
+    files: dict[str, dict[str, Path]] = {}
     for name, paths in _named(plan, built, directory.resolve()):
         if paths:
-            found.setdefault(name, {}).update({str(path): path for path in paths})
-    return found
+            files.setdefault(name, {}).update({str(path): path for path in paths})
+    return files
 
 
 Named = Iterator[tuple[str, Sequence[Path]]]
 
 
 def _named(plan: Plan, built: Mapping[str, object], own: Path) -> Named:
-    """Each name of inputs, and its files."""
+    """Yield each name of inputs with its files."""
     for name in named_models(plan).values():
         if not Path(name).exists() and (folder := _cached(name)):
             yield name, _files_in(folder, own)
@@ -77,15 +76,15 @@ def _named(plan: Plan, built: Mapping[str, object], own: Path) -> Named:
         part = built.get(path)
         yield node.target, source_files(node.target)
         if isinstance(part, HasInputFiles):
-            named = [str(node.arguments[key]) for key in _PATHS if key in node.arguments]
-            yield " ".join([path, *named]), part.input_files
+            texts = [str(node.arguments[key]) for key in _PATHS if key in node.arguments]
+            yield " ".join([path, *texts]), part.input_files
         elif not node.target.startswith(_WRITERS):
             for key, value in node.arguments.items():
                 yield from _of_argument(key, value, own)
 
 
 def _of_argument(key: str, value: object, own: Path) -> Named:
-    """The inputs that a value of a config names, however deep; parts are not entered."""
+    """Yield the inputs that a value of a config names, at any depth outside of parts."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _of_argument(key if _is_path(key) else str(name), item, own)
@@ -102,12 +101,12 @@ def _is_path(key: str) -> bool:
 
 
 def _files_of(text: str, is_path: bool, own: Path) -> list[Path]:
-    """The files that a text names: one, those of a folder, or those that fit a pattern.
+    """Return the files that a text names: one, those of a folder, or those of a pattern.
 
     Args:
         text: of a config.
-        is_path: whether its argument's name says so. Else it may be anything: a word beside which a
-            file happens to be, or "/".
+        is_path: whether its argument's name says so. If not, the text may also be a word that
+            happens to be the name of a file, or "/".
         own: the run's directory.
     """
     path = os.path.expanduser(text)
@@ -115,18 +114,18 @@ def _files_of(text: str, is_path: bool, own: Path) -> list[Path]:
         return [Path(path)] if is_path or os.sep in text or "." in text else []
     if os.path.isdir(path):
         return _files_in(Path(path), own, whole=is_path)
-    found = sorted(glob.glob(path)) if is_path and any(sign in text for sign in "*?[") else []
-    return [Path(one) for one in found if os.path.isfile(one)]
+    matches = sorted(glob.glob(path)) if is_path and any(sign in text for sign in "*?[") else []
+    return [Path(one) for one in matches if os.path.isfile(one)]
 
 
 def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
-    """The files that are read of a folder: a run's newest checkpoint, a model, or the ``whole``."""
+    """Return the files read of a folder: a run's newest checkpoint, a model, or the ``whole``."""
     if folder.resolve() == own:
         return []
     if is_run(str(folder)):
-        try:  # the manifest holds the digests of all, which are compared whenever it is opened
+        try:  # the manifest holds the digests of all files, and opening compares them
             return [open_checkpoint(folder).path / MANIFEST]
-        except CheckpointError:  # told by whoever reads it
+        except CheckpointError:  # the part that reads it refuses it
             return []
     if any((folder / name).is_file() for name in _OF_MODELS):
         top = [*folder.iterdir(), *(folder / "additional_chat_templates").glob("*.jinja")]
@@ -135,19 +134,19 @@ def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
 
 
 def _all_in(folder: Path, own: Path) -> list[Path]:
-    """Every file below a folder but hidden ones, and those of the run."""
-    found: list[Path] = []
+    """Return every file below a folder but hidden ones and those of the run."""
+    files: list[Path] = []
     inside = own in folder.resolve().parents
     for where, folders, names in () if inside else os.walk(folder):
         folders[:] = [
             name for name in folders if name[0] != "." and Path(where, name).resolve() != own
         ]
-        found += [Path(where, name) for name in names if name[0] != "."]
-    return sorted(path for path in found if path.is_file())
+        files += [Path(where, name) for name in names if name[0] != "."]
+    return sorted(path for path in files if path.is_file())
 
 
 def _cached(name: str) -> Path | None:
-    """The folder of a model of the hub in the local cache."""
+    """Return the local cache's folder of a model of the hub."""
     try:
         config = try_to_load_from_cache(name, "config.json")
     except HFValidationError:

@@ -34,11 +34,12 @@ from rlcomp.io.watch import Watch
 from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
+from rlcomp.run.check_inputs import check_inputs
 from rlcomp.run.input_files import input_files
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
-from rlcomp.run.resume import check_inputs, saved_run
+from rlcomp.run.resume import saved_run
 from rlcomp.run.take_part import shared_by, take_part
 from rlcomp.run.try_engines import try_engines
 from rlcomp.run.try_environments import try_environments
@@ -51,7 +52,7 @@ from rlcomp.wiring.plan import PhasePlan, Plan, read
 from rlcomp.wiring.remote import remote_runs
 from rlcomp.wiring.resolve import SETTINGS
 
-# What stands at the root of a config for the run itself.
+# Keys at the root of a config that are for the run itself.
 _OF_RUNS = (*SETTINGS, "base")
 
 # Makes, in the directory of a finished run, what is to look at there.
@@ -112,7 +113,7 @@ def _launch(
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
-    inputs = _inputs(config, builder, saved)  # what comes from the hub is here now
+    inputs = _inputs(config, builder, saved)  # again: the hub's files are in the cache now
     try_engines(nodes)
     try_environments(nodes)
     place_on(where if shared is None else shared.device, nodes)
@@ -140,10 +141,10 @@ def _launch(
 
 
 def _inputs(config: DictConfig, builder: Builder, saved: Saved | None) -> Digests:
-    """The digests of what the config points to.
+    """Return the digests of the files that the config points to.
 
-    Where a run goes on with its own config, a file that was not there when it began is none of
-    them: the run itself has written it.
+    A run that goes on with its own config leaves out files that did not exist when it began,
+    because the run itself has written them.
     """
     files = input_files(builder.plan, builder.built, Path(config.directory))
     then: Digests | None = None if saved is None else saved.place().get("inputs")
@@ -216,11 +217,10 @@ def trackers(
 def shown_config(config: DictConfig) -> dict[str, Any]:
     """Return the config as a tracker shows it: values as they are used, references to nodes.
 
-    A value at the root that is no setting of the run is that which parts use: where they all use
-    another one it is theirs, and where nothing uses it, it is left out. Beside them stands
-    ``choices``, the option of every group, flat: ``choices.advantage`` is ``leave_one_out``, what
-    runs are filtered and grouped by. A dot in the name of a group (``loss@learner.losses.kl``)
-    would be a level, so it is a slash.
+    A value at the root that is no setting of the run is shown as the parts use it, and left out if
+    none does. ``choices`` has the option of every group, flat, so that runs can be filtered and
+    grouped by them: ``choices.advantage`` is ``leave_one_out``. A dot in the name of a group
+    (``loss@learner.losses.kl``) would be a level, so it becomes a slash.
 
     Args:
         config: of the run.
@@ -240,15 +240,15 @@ def shown_config(config: DictConfig) -> dict[str, Any]:
 
 
 def _resolved(node: Any) -> Any:  # noqa: ANN401
-    """Return a config as plain values; what refers to a node, or may be secret, keeps its text."""
+    """Return a config as plain values; references to nodes and possible secrets stay texts."""
     if isinstance(node, DictConfig) and not (node._is_none() or node._is_interpolation()):
         return {str(key): _resolved(node._get_node(key)) for key in node}
     if isinstance(node, ListConfig) and not (node._is_none() or node._is_interpolation()):
         return [_resolved(node._get_node(place)) for place in range(len(node))]
     if node._is_interpolation():
-        text, found = str(node._value()), node._dereference_node()
-        named = isinstance(found, DictConfig) and "_target_" in found
-        return text if named or "oc.env:" in text else _resolved(found)
+        text, target = str(node._value()), node._dereference_node()
+        is_node = isinstance(target, DictConfig) and "_target_" in target
+        return text if is_node or "oc.env:" in text else _resolved(target)
     return node._value()
 
 

@@ -215,7 +215,7 @@ class Program:
         self._save()
 
     def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> tuple[TensorDict, bool]:
-        """The batch of the step, and whether every stage has had it."""
+        """Return the batch of the step, and whether every stage has run on it."""
         batch, start, whole = empty_batch(), time.perf_counter(), True
         try:
             for index, stage in enumerate(phase.at(self.step + 1)):
@@ -229,12 +229,12 @@ class Program:
         return batch, whole
 
     def _tell_skipped(self, phase: str, error: NoRows) -> None:
-        """Warn of the first step of a phase that has no rows."""
+        """Warn of the first step without rows of a phase."""
         if phase not in self.skipped:
             self.skipped.add(phase)
             warnings.warn(
-                f"phase {phase}: step {self.step + 1} is skipped, and so is every other one that "
-                f"has no rows (skipped_steps in metrics.jsonl): {error}",
+                f"phase {phase}: step {self.step + 1} is skipped, as are all later steps without "
+                f"rows (skipped_steps in metrics.jsonl counts them): {error}",
                 RlcompWarning,
                 stacklevel=2,
             )
@@ -299,7 +299,7 @@ class Program:
 
 
 def _reads(stage: nn.Module, batch: TensorDict) -> bool:
-    """Whether a batch has what a stage reads."""
+    """Return whether a batch has all keys that a stage reads."""
     return {*getattr(stage, "in_keys", ())} <= {*batch.keys(True)}
 
 

@@ -13,18 +13,16 @@ from omegaconf import DictConfig
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.environment import differences, environment
-from rlcomp.io.input_digests import Digests, changes
 from rlcomp.io.manifest import CONFIG, written_in
 from rlcomp.io.place import check_within
 from rlcomp.io.record import OVERWRITTEN, check_record, has_record
 from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
 from rlcomp.io.saved_config import saved_config
 from rlcomp.wiring.compare import changed
-from rlcomp.wiring.renamed import of_version_0_1
+from rlcomp.wiring.renamed import of_version_0_1, update_classes
 
-# Changed files in a message.
-_SHOWN = 5
-_ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
+# The remedy of messages that refuse to go on.
+ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
 
 
 def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
@@ -42,39 +40,6 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
     if saved is not None:
         _tell_differences(saved)
     return saved
-
-
-def check_inputs(saved: Saved, now: Digests, accept: bool) -> None:
-    """Check that the files a run reads are those that it has read so far.
-
-    Args:
-        saved: what it goes on from.
-        now: the files' digests.
-        accept: only warn.
-
-    Raises:
-        CheckpointError: one was changed; names all that were.
-    """
-    then: Digests | None = saved.place().get("inputs")
-    if then is None:
-        warnings.warn(
-            f"{saved.path} has no digests of the files that its config points to, as those of "
-            "earlier versions: whether they were changed is not known",
-            RlcompWarning,
-            stacklevel=2,
-        )
-        return
-    found = [*changes(then, now)]
-    if not found:
-        return
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    told = f"{saved.path}: since the run began, {', '.join(found[:_SHOWN])}{more}"
-    if not accept:
-        raise CheckpointError(
-            f"{told}: its numbers would be of two runs; put back what was there, go on over it on "
-            f"purpose with accept_changed_files=true, or {_ANEW}"
-        )
-    warnings.warn(f"{told}: accepted (accept_changed_files=true)", RlcompWarning, stacklevel=2)
 
 
 def _tell_differences(saved: Saved) -> None:
@@ -154,11 +119,11 @@ def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -
         )
     if there and resume == "never":
         raise CheckpointError(
-            f"resume is never, but {there[0]} is there: {_ANEW}, or continue it with resume=auto"
+            f"resume is never, but {there[0]} is there: {ANEW}, or continue it with resume=auto"
         )
     if not there and has_record(directory):
         raise CheckpointError(
-            f"{directory} holds the record of a run without a checkpoint to continue from: {_ANEW}"
+            f"{directory} holds the record of a run without a checkpoint to continue from: {ANEW}"
         )
 
 
@@ -168,7 +133,7 @@ def _own(there: list[Path], directory: Path, config: DictConfig) -> Saved:
         saved = newest_whole(there, with_config=True)
     except CheckpointError as error:
         raise CheckpointError(
-            f"{error}; mend what is damaged, take the rlcomp that wrote it, or {_ANEW}"
+            f"{error}; mend what is damaged, take the rlcomp that wrote it, or {ANEW}"
         ) from error
     same_config(saved, config)
     _check_reach(saved, directory)
@@ -201,7 +166,7 @@ def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> Saved:
         _check_reach(saved, directory)
     elif not anew and (has_record(directory) or checkpoints_in(home)):
         raise CheckpointError(
-            f"resume is {path}, but {directory} holds the record of another run: {_ANEW}"
+            f"resume is {path}, but {directory} holds the record of another run: {ANEW}"
         )
     # It was named: if it does not fit this run, no other is meant.
     return replace(saved, older=())
@@ -216,7 +181,7 @@ def _check_reach(saved: Saved, directory: Path) -> None:
         told = f"continue from an older checkpoint, resume={reached}, " if reached else ""
         raise CheckpointError(
             f"{saved.path}: {error}; {told}put the record back, go on without it in another "
-            f"directory, resume={saved.path} directory=NEW, or {_ANEW}"
+            f"directory, resume={saved.path} directory=NEW, or {ANEW}"
         ) from error
 
 
@@ -289,7 +254,7 @@ def same_config(saved: Saved, config: DictConfig) -> None:
         raised = f"; all its steps are done ({end[0]}): raise them as well, {end[1]}" if end else ""
         told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
         raise CheckpointError(
-            f"{saved.path} is of another config ({told}): {_ANEW}, or continue it on purpose with "
+            f"{saved.path} is of another config ({told}): {ANEW}, or continue it on purpose with "
             f"resume={saved.path}, which takes the same shapes{raised}"
         )
 
@@ -303,7 +268,7 @@ def _same(path: Path, config: DictConfig) -> bool:
 
 def _changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
     """What changed between the config of a checkpoint and this one, by path."""
-    old = saved_config(path / CONFIG, trust=True)  # compared, not built
+    old = update_classes(saved_config(path / CONFIG, trust=True))  # compared, not built
     renamed = of_version_0_1(old)
     if renamed is not None:
         raise CheckpointError(f"{path}: {renamed}; choose another directory")

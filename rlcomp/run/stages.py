@@ -118,8 +118,8 @@ class Branch(Sequence):
 class Refill(Sequence):
     """Dynamic sampling (DAPO): run stages repeatedly until enough rows are collected.
 
-    Surplus rows of the last round are dropped; where there are too few after ``max_tries`` rounds,
-    those are the batch, and a warning says so. Records ``refill/tries`` and
+    Surplus rows of the last round are dropped. Too few rows after ``max_tries`` rounds are the
+    batch, with a warning. Records ``refill/tries`` and
     ``refill/kept_fraction`` of the rows made. Why rows are dropped is what the filters among the
     stages record (``filter/...``); the warning quotes it.
 
@@ -162,10 +162,10 @@ class Refill(Sequence):
                 made.append(most)
         share = _rows(kept) / max(sum(made), 1)
         if not self._full(kept, made):
-            told = self._shortage(kept, made, {"kept_fraction": share, **ledger.means()})
+            message = self._shortage(kept, made, {"kept_fraction": share, **ledger.means()})
             if not kept:
-                raise NoRows(told)
-            warnings.warn(told, RlcompWarning, stacklevel=2)
+                raise NoRows(message)
+            warnings.warn(message, RlcompWarning, stacklevel=2)
         record("refill/tries", len(made))
         record("refill/kept_fraction", share)
         return _cut(cat(kept), self.rows or made[0])

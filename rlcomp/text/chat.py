@@ -230,7 +230,7 @@ class ChatPrompt(metaclass=Checked):
 
 
 def or_own_template(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:
-    """Return the prompt format; without one the tokenizer's chat template, or plain text."""
+    """Return the prompt format; by default the tokenizer's chat template, or plain text."""
     if prompt is not None:
         return prompt
     has_template = bool(tokenizer.chat_template)

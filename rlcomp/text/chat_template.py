@@ -20,7 +20,7 @@ from rlcomp.text.untrusted_files import LARGEST_TEMPLATE
 
 # Characters that a template may make of one conversation.
 _LONGEST_TEXT = 1 << 24
-# Seconds that it may take for one.
+# Seconds that the rendering of a conversation may take.
 _SECONDS = 10.0
 # Private use: what holds the place of a special token that a person wrote.
 _MARKS = [chr(code) for code in range(0xE000, 0xE100)]
@@ -99,8 +99,8 @@ class ChatTemplate:
             )
         if not 0 < outcome["length"] <= _LONGEST_TEXT:
             raise DataError(
-                f"{self.name} makes a text of {outcome['length']} characters of a conversation: it "
-                f"must be 1 to {_LONGEST_TEXT:,}; give another, prompt.template=FILE"
+                f"{self.name} makes {outcome['length']} characters of a conversation: must be 1 to "
+                f"{_LONGEST_TEXT:,}; give another, prompt.template=FILE"
             )
         return str(outcome["text"])
 
@@ -109,7 +109,7 @@ class ChatTemplate:
         try:
             source = self.tokenizer.get_chat_template(source, tools)
         except ValueError as error:
-            return {"error": in_one_line(error)}  # of several templates none is for this
+            return {"error": in_one_line(error)}  # none of several templates fits
         arguments = {
             "source": source,
             "messages": messages,

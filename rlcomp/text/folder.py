@@ -16,7 +16,7 @@ from rlcomp.text.untrusted_call import untrusted_call
 from rlcomp.text.untrusted_files import JSON, TOKENIZER, check_regular, json_object
 from rlcomp.wiring.base_model import is_folder_name
 
-# Seconds of a trial of a tokenizer.json; one of 250,000 tokens takes three.
+# Seconds that the trial of a tokenizer.json may take; one of 250,000 tokens takes three.
 _TRIAL_SECONDS = 30.0
 # Seconds until the hub has answered.
 _PATIENCE = 5
@@ -95,8 +95,8 @@ def _is_cached(name: str) -> bool:
 def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
     """Context in which transformers reads a folder: whatever it cannot read is one message.
 
-    Its readers take what they find for what they expect, and raise errors of any kind. The files
-    of a folder are checked first (:func:`check_folder`).
+    Its readers do not check their input and raise errors of any kind. The files of a folder are
+    checked first (:func:`check_folder`).
 
     Args:
         path: a folder, or a name on the Hugging Face hub.
@@ -119,7 +119,7 @@ def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Check the files of a folder by which transformers reads it; a name on the hub has none here.
+    """Check the files that transformers reads in a folder; a name on the hub has none.
 
     Raises:
         DataError: one is no regular file, too large, no JSON, or a tokenizer that cannot be used
@@ -141,7 +141,7 @@ def check_folder(folder: Path) -> None:
 
 @functools.lru_cache(maxsize=64)
 def _try_tokenizer(file: str, changed: int, size: int) -> None:
-    del changed, size  # of the same file
+    del changed, size  # keys of the cache
     fault = untrusted_call(
         "rlcomp.text.tokenizer_trial.try_tokenizer",
         {"file": file},

@@ -18,9 +18,10 @@ from rlcomp.interfaces.prompt import (
     Prompt,
     Response,
 )
+from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.marked import marked
 from rlcomp.text.special_tokens import special_tokens
-from rlcomp.text.tokenizer import encode_answers, encode_prompts
+from rlcomp.text.tokenizer import encode_prompts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -123,7 +124,7 @@ class TextPrompt(metaclass=Checked):
         """
         heads, eos = self.encode(texts, columns), int(self.tokenizer.eos_token_id)
         turns = [(response,) if isinstance(response, str) else response for response in responses]
-        pieces = iter(encode_answers(self.tokenizer, [piece for each in turns for piece in each]))
+        pieces = iter(answer_ids(self.tokenizer, [piece for each in turns for piece in each]))
         rows = []
         for head, each in zip(heads, turns, strict=True):
             row = Demonstration.of(head, [])

@@ -18,22 +18,22 @@ def render_template(
     arguments: Mapping[str, Any],
     longest: int,
 ) -> dict[str, object]:
-    """The text that a template makes of messages, or why it makes none.
+    """Return the text that a template makes of messages, or its error.
 
     Args:
         source: the Jinja.
         messages: at least one.
         tools: JSON schemas.
-        due: whether what opens an assistant's turn ends the text.
-        arguments: what else the template is given.
-        longest: how many characters the text may have.
+        due: whether the text ends in the opening of an assistant's turn.
+        arguments: other variables of the template.
+        longest: most characters of the text.
 
     Returns:
         ``text`` (cut one character behind the limit) and ``length``, or ``error``.
     """
     try:
         (text,), _ = render_jinja_template(
-            conversations=[[{k: v for k, v in one.items() if v is not None} for one in messages]],
+            conversations=[[{k: v for k, v in m.items() if v is not None} for m in messages]],
             tools=tools,
             chat_template=source,
             add_generation_prompt=due,
@@ -41,6 +41,6 @@ def render_template(
         )
     except MemoryError:
         raise
-    except Exception as error:  # Jinja of a stranger: anything
+    except Exception as error:  # untrusted Jinja raises anything
         return {"error": in_one_line(error)}
     return {"text": text[: longest + 1], "length": len(text)}

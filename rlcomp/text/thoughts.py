@@ -13,9 +13,10 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError
+from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import row_bytes, token_bytes
-from rlcomp.text.tokenizer import encode_all, encode_answers, encode_prompts
+from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 
 def last_words(context: str, *, count: int = 3) -> str:
@@ -114,7 +115,7 @@ def first_targets(
         DataError: the tokenizer cannot write an answer.
     """
     rows = zip(decode_texts(batch["answer"]), batch["answer_ends"].tolist(), strict=True)
-    return encode_answers(tokenizer, [leading(answer, ends, num_tokens) for answer, ends in rows])
+    return answer_ids(tokenizer, [leading(answer, ends, num_tokens) for answer, ends in rows])
 
 
 def leading(answer: str, ends: Sequence[bool], count: int) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tokenizers import pre_tokenizers
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.tokenizer import encode_answers
+from rlcomp.text.answer_ids import answer_ids
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
@@ -108,7 +108,7 @@ def all_with_ends(
 ) -> list[tuple[list[int], list[int]]]:
     """The same of many texts, in a fraction of the time."""
     read = _reader(tokenizer)
-    encoded = encode_answers(tokenizer, texts) if texts else []
+    encoded = answer_ids(tokenizer, texts) if texts else []
     names = {index: tokenizer.convert_ids_to_tokens(index) for ids in encoded for index in ids}
     meant = {index: read(index, token) for index, token in names.items()}
     return [_with_ends(ids, meant, text) for ids, text in zip(encoded, texts, strict=True)]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from weakref import WeakKeyDictionary
 
 import torch
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
@@ -26,9 +25,7 @@ if TYPE_CHECKING:  # a second to import, and runs without language have no token
 
 # Tokens of every tokenizer made here, and their ids.
 SPECIAL = {"<pad>": 0, "<eos>": 1}
-# Ids that end a response, of tokenizers that policies have: they stop at more than EOS.
-_STOPS: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
-# Seconds that encoding may take, and beside them one for so many characters; usual are a million.
+# Seconds that encoding may take, and characters for each further one; a million are usual.
 _SECONDS, _SLOWEST = 20.0, 20_000
 
 
@@ -155,7 +152,7 @@ def encode_all(
     if split_special_tokens is not None:
         chosen["split_special_tokens"] = split_special_tokens
     encode = partial(tokenizer, list(texts), add_special_tokens=False, **chosen)
-    folder = getattr(tokenizer, "name_or_path", "")  # none of a tokenizer that was made here
+    folder = getattr(tokenizer, "name_or_path", "")  # empty for our own tokenizers
     seconds = _SECONDS + sum(map(len, texts)) / _SLOWEST
     try:
         ids: list[list[int]] = (within(seconds, encode) if folder else encode())["input_ids"]
@@ -177,52 +174,6 @@ def encode_all(
             "belongs to the model"
         ) from error
     return ids
-
-
-def encode_answers(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Return the token ids of what a policy says, in which nothing ends the response.
-
-    A text that spells EOS or the pad token is text: only who builds a row ends it. So is one that
-    spells another stop token of a policy's (:func:`note_stops`), but at its end: there a turn ends.
-
-    Args:
-        tokenizer: needs an EOS token.
-        texts: the texts.
-
-    Raises:
-        DataError: a text holds a character the tokenizer cannot write, or spells an end, and the
-            tokenizer cannot write that otherwise.
-    """
-    rows = encode_all(tokenizer, texts)
-    return [
-        _spelled(tokenizer, text) if _ends(tokenizer, row) else row
-        for text, row in zip(texts, rows, strict=True)
-    ]
-
-
-def note_stops(tokenizer: PreTrainedTokenizerBase, stops: Iterable[int]) -> None:
-    """Note ids at which a policy with this tokenizer stops: no answer has one in its middle."""
-    _STOPS[tokenizer] = _STOPS.get(tokenizer, frozenset()) | frozenset(stops)
-
-
-def _ends(tokenizer: PreTrainedTokenizerBase, row: Sequence[int]) -> set[int]:
-    """The ids of an answer that end it too early."""
-    ends = {tokenizer.eos_token_id, tokenizer.pad_token_id}
-    return ends & {*row} | _STOPS.get(tokenizer, frozenset()) & {*row[:-1]}
-
-
-def _spelled(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """The ids of a text without those of an end, at worst character by character."""
-    for parts in ([text], [*text]):
-        rows = encode_all(tokenizer, parts, split_special_tokens=True)
-        ids = [one for row in rows for one in row]
-        if not (found := _ends(tokenizer, ids)):
-            return ids
-    named = tokenizer.convert_ids_to_tokens(min(found))
-    raise DataError(
-        f"the answer {text[:60]!r} spells {named!r}, which ends a response, and the tokenizer has "
-        "no other tokens for it: take it out of the answer, or out of policy.stop_tokens"
-    )
 
 
 def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: BaseException) -> None:

@@ -14,22 +14,22 @@ from tokenizers import Tokenizer
 from rlcomp.errors import DataError
 from rlcomp.text.untrusted_files import json_object
 
-# Characters, or tokens, that may be made of one; a normal form makes 18 at most.
+# Most characters or tokens made of one; Unicode's normal forms make 18.
 _MOST_GROWTH = 4096
 _MOST_RULES = 1000
 # Tokens beside the vocabulary, each of which its reader adds alone; speech models have 65,000.
 _MOST_TOKENS = 100_000
-# What a text may have beside what its characters become: special tokens in front and behind.
+# Most special tokens around a text.
 _MOST_ADDED = 1000
-# Repetitions at which a pattern that backtracks without end is seen to.
+# Repetitions that make a pattern with exponential backtracking reach its limit.
 _REPEATED = 32
 _PROBES = ("", *(f"{char * _REPEATED}!" for char in string.printable), string.printable)
 
 
 def try_tokenizer(file: str) -> str | None:
-    """The fault of a tokenizer that multiplies texts or never ends; None if there is none.
+    """Return the fault of a tokenizer that multiplies texts or never ends; None without one.
 
-    What else is wrong with it is left to its reader.
+    Other faults are left to its reader.
 
     Args:
         file: the path of ``tokenizer.json``.
@@ -44,10 +44,10 @@ def try_tokenizer(file: str) -> str | None:
             "tokenizer.json that belongs to the model"
         )
     for part in ("normalizer", "decoder"):
-        made = growth([*_rules(whole.get(part))])
-        if made > _MOST_GROWTH:
+        factor = growth([*_rules(whole.get(part))])
+        if factor > _MOST_GROWTH:
             return (
-                f"{file}: the Replace rules of its {part} can make {made:.0e} characters of one, "
+                f"{file}: the Replace rules of its {part} can make {factor:.0e} characters of one, "
                 f"more than {_MOST_GROWTH:,}: use the tokenizer.json that belongs to the model"
             )
     fault = _fault_at_work(file)
@@ -56,7 +56,7 @@ def try_tokenizer(file: str) -> str | None:
 
 
 def growth(rules: Sequence[Mapping[str, Any]]) -> float:
-    """How many characters the rules of a normalizer can at most make of one.
+    """Return the most characters that a normalizer's rules can make of one.
 
     A rule's own growth is multiplied by that of later ones which may apply to what it writes.
 
@@ -73,16 +73,16 @@ def growth(rules: Sequence[Mapping[str, Any]]) -> float:
         return float("inf")
     written = [_characters(str(rule.get("content", ""))) for rule in rules]
     sought = [_pattern(rule) for rule in rules]
-    made: list[float] = [1.0] * len(rules)
+    factors: list[float] = [1.0] * len(rules)
     for number in reversed(range(len(rules))):
         later = (
-            made[other]
+            factors[other]
             for other in range(number + 1, len(rules))
             if sought[other] is None or written[number] & _characters(sought[other] or "")
         )
         own = _own_growth(str(rules[number].get("content", "")), sought[number])
-        made[number] = own * max(later, default=1.0)
-    return max(made, default=1.0)
+        factors[number] = own * max(later, default=1.0)
+    return max(factors, default=1.0)
 
 
 def _own_growth(content: str, pattern: str | None) -> float:
@@ -92,14 +92,14 @@ def _own_growth(content: str, pattern: str | None) -> float:
 
 
 def _pattern(rule: Mapping[str, Any]) -> str | None:
-    """The text that a rule replaces; None where it is a regular expression."""
+    """Return the text that a rule replaces; None for a regular expression."""
     pattern = rule.get("pattern")
     text = pattern.get("String") if isinstance(pattern, Mapping) else None
     return text if isinstance(text, str) and text else None
 
 
 def _characters(text: str) -> set[str]:
-    """Characters in either case, for a rule between two others may change it."""
+    """Return characters in either case, because a rule in between may change it."""
     return {*text, *text.lower(), *text.upper()}
 
 
@@ -117,7 +117,7 @@ def _rules(part: object) -> Iterator[Mapping[str, Any]]:
 def _fault_at_work(file: str) -> str | None:
     try:
         tokenizer = Tokenizer.from_file(file)
-    except BaseException:  # its reader says what it is
+    except BaseException:  # its reader refuses it; the Rust code panics
         return None
     tokenizer.no_padding()
     tokenizer.no_truncation()
@@ -141,7 +141,7 @@ def _fault_at_work(file: str) -> str | None:
 
 
 def _import_renderer(folder: Path) -> None:
-    """Import in the meantime what renders chat templates, where the folder has one."""
+    """Import the renderer of chat templates in a thread, if the folder has a template."""
     settings = folder / "tokenizer_config.json"
     if (folder / "chat_template.jinja").exists() or (
         settings.exists() and "chat_template" in json_object(settings)

@@ -1,4 +1,4 @@
-"""Questions with two options, asked of a language model."""
+"""Questions with two options for a language model."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import decode_rows
 from rlcomp.verify.options import share_of, spellings
 
-# Tokens of what a model would rather say.
-_RATHER = 12
+# Tokens of the model's own answer in a message.
+_OWN_TOKENS = 12
 
 
 class TwoOptions:
@@ -36,7 +36,7 @@ class TwoOptions:
         prompt: how questions become tokens; the chat template of the model's tokenizer if not
             given, or plain text where it has none.
         least_mass: of both options together; below it there is no verdict.
-        no_verdict: is told of questions without one.
+        no_verdict: gets the reason of questions without one.
         batch_size: questions in one forward pass.
     """
 
@@ -75,17 +75,17 @@ class TwoOptions:
             questions: of :meth:`encode`; one that does not fit has no verdict.
         """
         read = [number for number, one in enumerate(questions) if self.fits(one)]
-        found: list[float | None] = [None] * len(questions)
+        values: list[float | None] = [None] * len(questions)
         low: list[tuple[int, float]] = []
         for start in range(0, len(read), self.batch_size):
             some = read[start : start + self.batch_size]
             masses = self._masses([questions[number] for number in some])
             for number, mass in zip(some, masses, strict=True):
-                found[number] = share_of(mass, self.least_mass)
-                if found[number] is None:
+                values[number] = share_of(mass, self.least_mass)
+                if values[number] is None:
                     low.append((number, sum(mass)))
         self._tell(questions, low, len(questions) - len(read))
-        return found
+        return values
 
     def _masses(self, questions: Sequence[Sequence[int]]) -> list[tuple[float, float]]:
         limit = self.model.context_length
@@ -99,39 +99,39 @@ class TwoOptions:
         rows: TensorDict = rows_from_ids(self.model.tokenizer, heads, tails)
         with torch.no_grad():
             log_probs = self.model.log_probs(rows.to(self.model.device), decoding=Decoding())
-        found = torch.zeros(len(questions), 2, dtype=torch.float64)
+        masses = torch.zeros(len(questions), 2, dtype=torch.float64)
         number, place = torch.tensor(owners).unbind(1)
-        found.index_put_((number, place), log_probs.sum(1).double().exp().cpu(), accumulate=True)
-        return [(one, other) for one, other in found.tolist()]
+        masses.index_put_((number, place), log_probs.sum(1).double().exp().cpu(), accumulate=True)
+        return [(one, other) for one, other in masses.tolist()]
 
     def _tell(
         self, questions: Sequence[Sequence[int]], low: list[tuple[int, float]], long: int
     ) -> None:
-        """Say once why questions have no verdict."""
+        """Tell ``no_verdict`` once why questions have none."""
         if self.no_verdict.reason:
             return
         if low:
             number, mass = low[0]
-            why = low_mass(
+            reason = low_mass(
                 self.options,
                 mass,
                 self.least_mass,
-                self._rather(questions[number]),
+                self._own_answer(questions[number]),
                 self.no_verdict.path,
             )
-            self.no_verdict.tell(len(low), len(questions), why)
+            self.no_verdict.tell(len(low), len(questions), reason)
         elif long:
             path = self.no_verdict.path
-            why = (
+            reason = (
                 f"they are longer than the context of the model, {self.model.context_length} "
                 f"tokens: shorten {path}template or the answers, or take another {path}model"
             )
-            self.no_verdict.tell(long, len(questions), why)
+            self.no_verdict.tell(long, len(questions), reason)
 
-    def _rather(self, question: Sequence[int]) -> str:
+    def _own_answer(self, question: Sequence[int]) -> str:
         """Return the beginning of the model's own answer, greedily."""
         limit = self.model.context_length
-        room = _RATHER if limit is None else min(_RATHER, limit - len(question))
+        room = _OWN_TOKENS if limit is None else min(_OWN_TOKENS, limit - len(question))
         rows = self.model.generate(
             [question],
             group_size=1,
@@ -139,12 +139,12 @@ class TwoOptions:
             decoding=Decoding(temperature=0.0),
             generator=torch.Generator(),
         )
-        said = rows["tokens"][0][rows["response_mask"][0]].tolist()
-        return decode_rows(self.model.tokenizer, [said])[0]
+        ids = rows["tokens"][0][rows["response_mask"][0]].tolist()
+        return decode_rows(self.model.tokenizer, [ids])[0]
 
 
 def _tails(model: Policy, table: Sequence[bytes], option: str) -> Iterator[list[int]]:
-    """The spellings of an option as tokens, each once; those that its tokenizer can write."""
+    """Yield the spellings of an option that its tokenizer can write, as tokens, each once."""
     known = set[tuple[int, ...]]()
     for spelling in spellings(option):
         try:

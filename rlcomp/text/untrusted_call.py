@@ -1,4 +1,4 @@
-"""Calls on what somebody else wrote: in a worker process, under limits of time and memory."""
+"""Calls on untrusted input: in a worker process, under limits of time and memory."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ def untrusted_call(
         function: its dotted path.
         arguments: by name, each as JSON holds it.
         seconds: limit of the call.
-        subject: what is read, for messages: ``the tokenizer.json at 'DIR'``.
-        remedy: what to do where it cannot be.
+        subject: the input, for messages: ``the tokenizer.json at 'DIR'``.
+        remedy: for messages.
 
     Returns:
         What the function returns.
@@ -51,15 +51,15 @@ def untrusted_call(
 
 @functools.lru_cache(maxsize=1)
 def _pool(process: int) -> WorkerPool:
-    """The pool of a process: a fork does not share that of its parent."""
+    """Return the pool of a process; a fork does not share its parent's."""
     del process
     return WorkerPool(num_workers=1, memory_gib=_GIB, output_limit=_LONGEST)
 
 
 def within(seconds: float, call: Callable[[], Value]) -> Value:
-    """Call a function that leaves Python running, such as a tokenizer's, in a thread.
+    """Call a function that releases the GIL, such as a tokenizer's, in a thread.
 
-    A signal is answered in the meantime. A call that takes longer goes on until the process ends.
+    Signal handlers run in the meantime. A call that takes longer goes on until the process ends.
 
     Args:
         seconds: limit of the call.

@@ -1,4 +1,4 @@
-"""Files in a folder that somebody else wrote: regular ones of bounded size, and their JSON."""
+"""Untrusted files of a folder: regular ones of bounded size, and their JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from rlcomp.errors import DataError, in_one_line
 from rlcomp.io.strict_json import bounded, parse_json
 
-# What transformers reads in a folder, beside weights and templates.
+# Files that transformers reads in a folder, besides weights and templates.
 JSON = (
     "config.json",
     "generation_config.json",
@@ -45,7 +45,7 @@ _KINDS = {
 def check_regular(folder: Path) -> None:
     """Check that a folder holds regular files only, and none that is too large to be read.
 
-    A link counts as what it leads to; one that leads nowhere is left to the file's reader.
+    A link counts as its target; a broken one is left to the file's reader.
 
     Raises:
         DataError: names the file and the limit.
@@ -60,8 +60,8 @@ def check_regular(folder: Path) -> None:
         if not stat.S_ISREG(status.st_mode):
             kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
             raise DataError(
-                f"{file} is {kind}{_target(file)}, but a model's folder is read by its regular "
-                "files: put a copy of the file there, or delete it"
+                f"{file} is {kind}{_target(file)}, but only regular files of a model's folder are "
+                "read: put a copy of the file there, or delete it"
             )
         largest = _LARGEST.get(file.name, _LARGEST.get(file.suffix, status.st_size))
         if status.st_size > largest:
@@ -82,23 +82,23 @@ def _target(file: Path) -> str:
 
 
 def json_object(file: Path) -> dict[str, Any]:
-    """The object in a JSON file of a folder.
+    """Return the object in a JSON file of a folder.
 
     Raises:
         DataError: it holds none, a name twice or NaN, or is too large or too deep.
     """
     try:
-        found = parse_json(bounded(file, _LARGEST.get(file.name, _LARGEST_JSON)), constant=_no_nan)
-        if not isinstance(found, dict):
-            raise TypeError(f"it holds {found!r:.40}, no object {{...}}")
+        value = parse_json(bounded(file, _LARGEST.get(file.name, _LARGEST_JSON)), constant=_no_nan)
+        if not isinstance(value, dict):
+            raise TypeError(f"it holds {value!r:.40}, no object {{...}}")
         if file.name != TOKENIZER:
-            _check_texts(found)
+            _check_texts(value)
     except (OSError, ValueError, TypeError, RecursionError) as error:
         raise DataError(
-            f"{file} cannot be read ({in_one_line(error)}): mend it, or take it from where it came "
-            "from again"
+            f"{file} cannot be read ({in_one_line(error)}): mend it, or copy it again from its "
+            "source"
         ) from error
-    return found
+    return value
 
 
 def _check_texts(value: object) -> None:

@@ -53,7 +53,7 @@ _RAISED = re.compile(
     r" ?[\^_⁰¹²³⁴-⁹₀-₉]|(?<=\b0)[xXbBoO][0-9A-Fa-f]|[\s)%]*(?:[<>≤≥≠±~]|[!/]=|=/)"
     r"|[\s)%]*\+(?!\s*(?:[-0-9($]|\.[0-9]))"
 )
-# Beside a number: it is one of several.
+# Words beside a number that is one of several.
 _OR = re.compile(r"\b(?:or|either|infinity)\b|∞", re.IGNORECASE)
 
 
@@ -131,7 +131,7 @@ def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction
 
 
 def _number(text: str, where: Literal["marked", "last"], *, worded: bool) -> Fraction | None:
-    """The number of a text; ``worded``: whatever the words around it say, as of a gold answer."""
+    """Return the number of a text; with ``worded`` (a gold answer) despite the words around it."""
     said = text.rpartition("</think>")[2]
     for sign, place in _PLACES.items():
         if sign in said:

@@ -1,4 +1,4 @@
-"""Which of two options a model chose: by the probabilities of its first token, or by its words.
+"""Choice between two options, by the probabilities of a first token or by words.
 
 Case does not count, nor do white space, quotes, emphasis and brackets in front of an option, or
 what is no letter or digit behind it: ``Yes.``, ``"yes"``, ``**YES**`` are all ``yes``.
@@ -10,10 +10,10 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-# What may stand in front of an option, beside white space and what is not seen.
+# Marks that may stand in front of an option, besides white space and invisible characters.
 _QUOTES = "\"'`*_([{\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"
 _LEAD = f"{_QUOTES} \t\n\r\f\v\u00a0\u200b\ufeff"
-# Those that a model's spellings are summed over, each alone and behind a space.
+# Beginnings of the spellings that probabilities are summed over.
 _LEADS = ("", "\n", " ", *(space + mark for mark in "\"'`*([" for space in ("", " ")), "**", " **")
 # Both options, one behind the other: a model that repeats the question has chosen neither.
 _JOINED = r"[\W_]*(?:or|and|[/|&])[\W_]*"
@@ -31,7 +31,7 @@ def spellings(option: str) -> list[str]:
 
 
 def plain_option(option: str) -> str:
-    """Return an option without case and what may stand in front; itself if nothing else is left.
+    """Return an option in lower case without marks in front; itself if it is a mark.
 
     Examples:
         >>> plain_option('"Yes'), plain_option("*")
@@ -52,9 +52,9 @@ def option_masses(first: Mapping[str, float], one: str, other: str) -> tuple[flo
     """
     masses = [0.0, 0.0]
     for token, p in first.items():
-        begun = [_begins(token, one), _begins(token, other)]
-        if begun[0] != begun[1]:
-            masses[begun.index(True)] += p
+        matches = [_begins(token, one), _begins(token, other)]
+        if matches[0] != matches[1]:
+            masses[matches.index(True)] += p
     return masses[0], masses[1]
 
 
@@ -86,25 +86,25 @@ def said_option(text: str, one: str, other: str) -> float | None:
 
 
 def _normal(text: str) -> str:
-    """A text without case, full-width letters as the usual ones."""
+    """Return a text in lower case, full-width letters as the usual ones."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
 def _stripped(text: str, option: str) -> str:
-    """A text without what stands in front of an option, which may begin with a quote itself."""
+    """Return a text without the quotes in front of an option, but for the option's own."""
     own = option[: len(option) - len(option.lstrip(_LEAD))]
     return _normal(text).lstrip("".join(set(_LEAD) - set(own)))
 
 
 def _behind(text: str, option: str) -> str | None:
-    """What stands behind an option with which a text begins; None if it does not."""
+    """Return the text behind an option that begins a text; None if it does not."""
     option = _normal(option)
-    said = _stripped(text, option)
-    return said[len(option) :] if said.startswith(option) else None
+    stripped = _stripped(text, option)
+    return stripped[len(option) :] if stripped.startswith(option) else None
 
 
 def _goes_on(rest: str, other: str) -> bool:
-    """Whether what stands behind an option makes another word, or names the other as well."""
+    """Return whether the text behind an option makes another word or names the other option."""
     if rest[:1].isalnum() or re.match(r"[.,]\d", rest):
         return True
     joined = re.match(_JOINED + re.escape(plain_option(other)), rest)
@@ -112,7 +112,7 @@ def _goes_on(rest: str, other: str) -> bool:
 
 
 def _begins(token: str, option: str) -> bool:
-    """Whether a token is a beginning of an option, or the whole of it."""
+    """Return whether a token is a beginning of an option, or the whole of it."""
     text, whole = _stripped(token, _normal(option)), _normal(option)
     if whole.startswith(text):
         return bool(text)

@@ -70,7 +70,7 @@ def plain_math(text: str) -> str:
     r"""A text with numbers in LaTeX or Unicode, as one with plain numbers.
 
     ``\frac12`` becomes `` 1/2``, ``1\,000`` and ``1{,}000`` become ``1000`` and ``1,000``; dollar
-    signs, tags, emphasis, GSM8K's calculations ``<<..>>`` and commands of looks disappear. A
+    signs, tags, emphasis, GSM8K's calculations ``<<..>>`` and formatting commands disappear. A
     command or a sign that forms no value, such as ``\exists``, becomes ``≠``.
 
     Examples:

@@ -1,6 +1,6 @@
 r"""Qualifiers of an answer: relations, denials, quantifiers, bounds and bases.
 
-``\neq 7``, ``> 7``, ``at least 7`` and ``17_8`` hold a gold value and say something else.
+``\neq 7``, ``> 7``, ``at least 7`` and ``17_8`` hold a gold value but mean something else.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _VALUES = (
     "longrightarrow Longrightarrow implies checkmark blacksquare"
 )
 VALUE_COMMANDS = frozenset(_VALUES.split())
-# Of sets: in an answer to a gold one that is a value, they change what is said.
+# Signs of sets, which change the meaning of an answer whose gold answer is a value.
 _SETS = "in setminus backslash mathbb R emptyset varnothing cap mid"
 _SET_COMMANDS = frozenset(_SETS.split())
 _SPELLINGS = {
@@ -43,7 +43,7 @@ _SPELLINGS = {
     "\u222a": "",
     "∞": "",
 }
-# Names of what is no value in any notation.
+# Names of signs that are no value in any notation.
 _RELATED = (
     "ne order not neg sim simeq cong propto exists nexists forall notin nless ngtr nleq ngeq "
     "ll gg lesssim gtrsim pm mp !"
@@ -68,7 +68,7 @@ _TIE = re.compile(r"(?<=[0-9)}])~(?=\\(?:text|mathrm|rm)|[A-Za-z]{2})|(?<=[mt]\{
 _EQUALS = re.compile(r"(?<![!<>=/\\])=(?![<>=/])(?<!\\not=)")
 # In front of a value; a factorial stands behind one.
 _BANG = re.compile(r"(?:^|[^\w)}\]!])\s*!(?!\s*=)")
-# Of a letter, a complement.
+# A complement: a primed letter.
 _PRIME = re.compile(r"[A-Za-z]\s*(?:'|\^\s*\{?\s*\\prime)(?![A-Za-z])")
 # Operators, primes, arrows, dashes, quotes, and the punctuation of Chinese.
 _PLAIN = frozenset(
@@ -212,7 +212,7 @@ def is_related(formula: str, gold: str) -> bool:
     r"""Return whether a formula within a text relates its value to another one, or denies it.
 
     Args:
-        formula: that a text ends in, which may round: ``x \approx 7``.
+        formula: at the end of a text; it may round: ``x \approx 7``.
         gold: the answer that it is compared with.
 
     Examples:
@@ -225,7 +225,7 @@ def is_related(formula: str, gold: str) -> bool:
 
 
 def _allowed(gold: str) -> set[str]:
-    """The signs of a gold answer, and those of its other spellings."""
+    """Return the signs of a gold answer and of its other spellings."""
     signs = _signs(gold)
     if signs & {"order", "ne", "pm", "set"} or _RANGE.search(gold):
         return signs | {"order", "ne", "set"}
@@ -233,21 +233,21 @@ def _allowed(gold: str) -> set[str]:
 
 
 def _signs(text: str) -> set[str]:
-    """The signs of a formula that do not form a value, under one name for all spellings."""
+    """Return the signs of a formula that form no value, under one name for all spellings."""
     text = _SPACE.sub(" ", _TIE.sub(" ", text))
-    found = {re.sub(r"[\s\\]", "", sign[0]) for sign in _SIGN.finditer(text)}
+    signs = {re.sub(r"[\s\\]", "", sign[0]) for sign in _SIGN.finditer(text)}
     rest = _SIGN.sub(" ", text)
     for command in _COMMAND.findall(rest):
         if command not in VALUE_COMMANDS and command not in _ESCAPES:
-            found.add(command)
+            signs.add(command)
     rest = _COMMAND.sub(" ", rest)
-    found |= {name for name in _DOUBLED.findall(text) if _SPELLINGS.get(name, name) in _RELATIONS}
-    found |= {"'"} if _PRIME.search(text) else set()
-    found |= {"!"} if _BANG.search(rest) else set()
-    found |= {"|"} if rest.count("|") % 2 else set()
-    found |= {sign for sign in rest if not sign.isascii() and not _is_plain(sign)}
-    found |= {sign for sign in "#@?&`" if sign in rest and "\\begin" not in text}
-    return {_SPELLINGS.get(sign, sign) for sign in found} - {""}
+    signs |= {name for name in _DOUBLED.findall(text) if _SPELLINGS.get(name, name) in _RELATIONS}
+    signs |= {"'"} if _PRIME.search(text) else set()
+    signs |= {"!"} if _BANG.search(rest) else set()
+    signs |= {"|"} if rest.count("|") % 2 else set()
+    signs |= {sign for sign in rest if not sign.isascii() and not _is_plain(sign)}
+    signs |= {sign for sign in "#@?&`" if sign in rest and "\\begin" not in text}
+    return {_SPELLINGS.get(sign, sign) for sign in signs} - {""}
 
 
 def _is_plain(sign: str) -> bool:
@@ -260,18 +260,18 @@ def _odd_bases(text: str) -> set[str]:
 
 
 def _bases(text: str) -> set[str]:
-    """The bases in which a text's numbers are written, where it says so."""
-    found = set[str]()
+    """Return the bases that a text states for its numbers."""
+    bases = set[str]()
     for match in _BASE.finditer(text):
         if match[1] and not _NUMERAL.search(text[max(0, match.start() - 60) : match.start()]):
             continue
         name = _TEXT.sub(r"\1", match[1] or match[2].translate(_SUBSCRIPTS)).strip("{}\\ ()")
-        found.add(_BASES.get(name.lower(), name))
+        bases.add(_BASES.get(name.lower(), name))
     for named in _NAMED_BASE.finditer(_TEXT.sub(r" \1 ", text)):
         name = (named[1] or named[2]).lower()
-        found |= {_BASES.get(name, name)} if name in _BASES or name.isdecimal() else set()
-    found |= {_OF_PREFIX[prefix[1].lower()] for prefix in _PREFIX.finditer(text)}
-    return found
+        bases |= {_BASES.get(name, name)} if name in _BASES or name.isdecimal() else set()
+    bases |= {_OF_PREFIX[prefix[1].lower()] for prefix in _PREFIX.finditer(text)}
+    return bases
 
 
 def _other_words(text: str, gold: str) -> set[str]:
@@ -281,12 +281,12 @@ def _other_words(text: str, gold: str) -> set[str]:
 
 
 def _words(text: str) -> set[str]:
-    """The words of a formula that deny or bound its value."""
+    """Return the words of a formula that deny or bound its value."""
     plain = _COMMAND.sub(" ", _TEXT.sub(r" \1 ", text))
-    found = {match.lower() for match in _QUALIFYING.findall(plain)}
+    words = {match.lower() for match in _QUALIFYING.findall(plain)}
     for number in _NUMBER.finditer(plain):
-        found |= words_around(plain, number.start(), number.end(), loose=True)
-    return found
+        words |= words_around(plain, number.start(), number.end(), loose=True)
+    return words
 
 
 def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
@@ -304,9 +304,9 @@ def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
         ['more than', 'or so']
     """
     before, behind = text[max(0, start - 60) : start], text[end : end + 60]
-    found = [_BEFORE.search(before), _BEHIND.match(behind)]
-    found.append((_LOOSELY_BEFORE if loose else _STATED).search(before))
-    return {match[0].strip().lower() for match in found if match}
+    matches = [_BEFORE.search(before), _BEHIND.match(behind)]
+    matches.append((_LOOSELY_BEFORE if loose else _STATED).search(before))
+    return {match[0].strip().lower() for match in matches if match}
 
 
 def plain_signs(text: str) -> str:

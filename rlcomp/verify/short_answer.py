@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Literal
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-# But for the sign and the point of a number, without which -5 and 12.5 would be 5 and 125, and for
-# the line of a fraction, an exponent and a base.
+# Excluded are the sign and the point of a number, or -5 and 12.5 would be 5 and 125, and the signs
+# of a fraction, an exponent and a base.
 _PUNCTUATION = re.compile(
     r"(?!-(?<!\w-)\.?[0-9])(?!\.(?<![A-Za-z]\.)[0-9])(?![/_^](?<=[0-9].)\{?[0-9])[!-/:-@\[-`{-~]"
 )
@@ -17,7 +17,7 @@ _PUNCTUATION = re.compile(
 _RELATION = re.compile(
     r"(?:[<>~]=?|[!/]=|=[<>/]=?)\s*(?=[-$]?\.?[0-9])|(?<=[0-9])\s*(?:[<>~]=?|[!/]=|\+(?!\s*[0-9]))"
 )
-# A word in front of the gold ones by which an answer denies or bounds them.
+# Words in front of the gold words that deny or bound them.
 _DENIED = "not never isnt arent wasnt cannot cant except than least most ≠ ¬ neq ne neg geq leq sim"
 _DENIALS = frozenset(_DENIED.split())
 
@@ -83,11 +83,11 @@ def _f1(given: str, gold: str) -> float:
 
 
 def _contains(given: str, gold: str) -> float:
-    wanted, words = normalized_words(gold), normalized_words(given)
-    starts = range(len(words) - len(wanted) + 1) if wanted else ()
+    gold_words, words = normalized_words(gold), normalized_words(given)
+    starts = range(len(words) - len(gold_words) + 1) if gold_words else ()
     return float(
         any(
-            words[start : start + len(wanted)] == wanted
+            words[start : start + len(gold_words)] == gold_words
             and (start == 0 or words[start - 1] not in _DENIALS)
             for start in starts
         )

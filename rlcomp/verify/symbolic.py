@@ -17,7 +17,7 @@ from rlcomp.verify.unicode_math import unicode_math
 
 # Of a response without an agreed place: characters at its end that are looked at.
 _TAIL = 512
-# No number stands behind it.
+# The last formula in dollars, without a number behind it.
 _ENDING = re.compile(r"\$([^$]+)\$[^$0-9]*\Z")
 
 
@@ -72,13 +72,13 @@ def symbolic(
     return float(all(_equal(library, gold, value, decimals) for value in values))
 
 
-def _is_open(given: str, gold: str) -> bool:
-    """Whether an answer gives something else than one value."""
-    return is_hedge(given, gold) or is_qualified(given, _gold_formula(gold))
+def _is_open(answer: str, gold: str) -> bool:
+    """Return whether an answer gives anything but one value."""
+    return is_hedge(answer, gold) or is_qualified(answer, _gold_formula(gold))
 
 
 def _gold_formula(gold: str) -> str:
-    """The last box of a gold answer, else the formula in dollars that it ends in, else all."""
+    """Return the last box of a gold answer, else its last formula in dollars, else all of it."""
     boxes = commands(gold.encode("utf-8", "replace"), b"boxed")
     if boxes:
         return boxes[-1].decode()
@@ -103,12 +103,12 @@ def _end_of(response: str) -> str:
 
 
 def _last_formula(tail: str) -> str:
-    """The formula in dollars that a text ends in, else the sentence behind "answer is"."""
+    """Return the formula in dollars at a text's end, else the sentence behind "answer is"."""
     ending = _ENDING.search(tail)
     if ending:
         return ending[1]
-    _, marker, said = tail.rpartition("answer is")
-    return re.split(r"\n|\. ", said.lstrip())[0] if marker else ""
+    _, marker, sentence = tail.rpartition("answer is")
+    return re.split(r"\n|\. ", sentence.lstrip())[0] if marker else ""
 
 
 def _library() -> ModuleType:

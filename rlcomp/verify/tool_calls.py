@@ -62,7 +62,7 @@ def tool_match(
 
 
 class Tagged(NamedTuple):
-    """What stands between a pair of tags.
+    """Text between a pair of tags.
 
     Attributes:
         body: without the tags; None where no closing tag ends it.
@@ -76,10 +76,10 @@ class Tagged(NamedTuple):
 
 
 def tagged_calls(text: str) -> list[Tagged]:
-    """Return what stands between ``<tool_call>`` tags, each pair in turn.
+    """Return the texts between ``<tool_call>`` tags, in order.
 
-    A JSON value ends where its decoder says, so that a tag within one of its texts is text.
-    Anything else ends at the next closing tag, if no opening one stands before it.
+    A JSON value ends where its decoder ends, so that a tag within one of its strings is text.
+    Anything else ends at the next closing tag, unless an opening one comes first.
 
     Examples:
         >>> [call.body for call in tagged_calls('<tool_call>"</tool_call>"</tool_call>')]
@@ -87,21 +87,21 @@ def tagged_calls(text: str) -> list[Tagged]:
         >>> tagged_calls("<tool_call>{}")
         [Tagged(body=None, start=0, end=11)]
     """
-    found = list[Tagged]()
-    while (start := text.find(OPEN, found[-1].end if found else 0)) >= 0:
+    calls = list[Tagged]()
+    while (start := text.find(OPEN, calls[-1].end if calls else 0)) >= 0:
         inside = start + len(OPEN)
         end = _json_end(text, inside)
         if end is None:
             end = text.find(CLOSE, inside)
         if end < 0 or (OPEN in text[inside:end] and _json_end(text, inside) is None):
-            found.append(Tagged(None, start, inside))
+            calls.append(Tagged(None, start, inside))
         else:
-            found.append(Tagged(text[inside:end], start, end + len(CLOSE)))
-    return found
+            calls.append(Tagged(text[inside:end], start, end + len(CLOSE)))
+    return calls
 
 
 def _json_end(text: str, start: int) -> int | None:
-    """Where the closing tag behind a JSON value stands; None where there is no such value."""
+    """Return the place of the closing tag behind a JSON value; None without such a value."""
     piece = text[start : start + _LONGEST + len(CLOSE) + 1]
     try:
         _, end = _DECODER.raw_decode(piece, _spaced(piece, 0))
@@ -263,9 +263,9 @@ def read_calls(response: str) -> list[Call] | None:
         return None
     if tagged and any(CLOSE in text for text in outside_calls(said, tagged)):
         return None
-    found = [text and (_json_calls(text) or _python_calls(text)) for text in texts]
-    calls = [call for some in found for call in some or ()]
-    return calls if calls and all(found) else None
+    parsed = [text and (_json_calls(text) or _python_calls(text)) for text in texts]
+    calls = [call for group in parsed for call in group or ()]
+    return calls if calls and all(parsed) else None
 
 
 def _unfenced(text: str) -> str:

@@ -21,7 +21,7 @@ from rlcomp.wiring.forward_reads import forward_reads
 from rlcomp.wiring.literal import assigned, literal
 from rlcomp.wiring.source import Class, bindings, find, lineage, unseen_bases
 
-# Declarations that list keys.
+# Class attributes that list keys.
 _KEYS = ("reads", "writes", "optional", "may_write", "supplies", "step_keys")
 
 
@@ -112,9 +112,9 @@ def _declare(target: str) -> Declaration:
     declared["runnable"] = not component or any(map(_may_run, classes[: _own(classes)]))
     if component:
         known = {key for name in _KEYS for key in declared.get(name, ())} | {*declared["keys"]}
-        kept = prompt_keys() if declared.get("keeps_prompt") else frozenset()
+        prompt = prompt_keys() if declared.get("keeps_prompt") else frozenset()
         reads = forward_reads(classes[: _own(classes)])
-        declared["undeclared"] = tuple(key for key in reads if key not in known | kept)
+        declared["undeclared"] = tuple(key for key in reads if key not in known | prompt)
     declared["begins"] = any(_binds(place, "begin_phase") for place in classes)
     return Declaration(target, parameters, open_ended, not component, doc, extras, **declared)
 

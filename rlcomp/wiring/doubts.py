@@ -23,20 +23,20 @@ _COPY = "old_log_probs.rollout.FromRollout"
 
 
 def tell_doubts(plan: Plan, words: Sequence[str] = ()) -> None:
-    """Warn of every setting of a plan that is likely to be another one in its author's mind.
+    """Warn of every setting of a plan that is probably a mistake.
 
     Args:
         plan: of a run.
         words: its overrides.
     """
     nodes = [node for node in plan.nodes.values() if not _are_ratios(node)]
-    for told in (
+    for message in (
         *filter(None, map(_bounds, nodes)),
         *_alike(plan),
         *_undeclared(plan),
         *_named_alike(plan),
     ):
-        warnings.warn(trace(told, plan.origins, words), RlcompWarning, stacklevel=2)
+        warnings.warn(trace(message, plan.origins, words), RlcompWarning, stacklevel=2)
 
 
 def check_bounds(plan: Plan) -> list[str]:
@@ -65,7 +65,7 @@ def _alike(plan: Plan) -> Iterator[str]:
 
 
 def _named_alike(plan: Plan) -> Iterator[str]:
-    """Learners and evaluators that record their metrics under one name."""
+    """Yield a message on learners and evaluators that record under one name."""
     paths: dict[str, list[str]] = {}
     for node in plan.nodes.values():
         name = node.arguments.get("name")
@@ -80,16 +80,14 @@ def _named_alike(plan: Plan) -> Iterator[str]:
 
 
 def _undeclared(plan: Plan) -> Iterator[str]:
-    """Parts whose ``forward`` reads keys that they do not declare: nobody checks that they come."""
+    """Yield a message on each part whose ``forward`` reads undeclared keys."""
     for node in plan.nodes.values():
         declaration = declare(node.target)
         if keys := declaration.undeclared:
-            named = "".join(f"{key!r}, " for key in (*declaration.reads, *keys)).rstrip(" ")
             yield (
-                f"{node.path} ({declaration.name}) reads {', '.join(map(repr, keys))} and does not "
-                "declare it, so that nothing makes sure that it is there: write reads = "
-                f"({named if len((*declaration.reads, *keys)) == 1 else named.rstrip(',')}) in its "
-                "class"
+                f"{node.path} ({declaration.name}) reads {', '.join(map(repr, keys))} without "
+                "declaring it, so that no check finds it missing: write reads = "
+                f"{(*declaration.reads, *keys)} in its class"
             )
 
 

@@ -17,7 +17,7 @@ from rlcomp.wiring.choices import check_choices
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.line import Line, line_of
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import of_plugin, option_here
+from rlcomp.wiring.other_words import option_here, plugin_hint
 from rlcomp.wiring.own_option import own_option
 from rlcomp.wiring.reader import unset_variable
 from rlcomp.wiring.translated import (
@@ -131,8 +131,8 @@ def explain_composition(
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if lacks := _no_language_model(text):
         return lacks
-    if told := _no_option(text, directories, line) or _nothing_to_delete(text, keys):
-        return told
+    if message := _no_option(text, directories, line) or _nothing_to_delete(text, keys):
+        return message
     if key and "is not in struct" in text:
         return unknown_key(key, text, keys, line)
     if unmatched := unmatched_group(text, line):
@@ -145,22 +145,24 @@ def explain_composition(
 
 
 def _no_option(text: str, directories: Sequence[str], line: Line | None) -> str | None:
-    """What to say of an option that a group does not have; None: the error is another one."""
+    """Explain that a group has no such option; None for another error."""
     missing = re.search(r"Could not find '([^']+)'", text)
     if missing is None:
         return None
     group, _, option = missing.group(1).rpartition("/")
-    if told := of_plugin(group, option):
-        return told
-    here = own_option(group, option, directories, line) or option_here(group, option)
-    known = f"; here: {here}" if here else nearest(option, _options(group, directories))
+    if message := plugin_hint(group, option):
+        return message
+    translation = own_option(group, option, directories, line) or option_here(group, option)
+    known = (
+        f"; here: {translation}" if translation else nearest(option, _options(group, directories))
+    )
     return f"{group}={option}: there is no such option{known}"
 
 
 def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str | None:
-    """What to say where what is to be deleted is not there; None: the error is another one."""
+    """Explain that a deletion has nothing to delete; None for another error."""
     if absent := re.search(r"Could not delete '([^']+)'. No match in the defaults", text):
-        return f"~{absent[1]}: this line has no {absent[1]} to delete; leave that out"
+        return f"~{absent[1]}: this line has no {absent[1]} to delete; leave ~{absent[1]} out"
     deleted = re.search(r"Could not delete from config. '([^']+)' does not exist", text)
     return _not_deleted(deleted[1], keys) if deleted else None
 
@@ -196,7 +198,7 @@ def _unread(
 
 
 def _not_deleted(path: str, keys: Callable[[str], Iterable[str]]) -> str:
-    """What to say of a path that is to be deleted (``~path``) and is not there."""
+    """Explain that the path of a deletion (``~path``) does not exist."""
     parent, _, name = path.rpartition(".")
     while parent and not (beside := [*keys(parent)]):
         parent, _, name = parent.rpartition(".")
@@ -206,7 +208,7 @@ def _not_deleted(path: str, keys: Callable[[str], Iterable[str]]) -> str:
     return f"~{path}: there is no {where}{name} to delete{known}"
 
 
-# What a word that is no setting stands for in other programs.
+# Our program for each command of other libraries.
 _PROGRAMS = {
     **dict.fromkeys(("train", "run", "fit", "launch", "start", "sweep", "resume"), "rlcomp"),
     **dict.fromkeys(("eval", "evaluate", "validate", "benchmark"), "rlcomp-evaluate"),
@@ -220,7 +222,7 @@ _PROGRAMS = {
 
 
 def _command(word: str, words: Sequence[str]) -> str:
-    """What to say of a word that is no setting: a command of another program, perhaps."""
+    """Explain a word that is no setting, perhaps a command of another program."""
     program = _PROGRAMS.get(word.lower())
     if program is None:
         return (
@@ -228,12 +230,9 @@ def _command(word: str, words: Sequence[str]) -> str:
             "(rlcomp --help lists them)"
         )
     if program != "rlcomp":
-        return f"{word}: there are no commands in front of settings; it is a program, {program}"
-    rest = [one for one in as_typed(words) if one != word]
-    return (
-        f"{word}: there are no commands in front of settings, for rlcomp itself trains; leave it "
-        f"out: {whole_line(rest)}"
-    )
+        return f"{word}: rlcomp has no commands; use the program {program}"
+    rest = [other for other in as_typed(words) if other != word]
+    return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(rest)}"
 
 
 def _joined(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:

@@ -1,4 +1,4 @@
-"""Keys that the source of ``forward`` reads, whether or not its class declares them."""
+"""Keys that the source of ``forward`` reads, declared or not."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from rlcomp.wiring.source import Class
 
-# What a loss hands its own forward (``weighted``).
+# Keys that a loss adds for its own forward (``weighted``).
 _PREPARED = ("loss_weight", "row_weight")
 
 
 def forward_reads(classes: Sequence[Class]) -> tuple[str, ...]:
-    """Return the keys that the first ``forward`` reads as ``batch["key"]``, as far as it is plain.
+    """Return the keys that the first ``forward`` of a lineage reads as ``batch["key"]``.
 
     Args:
         classes: a component's lineage, without ``Component`` itself.

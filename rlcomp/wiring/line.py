@@ -57,7 +57,7 @@ class Line(NamedTuple):
         return next((one for one in others if rest and self.has(one)), None)
 
     def places(self, name: str) -> list[str]:
-        """The settings of this name in its config, wherever they stand."""
+        """Return the paths of all settings of this name in its config."""
         return sorted(_paths(self.config, name))
 
     def fit(self, remedy: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Paths of a config whose values are references: where these values are set."""
+"""Origins of the values of a config that are references."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from collections.abc import Collection, Iterable, Mapping
 _PATH = re.compile(r"(?<![\w./@{])[A-Za-z_]\w*(?:(?:\.\w+)+|(?= is |=))")
 
 
-def trace(told: str, origins: Mapping[str, str], words: Iterable[str]) -> str:
+def trace(message: str, origins: Mapping[str, str], words: Iterable[str]) -> str:
     """Return a message with each path replaced by the one where its value is set.
 
     Args:
-        told: the message.
+        message: names paths of a config.
         origins: of a plan.
-        words: overrides: a path that one of them sets stays as it is.
+        words: overrides; a path that one of them sets stays as it is.
 
     Examples:
         >>> trace("a.n is 8.5: odd; set a.n=...", {"a.n": "n"}, ["n=8.5"])
@@ -26,12 +26,12 @@ def trace(told: str, origins: Mapping[str, str], words: Iterable[str]) -> str:
         "n is 'x' (${oc.env:N}): odd"
     """
     typed = {word.lstrip("+").partition("=")[0] for word in words}
-    told = _PATH.sub(lambda path: _origin(path[0], origins, typed), told)
-    path, _, behind = told.partition(" is ")
+    message = _PATH.sub(lambda path: _origin(path[0], origins, typed), message)
+    path, _, behind = message.partition(" is ")
     text = origins.get(path, "")
     value, colon, rest = behind.partition(": ")
     if not text.startswith("${") and not re.search(r"\W\${", text):
-        return told
+        return message
     return f"{path} is {value} ({text}){colon}{rest}"
 
 

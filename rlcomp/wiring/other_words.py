@@ -1,4 +1,4 @@
-"""What the options of TRL, verl, OpenRLHF, transformers, SB3 and CleanRL are called here."""
+"""Our names for options of TRL, verl, OpenRLHF, transformers, SB3 and CleanRL."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def option_here(group: str, option: str) -> str | None:
     return OPTIONS.get((group, option.lower()))
 
 
-def of_plugin(group: str, option: str) -> str | None:
-    """What brings an option of Hydra's plugins along, which is not installed; None: it is none.
+def plugin_hint(group: str, option: str) -> str | None:
+    """Explain that an option of a Hydra plugin is not installed; None for other options.
 
     Examples:
-        >>> of_plugin("hydra/launcher", "joblib")
+        >>> plugin_hint("hydra/launcher", "joblib")
         "hydra/launcher=joblib: its package is not installed: pip install 'rlcomp[sweep]'"
-        >>> of_plugin("hydra/launcher", "slurm")
+        >>> plugin_hint("hydra/launcher", "slurm")
         "hydra/launcher=slurm: there is no such option; did you mean 'submitit_slurm'? (known: \
 basic, joblib, submitit_local, submitit_slurm)"
     """

@@ -13,7 +13,7 @@ from rlcomp.errors import ConfigError, nearest
 from rlcomp.wiring.insert import inserted
 from rlcomp.wiring.phase_order import arranged
 from rlcomp.wiring.reader import BROKEN, Node, Reader
-from rlcomp.wiring.renamed import of_version_0_1
+from rlcomp.wiring.renamed import of_version_0_1, renamed_classes
 
 
 @dataclass
@@ -62,6 +62,8 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
     old = of_version_0_1(config)
     if old is not None:
         return Plan({}, {}, {}), [old]
+    if renamed := renamed_classes(config):
+        return Plan({}, {}, {}), renamed
     try:
         reader = Reader(arranged(config))
     except ConfigError as error:

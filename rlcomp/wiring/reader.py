@@ -188,9 +188,9 @@ class Reader:
         """Note the next place on the way to a value, or the text it is computed from."""
         text = str(node._value())
         plain = re.fullmatch(r"\$\{([\w.]+)\}", text)
-        named = tuple(plain[1].split(".")) if plain else ()
-        there = plain and named != path and self._at(named) is not None
-        following = named if there else where
+        target = tuple(plain[1].split(".")) if plain else ()
+        exists = plain and target != path and self._at(target) is not None
+        following = target if exists else where
         if following == path:
             self.origins[dotted(path)] = text
         elif not isinstance(self.value(following), Node):

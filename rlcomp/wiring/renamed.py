@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -20,6 +21,24 @@ _TARGETS = {
     "rlcomp.model.tokenizer": "rlcomp.text.tokenizer",
     "rlcomp.run.trained": "rlcomp.model.trained",
     "rlcomp.thoughts": "rlcomp.text.thoughts",
+}
+# Classes whose names stood for two; checkpoints of 0.2 may have the old ones.
+_CLASSES = {
+    "components.environment.bfcl.Bfcl": "components.environment.bfcl.BfclEnvironment",
+    "components.environment.maze.Maze": "components.environment.maze.MazeEnvironment",
+    "components.environment.reasoning_gym.ReasoningGym": (
+        "components.environment.reasoning_gym.ReasoningGymEnvironment"
+    ),
+    "components.pairing.judged.Judged": "components.pairing.judged.JudgedPairs",
+    "components.pairwise_judge.learned.Learned": "components.pairwise_judge.learned.LearnedJudge",
+    "components.reward.countdown.Countdown": "components.reward.countdown.CountdownReward",
+    "components.reward.reasoning_gym.ReasoningGym": (
+        "components.reward.reasoning_gym.ReasoningGymReward"
+    ),
+    "components.sampler.labelled_texts.LabelledTexts": (
+        "components.sampler.labelled_texts.LabelledTextsSampler"
+    ),
+    "components.shaping.shuffled.Shuffled": "components.shaping.shuffled.ShuffledShaping",
 }
 # Groups, nodes and arguments.
 _NAMES = {"sampling": "decoding", "proximal": "old_log_probs", "never": "suppressed_tokens"}
@@ -48,24 +67,54 @@ def new_target(target: str) -> str | None:
     return None
 
 
+def update_classes(config: DictConfig) -> DictConfig:
+    """Give the renamed classes of a saved config their new names, in place.
+
+    Examples:
+        >>> update_classes(OmegaConf.create({"_target_": "components.pairing.judged.Judged"}))
+        {'_target_': 'components.pairing.judged.JudgedPairs'}
+    """
+    for path, target in _targets(OmegaConf.to_container(config, resolve=False), ()):
+        if target in _CLASSES:
+            node: Any = config
+            for key in path:
+                node = node._get_node(key)
+            node["_target_"] = _CLASSES[target]
+    return config
+
+
+def renamed_classes(config: DictConfig) -> list[str]:
+    """Return one message for each class of a config that has another name now."""
+    targets = _targets(OmegaConf.to_container(config, resolve=False), ())
+    return [
+        f"{'.'.join(map(str, path))}._target_: {target} is now {_CLASSES[target]}"
+        for path, target in targets
+        if target in _CLASSES
+    ]
+
+
 def of_version_0_1(config: DictConfig) -> str | None:
     """One message for all old targets of a config; None where it has none."""
-    found = dict.fromkeys(_old_targets(OmegaConf.to_container(config, resolve=False), ""))
-    if not found:
+    renamed = dict.fromkeys(
+        f"{'.'.join(map(str, path))}._target_ {target} is now {new}"
+        for path, target in _targets(OmegaConf.to_container(config, resolve=False), ())
+        if (new := new_target(target)) is not None
+    )
+    if not renamed:
         return None
-    told = "; ".join(f"{path}._target_ {old} is now {new}" for path, old, new in found)
     nodes = [f"the node '{old}' is now '{new}'" for old, new in _NAMES.items() if old in config]
-    return "this config is of rlcomp 0.1: " + "; ".join([told, *nodes])
+    return "this config is of rlcomp 0.1: " + "; ".join([*renamed, *nodes])
 
 
-def _old_targets(value: object, path: str) -> Iterator[tuple[str, str, str]]:
+def _targets(
+    value: object, path: tuple[str | int, ...]
+) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Yield each ``_target_`` of a plain config, with the path of its node."""
     if isinstance(value, Mapping):
-        target = value.get("_target_")
-        new = new_target(target) if isinstance(target, str) else None
-        if new is not None:
-            yield path, str(target), new
+        if isinstance(target := value.get("_target_"), str):
+            yield path, target
         for key, item in value.items():
-            yield from _old_targets(item, f"{path}.{key}" if path else str(key))
+            yield from _targets(item, (*path, key))
     elif isinstance(value, list):
         for place, item in enumerate(value):
-            yield from _old_targets(item, f"{path}.{place}")
+            yield from _targets(item, (*path, place))

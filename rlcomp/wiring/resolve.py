@@ -53,8 +53,8 @@ def as_typed(errors: Iterable[str], words: Sequence[str], plan: Plan) -> list[st
         words: overrides.
         plan: that the messages are about.
     """
-    traced = (trace(told, plan.origins, words) for told in errors)
-    return list(dict.fromkeys(as_written(told, words) for told in traced))
+    traced = (trace(message, plan.origins, words) for message in errors)
+    return list(dict.fromkeys(as_written(message, words) for message in traced))
 
 
 @contextmanager

@@ -102,7 +102,7 @@ def _own(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
 
 
 def _assigned(parts: list[ast.AST]) -> dict[str, ast.expr]:
-    """The values of names that are bound once, by an assignment."""
+    """Return the values of names that are bound once, by an assignment."""
     values: dict[str, ast.expr] = {}
     for part in parts:
         if isinstance(part, ast.Assign) and isinstance(part.targets[0], ast.Name):

@@ -1,4 +1,4 @@
-"""Source files of a user's own classes and functions, with the modules of theirs they import."""
+"""Source files of a user's own classes and functions, and of their imports."""
 
 from __future__ import annotations
 
@@ -19,37 +19,37 @@ _INSTALLED = ("site-packages", "dist-packages")
 
 
 def source_files(dotted: str) -> list[Path]:
-    """Return the files of the module that holds a name, and of all it imports.
+    """Return the files of the module that holds a name, and of the modules that it imports.
 
-    None where it is no name of a class or function, or belongs to rlcomp, to Python or to an
-    installed package: their versions stand in a checkpoint.
+    The list is empty for a text that is no dotted name, and for names of rlcomp, of Python and of
+    installed packages, whose versions are in a checkpoint.
     """
-    if not (named := _NAMED.fullmatch(dotted)):
+    if not (match := _NAMED.fullmatch(dotted)):
         return []
-    found: dict[str, Path] = {}
-    waiting = [*_prefixes(named[0] if ":" not in dotted else named[1])]
+    files: dict[str, Path] = {}
+    waiting = [*_prefixes(match[0] if ":" not in dotted else match[1])]
     while waiting:
         module = waiting.pop()
-        if module in found or not _is_own(module.split(".")[0]):
+        if module in files or not _is_own(module.split(".")[0]):
             continue
         try:
             source = source_of(module)
-        except ConfigError:  # a class, not a module; or nothing that is there
+        except ConfigError:  # a class, or a module that does not exist
             continue
         if source is not None:
-            found[module] = source[0]
+            files[module] = source[0]
             waiting += _imported_in(module, *source)
-    return sorted({*found.values()})
+    return sorted({*files.values()})
 
 
 def _prefixes(dotted: str) -> Iterator[str]:
-    """A dotted name and those of the packages it lies in: importing it runs them all."""
+    """Return a dotted name and those of its packages, which importing it runs."""
     words = dotted.split(".")
     return (".".join(words[:end]) for end in range(1, len(words) + 1))
 
 
 def _is_own(package: str) -> bool:
-    """Whether a top-level package is neither ours nor Python's nor installed."""
+    """Return whether a top-level package is the user's: not ours, Python's or installed."""
     if package in _OURS:
         return False
     try:

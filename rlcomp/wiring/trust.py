@@ -105,11 +105,11 @@ def check_targets(
 
 @contextmanager
 def built_from(file: Path, trust: bool) -> Iterator[None]:
-    """Context in which nodes of a saved config are built: what they raise is the config's fault.
+    """Context in which nodes of a saved config are built, whose errors are the config's fault.
 
     Args:
         file: the config, for the message.
-        trust: whether its reader vouches for it: then an error of its code is told as it is.
+        trust: whether its reader vouches for it; errors of its code are then raised as they are.
 
     Raises:
         CheckpointError: a node cannot be built.
@@ -122,8 +122,8 @@ def built_from(file: Path, trust: bool) -> Iterator[None]:
         if trust:
             raise
         raise CheckpointError(
-            f"{file} is no config that rlcomp wrote ({in_one_line(error)}): take the checkpoint "
-            "from where it came from again"
+            f"{file} is no config that rlcomp wrote ({in_one_line(error)}): copy the checkpoint "
+            "again from its source"
         ) from error
 
 

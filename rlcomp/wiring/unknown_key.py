@@ -15,7 +15,7 @@ from rlcomp.wiring.other_words import known_by, near_word, word_here
 from rlcomp.wiring.renamed import new_name
 from rlcomp.wiring.translated import in_our_words, translated
 
-# Options in a message, and places of a setting.
+# Most options, and most places of a setting, in a message.
 _SHOWN, _PLACES = 5, 3
 # Where the settings of other libraries stand; there is no name near to these.
 # What a phase may say that is like another, which says it as well.
@@ -38,10 +38,10 @@ def unknown_key(
     new = new_name(name)
     if new is not None:
         return f"{key} is not in the config: since 0.2 it is {parent + '.' if parent else ''}{new}"
-    if told := _taken_over(key, text, keys(parent)) or _elsewhere(key, text, keys(""), line):
-        return told
-    if line and (told := _no_phase(key, line)):
-        return told
+    if message := _taken_over(key, text, keys(parent)) or _elsewhere(key, text, keys(""), line):
+        return message
+    if line and (message := _no_phase(key, line)):
+        return message
     if line and OmegaConf.select(line.config, parent) == {}:
         given, value = _given(key, text)
         return (
@@ -69,7 +69,7 @@ def _taken_over(key: str, text: str, beside: Iterable[str]) -> str | None:
 
 
 def _no_phase(key: str, line: Line) -> str | None:
-    """What to say of a setting of a phase that a choice takes out (``phases.online: null``)."""
+    """Explain that a choice takes the phase of a setting out (``phases.online: null``)."""
     group, _, name = key.rpartition(".")[0].partition(".")
     phases = OmegaConf.select(line.config, "phases")
     if group != "phases" or not phases or name not in phases or phases[name] is not None:
@@ -81,13 +81,13 @@ def _no_phase(key: str, line: Line) -> str | None:
     ]
     by = f"by {' and '.join(choices)}, " if choices else ""
     return (
-        f"{key} is not in the config: {by}phases.{name} is null, and there is no such phase; leave "
-        f"{key} out{', or choose another option' if choices else ''}"
+        f"{key} is not in the config: {by}phases.{name} is null, so that there is no such phase; "
+        f"leave {key} out{', or choose another option' if choices else ''}"
     )
 
 
 def _drops(choice: str, option: object, phase: str) -> bool:
-    """Whether an option's yaml takes a phase out."""
+    """Return whether an option's yaml takes a phase out."""
     file = config_directory() / choice.partition("@")[0] / f"{option}.yaml"
     own = OmegaConf.select(OmegaConf.load(file), "phases") if file.is_file() else None
     return isinstance(own, DictConfig) and phase in own and own[phase] is None
@@ -111,15 +111,15 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
         )
     if parent and "_" in name and (here := word_here(name)):  # a plain word may be anything
         value = _given(key, text)[1]
-        told = in_our_words(name, value) if value is not None else here
-        return f"{key} is not in the config; {_fitting(name, value or '', str(told), line)}"
+        message = in_our_words(name, value) if value is not None else here
+        return f"{key} is not in the config; {_fitting(name, value or '', str(message), line)}"
     known = f"{key} is not in the config{_known(name, beside)}"
     if group == "phases" and parent:
         where = f"phases.{next(iter(beside), 'rl')}" if parent == "phases" else parent
         return f"{known}; phases are counted in steps: {where}.steps=..."
     others = line if "did you mean" not in known else None
-    if told := _an_option(key) or _of_other_part(name, beside, line) or _standing(name, others):
-        return f"{key} is not in the config; {told}"
+    if message := _an_option(key) or _of_other_part(name, beside, line) or _standing(name, others):
+        return f"{key} is not in the config; {message}"
     # A part takes what it declares, whatever is added.
     if beside and (config_directory() / group).is_dir():
         due = _due(parent, beside, _given(key, text)[1], line)
@@ -146,7 +146,7 @@ def _of_other_part(name: str, beside: list[str], line: Line | None) -> str | Non
 
 
 def _standing(name: str, line: Line | None) -> str | None:
-    """Where else in the config a setting of this name stands, where there are few places."""
+    """Return the few other places of a setting of this name; None if there are many."""
     places = line.places(name) if line else []
     return f"here it is {' or '.join(places)}" if 0 < len(places) <= _PLACES else None
 

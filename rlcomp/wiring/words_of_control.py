@@ -1,4 +1,4 @@
-"""What settings of stable-baselines3 and CleanRL are called here."""
+"""Our names for settings of stable-baselines3 and CleanRL."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _CLIP = "loss.trust_region.clip_low and loss.trust_region.clip_high"
 _VALUE_CLIP = "value_learner.losses.value.clip (recipe=ppo)"
 _STEPS = "phases.rl.steps (steps of the loop, not of the environment)"
 
-# By what is said of them; the first word of a setting is its path.
-_TOLD = {
+# Their words by our answer; the first word of an answer with a setting is the setting's path.
+_ANSWERS = {
     _STEPS: "total_timesteps n_timesteps timesteps num_timesteps num_updates",
     "collector.num_steps (recipe=control_ppo, sac or td3)": (
         "n_steps num_steps train_freq train_frequency"
@@ -62,14 +62,10 @@ _TOLD = {
         "monitor_wrapper n_atoms v_min v_max"
     ),
 }
-CONTROL = {word: told for told, words in _TOLD.items() for word in words.split()}
+CONTROL = {word: answer for answer, words in _ANSWERS.items() for word in words.split()}
 
-# Their paths, where a recipe of control has them and counts in the same unit.
-_UNITS = r"(replay|environment|exploration|collector|loss\.objective|targets\.updater)\."
+# Paths in recipes of control whose settings count in the same unit.
+_SAME_UNIT = r"(replay|environment|exploration|collector|loss\.objective|targets\.updater)\."
 PLACES = {
-    word: told.split(" ")[0]
-    for word, told in CONTROL.items()
-    if re.match(
-        r"(replay|environment|exploration|collector|loss\.objective|targets\.updater)\.", told
-    )
+    word: answer.split(" ")[0] for word, answer in CONTROL.items() if re.match(_SAME_UNIT, answer)
 }

@@ -222,7 +222,7 @@ def test_a_judge_that_is_better_than_a_coin_ends_with_0(audit):
     ("words", "why"),
     [
         (["pairwise_judge=simulated"], "no column 'rejected'"),
-        (["pairwise_judge=simulated", "--allow", "nonsense"], "--form and --allow are of"),
+        (["pairwise_judge=simulated", "--allow", "nonsense"], "--form and --allow are for"),
         (["pairwise_judge=nobody", "task=sorting_pairs"], "nobody"),
         (["pairwise_judge=recorded", "task=sorting_pairs"], "pairwise_judge.path"),
     ],

@@ -41,7 +41,7 @@ def test_rlcomp_tells_its_own_version():
         ("-m seed=0,1 --cfg all --resolve", "rlcomp seed=0 --cfg all --resolve"),
         (
             "-m seed=0,1 --run",
-            "--run and --multirun: one of them stands on a line; leave out --run",
+            "--run and --multirun exclude one another; leave out --run",
         ),
         ("--resolve seed=1", "rlcomp --cfg job --resolve seed=1"),
         ("--package learner", "rlcomp --cfg job --package learner"),
@@ -74,9 +74,9 @@ REFUSED = {
     "~learner.losses.k": "there is no learner.losses.k to delete; did you mean 'kl'?",
     "~lerner.losses.kl": "there is no lerner to delete; did you mean 'learner'?",
     "~evaluatoin": "there is no evaluatoin to delete; did you mean 'evaluation'?",
-    "~lean_backend": "this line has no lean_backend to delete; leave that out",
-    "train": "leave it out: rlcomp recipe=grpo",
-    "evaluate": "it is a program, rlcomp-evaluate",
+    "~lean_backend": "this line has no lean_backend to delete; leave ~lean_backend out",
+    "train": "leave train out: rlcomp recipe=grpo",
+    "evaluate": "use the program rlcomp-evaluate",
     "hop": "cannot be read: settings are written key=value",
     "rollout.temperature=0.7": "here it is decoding.temperature",
     "loss.clip_low=0.3": "here it is loss.trust_region.clip_low",
@@ -203,7 +203,9 @@ def test_a_folder_is_described_by_its_files(tmp_path, monkeypatch):
     assert "all 6 answers have 4 tokens" in told[7]
 
 
-def test_where_a_computer_reads_fast_answers_take_as_long_as_their_operations(tmp_path, monkeypatch):
+def test_where_a_computer_reads_fast_answers_take_as_long_as_their_operations(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("rlcomp.cli.model_facts._speed", lambda: (1000.0, 1e9))
     words = ("prompts.batch_size=2", "group_size=3", "max_new_tokens=4")
 

@@ -25,10 +25,10 @@ from components.loss.kto import KTOLoss
 from components.loss.ordinal_regression import OrdinalRegression
 from components.loss.preference import PreferenceLoss
 from components.pairing.best_worst import BestWorst
-from components.pairing.judged import Judged as JudgedPairs
+from components.pairing.judged import JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairs
 from components.pairwise_judge.ensemble import Ensemble
-from components.pairwise_judge.learned import Learned as LearnedJudge
+from components.pairwise_judge.learned import LearnedJudge
 from components.pairwise_judge.option_log_probs import OptionLogProbs
 from components.pairwise_judge.reasoned import Reasoned
 from components.pairwise_judge.simulated import Simulated

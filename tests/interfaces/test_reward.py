@@ -10,7 +10,7 @@ from components.reward.shuffled import Shuffled
 from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
-from rlcomp.interfaces.reward import TextReward, check_decides, undecided, write_reward
+from rlcomp.interfaces.reward import TextReward, check_decides, name_without_verdict, write_reward
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -221,7 +221,7 @@ def test_a_reward_without_a_verdict_records_no_share_of_right_answers():
     ],
 )
 def test_a_reward_declares_whether_it_says_what_is_correct(reward, name):
-    assert undecided(reward) == name
+    assert name_without_verdict(reward) == name
     if name is None:
         check_decides(reward, "reward")
     else:

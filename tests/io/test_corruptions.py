@@ -397,7 +397,7 @@ CORRUPTIONS = {
     "seed a text": (put("place", "seed", value="0"), "'seed' is '0'"),
     "seed of another run": (
         put("place", "seed", value=1),
-        "'seed' is 1, and 0 in config.yaml beside it: one of them is of another run",
+        "'seed' is 1, but 0 in config.yaml beside it: put back the file that is of another run",
     ),
     "trackers a list": (put("place", "trackers", value=[]), "'trackers' is"),
     "a tracker a number": (put(*LINES, value=3), "'json_lines' is 3"),

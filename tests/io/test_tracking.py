@@ -8,7 +8,7 @@ import pytest
 from rlcomp.cli.child import in_child
 from rlcomp.errors import Died, MissingExtra, StorageError
 from rlcomp.io.tensorboard_files import TensorBoard
-from rlcomp.io.tracked import outlived, tracked
+from rlcomp.io.tracked import closing_tracker, tracked
 from rlcomp.io.tracking import JsonLines
 from rlcomp.io.watch import Watch
 
@@ -173,7 +173,7 @@ def test_tensorboard_has_every_step_and_the_end_of_a_run_that_dies(tmp_path):
         log(tracker, 1)
         os._exit(7)
 
-    with pytest.raises(Died), outlived(TensorBoard, settings, watch):
+    with pytest.raises(Died), closing_tracker(TensorBoard, settings, watch):
         in_child(job, watch)
 
     events = reader.EventAccumulator(str(tmp_path / "tensorboard")).Reload()
@@ -200,9 +200,9 @@ def test_a_tracker_of_ones_own_is_closed_unless_the_run_has_said_how_it_ended(to
     if told:
         watch.end({"exit_code": 1})
 
-    with pytest.raises(KeyboardInterrupt), outlived(Own, {"a": 1}, watch):
+    with pytest.raises(KeyboardInterrupt), closing_tracker(Own, {"a": 1}, watch):
         raise error
-    with outlived(Own, {}, Watch()):
+    with closing_tracker(Own, {}, Watch()):
         pass
 
     assert Own.closed == ([] if told else [({"a": 1}, error)])
@@ -218,14 +218,14 @@ def test_a_tracker_that_cannot_be_closed_does_not_hide_how_the_run_ended():
 
             yield close
 
-    with pytest.raises(Died, match="killed") as error, outlived(Broken, {}, Watch()):
+    with pytest.raises(Died, match="killed") as error, closing_tracker(Broken, {}, Watch()):
         raise Died("killed")
 
     assert error.value.__notes__ == ["the tracker was not closed: OSError: disk full"]
 
 
 def test_a_tracker_without_it_is_left_alone():
-    with pytest.raises(Died), outlived(JsonLines, {}, Watch()):
+    with pytest.raises(Died), closing_tracker(JsonLines, {}, Watch()):
         raise Died("killed")
 
 
@@ -286,7 +286,7 @@ def test_a_record_resized_while_the_run_goes_on_is_told_at_the_next_step(tmp_pat
     DAMAGES[name](tmp_path / file)
     changed = (tmp_path / file).read_bytes() if (tmp_path / file).exists() else None
 
-    with pytest.raises(StorageError, match=rf"{file} has \d+ bytes, and the run has written \d+:"):
+    with pytest.raises(StorageError, match=rf"{file} has \d+ bytes, but the run has written \d+:"):
         log(tracker, 2, [{"prompt": "b"}])
 
     # Nothing was written into what is another's by now.

@@ -11,7 +11,7 @@ import pytest
 from rlcomp.cli.child import in_child
 from rlcomp.errors import Died, Interrupted
 from rlcomp.io.sample_tables import SampleTable, sample_tables
-from rlcomp.io.tracked import outlived
+from rlcomp.io.tracked import closing_tracker
 from rlcomp.io.wandb_run import WandB
 from rlcomp.io.watch import Watch
 
@@ -320,7 +320,7 @@ def test_the_record_of_a_run_that_dies_is_whole_and_closed_with_its_code(nobody,
             tracker.log(total, "rl", total, {"reward/mean": total / 2}, [])
         die()
 
-    with pytest.raises(Died), outlived(WandB, settings, watch):
+    with pytest.raises(Died), closing_tracker(WandB, settings, watch):
         in_child(job, watch)
 
     found = decoded(nobody)
@@ -344,7 +344,7 @@ def test_a_run_that_says_how_it_failed_is_closed_once(nobody):
         tracker.finish(Interrupted("saved"))
         raise Interrupted("saved")
 
-    with pytest.raises(Interrupted), outlived(WandB, settings, watch):
+    with pytest.raises(Interrupted), closing_tracker(WandB, settings, watch):
         in_child(job, watch)
 
     found = decoded(nobody)

@@ -8,7 +8,7 @@ import pytest
 from rlcomp.errors import DataError
 from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.interfaces.task import Example
-from rlcomp.report.judge import Labelled, drift, judge_report, labelled
+from rlcomp.report.judge import Labelled, drift, judge_report, labelled_pair
 from rlcomp.report.judge_table import judge_as_json
 
 # Lengths differ by 2, -2, 4, -4, ...: the mean square is (4 + 4 + 16 + 16) / 4 = 10.
@@ -122,7 +122,7 @@ def test_verdicts_that_quality_decides_have_no_finite_bias_and_the_report_says_s
     ],
 )
 def test_an_example_is_a_pair_whose_demonstration_is_better(columns, gap, own):
-    found = labelled(Example("p", "right", "a", columns={"rejected": "b", **columns}))
+    found = labelled_pair(Example("p", "right", "a", columns={"rejected": "b", **columns}))
 
     assert found == (Shown("p", "a", "b", "right"), gap, own)
 
@@ -131,19 +131,19 @@ def test_an_example_is_a_pair_whose_demonstration_is_better(columns, gap, own):
     ("columns", "why"),
     [
         ({}, "has no column 'rejected'"),
-        ({"rejected": "b", "own": "first"}, "has own 'first'"),
+        ({"rejected": "b", "own": "first"}, "has 'own' 'first'"),
         ({"rejected": "b", "margin": -1}, "margin -1"),
     ],
 )
 def test_an_example_that_is_no_pair_is_refused(columns, why):
     with pytest.raises(DataError, match=why):
-        labelled(Example("p", "a", "a", columns=columns))
+        labelled_pair(Example("p", "a", "a", columns=columns))
 
 
 def test_messages_are_their_texts():
     said = [{"role": "assistant", "content": "b"}]
 
-    assert labelled(Example("p", "a", "a", columns={"rejected": said})).shown.second == "b"
+    assert labelled_pair(Example("p", "a", "a", columns={"rejected": said})).shown.second == "b"
 
 
 def test_the_report_is_json():

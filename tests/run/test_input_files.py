@@ -11,9 +11,9 @@ import pytest
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
+from rlcomp.run.check_inputs import check_inputs
 from rlcomp.run.input_files import input_files
 from rlcomp.run.launch import launch
-from rlcomp.run.resume import check_inputs
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

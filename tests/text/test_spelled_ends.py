@@ -13,11 +13,11 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.thoughts import first_targets
 from rlcomp.text.token_bytes import all_with_ends
-from rlcomp.text.tokenizer import encode_answers
 
 
 def tokenizer(*letters):
@@ -60,12 +60,12 @@ def test_turns_and_targets_have_no_end_of_their_own():
 
 
 def test_other_special_tokens_are_what_they_spell():
-    assert encode_answers(tokenizer(), ["<|tool|>"]) == [[2]]
+    assert answer_ids(tokenizer(), ["<|tool|>"]) == [[2]]
 
 
 def test_a_tokenizer_that_cannot_spell_eos_otherwise_refuses_the_answer():
     with pytest.raises(DataError, match="spells"):
-        encode_answers(tokenizer("a", "b"), ["a<|end|>"])
+        answer_ids(tokenizer("a", "b"), ["a<|end|>"])
 
 
 def policy_with(made, stop_tokens=(), eos_token_id=None):
@@ -91,17 +91,17 @@ def test_a_stop_token_of_the_policy_ends_no_answer_in_its_middle(named):
     assert not {0, 2} & {*ids[:-1]}
     assert made.decode(ids[:-1]) == "b <|tool|> c"
     # At its end it ends a turn; of another tokenizer it is a token like any other.
-    assert encode_answers(made, ["b<|tool|>"])[0][-1] == 2
-    assert 2 in encode_answers(tokenizer(), ["b <|tool|> c"])[0]
+    assert answer_ids(made, ["b<|tool|>"])[0][-1] == 2
+    assert 2 in answer_ids(tokenizer(), ["b <|tool|> c"])[0]
 
 
 def test_a_stop_token_that_is_an_ordinary_one_is_refused_in_the_middle():
     made = tokenizer()
     policy_with(made, ["Ċ"])  # a line break, as byte-level tokenizers write it
 
-    assert len(encode_answers(made, ["a\n"])[0]) == 2
+    assert len(answer_ids(made, ["a\n"])[0]) == 2
     with pytest.raises(DataError, match=r"'a\\nb' spells 'Ċ'.*policy.stop_tokens"):
-        encode_answers(made, ["a", "a\nb"])
+        answer_ids(made, ["a", "a\nb"])
 
 
 def test_stops_of_several_policies_add_up():
@@ -111,7 +111,7 @@ def test_stops_of_several_policies_add_up():
 
     for text in ("ac", "bc"):
         with pytest.raises(DataError, match=f"'{text}' spells"):
-            encode_answers(made, [text])
+            answer_ids(made, [text])
 
 
 class Whole:

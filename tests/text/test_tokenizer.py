@@ -5,13 +5,13 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.preference_tokens import preference_tokenizer
 from rlcomp.text.tokenizer import (
     byte_tokenizer,
     character_tokenizer,
     decode_rows,
     encode_all,
-    encode_answers,
     encode_prompts,
     load_tokenizer,
     suppressed_token_mask,
@@ -304,6 +304,6 @@ def test_an_answer_that_spells_an_end_is_written_without_it():
     )
     spelled = {text: [names.index(one) for one in text] for text in ("a<|end|>", "<|pad|>")}
 
-    rows = encode_answers(tokenizer, ["ab", *spelled])
+    rows = answer_ids(tokenizer, ["ab", *spelled])
 
     assert rows == [[names.index("a"), names.index("b")], *spelled.values()]

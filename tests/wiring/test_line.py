@@ -125,8 +125,8 @@ def test_what_is_there_or_nowhere_is_lacking_in_no_choice(name):
         ),
         (
             "recipe=offline_to_online offline=bc phases.online.steps=3",
-            "phases.online.steps is not in the config: by offline=bc, phases.online is null, and "
-            "there is no such phase; leave phases.online.steps out, or choose another option",
+            "phases.online.steps is not in the config: by offline=bc, phases.online is null, so "
+            "that there is no such phase; leave phases.online.steps out, or choose another option",
         ),
         ("phases.rl.step=3", "phases.rl.step is not in the config; did you mean 'steps'?"),
         ("trainer.foo=3", "trainer.foo is not in the config, and nothing here is known to be the"),

@@ -5,12 +5,14 @@ from omegaconf import OmegaConf
 
 from rlcomp.errors import CheckpointError, ConfigErrors
 from rlcomp.io.saved import Saved
+from rlcomp.io.saved_config import saved_config
 from rlcomp.model.trained import trained_policy
 from rlcomp.run.resume import same_config
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
-from rlcomp.wiring.renamed import _TARGETS, new_target, of_version_0_1
+from rlcomp.wiring.renamed import _CLASSES, _TARGETS, new_target, of_version_0_1, update_classes
 from rlcomp.wiring.resolve import plan_of
+from rlcomp.wiring.trust import saved_node
 
 OLD = {
     "sampling": {"_target_": "rlcomp.generation.sampling.Sampling", "temperature": 1.0},
@@ -52,7 +54,7 @@ def test_a_users_own_node_called_like_an_old_one_is_theirs():
     assert new_target("rlcomp.model.tokenizers.Mine") is None
 
 
-@pytest.mark.parametrize("new", sorted(_TARGETS.values()))
+@pytest.mark.parametrize("new", sorted({*_TARGETS.values(), *_CLASSES.values()}))
 def test_every_new_place_is_there(new):
     if new.rpartition(".")[2][0].isupper() or new.count(".") > 2:
         assert declare(new).target == new
@@ -97,3 +99,39 @@ def test_old_names_on_the_command_line(rlcomp, capsys, tmp_path, word, message):
     assert rlcomp(word, f"directory={tmp_path}/run") == 2
 
     assert capsys.readouterr().err.strip() == f"rlcomp: {message}"
+
+
+@pytest.mark.parametrize("old", sorted(_CLASSES))
+def test_a_renamed_class_is_told_by_its_new_name(old):
+    with pytest.raises(ConfigErrors) as caught:
+        plan_of(OmegaConf.create({"part": {"inner": [{"_target_": old}]}}))
+
+    assert caught.value.messages == [f"part.inner.0._target_: {old} is now {_CLASSES[old]}"]
+
+
+def old_countdown(folder):
+    config = compose_config(["recipe=grpo", "task=countdown", "reward=countdown"])
+    text = OmegaConf.to_yaml(config).replace("CountdownReward", "Countdown")
+    assert "components.reward.countdown.Countdown\n" in text
+    (folder / "config.yaml").write_text(text)
+    return config
+
+
+def test_a_checkpoint_with_a_renamed_class_is_continued(tmp_path):
+    config = old_countdown(tmp_path)
+
+    same_config(Saved(tmp_path), config)
+    assert update_classes(saved_config(tmp_path / "config.yaml", trust=True)) == config
+
+
+def test_a_checkpoint_with_a_renamed_class_is_read(tmp_path):
+    old_countdown(tmp_path)
+    config = update_classes(saved_config(tmp_path / "config.yaml", trust=True))
+
+    assert saved_node(config, "reward", tmp_path, True) is not None
+
+
+def test_update_classes_leaves_other_values_as_they_are():
+    config = OmegaConf.create({"a": "${b}", "b": [1, None, "components.pairing.judged.Judged"]})
+
+    assert update_classes(config.copy()) == config

@@ -66,8 +66,8 @@ def test_a_run_is_told_of_them(part):
         plan_of(compose_or_explain(words), words)
 
     assert [str(one.message) for one in told] == [
-        "shaping (Silent) reads 'truncated' and does not declare it, so that nothing makes sure "
-        "that it is there: write reads = ('truncated',) in its class"
+        "shaping (Silent) reads 'truncated' without declaring it, so that no check finds it "
+        "missing: write reads = ('truncated',) in its class"
     ]
 
 

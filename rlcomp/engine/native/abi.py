@@ -89,7 +89,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-# Those that take tensors by value, of whose arguments ctypes knows the types.
+# Functions that take tensors by value, whose argument types ctypes knows.
 _KERNELS = (
     *("rlcomp_tree_attention", "rlcomp_tree_attention_backward", "rlcomp_bf16x6"),
     *("rlcomp_log_probs", "rlcomp_log_probs_backward"),
@@ -99,9 +99,9 @@ _INTERPRETER = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals",
 
 
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
-    """The library, with the types of its functions and the error each may return.
+    """Set the types of the library's functions and the check of their results.
 
-    Signal handlers run while it computes, and what they raise ends the call.
+    Signal handlers run during a call, and an exception of theirs ends it.
     """
     for name in (*_FUNCTIONS, *_KERNELS):
         function = getattr(library, name)
@@ -117,17 +117,17 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _checks(library: ctypes.CDLL) -> Callable[[int, Any, tuple[Any, ...]], None]:
-    """Return the check of what a function of the library has returned."""
+    """Return a function that raises the error of a result."""
 
     def check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # noqa: ANN401
         del arguments
         if result == 1:
-            raise MemoryError(f"no memory is left for what {function.__name__} computes")
+            raise MemoryError(f"no memory is left for {function.__name__}: lower the batch size")
         if result == 2:
             _raise_interruption(library)
         if result == 3:
             raise RuntimeError(
-                "a call of this session was interrupted, and what it has read is not known: begin "
+                "a call of this session was interrupted, so that its state is not known: begin "
                 "another session"
             )
 
@@ -135,7 +135,7 @@ def _checks(library: ctypes.CDLL) -> Callable[[int, Any, tuple[Any, ...]], None]
 
 
 def _raise_interruption(library: ctypes.CDLL) -> None:
-    """Raise what a signal handler raised while the library computed."""
+    """Raise the exception that a signal handler raised during a call."""
     raised = (_P * 3)()
     library.rlcomp_raised(raised)
     restore = ctypes.PyDLL(None).PyErr_Restore

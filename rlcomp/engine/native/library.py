@@ -44,14 +44,14 @@ def absent() -> str | None:
 
 
 @cache
-def warn_of_absence(why: str) -> None:
+def warn_of_absence(reason: str) -> None:
     """Log once that models run without the library.
 
     Args:
-        why: what :func:`absent` says.
+        reason: of :func:`absent`.
     """
     _LOG.warning(
-        "sampling and updates run without the native library, in about twice the time: %s", why
+        "sampling and updates run without the native library, in about twice the time: %s", reason
     )
 
 

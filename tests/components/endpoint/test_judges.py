@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from components.judge.endpoint import EndpointJudge
-from components.pairing.judged import Judged as JudgedPairs
+from components.pairing.judged import JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairs
 from components.pairwise_judge.parsed import Parsed
 from components.pairwise_judge.reasoned import Reasoned

@@ -2,8 +2,8 @@ import json
 
 import pytest
 
-from components.environment.bfcl import Bfcl
-from components.task.bfcl import Bfcl as BfclTask
+from components.environment.bfcl import BfclEnvironment
+from components.task.bfcl import Bfcl
 from rlcomp.episodes.tool_calls import parse_python_calls
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.environment import Environment, Turn
@@ -35,13 +35,13 @@ def written(folder, *rows):
 
 @pytest.fixture
 def episode(tmp_path):
-    return BfclTask(path=written(tmp_path, EPISODE), prompt_template="{question}").example(0)
+    return Bfcl(path=written(tmp_path, EPISODE), prompt_template="{question}").example(0)
 
 
 @pytest.fixture
 def begun(episode):
     def begin(**arguments):
-        made = Bfcl(**arguments)
+        made = BfclEnvironment(**arguments)
         made.reset(episode, 0)
         return made
 
@@ -103,7 +103,7 @@ def test_the_verdict(begun, turns, solved):
 
 def test_the_working_directory_is_no_part_of_the_state_but_of_the_anchor(episode):
     columns = episode.columns | {"ground_truth": [["mkdir('d')"], []]}
-    made = Bfcl()
+    made = BfclEnvironment()
     start = made.reset(Example("", "", "", columns=columns), 0).anchor
 
     inside = made.step(call("mkdir", dir_name="d")).anchor
@@ -145,7 +145,7 @@ def test_what_a_file_says_forges_no_tag(begun):
 
 def test_a_column_that_is_missing_is_named():
     with pytest.raises(DataError, match="environment=bfcl needs the column 'requests'"):
-        Bfcl().reset(Example("", "", ""), 0)
+        BfclEnvironment().reset(Example("", "", ""), 0)
 
 
 DOCUMENT = {"name": "cp", "description": "Copy.", "parameters": {}, "response": {}}
@@ -155,7 +155,7 @@ def test_the_task_tells_the_functions_that_can_be_called(tmp_path):
     documents = tmp_path / "documents.jsonl"
     named = [DOCUMENT, DOCUMENT | {"name": "mv"}, DOCUMENT | {"name": "fly"}]
     documents.write_text("".join(json.dumps(each) + "\n" for each in named))
-    task = BfclTask(path=written(tmp_path, EPISODE), documents=str(documents))
+    task = Bfcl(path=written(tmp_path, EPISODE), documents=str(documents))
 
     told = '{"name": "cp", "description": "Copy.", "parameters": {}}'
     assert task.example(0).prompt == f"{told}\nCopy {{a}} to b.\n"
@@ -167,26 +167,26 @@ def test_episodes_whose_classes_are_not_simulated_are_left_out_and_counted(tmp_p
     other = EPISODE | {"involved_classes": ["GorillaFileSystem", "WebSearchAPI"]}
 
     with pytest.warns(RlcompWarning, match="1 of 2 episodes are left out"):
-        task = BfclTask(path=written(tmp_path, other, EPISODE))
+        task = Bfcl(path=written(tmp_path, other, EPISODE))
     assert (len(task), task.left_out) == (1, 1)
     with pytest.raises(DataError, match="no episode has simulated classes alone"):
-        BfclTask(path=written(tmp_path, other))
+        Bfcl(path=written(tmp_path, other))
 
 
 @pytest.mark.parametrize("template", ["{functions}", "{question} {answer}"])
 def test_a_template_without_the_question_is_refused(tmp_path, template):
     with pytest.raises(ConfigError, match=r"must have \{question\}"):
-        BfclTask(path=written(tmp_path, EPISODE), prompt_template=template)
+        Bfcl(path=written(tmp_path, EPISODE), prompt_template=template)
 
 
 def test_a_row_that_is_no_episode_is_refused(tmp_path):
     with pytest.raises(DataError, match="task=bfcl needs the column 'involved_classes'"):
-        BfclTask(path=written(tmp_path, {"id": 1}))
+        Bfcl(path=written(tmp_path, {"id": 1}))
 
 
 @pytest.fixture
 def data(shared_data):
-    return BfclTask(
+    return Bfcl(
         path=str(shared_data / "tools" / "bfcl_multi_turn_base.jsonl.gz"),
         documents=str(shared_data / "tools" / "bfcl_multi_turn_func_doc.jsonl.gz"),
     )
@@ -195,7 +195,7 @@ def data(shared_data):
 def test_the_ground_truth_of_every_episode_solves_it_and_silence_none(data):
     assert (len(data), data.left_out) == (72, 0)
     for example in map(data.example, range(len(data))):
-        made = Bfcl()
+        made = BfclEnvironment()
         made.reset(example, 0)
         for turn in example.columns["ground_truth"]:
             for text in turn:
@@ -207,7 +207,7 @@ def test_the_ground_truth_of_every_episode_solves_it_and_silence_none(data):
             last = made.step("")
         assert last == Turn(done=True, reward=1.0), example.source
 
-        silent = Bfcl()
+        silent = BfclEnvironment()
         silent.reset(example, 0)
         while not (told := silent.step("")).done:
             pass
@@ -216,7 +216,7 @@ def test_the_ground_truth_of_every_episode_solves_it_and_silence_none(data):
 
 def test_every_documented_function_is_there_with_its_parameters(data):
     for example in map(data.example, range(len(data))):
-        made = Bfcl()
+        made = BfclEnvironment()
         made.reset(example, 0)
         for line in example.prompt.splitlines():
             if line.startswith('{"name"'):

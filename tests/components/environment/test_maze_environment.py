@@ -1,7 +1,7 @@
 import pytest
 
 from components.environment.lookup import LookupTool
-from components.environment.maze import Maze
+from components.environment.maze import MazeEnvironment
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Environment, Forkable, Turn
 from rlcomp.interfaces.task import Example
@@ -13,7 +13,7 @@ WAYS = {"n": "ABCB", "e": "BBCD", "s": "ADCD", "w": "AACD"}
 
 
 def begun(**arguments):
-    maze = Maze(**arguments)
+    maze = MazeEnvironment(**arguments)
     start = maze.reset(Example("A", "D", "", columns={"ways": WAYS}), seed=0)
     assert start == Turn(anchor="A")
     return maze
@@ -41,7 +41,7 @@ def test_the_pay_is_discounted_for_each_move_behind_the_first():
     maze = begun(discount=0.5)
     assert [maze.step(move).reward for move in "ees"] == [0.0, 0.0, 0.25]
     with pytest.raises(ConfigError, match="discount"):
-        Maze(discount=2.0)
+        MazeEnvironment(discount=2.0)
 
 
 def test_a_fork_moves_by_itself():

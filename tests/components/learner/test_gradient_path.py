@@ -57,10 +57,12 @@ def of(region):
 
 
 def test_the_trust_region_that_detaches_is_named():
-    told = r"loss 'policy': trust_region \(Detaching\) writes 'surrogate' without the gradient of"
-    with pytest.raises(ConfigError, match=told):
+    message = (
+        r"loss 'policy': trust_region \(Detaching\) writes 'surrogate' without the gradient of"
+    )
+    with pytest.raises(ConfigError, match=message):
         refused(policy=of(Detaching()))
-    with pytest.raises(ConfigError, match=told):  # beside one that has a gradient as well
+    with pytest.raises(ConfigError, match=message):  # beside one that has a gradient as well
         refused(policy=of(Detaching()), other=of(Clip()))
 
 

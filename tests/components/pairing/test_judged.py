@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.pairing.judged import Judged
+from components.pairing.judged import JudgedPairs
 from rlcomp.batch import encode_texts
 from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.metrics import recording
@@ -42,7 +42,7 @@ LEANING = {"ab": 0.9, "ba": 0.4, "cd": 0.8, "dc": 0.6}
 
 
 def test_the_mean_of_both_orders_decides_and_is_the_soft_label():
-    kept = Judged(judge=Told(**LEANING))(batch("abdc", [3, 3, 1, 1]))
+    kept = JudgedPairs(judge=Told(**LEANING))(batch("abdc", [3, 3, 1, 1]))
 
     # p(a) = (.9 + .6) / 2 and p(c) = (.8 + .4) / 2; the groups come by their number.
     assert kept["row"].tolist() == [3, 2, 0, 1]
@@ -52,7 +52,7 @@ def test_the_mean_of_both_orders_decides_and_is_the_soft_label():
 
 
 def test_a_hard_label_has_no_noise():
-    kept = Judged(judge=Told(**LEANING), soft=False)(batch("ab", [0, 0]))
+    kept = JudgedPairs(judge=Told(**LEANING), soft=False)(batch("ab", [0, 0]))
 
     assert kept["label_noise"].tolist() == [0.0, 0.0]
 
@@ -62,20 +62,20 @@ def test_the_judge_sees_prompt_both_orders_and_what_is_right():
     rows = batch("ab", [7, 7])
     rows["answer"] = encode_texts(["x", "x"])
 
-    Judged(judge=judge)(rows)
+    JudgedPairs(judge=judge)(rows)
 
     assert judge.asked == [Shown("p7", "a", "b", "x"), Shown("p7", "b", "a", "x")]
 
 
 @pytest.mark.parametrize("verdicts", [{"ab": None, "ba": 0.1}, {"ab": 0.9, "ba": None}])
 def test_a_pair_that_one_order_did_not_judge_teaches_nothing(verdicts):
-    kept = Judged(judge=Told(**verdicts))(batch("ab", [0, 0]))
+    kept = JudgedPairs(judge=Told(**verdicts))(batch("ab", [0, 0]))
 
     assert kept["reward_valid"].tolist() == [False, False]
 
 
 def test_a_judge_that_only_sees_the_position_teaches_nothing():
-    kept = Judged(judge=Told(ab=0.75, ba=0.75))(batch("ab", [0, 0]))
+    kept = JudgedPairs(judge=Told(ab=0.75, ba=0.75))(batch("ab", [0, 0]))
 
     assert kept["reward_valid"].tolist() == [False, False]
 
@@ -83,25 +83,25 @@ def test_a_judge_that_only_sees_the_position_teaches_nothing():
 def test_equal_texts_are_not_asked_and_teach_nothing():
     judge = Told()
 
-    assert Judged(judge=judge)(batch("aa", [0, 0]))["reward_valid"].tolist() == [False, False]
+    assert JudgedPairs(judge=judge)(batch("aa", [0, 0]))["reward_valid"].tolist() == [False, False]
     assert judge.asked == []
 
 
 def test_the_first_two_of_a_group_are_a_pair_and_one_alone_is_none():
-    kept = Judged(judge=Told(**LEANING))(batch("aebcd", [0, 5, 0, 0, 0]))
+    kept = JudgedPairs(judge=Told(**LEANING))(batch("aebcd", [0, 5, 0, 0, 0]))
 
     assert kept["row"].tolist() == [0, 2]
 
 
 def test_votes_are_shares_of_drawn_verdicts():
-    sure = Judged(judge=Told(ab=1.0, ba=0.0), votes=5)(batch("ab", [0, 0]))
+    sure = JudgedPairs(judge=Told(ab=1.0, ba=0.0), votes=5)(batch("ab", [0, 0]))
     torch.manual_seed(0)
-    drawn = Judged(judge=Told(ab=0.9, ba=0.3), votes=4)
+    drawn = JudgedPairs(judge=Told(ab=0.9, ba=0.3), votes=4)
     noise = {round(float(drawn(batch("ab", [0, 0]))["label_noise"][0]), 4) for _ in range(200)}
 
     assert sure["label_noise"].tolist() == [0.0, 0.0]
     assert noise == {k / 8 for k in range(5)}
-    many = Judged(judge=Told(ab=0.9, ba=0.3), votes=20_000)(batch("ab", [0, 0]))
+    many = JudgedPairs(judge=Told(ab=0.9, ba=0.3), votes=20_000)(batch("ab", [0, 0]))
     assert many["label_noise"][0] == pytest.approx(0.2, abs=0.02)
 
 
@@ -116,7 +116,7 @@ def test_orders_and_agreement_are_recorded():
     )
 
     with recording() as ledger:
-        Judged(judge=judge)(rows)
+        JudgedPairs(judge=judge)(rows)
 
     assert ledger.means() == pytest.approx(
         {
@@ -130,7 +130,9 @@ def test_orders_and_agreement_are_recorded():
 
 
 def test_it_keeps_the_contract():
-    check_component(Judged(judge=lambda pairs: [0.7 if len(pair.first) else 0.2 for pair in pairs]))
+    check_component(
+        JudgedPairs(judge=lambda pairs: [0.7 if len(pair.first) else 0.2 for pair in pairs])
+    )
 
 
 def test_a_verdict_flips_where_the_first_shown_wins_or_loses_in_both_orders():
@@ -138,13 +140,13 @@ def test_a_verdict_flips_where_the_first_shown_wins_or_loses_in_both_orders():
     judge = Told(ab=0.9, ba=0.2, cd=0.8, dc=0.6, ef=0.3, fe=0.4)
 
     with recording() as told:
-        Judged(judge=judge)(batch("abcdef", [0, 0, 1, 1, 2, 2]))
+        JudgedPairs(judge=judge)(batch("abcdef", [0, 0, 1, 1, 2, 2]))
 
     assert told.means()["pairing/order_flips"] == pytest.approx(2 / 3)
 
 
 def test_votes_are_drawn_with_the_probability_of_the_first():
-    kept = Judged(judge=Told(ab=0.9, ba=0.2), votes=400)(batch("ab", [0, 0]))
+    kept = JudgedPairs(judge=Told(ab=0.9, ba=0.2), votes=400)(batch("ab", [0, 0]))
 
     # p(a) = (.9 + .8) / 2; the standard deviation of its estimate is .012.
     assert kept["row"].tolist() == [0, 1]

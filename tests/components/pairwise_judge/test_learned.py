@@ -7,7 +7,7 @@ import torch
 from transformers import AutoModelForSequenceClassification, Qwen2Config
 
 from components.pairwise_judge.ensemble import Ensemble
-from components.pairwise_judge.learned import Learned
+from components.pairwise_judge.learned import LearnedJudge
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.text.tokenizer import character_tokenizer
@@ -46,7 +46,7 @@ def outputs(folder, text):
 def test_the_verdict_is_the_sigmoid_of_the_scaled_difference(folder, label, column, scale):
     one, other = (outputs(folder, text)[column] for text in (">ab", ">bba"))
 
-    (found,) = Learned(path=folder, label=label, scale=scale)([Shown(">", "ab", "bba")])
+    (found,) = LearnedJudge(path=folder, label=label, scale=scale)([Shown(">", "ab", "bba")])
 
     assert found == pytest.approx(1 / (1 + math.exp(-scale * (one - other))), abs=1e-5)
 
@@ -54,22 +54,22 @@ def test_the_verdict_is_the_sigmoid_of_the_scaled_difference(folder, label, colu
 def test_orders_mirror_equal_texts_are_even_and_batches_change_nothing(folder):
     pairs = [Shown(">", "ab", "bba"), Shown(">", "bba", "ab"), Shown(">", "a", "a")]
 
-    there, back, even = Learned(path=folder, label="kind", batch_size=1)(pairs)
+    there, back, even = LearnedJudge(path=folder, label="kind", batch_size=1)(pairs)
 
     assert there + back == pytest.approx(1.0)
     assert even == 0.5
-    found = Learned(path=folder, label="kind")(pairs)
+    found = LearnedJudge(path=folder, label="kind")(pairs)
     assert found == pytest.approx([there, back, even], abs=1e-5)
 
 
 def test_an_empty_text_cannot_be_judged(folder):
-    assert Learned(path=folder, label="kind")([Shown("", "a", "")]) == [None]
-    assert Learned(path=folder, label="kind")([]) == []
+    assert LearnedJudge(path=folder, label="kind")([Shown("", "a", "")]) == [None]
+    assert LearnedJudge(path=folder, label="kind")([]) == []
 
 
 def test_classifiers_of_several_kinds_are_an_ensemble(folder):
-    judges = {"kind": Learned(path=folder, label="kind")}
-    judges["toxic"] = Learned(path=folder, label="toxic", scale=-1.0)
+    judges = {"kind": LearnedJudge(path=folder, label="kind")}
+    judges["toxic"] = LearnedJudge(path=folder, label="toxic", scale=-1.0)
     pair = Shown(">", "ab", "bba")
 
     (found,) = Ensemble(judges=judges)([pair])
@@ -83,4 +83,4 @@ def test_classifiers_of_several_kinds_are_an_ensemble(folder):
 )
 def test_settings_that_cannot_work_are_refused(settings, told, folder):
     with pytest.raises(ConfigError, match=told):
-        Learned(path=folder, **settings)
+        LearnedJudge(path=folder, **settings)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.pairing.judged import Judged
+from components.pairing.judged import JudgedPairs
 from components.pairwise_judge.option_log_probs import OptionLogProbs
 from components.pairwise_judge.parsed import Parsed
 from components.pairwise_judge.reasoned import Reasoned
@@ -128,10 +128,10 @@ def test_both_orders_are_reasoned_about_and_a_judge_of_the_position_alone_teache
     )
     leaning, sound = reasoned("[[1]]"), reasoned("[[2]]", "[[1]]")
 
-    assert Judged(judge=leaning)(rows.clone())["reward_valid"].tolist() == [False, False]
+    assert JudgedPairs(judge=leaning)(rows.clone())["reward_valid"].tolist() == [False, False]
     assert leaning.writer.asked == ["p|a|b:", "p|b|a:"]
     # In either order the verdict is b.
-    assert Judged(judge=sound)(rows.clone())["response"][0, 0] == ord("b")
+    assert JudgedPairs(judge=sound)(rows.clone())["response"][0, 0] == ord("b")
 
 
 def test_a_language_model_reasons_and_its_options_are_read_behind_that():

@@ -10,7 +10,7 @@ from components.reward.function import Function
 from components.reward.weighted_sum import WeightedSum
 from rlcomp.batch import cat, decode_texts, encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
-from rlcomp.interfaces.reward import undecided, write_reward
+from rlcomp.interfaces.reward import name_without_verdict, write_reward
 from rlcomp.metrics import recording
 
 
@@ -94,8 +94,8 @@ def test_a_domain_that_does_not_say_what_is_correct_records_no_share_of_it():
 
     told = [name for name in ledger.means() if name.endswith("correct")]
     assert told == ["reward/sums/correct"]
-    assert undecided(reward) == "by_column"
-    assert undecided(ByColumn(routes=routes())) is None
+    assert name_without_verdict(reward) == "by_column"
+    assert name_without_verdict(ByColumn(routes=routes())) is None
 
 
 def test_one_domain_is_its_reward():

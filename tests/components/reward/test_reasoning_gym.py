@@ -1,15 +1,15 @@
 import pytest
 from tensordict import TensorDict
 
-from components.reward.reasoning_gym import ReasoningGym as Reward
-from components.task.reasoning_gym import ReasoningGym as Task
+from components.reward.reasoning_gym import ReasoningGymReward
+from components.task.reasoning_gym import ReasoningGym
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import ConfigError, DataError
 
 
 def task(**changes):
-    return Task(**{"name": "leg_counting", "size": 6, **changes})
+    return ReasoningGym(**{"name": "leg_counting", "size": 6, **changes})
 
 
 def answered(examples, responses):
@@ -22,7 +22,7 @@ def test_answers_to_puzzles_of_the_task_are_judged_by_their_checker():
     examples = [task().example(index) for index in (4, 1)]
     wrong = str(int(examples[1].answer) + 1)
 
-    result = Reward()(answered(examples, [examples[0].answer, wrong]))
+    result = ReasoningGymReward()(answered(examples, [examples[0].answer, wrong]))
 
     assert result["reward"].tolist() == [1.0, 0.0]
     assert result["reward_valid"].tolist() == [True, True]
@@ -31,7 +31,9 @@ def test_answers_to_puzzles_of_the_task_are_judged_by_their_checker():
 def test_the_place_of_the_answer_can_be_chosen():
     example = task().example(0)
 
-    result = Reward(where="boxed")(answered([example], [rf"\boxed{{{example.answer}}}"]))
+    result = ReasoningGymReward(where="boxed")(
+        answered([example], [rf"\boxed{{{example.answer}}}"])
+    )
 
     assert result["reward"].tolist() == [1.0]
 
@@ -41,7 +43,8 @@ def test_the_partial_credit_of_the_checker_can_be_kept():
     example = task(name="knight_swap").example(0)
 
     plain, partial = (
-        Reward(partial=kept)(answered([example], ["[]"]))["reward"].item() for kept in (False, True)
+        ReasoningGymReward(partial=kept)(answered([example], ["[]"]))["reward"].item()
+        for kept in (False, True)
     )
 
     assert plain == 0.0
@@ -54,8 +57,8 @@ def test_a_row_without_its_puzzle_stops_the_run():
     )
 
     with pytest.raises(DataError, match="needs the column 'reasoning_gym'"):
-        Reward()(batch)
-    assert Reward().needed_columns == {"reasoning_gym"}
+        ReasoningGymReward()(batch)
+    assert ReasoningGymReward().needed_columns == {"reasoning_gym"}
 
 
 def test_a_puzzle_is_made_again_from_seed_and_index():

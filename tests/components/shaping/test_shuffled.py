@@ -3,7 +3,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.shaping.shuffled import Shuffled
+from components.shaping.shuffled import ShuffledShaping
 from rlcomp.testing import check_component
 
 
@@ -23,7 +23,7 @@ def batch(values, valid):
 
 def dealt(values, valid, seed=0):
     torch.manual_seed(seed)
-    return Shuffled()(batch(values, valid))
+    return ShuffledShaping()(batch(values, valid))
 
 
 def test_the_values_are_the_same_but_on_other_rows_and_move_together():
@@ -56,10 +56,10 @@ def test_the_batch_it_was_given_keeps_its_parts():
     some = batch([1.0, 2.0, 3.0, 4.0], [True] * 4)
     parts = some["rewards"]
 
-    Shuffled()(some)
+    ShuffledShaping()(some)
 
     assert parts["a"].tolist() == [2.0, 4.0, 6.0, 8.0]
 
 
 def test_it_keeps_the_contract():
-    check_component(Shuffled())
+    check_component(ShuffledShaping())

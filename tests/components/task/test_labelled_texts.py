@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from components.sampler.labelled_texts import LabelledTexts as Sampler
+from components.sampler.labelled_texts import LabelledTextsSampler
 from components.task.addition import Addition
 from components.task.labelled_texts import LabelledTexts
 from rlcomp.data.labels import label_rows
@@ -71,7 +71,7 @@ def test_a_label_that_no_row_knows_is_refused(tmp_path):
 def test_a_batch_holds_texts_and_their_labels_each_once_an_epoch(tmp_path):
     rows = [{"prompt": "x" * n, "a": n % 2, "b": None if n == 3 else 1} for n in range(1, 7)]
     tokenizer = byte_tokenizer()
-    sampler = Sampler(
+    sampler = LabelledTextsSampler(
         task=task(tmp_path, *rows, held_out=0.0),
         labels=["a", "b"],
         tokenizer=tokenizer,
@@ -92,7 +92,7 @@ def test_a_batch_holds_texts_and_their_labels_each_once_an_epoch(tmp_path):
 
 def test_a_task_without_labels_is_refused():
     with pytest.raises(DataError, match="set task=labelled_texts"):
-        Sampler(
+        LabelledTextsSampler(
             task=Addition(),
             labels=["a"],
             tokenizer=byte_tokenizer(),
@@ -103,7 +103,7 @@ def test_a_task_without_labels_is_refused():
 
 def test_a_task_too_small_for_a_batch_is_refused(tmp_path):
     with pytest.raises(ConfigError, match="batch_size"):
-        Sampler(
+        LabelledTextsSampler(
             task=task(tmp_path, {"prompt": "x", "a": 1, "b": 0}, held_out=0.0),
             labels=["a"],
             tokenizer=byte_tokenizer(),

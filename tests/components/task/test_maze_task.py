@@ -1,6 +1,6 @@
 import pytest
 
-from components.environment.maze import Maze as Rooms
+from components.environment.maze import MazeEnvironment
 from components.task.maze import Maze
 from rlcomp.errors import ConfigError
 
@@ -59,7 +59,7 @@ def test_a_demonstration_is_a_walk_that_ends_in_the_exit_or_after_its_moves():
     task = Maze(walk=9)
     ended = 0
     for index in range(300):
-        example, rooms = task.example(index), Rooms()
+        example, rooms = task.example(index), MazeEnvironment()
         rooms.reset(example, seed=0)
         told = [rooms.step(move) for move in example.turns[::2]]
         # What is told stands between the moves, and nothing behind the last one.
