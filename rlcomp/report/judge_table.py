@@ -22,7 +22,13 @@ def judge_tables(found: JudgeReport) -> list[Table | str]:
     table.add_row("pairs without a verdict", f"{found.invalid:.2f}", "", "0")
     for name, bias in found.biases.items():
         table.add_row(f"bias of {name}, log-odds", *_cells(bias), "0")
-    return [table, *(f"not shown: {told}" for told in found.unseen)]
+    lines = [f"not shown: {told}" for told in found.unseen]
+    if not found.agreement.low > 0.5:
+        lines.append(
+            "not shown: that the judge is better than a coin (the interval of single verdicts "
+            "holds 0.50, or lies below it)"
+        )
+    return [table, *lines]
 
 
 def judge_as_json(found: JudgeReport) -> dict[str, object]:

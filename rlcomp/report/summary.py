@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ CURVES = {
     "evaluation/greedy": "held-out accuracy, greedy",
     "episode/return": "episode return",
 }
+
+# Characters that prompts begin with in common which are not shown.
+_LONG = 20
 
 
 def summarise(directory: str | Path) -> str:
@@ -117,14 +121,23 @@ def _table(samples: list[dict[str, Any]]) -> str:
     twice = [f"after step {first}"] if first != last else []
     for column in ("prompt", *twice, f"after step {last}", "right answer"):
         table.add_column(column, overflow="ellipsis", no_wrap=True, min_width=12, max_width=36)
+    start = _common([row["prompt"] for row in after])
     for row in after:
         was = before.get(row["prompt"], row)
         answers = [_marked(was), _marked(row)] if twice else [_marked(row)]
-        table.add_row(_shown(row["prompt"]), *answers, _shown(row.get("answer") or ""))
+        prompt = "…" * (start > 0) + _shown(row["prompt"][start:])
+        table.add_row(prompt, *answers, _shown(row.get("answer") or ""))
     # No markup: a model may well answer "[/]".
     console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)
     console.print(table)
     return console.file.getvalue().strip("\n")  # type: ignore[attr-defined,no-any-return]
+
+
+def _common(prompts: list[str]) -> int:
+    """Return where texts begin to differ, at a word: a system message would fill the column."""
+    common = os.path.commonprefix(prompts) if len({*prompts}) > 1 else ""
+    found = max(common.rfind(space) for space in (" ", "\n")) + 1
+    return found if found >= _LONG else 0
 
 
 def _marked(row: dict[str, Any]) -> str:
