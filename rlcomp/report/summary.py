@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
@@ -135,8 +134,9 @@ def _table(samples: list[dict[str, Any]]) -> str:
 
 def _common(prompts: list[str]) -> int:
     """Return where texts begin to differ, at a word: a system message would fill the column."""
-    common = os.path.commonprefix(prompts) if len({*prompts}) > 1 else ""
-    found = max(common.rfind(space) for space in (" ", "\n")) + 1
+    first, last = min(prompts), max(prompts)
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+    found = max(first[:same].rfind(space) for space in (" ", "\n")) + 1
     return found if found >= _LONG else 0
 
 
