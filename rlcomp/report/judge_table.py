@@ -22,7 +22,13 @@ def judge_tables(report: JudgeReport) -> list[Table | str]:
     table.add_row("pairs without a verdict", f"{report.invalid:.2f}", "", "0")
     for name, bias in report.biases.items():
         table.add_row(f"bias of {name}, log-odds", *_cells(bias), "0")
-    return [table, *(f"not shown: {reason}" for reason in report.unseen)]
+    lines = [f"not shown: {reason}" for reason in report.unseen]
+    if not report.agreement.low > 0.5:
+        lines.append(
+            "not shown: that the judge is better than a coin (the interval of single verdicts "
+            "holds 0.50, or lies below it)"
+        )
+    return [table, *lines]
 
 
 def judge_as_json(report: JudgeReport) -> dict[str, object]:

@@ -25,6 +25,9 @@ CURVES = {
     "episode/return": "episode return",
 }
 
+# Characters that prompts begin with in common which are not shown.
+_LONG = 20
+
 
 def summarise(directory: str | Path) -> str:
     """Draw ``curve.png``, with several objectives ``front.png``, and put the run into words.
@@ -117,14 +120,24 @@ def _table(samples: list[dict[str, Any]]) -> str:
     twice = [f"after step {first}"] if first != last else []
     for column in ("prompt", *twice, f"after step {last}", "right answer"):
         table.add_column(column, overflow="ellipsis", no_wrap=True, min_width=12, max_width=36)
+    start = _common([row["prompt"] for row in after])
     for row in after:
         was = before.get(row["prompt"], row)
         answers = [_marked(was), _marked(row)] if twice else [_marked(row)]
-        table.add_row(_shown(row["prompt"]), *answers, _shown(row.get("answer") or ""))
+        prompt = "…" * (start > 0) + _shown(row["prompt"][start:])
+        table.add_row(prompt, *answers, _shown(row.get("answer") or ""))
     # No markup: a model may well answer "[/]".
     console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)
     console.print(table)
     return console.file.getvalue().strip("\n")  # type: ignore[attr-defined,no-any-return]
+
+
+def _common(prompts: list[str]) -> int:
+    """Return where texts begin to differ, at a word: a system message would fill the column."""
+    first, last = min(prompts), max(prompts)
+    same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
+    found = max(first[:same].rfind(space) for space in (" ", "\n")) + 1
+    return found if found >= _LONG else 0
 
 
 def _marked(row: dict[str, Any]) -> str:

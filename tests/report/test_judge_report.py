@@ -9,7 +9,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.interfaces.task import Example
 from rlcomp.report.judge import Labelled, drift, judge_report, labelled_pair
-from rlcomp.report.judge_table import judge_as_json
+from rlcomp.report.judge_table import judge_as_json, judge_tables
 
 # Lengths differ by 2, -2, 4, -4, ...: the mean square is (4 + 4 + 16 + 16) / 4 = 10.
 PAIRS = [
@@ -190,3 +190,12 @@ def test_drift_is_paired():
         drift([True] * 4, [True] * 3)
     with pytest.raises(DataError, match="at least two"):
         drift([True], [True])
+
+
+@pytest.mark.parametrize(("position", "is_told"), [(9.0, True), (0.0, False)])
+def test_a_judge_that_may_be_a_coin_is_told(position, is_told):
+    many = PAIRS * 4  # at the place alone, half of the verdicts are right
+
+    lines = judge_tables(judge_report(judge(position=position), many))[1:]
+
+    assert any("coin" in line for line in lines) is is_told

@@ -1,6 +1,8 @@
 import json
 import struct
 
+import pytest
+
 from rlcomp.io.json_lines import read_lines
 from rlcomp.report.summary import summarise
 
@@ -116,6 +118,19 @@ def test_a_single_evaluation_is_told_without_a_before(tmp_path):
 
     assert "Held-out accuracy" not in text.splitlines()[0]
     assert text.splitlines()[-1] == "held-out accuracy: sampled 0.25 greedy 0.50"
+
+
+@pytest.mark.parametrize(
+    ("start", "shown"),
+    [("<|system|>You are a helpful assistant.\n", "  …1+2=?"), ("Add up:\n", "  Add up:\\n1+2=?")],
+)
+def test_prompts_are_shown_from_where_they_differ(tmp_path, start, shown):
+    asked = [f"{start}1+{number}=?" for number in (2, 3)]
+
+    text = summarise(written(tmp_path, RUN, [sample(3, one, "4", "4") for one in asked]))
+
+    assert shown in text
+    assert shown.replace("2", "3") in text
 
 
 def test_square_brackets_in_an_answer_are_text(tmp_path):
