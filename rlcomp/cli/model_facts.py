@@ -46,7 +46,7 @@ def model_facts(plan: Plan) -> Iterator[str]:
 
 
 def _shown(line: str) -> str:
-    """A line of which a stranger wrote words: without signs that steer a terminal, and not long."""
+    """Return a line of a stranger without signs that steer a terminal, and shortened."""
     plain = "".join(one if one.isprintable() else repr(one)[1:-1] for one in line[:_LONGEST_LINE])
     return plain if len(line) <= _LONGEST_LINE else f"{plain}..."
 
@@ -126,7 +126,7 @@ def _header(file: Path) -> list[tuple[str, int]]:
 
 
 def _count(shape: object) -> int:
-    """How many weights a tensor of a shape has."""
+    """Return the number of weights in a tensor of a shape."""
     sizes = shape if isinstance(shape, list) and len(shape) <= _MOST_SIZES else [None]
     if not all(isinstance(size, int) and 0 <= size <= _LARGEST_SIZE for size in sizes):
         raise ValueError(f"a shape is {shape!r:.40}")
