@@ -16,6 +16,8 @@ from rlcomp.wiring.reader import Node
 
 # Largest JSON file and largest header of a file of weights, in bytes.
 _LARGEST, _HEADER = 1 << 27, 1 << 26
+# Characters of a line, numbers of a shape, and how large each of them may be.
+_LONGEST_LINE, _MOST_SIZES, _LARGEST_SIZE = 1000, 16, 1 << 48
 _BYTES = {"float32": 4, "float16": 2, "bfloat16": 2, "float64": 8}
 # Floating-point operations for a weight and a token: forward, and forward with backward.
 _FORWARD, _BACKWARD, _BACKWARD_FROZEN = 2, 6, 4
@@ -40,6 +42,16 @@ def model_facts(plan: Plan) -> Iterator[str]:
     Raises:
         DataError: a file of the folder cannot be read.
     """
+    return (_shown(line) for line in _facts(plan))
+
+
+def _shown(line: str) -> str:
+    """Return a line of a stranger without signs that steer a terminal, and shortened."""
+    plain = "".join(one if one.isprintable() else repr(one)[1:-1] for one in line[:_LONGEST_LINE])
+    return plain if len(line) <= _LONGEST_LINE else f"{plain}..."
+
+
+def _facts(plan: Plan) -> Iterator[str]:
     folder = Path(str(plan.tree.get("base") or ""))
     if not plan.tree.get("base") or not (folder / "config.json").is_file():
         return
@@ -106,12 +118,20 @@ def _header(file: Path) -> list[tuple[str, int]]:
         try:
             header = json.loads(opened.read(size))
             return [
-                (str(entry["dtype"]), math.prod(map(int, entry["shape"])))
+                (str(entry["dtype"]), _count(entry["shape"]))
                 for name, entry in header.items()
                 if name != "__metadata__"
             ]
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise DataError(f"{file}: its header cannot be read: {error}") from None
+
+
+def _count(shape: object) -> int:
+    """Return the number of weights in a tensor of a shape."""
+    sizes = shape if isinstance(shape, list) and len(shape) <= _MOST_SIZES else [None]
+    if not all(isinstance(size, int) and 0 <= size <= _LARGEST_SIZE for size in sizes):
+        raise ValueError(f"a shape is {shape!r:.40}")
+    return math.prod(sizes)
 
 
 def _template(folder: Path, plan: Plan) -> str:
@@ -129,13 +149,15 @@ def _stops(folder: Path) -> list[str]:
     """Return the tokens that end an answer, by the tokenizer and the generation config."""
     added = _object(folder / "tokenizer.json").get("added_tokens")
     words = added if isinstance(added, list) else []
-    contents = {one.get("id"): str(one.get("content")) for one in words if isinstance(one, dict)}
+    rows = [one for one in words if isinstance(one, dict) and isinstance(one.get("id"), int)]
+    contents = {one["id"]: str(one.get("content")) for one in rows}
     eos_ids = _object(folder / "generation_config.json").get("eos_token_id")
     ids = eos_ids if isinstance(eos_ids, list) else [] if eos_ids is None else [eos_ids]
     eos = _object(folder / "tokenizer_config.json").get("eos_token")
     own = eos.get("content") if isinstance(eos, dict) else eos
     stops = [str(own)] if own else []
-    return [*dict.fromkeys([*stops, *(contents[one] for one in ids if one in contents)])]
+    stops += [contents[one] for one in ids if isinstance(one, int) and one in contents]
+    return [*dict.fromkeys(stops)]
 
 
 def _memory(plan: Plan, count: int) -> str:

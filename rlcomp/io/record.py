@@ -28,7 +28,7 @@ _WRITTEN = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OV
 
 
 def check_links(directory: Path) -> None:
-    """Refuse a directory in which links stand where a run writes: it may be a stranger's.
+    """Refuse a directory in which a link or FIFO stands where a run writes: it may be a stranger's.
 
     A link at ``checkpoints`` is usual, to a larger disk.
 
@@ -36,15 +36,20 @@ def check_links(directory: Path) -> None:
         directory: of a run, or of a sweep, whose jobs are looked at too.
 
     Raises:
-        ConfigError: names the link.
+        ConfigError: names the link, or what is neither file nor folder.
     """
     for place in (directory, *directory.glob("[0-9]*")):
-        found = [*(place / name for name in _WRITTEN), *(place / ".hydra").glob("*")]
-        if link := next((path for path in found if path.is_symlink()), None):
-            raise ConfigError(
-                f"{link} is a link: what a run writes there would land elsewhere; delete the link, "
-                "or choose another directory"
-            )
+        for path in (*(place / name for name in _WRITTEN), *(place / ".hydra").glob("*")):
+            if path.is_symlink():
+                raise ConfigError(
+                    f"{path} is a link: what a run writes there would land elsewhere; delete the "
+                    "link, or choose another directory"
+                )
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise ConfigError(
+                    f"{path} is neither a file nor a folder, and a run would wait there for ever: "
+                    "delete it, or choose another directory"
+                )
 
 
 def has_record(directory: Path) -> bool:

@@ -92,8 +92,9 @@ def tagged_calls(text: str) -> list[Tagged]:
         inside = start + len(OPEN)
         end = _json_end(text, inside)
         if end is None:
-            end = text.find(CLOSE, inside)
-        if end < 0 or (OPEN in text[inside:end] and _json_end(text, inside) is None):
+            following = text.find(OPEN, inside)
+            end = text.find(CLOSE, inside, following if following >= 0 else len(text))
+        if end < 0:
             calls.append(Tagged(None, start, inside))
         else:
             calls.append(Tagged(text[inside:end], start, end + len(CLOSE)))
@@ -307,7 +308,7 @@ def _python_call(entry: ast.expr) -> Call:
         raise ValueError
     arguments = {}
     for keyword in entry.keywords:
-        if keyword.arg is None:
+        if keyword.arg is None or keyword.arg in arguments:
             raise ValueError
         arguments[keyword.arg] = ast.literal_eval(keyword.value)
     return ast.unparse(entry.func), arguments

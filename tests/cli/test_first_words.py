@@ -237,5 +237,29 @@ def test_a_broken_file_of_weights_is_told(tmp_path, broken):
         facts(tmp_path)
 
 
+@pytest.mark.parametrize("shape", ["[-5, 7]", "[1e999]", "[1.0]", "[281474976710657]", '"55"'])
+def test_a_shape_that_no_tensor_has_is_told(tmp_path, shape):
+    from rlcomp.errors import DataError
+
+    header = f'{{"a": {{"dtype": "F32", "shape": {shape}}}}}'.encode()
+    weights = len(header).to_bytes(8, "little") + header
+    (folder(tmp_path) / "model.safetensors").write_bytes(weights)
+
+    with pytest.raises(DataError, match="cannot be read: a shape is"):
+        facts(tmp_path)
+
+
+def test_words_of_a_folder_do_not_steer_the_terminal(tmp_path):
+    folder(tmp_path)
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["\x1b[2J" + "x" * 2000]}))
+    (tmp_path / "generation_config.json").write_text('{"eos_token_id": [{"a": 1}, 5]}')
+
+    told = facts(tmp_path)
+
+    assert told[1].startswith("architecture \\x1b[2Jxxx")
+    assert len(told[1]) < 1100
+    assert told[5] == "stop tokens <end>, <turn>"
+
+
 def test_no_folder_has_no_facts(tmp_path):
     assert facts(tmp_path) == []

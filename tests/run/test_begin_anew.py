@@ -202,6 +202,14 @@ def test_a_link_where_a_run_writes_is_refused(tmp_path, name, job):
         check_overrides([f"directory={tmp_path}"], [])
 
 
+@pytest.mark.parametrize("name", ["rlcomp.log", "metrics.jsonl", "ended.jsonl"])
+def test_a_fifo_where_a_run_writes_is_refused(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+
+    with pytest.raises(ConfigError, match=rf"{name} is neither a file nor a folder"):
+        check_links(tmp_path)
+
+
 def test_a_link_among_the_files_of_hydra_is_refused_by_a_run_too(tmp_path):
     theirs = tmp_path / "theirs"
     theirs.write_text("precious")

@@ -53,6 +53,7 @@ def test_a_call_is_read_in_several_forms(response):
         "[m.add(a=1, b=4)]",
         "[m.add(a=1, b=2, c=1)]",
         "[m.add(a=1, b=2, d=1)]",
+        "[m.add(a=9, a=1, b=2)]",
         "[m.add(a=True, b=2)]",
         "[m.add(a='1', b=2)]",
         "[m.add(a=1, b=1+1)]",
@@ -211,6 +212,13 @@ def test_what_stands_around_calls_is_left():
 
     assert outside_calls(text, tagged_calls(text)) == ["a", "b", "c"]
     assert [text[call.start : call.end] for call in tagged_calls(text)] == [LITERAL, READ]
+
+
+def test_many_tags_take_time_in_proportion():
+    start = time.thread_time()
+
+    assert len(tagged_calls("<tool_call>" * 50_000 + "x" * 10**6 + "</tool_call>")) == 50_000
+    assert time.thread_time() - start < 5
 
 
 @pytest.mark.parametrize("piece", ["<tool_call>", '<tool_call>"', "<tool_call>[[", "</tool_call>"])
