@@ -203,7 +203,9 @@ def test_a_folder_is_described_by_its_files(tmp_path, monkeypatch):
     assert "all 6 answers have 4 tokens" in told[7]
 
 
-def test_where_a_computer_reads_fast_answers_take_as_long_as_their_operations(tmp_path, monkeypatch):
+def test_where_a_computer_reads_fast_answers_take_as_long_as_their_operations(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr("rlcomp.cli.model_facts._speed", lambda: (1000.0, 1e9))
     words = ("prompts.batch_size=2", "group_size=3", "max_new_tokens=4")
 

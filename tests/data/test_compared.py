@@ -52,7 +52,10 @@ def test_the_pairs_of_a_ranking_count_as_one_row():
 
 @pytest.mark.parametrize(
     ("ranking", "rated"),
-    [([2, 0, 1], [("x", 1.0), ("y", 0.0), ("z", 2.0)]), ([0, 1, 2], [("x", 2.0), ("y", 1.0), ("z", 0.0)])],
+    [
+        ([2, 0, 1], [("x", 1.0), ("y", 0.0), ("z", 2.0)]),
+        ([0, 1, 2], [("x", 2.0), ("y", 1.0), ("z", 0.0)]),
+    ],
 )
 def test_a_ranking_rates_its_best_answer_highest_and_its_last_0(ranking, rated):
     row = Row("f:1", {"responses": ["x", "y", "z"], "ranking": ranking})

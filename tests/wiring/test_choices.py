@@ -27,7 +27,12 @@ FILES = {
     "advantage/gae": "_target_: a\n",
 }
 DEEP = {"first": {"schedule": {"steps": 1}}}
-CONFIG = {"agent": DEEP, "learner": {"schedule": {"steps": 1}, "lr": 1}, "kl": {"_target_": "a"}, "seed": 0}
+CONFIG = {
+    "agent": DEEP,
+    "learner": {"schedule": {"steps": 1}, "lr": 1},
+    "kl": {"_target_": "a"},
+    "seed": 0,
+}
 PLACES = {"schedule@learner.schedule": "linear", "kl": "none", "seed_of": "x"}
 PLACES["schedule@agent.first.schedule"] = "linear"
 

@@ -114,9 +114,7 @@ def test_what_cannot_work_is_refused(changes, error, words):
 
 def test_by_itself_a_batch_has_64_prompts_and_seven_tenths_move_on():
     tasks = {"first": Sorting(length=3), "next": Sorting(length=4)}
-    draw = Frontier(
-        tasks=tasks, tokenizer=byte_tokenizer(), context_length=16, max_new_tokens=4
-    )
+    draw = Frontier(tasks=tasks, tokenizer=byte_tokenizer(), context_length=16, max_new_tokens=4)
     assert draw().batch_size == (64,)
     for rate, digits in ((0.6875, 3), (0.7, 4)):
         draw.tell({0: rate})
