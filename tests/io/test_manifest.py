@@ -65,7 +65,7 @@ def test_each_file_is_there_and_as_it_was_written(folder, name):
 def test_a_file_of_the_same_size_is_told_by_its_digest(folder):
     (folder / "state.json").write_bytes(b"[]")
 
-    with pytest.raises(CheckpointError, match="state.json is not what was written"):
+    with pytest.raises(CheckpointError, match=r"state.json is not what was written"):
         check_files(folder)
 
 
@@ -99,7 +99,7 @@ def test_a_checkpoint_is_a_folder_of_its_own(folder, tmp_path):
 
 
 def test_of_one_that_is_not_there_the_last_eight_are_named(tmp_path):
-    with pytest.raises(CheckpointError, match="is not there; .* has no checkpoint"):
+    with pytest.raises(CheckpointError, match=r"is not there; .* has no checkpoint"):
         check_files(tmp_path / "step-00000011")
     for number in range(1, 11):
         (tmp_path / f"step-{number:08d}").mkdir()

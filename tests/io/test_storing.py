@@ -25,15 +25,15 @@ def test_a_disk_that_takes_no_more_is_told_with_the_remedy(error):
 
 @pytest.mark.parametrize("cause", [FULL, SafetensorError("I/O error")])
 def test_a_checkpoint_that_cannot_be_written_is_told_by_its_cause(cause):
-    with pytest.raises(StorageError, match="no checkpoint, .*once there is room"):
-        with storing("x", Watch()):
-            raise CheckpointError("no checkpoint") from cause
+    told_as = r"no checkpoint, .*once there is room"
+    with pytest.raises(StorageError, match=told_as), storing("x", Watch()):
+        raise CheckpointError("no checkpoint") from cause
 
 
 def test_of_a_folder_that_has_vanished_the_remedy_is_another():
-    with pytest.raises(StorageError, match="was the directory deleted") as told:
-        with storing("x", Watch()):
-            raise GONE
+    told_as = r"was the directory deleted"
+    with pytest.raises(StorageError, match=told_as) as told, storing("x", Watch()):
+        raise GONE
     assert GO_ON not in str(told.value)
     with pytest.raises(StorageError, match="was the directory deleted"), storing("x", Watch()):
         raise CheckpointError("none") from GONE
@@ -61,6 +61,6 @@ def test_what_is_written_is_what_the_run_is_doing():
 
     with storing("the record", watch):
         assert watch.place()["stage"] == "writing the record"
-    with pytest.raises(StorageError, match="stage 'writing x', phase 'one', step 2 of 9"):
-        with storing("x", watch):
-            raise FULL
+    told_as = r"stage 'writing x', phase 'one', step 2 of 9"
+    with pytest.raises(StorageError, match=told_as), storing("x", watch):
+        raise FULL
