@@ -22,3 +22,12 @@ def test_every_entry_along_the_tokens_moves_and_no_other():
     assert torch.equal(moved["attention_mask"], torch.tensor([[1, 1, 0], [1, 1, 0], [1, 1, 1]]))
     assert torch.equal(moved["reward"], rows["reward"])
     assert torch.equal(rows["tokens"], ids)
+
+
+def test_what_is_as_wide_by_chance_stays():
+    mask = torch.tensor([[0, 1], [1, 1]])
+    ends = torch.tensor([[True, False], [False, True]])
+
+    moved = pad_right(TensorDict({"attention_mask": mask, "answer_ends": ends}, [2]))
+
+    assert torch.equal(moved["answer_ends"], ends)

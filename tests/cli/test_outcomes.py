@@ -55,11 +55,12 @@ def infinite(prompt, response):
     def act(): raise NumericalError("the gradient of 'w' is not finite")
     return sixth(act)
 def fills(prompt, response):
-    def act():
-        record = Path(os.environ["OUTCOMES_RUN"], "metrics.jsonl")
-        record.unlink()
-        record.symlink_to("/dev/full")
-    return sixth(act)
+    opened = Path.open
+    def full(path, mode="r", *more, **settings):
+        if path.name == "metrics.jsonl" and mode == "a":
+            raise OSError(28, os.strerror(28), str(path))
+        return opened(path, mode, *more, **settings)
+    return sixth(lambda: setattr(Path, "open", full))
 def waits(prompt, response):
     def act():
         Path(os.environ["OUTCOMES_RUN"], "waiting").touch()

@@ -109,3 +109,11 @@ def test_it_is_saved_and_loaded_unchanged(tokenizer, tmp_path):
 def test_what_cannot_be_is_refused(size, words, message):
     with pytest.raises(ConfigError, match=message):
         bpe_tokenizer(corpus=Corpus("ab"), vocab_size=size, words=words)
+
+
+def test_by_itself_it_has_at_most_512_tokens():
+    text = " ".join(f"{a}{b}{c}" for a in "abcdefgh" for b in "ijklmnop" for c in "qrstuvwx")
+
+    made = bpe_tokenizer(corpus=Corpus(*[text * 3] * 4), words=[])
+
+    assert len(made) == 512

@@ -102,3 +102,15 @@ def test_a_token_of_newer_weights_is_told():
 def test_a_rollout_with_a_field_that_nothing_reads_is_told():
     with pytest.raises(CheckpointError, match="'age' is there, which nothing reads"):
         made_of({**Made(rows(), Ledger()).state(), "age": 1})
+
+
+def test_a_token_of_the_newest_weights_is_of_age_0_and_outside_the_mask_any_goes():
+    mask = torch.tensor([[True, True, False], [True, False, False]])
+    versions = torch.tensor([[5, 3, 9], [4, 9, 9]])
+
+    with recording() as ledger:
+        record_age(TensorDict({"policy_version": versions, "response_mask": mask}, [2]), 5)
+    assert ledger.means() == {"rollout/staleness": 1.0}  # 0, 2 and 1
+
+    with pytest.raises(FlowError, match="newer weights"):
+        record_age(TensorDict({"policy_version": versions, "response_mask": mask}, [2]), 4)

@@ -5,7 +5,9 @@ import pytest
 from rlcomp.errors import ConfigErrors
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import recipes_with
-from rlcomp.wiring.resolve import added, plan_of
+from rlcomp.wiring.plan import Plan
+from rlcomp.wiring.reader import BROKEN
+from rlcomp.wiring.resolve import added, check_settings, plan_of
 
 
 def test_dynamics_of_no_environment_are_refused():
@@ -41,3 +43,15 @@ def test_an_option_of_none_is_told_as_the_cause():
 
     assert as_written(told, ["seed=0"]) == told
     assert "which reference=none leaves out: choose" in as_written(told, ["reference=none"])
+
+
+def test_plain_values_of_a_run_are_of_their_kinds_and_what_was_told_is_not_told_again():
+    sound = {"seed": 0, "device": "cpu", "resume": "auto", "trust": False}
+    assert check_settings(Plan(sound, {}, {})) == []
+    assert check_settings(Plan({}, {}, {})) == []
+    assert check_settings(Plan({"seed": BROKEN, "trust": BROKEN}, {}, {})) == []
+
+    told = check_settings(Plan({"seed": -1, "resume": "", "trust": "yes", "mine": ""}, {}, {}))
+
+    assert [line.partition(" is ")[0] for line in told] == ["seed", "resume", "trust"]
+    assert "set resume=auto, must, never, or the path of a run" in told[1]

@@ -100,3 +100,30 @@ def test_a_learner_refuses_a_loss_that_detaches_beside_one_that_learns(order):
 
     with pytest.raises(ConfigError, match=r"loss 'policy': trust_region \(Detaching\)"):
         learner(batch.detach())
+
+
+def test_so_many_minibatches_are_no_more_than_units_of_rows(monkeypatch):
+    class Pairs(Constant):
+        unit_rows = 2
+
+        def forward(self, batch):
+            return scalars(loss=(batch["log_probs"] * batch["response_mask"]).mean())
+
+        reads = ("log_probs", "response_mask")
+
+    learner = Learner(
+        model=tiny_policy(),
+        losses={"pairs": Pairs()},
+        optimizer=partial(torch.optim.SGD, lr=1.0),
+        schedule=lambda progress: 1.0,
+        num_minibatches=2,
+    )
+    tokens = torch.tensor([[2, 3, 4], [5, 6, 7]]).repeat(2, 1)
+    batch = torch.cat([rows(), rows()]).update({"tokens": tokens, "attention_mask": tokens > 0})
+    counted = []
+    number = learner._number
+    monkeypatch.setattr(learner, "_number", lambda units: counted.append(units) or number(units))
+
+    learner(batch.detach())
+
+    assert counted == [2]
