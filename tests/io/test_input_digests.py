@@ -94,3 +94,7 @@ def test_a_mark_is_no_part_of_the_content(large):
 
 def test_what_only_one_config_names_was_not_changed():
     assert [*changes({"a": {"a": FORGED}}, {"b": {"b": FORGED}})] == []
+
+
+def test_a_file_is_large_from_64_mebibytes_on():
+    assert input_digests.LARGE == 64 * 1024 * 1024

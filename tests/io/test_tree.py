@@ -111,3 +111,13 @@ def test_what_is_no_plain_value_is_refused_with_its_place(value):
         CheckpointError, match=r"^state/learner:\.deep\.1 is a \w+: cannot be saved"
     ):
         split_tree({"deep": [0, value]}, "state/learner:")
+
+
+def test_a_tensor_with_a_gradient_is_held_by_its_values():
+    weight = torch.ones(2, requires_grad=True)
+
+    _, tensors = split_tree({"a": weight * 2}, "state")
+
+    (held,) = tensors.values()
+    assert not held.requires_grad
+    assert held.tolist() == [2.0, 2.0]
