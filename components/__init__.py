@@ -36,6 +36,8 @@ def _nearest(name: str) -> str:
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
+    if name.isidentifier() and (_FOLDER / name / "__init__.py").is_file():
+        return importlib.import_module(f"{__name__}.{name}")
     if (module := _modules().get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_nearest(name)}")
     try:

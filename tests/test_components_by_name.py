@@ -69,3 +69,11 @@ def test_only_what_is_asked_for_is_imported():
         "assert 'components.loss.policy' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_concept_is_imported_where_it_is_named():
+    program = "import components; print(components.pairwise_judge.__name__)"
+
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+
+    assert done.stdout.strip() == "components.pairwise_judge", done.stderr
