@@ -6,9 +6,10 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio.sequence import SequenceRatio
 from components.loss.reduction.token_mean import TokenMean
 from components.loss.trust_region.none import NoTrustRegion
-from rlcomp.canonical import canonical, token_rows
+from rlcomp.canonical import canonical
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError, DataError, ShapeError
+from rlcomp.model.token_rows import token_rows
 from rlcomp.testing import check_component, example_batch
 
 

@@ -243,7 +243,7 @@ GIVEN = {
     "experiment/coverage_median": FEW,
     "experiment/coverage_sums": FEW,
     "experiment/dialogue_pairs": ["task.path=FOLDER/pairs.jsonl"],
-    "experiment/rankings": ["ranked.path=FOLDER/rankings.jsonl"],
+    "experiment/rankings": ["ranked.path=FOLDER/rankings.jsonl", "loss.group_size=2"],
     "experiment/hops": ["base=FOLDER/bytes"],
     "experiment/pareto": ["+objective=brevity"],
     "experiment/pareto_text": ["base=FOLDER/bytes"],
@@ -558,6 +558,11 @@ DETECTED = '[{"box": [0, 0, 2, 2], "label": "cat"}]'
 
 # Texts for what cannot read those of an example batch (sums of two digits).
 RATED = {"model_score": [0.5, -1.0, 2.0, 0.25], "reward": [1.0, 5.0, 3.0, 2.0]}
+RANKED = {
+    "model_score": [0.5, -1.0, 2.0, 0.25, 1.0, 1.5, -0.5, 3.0],
+    "reward": [1.0, 0.0, 0.5, 2.0, 1.0, 1.0, 3.0, -1.0],
+    "group_id": [3, 3, 0, 0, 5, 5, 1, 1],
+}
 TEXTS = {
     **dict.fromkeys(
         ("experiment/coverage", "experiment/coverage_median", "experiment/coverage_sums"), THOUGHT
@@ -568,11 +573,7 @@ TEXTS = {
         "response": ["3*2+7", "3+7+2", ""],
         "answer": ["7+3*2", "7+3*2", "1+2"],
     },
-    "loss/plackett_luce": {
-        "model_score": [0.5, -1.0, 2.0, 0.25, 1.0, 1.5, -0.5, 3.0],
-        "reward": [1.0, 0.0, 0.5, 2.0, 1.0, 1.0, 3.0, -1.0],
-        "group_id": [3, 3, 0, 0, 5, 5, 1, 1],
-    },
+    **dict.fromkeys(("loss/plackett_luce", "experiment/rankings"), RANKED),
     "loss/ordinal_regression": RATED,
     "experiment/ratings": RATED,
     "value/verbalised": {  # a response is one piece

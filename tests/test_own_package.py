@@ -52,6 +52,7 @@ YAML = {
 _target_: components.reward.function.Function
 function: {_target_: own_coding.passed.passed, _partial_: true, shift: 0}
 name: passed
+correct_by: passed
 """,
 }
 TINY = [

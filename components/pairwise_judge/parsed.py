@@ -30,9 +30,8 @@ class Parsed(metaclass=Checked):
         Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, appendix A.
 
     Examples:
-        >>> says = [Shown("p", "a", "b", rationale=text) for text in ("[[1]] No: [[2]]", "Hm.")]
-        >>> Parsed()(says)
-        [0.0, None]
+        >>> Parsed()([Shown("p", "a", "b", rationale="[[1]] No: [[2]]")])
+        [0.0]
     """
 
     def __init__(

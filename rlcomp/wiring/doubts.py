@@ -73,9 +73,10 @@ def _named_alike(plan: Plan) -> Iterator[str]:
             paths.setdefault(name, []).append(node.path)
     for name, nodes in paths.items():
         if len(nodes) > 1:
+            other = next(path for path in nodes if path.rpartition(".")[2] != name)
             yield (
                 f"{' and '.join(nodes)} record their metrics under one name, {name}/...: set "
-                f"{nodes[0]}.name={nodes[0].rpartition('.')[2]}"
+                f"{other}.name={other.rpartition('.')[2]}"
             )
 
 

@@ -68,7 +68,7 @@ def test_an_architecture_has_its_sizes(folder):
     config(folder, architectures=[], model_type="mine")
     assert facts(folder)["architecture"] == "mine"
     config(folder, text_config={"num_hidden_layers": 2, "n_ctx": 7}, num_hidden_layers=5)
-    assert facts(folder)["architecture"] == "not said, 2 layers"
+    assert facts(folder)["architecture"] == "unknown, 2 layers"
     assert facts(folder)["context"].startswith("at most 7 tokens")
 
 
@@ -81,7 +81,10 @@ def test_the_context_has_many_names(folder, name):
     told = facts(folder, context_length=9)["context"]
     assert told == "at most 12 tokens; context_length here is 9"
     config(folder)
-    assert facts(folder)["context"] == "at most not said tokens; context_length here is not set"
+    assert (
+        facts(folder)["context"]
+        == "at most an unknown number of tokens; context_length here is not set"
+    )
 
 
 def test_weights_of_all_files_are_counted_by_their_type(folder):
@@ -112,7 +115,7 @@ def test_a_config_that_cannot_be_read_is_told(folder):
     with pytest.raises(DataError, match=r"config\.json cannot be read"):
         facts(folder)
     (folder / "config.json").write_text("[]")
-    assert facts(folder)["architecture"] == "not said"
+    assert facts(folder)["architecture"] == "unknown"
 
 
 def test_a_chat_template_is_a_file_or_a_setting_and_used_by_a_prompt(folder):
@@ -121,7 +124,7 @@ def test_a_chat_template_is_a_file_or_a_setting_and_used_by_a_prompt(folder):
 
     assert (
         " ".join(facts(folder)["chat"].split())
-        == "template none; prompts are plain text, prompt=text"
+        == "template none; prompts are plain text (prompt=text)"
     )
     (folder / "tokenizer_config.json").write_text('{"chat_template": "a"}')
     assert facts(folder, chat)["chat"] == "template in tokenizer_config.json, used"
@@ -140,7 +143,7 @@ def test_a_chat_template_is_a_file_or_a_setting_and_used_by_a_prompt(folder):
         ({"content": "<b>"}, 1, "<b>, <a>"),
         (None, 2, "<b>"),
         ("<a>", None, "<a>"),
-        (None, None, "none is named"),
+        (None, None, "none"),
     ],
 )
 def test_tokens_that_end_an_answer_come_once(folder, eos, ids, stops):
@@ -163,7 +166,7 @@ def test_memory_is_that_of_weights_gradients_moments_and_reference(folder, dtype
     told = facts(folder, nodes)["memory"]
     assert told.startswith(
         f"{5 * each:.2f} GB (weights {each:.2f}, gradients {each:.2f}, AdamW {2 * each:.2f}, "
-        f"reference {each:.2f}); activations"
+        f"reference {each:.2f}), and activations"
     )
 
 
@@ -173,7 +176,7 @@ def test_a_reference_that_is_none_or_the_policy_itself_needs_no_memory(folder):
         nodes = NODES | {"reference": Node("reference", target)}
         assert facts(folder, nodes)["memory"].startswith("4.00 GB ")
     adapted = facts(folder, NODES | {"adapter": Node("adapter", "a.lora")})["memory"]
-    assert adapted.startswith("1.00 GB (weights 1.00); the adapters' own share is small; ")
+    assert adapted.startswith("1.00 GB (weights 1.00); the adapters take little, ")
 
 
 # 6 answers of 5 tokens, 30 in all; 100 weights: 2 * 100 * 30 operations are 6 seconds.

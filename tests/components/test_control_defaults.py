@@ -68,7 +68,7 @@ from components.sampler.difficulty_pools import DifficultyPools
 from components.sampler.families import Families
 from components.sampler.frontier import Frontier
 from components.sampler.labelled import Labelled
-from components.sampler.labelled_texts import LabelledTexts
+from components.sampler.labelled_texts import LabelledTextsSampler
 from components.sampler.pairs import Pairs
 from components.sampler.points import Points
 from components.sampler.pools import Pools
@@ -161,7 +161,7 @@ DEFAULTS = {
     Families: {"raise_at": 0.7, "lower_at": 0.2, "batch_size": 64},
     Frontier: {"threshold": 0.7, "batch_size": 64},
     Labelled: {"batch_size": 128},
-    LabelledTexts: {"batch_size": 32},
+    LabelledTextsSampler: {"batch_size": 32},
     Pairs: {"batch_size": 128},
     Points: {"batch_size": 256},
     Pools: {"batch_size": 64},

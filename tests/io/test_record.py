@@ -71,7 +71,7 @@ def test_each_file_is_held_against_its_own_digest(record, name):
 
 
 def test_of_a_record_without_digests_a_warning_says_so(record):
-    with pytest.warns(RlcompWarning, match="step 2 has no digest"):
+    with pytest.warns(RlcompWarning, match=r"step 2 .*has no digest"):
         check_record(record, place(2, metrics=26))
     with warnings.catch_warnings():
         warnings.simplefilter("error")

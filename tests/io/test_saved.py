@@ -37,7 +37,7 @@ def test_a_config_of_the_same_seed_or_of_none_is_taken(tmp_path, config, place):
 def test_a_config_of_another_seed_is_another_runs(tmp_path):
     path = saved(tmp_path, config="seed: 4\n")
 
-    with pytest.raises(CheckpointError, match=r"state\.json: 'seed' is 3, and 4 in config\.yaml"):
+    with pytest.raises(CheckpointError, match=r"state\.json: 'seed' is 3, but 4 in config\.yaml"):
         open_checkpoint(path)
 
 

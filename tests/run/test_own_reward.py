@@ -87,10 +87,11 @@ def whole(folder):
 @pytest.mark.parametrize("calls", ["reward_pool.num_workers=3", "reward_pool=in_process"])
 @pytest.mark.filterwarnings("ignore:reward 'function'")
 def test_metrics_are_the_same_whatever_makes_the_calls(metrics, tmp_path, whole, calls):
+    before = workers()
     found = metrics(play(tmp_path / "run", JUDGE, calls))
 
     assert found == metrics(whole)
-    assert not workers()
+    assert workers() == before
     assert any("reward/draw" in row for row in found)
 
 
@@ -110,8 +111,9 @@ def test_metrics_are_the_same_after_a_kill(bits, tmp_path, whole, step):
 def test_too_many_failures_stop_the_run_with_the_first_cause(tmp_path, folder):
     function = "reward.function=judge_of_this_test.refuses"
 
+    before = workers()  # that of chat templates, which other tests may have begun
     with pytest.raises(DataError, match=r"rewards .* ValueError: no judge today") as told:
         play(tmp_path / "run", function, "reward.correct_by=null", "reward_check=limit")
 
-    assert not workers()
+    assert workers() == before
     assert "(judge_of_this_test.py, line" in str(told.value)

@@ -37,6 +37,7 @@ def test_a_single_run_is_called_by_recipe_options_and_seed(labelled):
     assert told(found) == (None, None, ["recipe=grpo", "advantage=leave_one_out"])
 
 
+@pytest.mark.filterwarnings("ignore:evaluation and more record their metrics")
 def test_a_recipe_that_is_not_named_is_a_tag_all_the_same(labelled):
     (found,) = labelled("+evaluator@more=accuracy")
 

@@ -228,8 +228,8 @@ def test_the_template_that_is_offered_works_when_it_is_typed(tmp_path, letters, 
         ),
         ("{{ eos_token }}", "writes no special token behind an assistant's turn"),
         ("", "no chat template"),
-        ("{{ messages[0].name }}", "a text of 0 characters"),
-        ("{{ 'x' * 16777217 }}", "a text of 16777217 characters"),
+        ("{{ messages[0].name }}", "makes 0 characters"),
+        ("{{ 'x' * 16777217 }}", "makes 16777217 characters"),
     ],
 )
 def test_a_template_that_cannot_be_used_is_one_message(text, told, tmp_path, chat_tokenizer):

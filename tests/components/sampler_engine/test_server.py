@@ -249,7 +249,7 @@ def test_by_hand_one_gets_what_the_option_says():
     }
 
     assert defaults == {name: option[name] for name in defaults}
-    assert {*option} - {*defaults} == {"_target_", "url", "model", "folder", "update"}
+    assert {*option} - {*defaults} == {"_target_", "url", "folder", "update"}
 
 
 def test_a_url_is_one(engine):
