@@ -28,7 +28,7 @@ def place(tmp_path_factory):
             '"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 2, '
             '"intermediate_size": 8, "max_position_embeddings": 64}'
         )
-    where = {"phase": 0, "step": 1, "total": 1, "trackers": {}}
+    where = {"phase": 0, "step": 1, "total": 1, "trackers": {}, "inputs": {}}
     Checkpoint(directory=str(folder / "other"), keep=1).save({}, where)
     return folder
 

@@ -409,7 +409,7 @@ TABLE = {
     ),
     "missing value": Bad(["recipe=gsm8k"], "task.path", "???", "set it with task.path=..."),
     "missing argument": Bad(
-        ["~prompts.batch_size"], "prompts", "'batch_size'", "set +prompts.batch_size=..."
+        ["~model.hidden_size"], "model", "'hidden_size'", "set +model.hidden_size=..."
     ),
     "regular expression": Bad(
         ["reward=regex", "reward.pattern='(a'"], "reward: Regex: pattern", "'(a'", "unterminated"

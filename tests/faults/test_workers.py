@@ -60,7 +60,7 @@ def left_by(words, directory):
 
 
 def compared(found):
-    tensors = {k: v for k, v in found["tensors"].items() if not k.startswith("state/")}
+    tensors = {k: v for k, v in found["tensors"][-1] if not k.startswith("state/")}
     return {"metrics": found["metrics"], "samples": found["samples"], "tensors": tensors}
 
 

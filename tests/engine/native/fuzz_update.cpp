@@ -9,6 +9,7 @@
 
 #include "bf16x6.cpp"
 #include "norm_gate.cpp"
+#include "signals.cpp"
 #include "softmax.cpp"
 #include "tree_attention.cpp"
 
