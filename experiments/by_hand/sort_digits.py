@@ -22,7 +22,8 @@ policy = make("policy", LanguageModel, model=model, tokenizer=tokenizer, decodin
 reward = make("reward", ExactMatch)
 adamw = partial(AdamW, betas=(0.9, 0.95), weight_decay=0.0, fused=True)
 evaluation = make("evaluation", Accuracy, policy=policy, task=task, reward=reward, max_new_tokens=8)
-supervised = {"model": policy, "losses": {"sft": SFTLoss(reduction=TokenMean())}}
+supervised = {"name": "sft_learner", "model": policy}
+supervised |= {"losses": {"sft": SFTLoss(reduction=TokenMean())}}
 data = {"task": task, "tokenizer": tokenizer, "context_length": 32}
 warm_start = [make("demonstrations", Demonstrations, batch_size=128, **data)]
 warm_start += [make("sft_learner", Learner, optimizer=partial(adamw, lr=2e-3), **supervised)]

@@ -14,7 +14,6 @@ from huggingface_hub.errors import HFValidationError
 from rlcomp.errors import CheckpointError
 from rlcomp.io.manifest import MANIFEST
 from rlcomp.io.saved import open_checkpoint
-from rlcomp.model.trained import is_run
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.source_files import source_files
@@ -122,6 +121,8 @@ def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
     """Return the files read of a folder: a run's newest checkpoint, a model, or the ``whole``."""
     if folder.resolve() == own:
         return []
+    from rlcomp.model.trained import is_run  # half a second: transformers
+
     if is_run(str(folder)):
         try:  # the manifest holds the digests of all files, and opening compares them
             return [open_checkpoint(folder).path / MANIFEST]
