@@ -292,6 +292,9 @@ def place(jobs, tmp_path, monkeypatch):
         }
         for n in range(60)
     ]
+    ranked = {"responses": ["1", "2", "3", "4"], "ranking": [2, 0, 3, 1]}
+    rankings = [{"prompt": str(n), **ranked} for n in range(60)]
+    Path("rankings.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rankings))
     Path("hh.jsonl").write_text("".join(json.dumps(row) + "\n" for row in dialogues))
     tests = {"test_list": ["assert double(2) == 4"], "test_imports": []}
     code = [
