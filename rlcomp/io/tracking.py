@@ -83,6 +83,7 @@ class JsonLines:
         self.metrics.parent.mkdir(parents=True, exist_ok=True)
         self._write_ended()
         if not self.resumed:
+            self.digests = {METRICS: RunningDigest(), SAMPLES: RunningDigest()}
             self.metrics.write_text("")
             self.samples.write_text("")
 

@@ -349,3 +349,14 @@ class Ends:
 
     def finish(self, error=None):
         self.ended.append(error)
+
+
+def test_a_tracker_that_starts_anew_begins_an_empty_record(tmp_path):
+    lines = JsonLines(directory=str(tmp_path))
+    for value in (1.0, 2.0):
+        lines.start({"rl": 1}, 0)
+        lines.log(1, "rl", 1, {"reward": value}, [])
+
+    rows = [json.loads(line) for line in lines.metrics.read_text().splitlines()]
+    assert [row["reward"] for row in rows] == [2.0]
+    lines.check()
