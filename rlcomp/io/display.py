@@ -34,6 +34,8 @@ def held_out_rewards(metrics: Iterable[str]) -> dict[str, str]:
     Examples:
         >>> held_out_rewards(["evaluation/greedy", "evaluation/reward/length/greedy"])
         {'evaluation/reward/length/greedy': 'length greedy'}
+        >>> [*held_out_rewards(["evaluation/reward/a/b/greedy"]).values()]
+        ['a/b greedy']
     """
     start = "evaluation/reward/"
     free = [name for name in metrics if name.startswith(start)]

@@ -237,3 +237,16 @@ def test_the_keys_below_a_path_are_those_of_its_node(options):
     assert keys_below(config, "empty") == keys_below(config, "gone") == []
     assert keys_below(config, "seed") == []
     assert sorted(keys_below(config, "")) == ["empty", "kl", "loss", "seed", "task"]
+
+
+@pytest.mark.parametrize(
+    ("choice", "option", "phase", "drops"),
+    [
+        ("offline", "bc", "online", True),
+        ("offline@runs", "bc", "online", True),
+        ("offline", "bc", "rl", False),
+        ("offline", "no_such", "online", False),
+    ],
+)
+def test_an_option_takes_a_phase_out_by_null(choice, option, phase, drops):
+    assert module._drops(choice, option, phase) is drops
