@@ -15,6 +15,8 @@ DEEPEST = 64
 # The column of an example that is a conversation: its "messages" up to where a response is due, and
 # where they are known the "completion" (the messages to imitate) and "tools".
 CONVERSATION = "conversation"
+# The column that says whether the answer of an example is a good one, true or false.
+DESIRABLE = "desirable"
 
 
 def column_text(place: str, name: object, value: object) -> str:

@@ -48,7 +48,7 @@ class Accuracy(Component):
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
-        task: its held-out part is asked.
+        task: its held-out part is asked, without answers that are labelled as bad ones.
         reward: writes ``correct`` and ``reward_valid``.
         split: ``"training"`` asks prompts that training may ask as well.
         num_prompts: how many prompts; fewer when the task has fewer.
@@ -103,7 +103,7 @@ class Accuracy(Component):
         self.name = name
         # The same prompts and the same draws at every evaluation: differences are the policy's.
         self.seed = torch.initial_seed()
-        self.examples = split_examples(task, split, num_prompts, self.seed)
+        self.examples = split_examples(task, split, num_prompts, self.seed, only_right=True)
         self.asked = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
         self.by = by

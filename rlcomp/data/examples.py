@@ -11,7 +11,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import encode_columns, encode_texts
-from rlcomp.columns import CONVERSATION
+from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.held_out import fitting_share
 from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
@@ -57,30 +57,53 @@ def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
     return split_examples(task, "held_out", count, seed)
 
 
-def split_examples(task: Task, split: Split, count: int, seed: int) -> list[Example]:
-    """Examples of the held-out or of the training part, as :func:`held_out_examples`.
+def split_examples(
+    task: Task, split: Split, count: int, seed: int, *, only_right: bool = False
+) -> list[Example]:
+    """Return examples of the held-out or of the training part, as :func:`held_out_examples`.
+
+    Args:
+        task: where they come from.
+        split: of which part.
+        count: how many; all there are, if the part has fewer.
+        seed: which ones, and in which order.
+        only_right: leave out examples whose answer is labelled as a bad one (``desirable``).
 
     Raises:
-        ConfigError: that part is empty.
+        ConfigError: that part is empty, or all its answers are labelled as bad ones.
     """
-    held_out = split == "held_out"
+    held_out, num_bad = split == "held_out", 0
     chosen: dict[tuple[str, str], Example] = {}
     indices = permutation(len(task), seed, "held out" if held_out else "training")
-    for index in indices if task.held_out > 0 or not held_out else iter(()):
-        example = task.example(index)
-        if example.is_held_out(task.held_out) == held_out:
+    examples = map(task.example, indices if task.held_out > 0 or not held_out else ())
+    for example in examples:
+        if example.is_held_out(task.held_out) != held_out:
+            continue
+        if only_right and example.columns.get(DESIRABLE) is False:
+            num_bad += 1
+        else:
             chosen.setdefault((example.prompt, str(example.columns.get(CONVERSATION))), example)
         if len(chosen) == count:
             break
     if not chosen:
-        which, change = ("none", "raise") if held_out else ("all", "lower")
-        share = fitting_share(task)
-        remedies = [str(share)] if share else [f"{change} task.held_out"] * (len(task) > 1)
-        raise ConfigError(
-            f"task.held_out is {task.held_out} and {which} of its {len(task)} examples is held "
-            f"out: there is nothing to evaluate on; {', or '.join([*remedies, 'add examples'])}"
-        )
+        raise _nothing_to_evaluate(task, held_out, num_bad)
     return list(chosen.values())
+
+
+def _nothing_to_evaluate(task: Task, held_out: bool, num_bad: int) -> ConfigError:
+    """Return the error of a part without an example that an evaluator can take."""
+    if num_bad:
+        return ConfigError(
+            f"task has {num_bad} examples to evaluate on, and the label of each says that its "
+            "answer is a bad one: add examples with a good answer, or take the evaluation out"
+        )
+    which, change = ("none", "raise") if held_out else ("all", "lower")
+    share = fitting_share(task)
+    remedies = [str(share)] if share else [f"{change} task.held_out"] * (len(task) > 1)
+    return ConfigError(
+        f"task.held_out is {task.held_out} and {which} of its {len(task)} examples is held "
+        f"out: there is nothing to evaluate on; {', or '.join([*remedies, 'add examples'])}"
+    )
 
 
 def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:

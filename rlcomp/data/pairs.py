@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.columns import CONVERSATION
+from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import Demonstration, Prompt, Response
@@ -18,7 +18,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.text.rows import demonstration_rows
 
 # Of a single answer: whether it is good, or how good.
-DESIRABLE, RATING = "desirable", "rating"
+RATING = "rating"
 # Columns of an example that is a pair; its demonstration is the chosen answer.
 REJECTED, WEIGHT, NOISE, MARGIN, ANNOTATOR, STEP, TIE = (
     "rejected",

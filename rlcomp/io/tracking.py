@@ -146,8 +146,11 @@ class JsonLines:
         """Cut the files back to the checkpoint.
 
         Raises:
-            CheckpointError: a file is shorter than the checkpoint tells, changed, or another run's.
+            CheckpointError: a file is shorter than the checkpoint tells, changed, another run's, or
+                a folder.
         """
+        if self.ended.exists() and not self.ended.is_file():
+            raise CheckpointError(f"{self.ended} is no file: move it out of the run's directory")
         self.resumed = True
         self.rows = [*place.get("ended", [])]
         for file in (self.metrics, self.samples):

@@ -87,6 +87,34 @@ def test_training_examples_are_evaluated_without_any_that_is_held_out():
     assert len(split_examples(letters(5, 0.0), "training", 20, seed=1)) == 5
 
 
+class Labelled:
+    """A task of which every third answer has a label that calls it bad."""
+
+    held_out = 0.5
+
+    def __len__(self):
+        return 60
+
+    def example(self, index):
+        return Example(f"p{index}", "yes", "yes", columns={"desirable": index % 3 > 0})
+
+
+def test_answers_labelled_as_bad_ones_are_no_answers_to_evaluate_with():
+    examples = split_examples(Labelled(), "held_out", 100, seed=1)
+    right = split_examples(Labelled(), "held_out", 100, seed=1, only_right=True)
+
+    assert any(not example.columns["desirable"] for example in examples)
+    assert right == [example for example in examples if example.columns["desirable"]]
+
+
+def test_a_part_of_bad_answers_alone_is_refused():
+    task = Labelled()
+    task.example = lambda index: Example(f"p{index}", "no", "no", columns={"desirable": False})
+
+    with pytest.raises(ConfigError, match="answer is a bad one: add examples with a good answer"):
+        split_examples(task, "training", 5, seed=1, only_right=True)
+
+
 def test_a_task_that_holds_out_everything_has_no_training_part():
     with pytest.raises(
         ConfigError, match=r"all of its 2 examples is held out: .* set task.held_out=0.9 "

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import pytest
 
 from rlcomp.cli.child import in_child
-from rlcomp.errors import Died, MissingExtra, StorageError
+from rlcomp.errors import CheckpointError, Died, MissingExtra, StorageError
 from rlcomp.io.tensorboard_files import TensorBoard
 from rlcomp.io.tracked import closing_tracker, tracked
 from rlcomp.io.tracking import JsonLines
@@ -360,3 +360,17 @@ def test_a_tracker_that_starts_anew_begins_an_empty_record(tmp_path):
     rows = [json.loads(line) for line in lines.metrics.read_text().splitlines()]
     assert [row["reward"] for row in rows] == [2.0]
     lines.check()
+
+
+def test_early_ends_that_are_a_folder_are_refused_before_the_record_is_cut(tmp_path):
+    tracker = JsonLines(directory=str(tmp_path))
+    tracker.start({"train": 3}, 0)
+    tracker.log(1, "train", 1, {"loss": 1.0}, [])
+    place = tracker.place()
+    tracker.log(2, "train", 2, {"loss": 2.0}, [])
+    (tmp_path / "ended.jsonl").mkdir()
+
+    with pytest.raises(CheckpointError, match=r"ended\.jsonl is no file: move it"):
+        JsonLines(directory=str(tmp_path)).rewind(place)
+
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 2

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -340,3 +341,17 @@ def test_a_function_that_decides_by_its_name_says_what_is_correct():
 
     assert not [name for name in ledger.means() if name.startswith("evaluation/reward/")]
     assert None not in [sample["correct"] for sample in ledger.samples]
+
+
+class LabelledAddition(Addition):
+    """Sums of which every other answer has a label that calls it bad."""
+
+    def example(self, index):
+        return replace(super().example(index), columns={"desirable": index % 2 > 0})
+
+
+def test_answers_labelled_as_bad_ones_are_not_asked_for():
+    accuracy = evaluator(tiny_policy(), task=LabelledAddition(digits=1, held_out=0.5))
+
+    assert len(accuracy.examples) == PROMPTS
+    assert all(example.columns["desirable"] for example in accuracy.examples)

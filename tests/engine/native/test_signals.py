@@ -94,8 +94,8 @@ def fail(number, frame):
 
 @pytest.mark.parametrize("call", [generate, read, attend, attend_back, multiply])
 def test_what_a_handler_raises_ends_a_call_in_the_middle(call):
-    if call is multiply and (why := bf16x6.missing()) is not None:
-        pytest.skip(why)
+    if call is multiply and bf16x6.missing() is not None:
+        pytest.skip("this processor has no AMX unit")
 
     with alarmed(fail) as seen, pytest.raises(Alarm, match=f"signal {int(signal.SIGUSR1)}"):
         call()
