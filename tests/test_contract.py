@@ -124,7 +124,7 @@ GIVEN = {
         "agent_pool=in_process",
         "tokenizer.characters='0123456789+=<>|?'",
     ],
-    "player/traces": ["probe.agent=components.agent.lookup.agent"],
+    "player/traces": ["probe.agent=components.worlds.lookup.agent.agent"],
     "collector/vine": [
         "probe.group_size=2",
         "recipe=agent",

@@ -36,7 +36,7 @@ class AnswerVerdicts(metaclass=Checked):
 
     Examples:
         >>> from components.reward.exact_match import ExactMatch
-        >>> from components.task.addition import Addition
+        >>> from components.worlds.addition.task import Addition
         >>> task = AnswerVerdicts(answers=Addition(digits=1), verifier=ExactMatch())
         >>> task.example(12).prompt, task.example(12).demonstration
         ('1+2=3?', 'y')

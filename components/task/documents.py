@@ -20,7 +20,7 @@ class Documents(metaclass=Checked):
         DataError: when called: prompt and demonstration together have less than two characters.
 
     Examples:
-        >>> from components.task.addition import Addition
+        >>> from components.worlds.addition.task import Addition
         >>> example = Documents(task=Addition(digits=1)).example(34)
         >>> example.prompt, example.demonstration, example.source
         ('3', '+4=7', '3+4=')

@@ -20,7 +20,7 @@ class Hinted(metaclass=Checked):
         share: of the examples.
 
     Examples:
-        >>> from components.task.sorting import Sorting
+        >>> from components.worlds.sorting.task import Sorting
         >>> task = Hinted(task=Sorting(length=2), template="{answer}={prompt}", share=1.0)
         >>> task.example(42).prompt
         '24=42>'

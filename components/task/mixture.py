@@ -29,8 +29,8 @@ class Mixture(metaclass=Checked):
             called: a task has this column itself.
 
     Examples:
-        >>> from components.task.addition import Addition
-        >>> from components.task.sorting import Sorting
+        >>> from components.worlds.addition.task import Addition
+        >>> from components.worlds.sorting.task import Sorting
         >>> task = Mixture(tasks={"sums": Addition(digits=1), "sort": Sorting(length=2)})
         >>> [(e.prompt, e.columns["verify_with"]) for e in map(task.example, (14, 15))]
         [('0+7=', 'sums'), ('07>', 'sort')]

@@ -44,7 +44,7 @@ class BM25Search(metaclass=Checked):
 
     Examples:
         >>> from rlcomp.arguments import Unbuilt
-        >>> corpus = Unbuilt("components.task.hops.knowledge_base", {"letters": "bcd"})
+        >>> corpus = Unbuilt("components.worlds.hops.task.knowledge_base", {"letters": "bcd"})
         >>> BM25Search(corpus=corpus, indexed="{title}", shown="{title}", top_k=1)("bc mother?")
         'bc mother'
     """

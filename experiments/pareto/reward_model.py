@@ -9,7 +9,7 @@ import random
 import torch
 from transformers import LlamaConfig, LlamaForSequenceClassification
 
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp import character_tokenizer
 from rlcomp.model.text_classifier import classify, train_classifier
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import torch
 
-from components.task.running_sum import RunningSum
+from components.worlds.running_sum.task import RunningSum
 from rlcomp.model.next_token import next_token_entropies
 from rlcomp.model.trained import trained_policy
 from rlcomp.text.tokenizer import encode_all

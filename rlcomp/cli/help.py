@@ -23,6 +23,7 @@ from rlcomp.wiring.own_option import misplaced
 _HEAD = "rlcomp: reinforcement learning out of named parts."
 _PARTS = "Parts, chosen by group=option:"
 _PATCHES = "Patches, chosen by group=option as well; each sets several places of the config:"
+_WORLDS = "of toy and benchmark worlds:"
 _FOOT = """\
 rlcomp recipe=grpo seed=1                        one run
 rlcomp -m recipe=grpo,shuffled_rewards seed=0,1  a sweep
@@ -87,7 +88,7 @@ def help_text(directories: Iterable[Path]) -> str:
         directories: of configs; options of a later one join those of an earlier one.
     """
     files = files_of(directories)
-    lines = {group: [f"{group}: {', '.join(options)}"] for group, options in files.items()}
+    lines = {group: _names(group, options) for group, options in files.items()}
     return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
 
 
@@ -113,7 +114,7 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
     if words:
         own = [str(directory) for directory in directories]
         return "\n\n".join(_on(word, files, own[1:]) for word in words)
-    lines = {group: ["", f"{group}:", *_table(options, width)] for group, options in files.items()}
+    lines = {group: _entries(group, options, width) for group, options in files.items()}
     return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
 
 
@@ -131,6 +132,36 @@ def _parts_apart(
         _PATCHES,
         *(line for one in sorted(patches) for line in lines[one]),
     ]
+
+
+def of_worlds(options: Mapping[str, Path]) -> dict[str, Path]:
+    """Return the options of a group that build a part of a toy or benchmark world."""
+    return {name: options[name] for name in options if _is_of_world(name, options)}
+
+
+def _is_of_world(name: str, options: Mapping[str, Path]) -> bool:
+    """Check the target of an option, or of the option that it starts from."""
+    option = read_option(options[name])
+    if option.patch or option.targets:
+        return not option.patch and option.targets[0].startswith("components.worlds.")
+    bases = set(re.findall(r"^  - (\w+)$", option.body, re.MULTILINE)) - {name}
+    return any(_is_of_world(base, options) for base in bases & {*options})
+
+
+def _names(group: str, options: Mapping[str, Path]) -> list[str]:
+    """Return the names of a group in one line, and those of worlds in a second."""
+    worlds = of_worlds(options)
+    kernel = [name for name in options if name not in worlds]
+    lines = [f"{group}: {', '.join(kernel)}"] if kernel else []
+    return [*lines, *([f"{group}, {_WORLDS} {', '.join(worlds)}"] if worlds else [])]
+
+
+def _entries(group: str, options: Mapping[str, Path], width: int) -> list[str]:
+    """Return a line for each option of a group, those of worlds under a heading of their own."""
+    worlds = of_worlds(options)
+    kernel = {name: file for name, file in options.items() if name not in worlds}
+    parts = ((f"{group}:", kernel), (f"{group}, {_WORLDS}", worlds))
+    return [line for head, part in parts if part for line in ("", head, *_table(part, width))]
 
 
 def _table(options: Mapping[str, Path], width: int) -> list[str]:
@@ -175,8 +206,12 @@ def _first(group: str) -> tuple[bool, str]:
 
 def _on_group(group: str, options: Mapping[str, Path]) -> list[str]:
     lines = [f"{group}, chosen by {' or '.join(f'{name}=NAME' for name in chosen_as(group))}:"]
-    for name, file in options.items():
-        lines += ["", f"  {name}", *(f"      {line}" for line in read_option(file).told)]
+    worlds = of_worlds(options)
+    for name in sorted(options, key=lambda name: name in worlds):
+        if name in worlds and _WORLDS not in lines:
+            lines += ["", _WORLDS]
+        told = read_option(options[name]).told
+        lines += ["", f"  {name}", *(f"      {line}" for line in told)]
     return [*lines, "", f"rlcomp help {group}=NAME shows the settings of one."]
 
 

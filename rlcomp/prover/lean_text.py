@@ -1,4 +1,4 @@
-"""Lean text: theorems with a proof by tactics, what is refused, and the game's proofs."""
+"""Lean text: theorems with a proof by tactics, and the tactics that are refused."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
-from rlcomp.verify.formula import FALSE, parse, write
-from rlcomp.verify.natural_deduction import Goal, State, apply_tactic, state_of
 
 # What could leave a proof open, believe something, run code or speak to the outside; and whatever
 # begins another command, so that a tactic stays one.
@@ -91,57 +89,3 @@ def theorem_text(statement: str, tactics: Sequence[str]) -> str:
     """
     lines = [line for tactic in tactics for line in tactic.split("\n")]
     return "\n  ".join([f"{statement} := by", *lines])
-
-
-def game_theorem(name: str, statement: str, tactics: Sequence[str]) -> str:
-    """A script of the game (:mod:`rlcomp.verify.natural_deduction`) as a theorem of Lean.
-
-    Lean's verdict is the game's: hypotheses are named as the game names them, and from the first
-    tactic that fails on the script goes on as it is written.
-
-    Examples:
-        >>> print(game_theorem("t", "p∧q→p", ["intro", "cases h0", "exact h0"]))
-        theorem t (p q r s : Prop) : p∧q→p := by
-          intro h0
-          rcases h0 with ⟨h0, h1⟩
-          exact h0
-    """
-    state: State | str = state_of(statement)
-    lines = list[str]()
-    for tactic in tactics:
-        new = state if isinstance(state, str) else apply_tactic(state, tactic)
-        if isinstance(state, str) or isinstance(new, str) or not state:
-            lines.append(_as_written(tactic))
-        else:
-            lines.append(_named(state[0], tactic))
-        state = new
-    return theorem_text(f"theorem {name} (p q r s : Prop) : {statement}", lines)
-
-
-def _as_written(tactic: str) -> str:
-    verb, _, argument = tactic.partition(" ")
-    return {"split": "refine And.intro ?_ ?_", "have": f"refine have : {argument} := ?_; ?_"}.get(
-        verb, tactic
-    )
-
-
-def _named(goal: Goal, tactic: str) -> str:
-    """A tactic that is accepted, with the names that it gives."""
-    verb, _, argument = tactic.partition(" ")
-    if verb == "intro":
-        return f"intro {_next(goal)}"
-    if verb == "have":
-        return f"refine have {_next(goal)} : {write(parse(argument))} := ?_; ?_"
-    if verb == "cases":
-        formula, rest = dict(goal.hypotheses)[argument], goal.without(argument)
-        if formula == FALSE:
-            return tactic
-        if formula[0] == "∨":
-            return f"rcases {argument} with {_next(rest)} | {_next(rest)}"
-        return f"rcases {argument} with ⟨{_next(rest)}, {_next(rest, 2)}⟩"
-    return _as_written(tactic)
-
-
-def _next(goal: Goal, number: int = 1) -> str:
-    """The name that a goal gives its next hypothesis, or the one after."""
-    return goal.given(*[FALSE] * number).hypotheses[-1][0]

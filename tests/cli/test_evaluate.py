@@ -270,7 +270,7 @@ def test_a_suite_of_ones_own(evaluate, place, tmp_path):
 
 def test_what_asks_no_problems_is_no_suite(evaluate, place, tmp_path):
     (tmp_path / "confs" / "suite").mkdir(parents=True)
-    own = "# @package _global_\nbad:\n  _target_: components.task.addition.Addition\n"
+    own = "# @package _global_\nbad:\n  _target_: components.worlds.addition.task.Addition\n"
     (tmp_path / "confs" / "suite" / "bad.yaml").write_text(f"{own}  digits: 1\n  held_out: 0.1\n")
 
     _, err, code = evaluate(place / "run", "-cd", tmp_path / "confs", "suite=bad")

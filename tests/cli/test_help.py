@@ -69,6 +69,42 @@ def test_names_alone_stand_parts_before_patches(mine):
     assert [kinds[name] for name in ("recipe", "curriculum", "objective", "kl")] == [True] * 4
 
 
+@pytest.fixture
+def toys(tmp_path):
+    """A group of which one option is a world's, and another starts from that one."""
+    files = {
+        "toy": "# A toy.\n_target_: components.worlds.toy.task.Toy\n",
+        "harder": "# A harder toy.\ndefaults:\n  - toy\n  - _self_\nsize: 9\n",
+        "work": "# For work.\n_target_: components.task.work.Work\n",
+        "zoo": "# Also for work.\ndefaults:\n  - work\n",
+        "sets": "# @package _global_\n# Sets it.\n_target_: components.worlds.toy.task.Toy\n",
+    }
+    (tmp_path / "task").mkdir()
+    for name, text in files.items():
+        (tmp_path / f"task/{name}.yaml").write_text(text)
+    return tmp_path
+
+
+def test_options_of_worlds_stand_behind_the_others_under_their_own_heading(toys):
+    everything = help_on([], [toys], WIDE).splitlines()
+    names = help_text([toys]).splitlines()
+    group = [line.strip() for line in help_on(["task"], [toys], WIDE).splitlines() if line.strip()]
+
+    at = everything.index("task:")
+    assert [line.split()[0] for line in everything[at + 1 : at + 4]] == ["sets", "work", "zoo"]
+    assert everything[at + 5].startswith("task, of toy")
+    assert [line.split()[0] for line in everything[at + 6 : at + 8]] == ["harder", "toy"]
+    at = names.index("task: sets, work, zoo")
+    assert names[at + 1] == "task, of toy and benchmark worlds: harder, toy"
+    places = [group.index(name) for name in ("sets", "work", "zoo", "harder", "toy")]
+    assert places == sorted(places)
+    assert group[places[3] - 1] == "of toy and benchmark worlds:"
+
+
+def test_a_group_without_worlds_has_no_such_heading(mine):
+    assert "worlds" not in help_text([mine]).replace("toys", "")
+
+
 def test_a_group_shows_whole_comments_and_how_it_is_chosen(mine):
     assert help_on(["collector"], [CONF], WIDE).startswith(
         "collector, chosen by collector@rollout=NAME"

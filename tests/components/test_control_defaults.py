@@ -13,19 +13,14 @@ from components.collector.flow_samples import FlowSamples
 from components.collector.goal_steps import GoalStepCollector
 from components.collector.gymnasium import GymnasiumCollector
 from components.collector.steps import StepCollector
-from components.distribution.ring_of_gaussians import RingOfGaussians
 from components.early_stop.kl_budget import KLBudget
 from components.environment.cartpole import CartPole
 from components.environment.pendulum import Pendulum
-from components.environment.reach import Reach
-from components.environment.track import Track
-from components.environment.u_maze import UMaze
 from components.evaluator.action_tokens import ActionTokenSuccess
 from components.evaluator.episodes import Episodes
 from components.evaluator.flow import FlowEvaluator
 from components.evaluator.shifted import Shifted
 from components.evaluator.success import Success
-from components.expert.clumsy_reacher import ClumsyReacher
 from components.exploration.epsilon_greedy import EpsilonGreedy
 from components.exploration.expert_mixture import ExpertMixture
 from components.exploration.gaussian import GaussianExploration
@@ -61,7 +56,6 @@ from components.replay.sample_half_half import SampleHalfHalf
 from components.replay.sample_hindsight import SampleHindsight
 from components.replay.sample_labelled import SampleLabelled
 from components.replay.uniform import UniformReplay
-from components.reward.mode_distance import ModeDistance
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
 from components.sampler.difficulty_pools import DifficultyPools
@@ -79,6 +73,12 @@ from components.store.replay import Replay
 from components.store.replay_pairs import ReplayPairs
 from components.target.updater import TargetUpdate
 from components.task.hinted import Hinted
+from components.worlds.point_maze.clumsy_reacher import ClumsyReacher
+from components.worlds.point_maze.reach import Reach
+from components.worlds.point_maze.u_maze import UMaze
+from components.worlds.ring.distribution import RingOfGaussians
+from components.worlds.ring.reward import ModeDistance
+from components.worlds.track.environment import Track
 
 DEFAULTS = {
     Distilled: {"clip": 10.0, "coef": 1.0},

@@ -48,15 +48,15 @@ from components.store.collected import Collected
 from components.store.collected_pairs import CollectedPairs
 from components.task.answer_verdicts import AnswerVerdicts
 from components.task.labelled_texts import LabelledTexts
-from components.task.revisions import Revisions
-from components.task.sorting_graded import SortingGraded
-from components.task.sorting_pairs import SortingPairs
 from components.task.step_labels import StepLabelled
-from components.task.two_orders import TwoOrders
-from components.task.two_scripts import TwoScripts
-from components.task.unsaid_order import UnsaidOrder
-from components.task.verdicts import Verdicts
 from components.value.language_targets import LanguageTargets
+from components.worlds.sorting.graded import SortingGraded
+from components.worlds.sorting.pairs import SortingPairs
+from components.worlds.sorting.revisions import Revisions
+from components.worlds.sorting.two_orders import TwoOrders
+from components.worlds.sorting.two_scripts import TwoScripts
+from components.worlds.sorting.unsaid_order import UnsaidOrder
+from components.worlds.sorting.verdicts import Verdicts
 from components.writer.endpoint import EndpointWriter
 from components.writer.language_model import LanguageModelWriter
 

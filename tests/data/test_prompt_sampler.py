@@ -2,7 +2,7 @@ import inspect
 
 import pytest
 
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.data.prompt_sampler import TaskSampler
 from rlcomp.testing import check_component

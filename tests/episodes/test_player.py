@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.lookup import LookupTool
+from components.worlds.lookup.environment import LookupTool
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.engine.decoding import Decoding

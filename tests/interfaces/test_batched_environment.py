@@ -8,10 +8,10 @@ from torchrl.envs import EnvBase
 from components.environment.cartpole import CartPole
 from components.environment.control import control_environment
 from components.environment.pendulum import Pendulum
-from components.environment.reach import Reach
-from components.environment.track import Track
 from components.randomise.log_uniform import LogUniform
 from components.randomise.uniform import UniformDynamics
+from components.worlds.point_maze.reach import Reach
+from components.worlds.track.environment import Track
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.dynamics import HasDynamics
 from rlcomp.seed import seeded

@@ -24,7 +24,7 @@ from components.reference.frozen import Frozen
 from components.reward.information_gain import InformationGain
 from components.reward.regex import Regex
 from components.sampler.uniform import Uniform
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp import Make, Phase, run_phases
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch

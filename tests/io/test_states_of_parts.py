@@ -16,7 +16,7 @@ from components.loss.sft import SFTLoss
 from components.sampler.curriculum import Curriculum
 from components.sampler.frontier import Frontier
 from components.sampler.pools import Pools
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp.component import Component
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.errors import CheckpointError

@@ -6,7 +6,7 @@ import torch
 from tensordict import TensorDict
 
 from components.environment.cartpole import CartPole
-from components.environment.reach import Reach
+from components.worlds.point_maze.reach import Reach
 from rlcomp.component import asking
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import ScoresRows

@@ -12,7 +12,7 @@ from components.conditioning.embedding import Embedding
 from components.objectives.several import Several
 from components.pareto.linear import Linear
 from components.reward.brevity import Brevity
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError

@@ -4,11 +4,11 @@ import random
 
 import pytest
 
-from components.environment.tactics import TacticsEnvironment
 from components.search.best_first import BestFirst
 from components.search.mcts import MonteCarlo
 from components.search.rmaxts import RMaxTS
 from components.search.sampling import Sampling
+from components.worlds.tactics.environment import TacticsEnvironment
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.graph import ProofGraph, Proposal
 

@@ -5,7 +5,7 @@ import pytest
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean_messages import file_of, rejections
-from rlcomp.prover.lean_text import game_theorem, refusal, statement_of, theorem_text
+from rlcomp.prover.lean_text import refusal, statement_of, theorem_text
 
 
 @pytest.mark.parametrize(
@@ -66,21 +66,6 @@ def test_every_line_of_a_tactic_stays_in_the_proof():
     assert theorem_text("theorem t : p", ["have : q := by\n  simp", "exact h"]) == (
         "theorem t : p := by\n  have : q := by\n    simp\n  exact h"
     )
-
-
-def test_a_script_is_named_as_the_game_names_it():
-    script = ["intro", "have p∨q", "left", "exact h0", "cases h1", "exact h1", "cases h0", "left"]
-    assert game_theorem("t", "p→p", script).split("\n  ")[1:] == [
-        "intro h0",
-        "refine have h1 : p∨q := ?_; ?_",
-        "left",
-        "exact h0",
-        "rcases h1 with h1 | h1",
-        "exact h1",
-        # From here on the game has refused: it goes on as written.
-        "cases h0",
-        "left",
-    ]
 
 
 # As Lean 4.28 prints it; the words are those of the two files that were checked.

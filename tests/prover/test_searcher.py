@@ -5,12 +5,12 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.search import SearchCollector
-from components.environment.lookup import LookupTool
-from components.environment.tactics import TacticsEnvironment
 from components.evaluator.proofs import ProvenShare
 from components.reward.on_proof import OnProof
 from components.search.best_first import BestFirst
 from components.search.mcts import MonteCarlo
+from components.worlds.lookup.environment import LookupTool
+from components.worlds.tactics.environment import TacticsEnvironment
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, DataError

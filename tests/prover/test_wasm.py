@@ -11,13 +11,13 @@ import re
 
 import pytest
 
-from components.task.tactics import Tactics
+from components.worlds.tactics.lean_theorem import game_theorem
+from components.worlds.tactics.natural_deduction import proves
+from components.worlds.tactics.task import Tactics
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.prover import wasm
-from rlcomp.prover.lean_text import game_theorem
 from rlcomp.prover.wasm import WasmLean
-from rlcomp.verify.natural_deduction import proves
 
 
 @pytest.fixture

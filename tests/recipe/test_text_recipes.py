@@ -193,5 +193,5 @@ def test_the_scratchpad_fits_every_recipe_that_thinks(recipe):
     found = compose_config([f"recipe={recipe}", "experiment=scratchpad", "base=x", "directory=x"])
 
     thought = plan_of(found).nodes["task.thought"]
-    assert thought.target == "components.task.running_sum.RunningSums"
+    assert thought.target == "components.worlds.running_sum.task.RunningSums"
     assert thought.arguments["modulus"] == found.corpus.modulus == 5

@@ -12,6 +12,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = "tests/components/"
+MATRIX_GAME = "tests/worlds/matrix_game/"
 GAME = TESTS + "collector/test_mask_game_collector.py::"
 CUT_OFF = GAME + "test_words_are_those_of_the_masks_in_use_and_what_is_cut_off_is_recorded"
 ROLES = GAME + "test_tokens_and_lengths_of_both_roles_are_recorded"
@@ -115,10 +116,10 @@ BESIDE = {
         "self_play/reward_*": TESTS
         + "collector/test_self_play_collector.py::test_the_reward_of_each_seat_is_recorded",
     },
-    "components/evaluator/exploitability.py": dict.fromkeys(
+    "components/worlds/matrix_game/exploitability.py": dict.fromkeys(
         ["*/exploitability", "*/exploitability_of_mean", "*/first_move_*"],
-        TESTS
-        + "evaluator/test_exploitability.py::test_shares_of_the_moves_and_their_means_are_measured",
+        MATRIX_GAME
+        + "test_exploitability.py::test_shares_of_the_moves_and_their_means_are_measured",
     ),
     "components/evaluator/verifier_quality.py": dict.fromkeys(
         ["*/right", "*/verdict_right", "*/judged", "*/accuracy", "*/accepted_wrong", "*/auc"],

@@ -10,7 +10,14 @@ from rlcomp.model.trained import trained_policy
 from rlcomp.run.resume import same_config
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
-from rlcomp.wiring.renamed import _CLASSES, _TARGETS, new_target, of_version_0_1, update_classes
+from rlcomp.wiring.renamed import (
+    _CLASSES,
+    _MODULES,
+    _TARGETS,
+    new_target,
+    of_version_0_1,
+    update_classes,
+)
 from rlcomp.wiring.resolve import plan_of
 from rlcomp.wiring.trust import saved_node
 
@@ -52,6 +59,11 @@ def test_a_config_of_today_has_none():
 def test_a_users_own_node_called_like_an_old_one_is_theirs():
     assert of_version_0_1(OmegaConf.create({"sampling": {"_target_": "mine.Sampling"}})) is None
     assert new_target("rlcomp.model.tokenizers.Mine") is None
+
+
+@pytest.mark.parametrize("new", sorted(_MODULES.values()))
+def test_every_module_of_a_world_is_there(new):
+    __import__(new)
 
 
 @pytest.mark.parametrize("new", sorted({*_TARGETS.values(), *_CLASSES.values()}))
@@ -109,10 +121,23 @@ def test_a_renamed_class_is_told_by_its_new_name(old):
     assert caught.value.messages == [f"part.inner.0._target_: {old} is now {_CLASSES[old]}"]
 
 
+def test_a_class_of_a_module_that_moved_is_told_by_its_new_place():
+    with pytest.raises(ConfigErrors) as caught:
+        plan_of(OmegaConf.create({"task": {"_target_": "components.task.sorting.Sorting"}}))
+
+    new = "components.worlds.sorting.task.Sorting"
+    assert caught.value.messages == [f"task._target_: components.task.sorting.Sorting is now {new}"]
+
+
 def old_countdown(folder):
     config = compose_config(["recipe=grpo", "task=countdown", "reward=countdown"])
-    text = OmegaConf.to_yaml(config).replace("CountdownReward", "Countdown")
-    assert "components.reward.countdown.Countdown\n" in text
+    text = OmegaConf.to_yaml(config)
+    for new, old in [
+        ("worlds.countdown.reward.CountdownReward", "reward.countdown.Countdown"),
+        ("worlds.countdown.task.Countdown", "task.countdown.Countdown"),
+    ]:
+        assert f"components.{new}\n" in text
+        text = text.replace(f"components.{new}\n", f"components.{old}\n")
     (folder / "config.yaml").write_text(text)
     return config
 

@@ -82,7 +82,7 @@ def test_what_a_node_raises_is_the_fault_of_a_config_that_nobody_vouches_for():
 
 
 def config(**changes):
-    task = {"_target_": "components.task.sorting.Sorting", "length": 2}
+    task = {"_target_": "components.worlds.sorting.task.Sorting", "length": 2}
     other = {"_target_": "os.system", "command": "true"}
     phases = {"one": {"steps": 1, "stages": ["${other}"]}}
     return OmegaConf.create({"seed": 3, "task": task, "other": other, "phases": phases} | changes)
@@ -91,7 +91,7 @@ def config(**changes):
 def test_a_saved_node_is_read_with_its_plan():
     plan, node = saved_node(config(), "task", FILE, trust=False)
 
-    assert (node.path, node.target) == ("task", "components.task.sorting.Sorting")
+    assert (node.path, node.target) == ("task", "components.worlds.sorting.task.Sorting")
     assert node.arguments == {"length": 2}
     assert plan.tree["seed"] == 3
     assert saved_node(config(), "gone", FILE, trust=False) is None
@@ -102,8 +102,8 @@ def test_a_saved_node_is_read_with_its_plan():
     [
         ({"seed": None}, "seed is None"),
         ({"seed": -1}, "seed is -1"),
-        ({"task": {"_target_": "components.task.sorting.Sorting", "length": -1}}, "length"),
-        ({"task": {"_target_": "components.task.sorting.Sorting", "size": 1}}, "size"),
+        ({"task": {"_target_": "components.worlds.sorting.task.Sorting", "length": -1}}, "length"),
+        ({"task": {"_target_": "components.worlds.sorting.task.Sorting", "size": 1}}, "size"),
         ({"task": {"_target_": "os.system"}}, "names code that rlcomp does not ship"),
     ],
 )

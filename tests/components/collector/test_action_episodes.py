@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from components.collector.action_episodes import ActionEpisodes
-from components.environment.reach import Reach
+from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.action_tokens import ActionTokenPolicy

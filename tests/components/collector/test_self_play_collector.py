@@ -3,8 +3,8 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.self_play import SelfPlayCollector
-from components.environment.matrix_game import MatrixGame
 from components.filter.seat import SeatRows
+from components.worlds.matrix_game.environment import MatrixGame
 from rlcomp.batch import encode_texts
 from rlcomp.episodes.seated_player import SeatedPlayer
 from rlcomp.metrics import recording

@@ -9,8 +9,8 @@ from tensordict import TensorDict
 from components.advantage.vine import Vine
 from components.collector.episodes import EpisodeCollector
 from components.collector.vine import VineCollector
-from components.environment.lookup import LookupTool
 from components.reward.episode_return import EpisodeReturn
+from components.worlds.lookup.environment import LookupTool
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine

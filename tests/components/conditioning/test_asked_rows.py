@@ -6,7 +6,7 @@ from components.objectives.several import Several
 from components.pareto.linear import Linear
 from components.reward.brevity import Brevity
 from components.sampler.demonstrations import Demonstrations
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import character_tokenizer

@@ -10,7 +10,7 @@ from components.objectives.several import Several
 from components.pareto.linear import Linear
 from components.reward.brevity import Brevity
 from components.sampler.uniform import Uniform
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, DataError, ShapeError

@@ -7,7 +7,7 @@ import torch
 from components.dataset.file import TransitionFile
 from components.environment.cartpole import CartPole
 from components.environment.pendulum import Pendulum
-from components.environment.reach import Reach
+from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

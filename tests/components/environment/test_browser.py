@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from components.environment.browser import Browser, _click, _text
-from components.task.form import Form
+from components.worlds.form.task import Form
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Broken, Start
 from rlcomp.episodes.processes import ProcessHosts

@@ -1,9 +1,9 @@
 import pytest
 
 from components.environment.proof_attempts import ProofAttempts
-from components.environment.tactics import TacticsEnvironment
-from components.task.tactic_scripts import TacticScripts
-from components.task.tactics import Tactics
+from components.worlds.tactics.environment import TacticsEnvironment
+from components.worlds.tactics.scripts import TacticScripts
+from components.worlds.tactics.task import Tactics
 from rlcomp.interfaces.environment import Environment, Turn
 from rlcomp.interfaces.task import Example
 

@@ -4,7 +4,7 @@ import pytest
 
 from components.environment.second_attempt import SecondAttempt
 from components.reward.exact_match import ExactMatch
-from components.reward.stack_program import StackProgram
+from components.worlds.stack_language.reward import StackProgram
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.environment import Environment, Turn
@@ -67,7 +67,7 @@ def test_the_text_that_ends_an_attempt_is_no_part_of_the_first_one():
 
 
 def test_the_verifier_is_given_the_columns_and_may_be_described():
-    described = Unbuilt("components.reward.stack_program.StackProgram", {})
+    described = Unbuilt("components.worlds.stack_language.reward.StackProgram", {})
     example = Example("t=", "tkkkk", "", columns={"stack": "3", "wanted": "5"})
 
     assert begun(described, example).step("ii").reward == 1.0

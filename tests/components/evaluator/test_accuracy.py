@@ -16,7 +16,7 @@ from components.reward.length import Length
 from components.reward.majority_vote import MajorityVote
 from components.reward.shuffled import Shuffled
 from components.reward.weighted_sum import WeightedSum
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding

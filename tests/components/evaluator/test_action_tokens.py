@@ -1,8 +1,8 @@
 import torch
 from tensordict import TensorDict
 
-from components.environment.reach import Reach
 from components.evaluator.action_tokens import ActionTokenSuccess
+from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 
 COPIES = 200

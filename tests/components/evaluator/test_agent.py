@@ -2,10 +2,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.lookup import LookupTool
 from components.evaluator.agent import AgentAccuracy
 from components.reward.exact_match import ExactMatch
-from components.task.lookup import Lookup
+from components.worlds.lookup.environment import LookupTool
+from components.worlds.lookup.task import Lookup
 from rlcomp.episodes.player import Player
 from rlcomp.interfaces.environment import Turn
 from rlcomp.metrics import recording

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.evaluator.budget import Budget
 from components.reward.function import Function
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.engine.draw import Sampled
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording

@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.distribution.ring_of_gaussians import RingOfGaussians
 from components.evaluator.flow import FlowEvaluator, total_variation
-from components.reward.mode_distance import ModeDistance
+from components.worlds.ring.distribution import RingOfGaussians
+from components.worlds.ring.reward import ModeDistance
 from rlcomp.metrics import recording
 from rlcomp.model.flow_policy import FlowPolicy
 

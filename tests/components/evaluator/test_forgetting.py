@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from tensordict import TensorDict
 
 from components.evaluator.forgetting import Forgetting
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.errors import CheckpointError, DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

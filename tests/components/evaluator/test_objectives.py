@@ -11,7 +11,7 @@ from components.evaluator.objectives import ObjectivesEvaluator
 from components.objectives.several import Several
 from components.reward.brevity import Brevity
 from components.reward.function import Function
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.errors import ConfigError, MissingExtra
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator

@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.matrix_game import MatrixGame
 from components.evaluator.past_selves import PastSelves, _wins
-from components.task.moves import Moves
+from components.worlds.matrix_game.environment import MatrixGame
+from components.worlds.matrix_game.moves import Moves
 from rlcomp.batch import encode_texts
 from rlcomp.episodes.seated_player import SeatedPlayer
 from rlcomp.errors import ConfigError

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.perplexity import Perplexity
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import record, recording

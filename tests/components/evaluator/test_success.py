@@ -1,8 +1,8 @@
 import torch
 from tensordict.nn import TensorDictModule
 
-from components.environment.reach import Reach
 from components.evaluator.success import Success
+from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 
 

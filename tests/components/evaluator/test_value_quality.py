@@ -8,7 +8,7 @@ from components.evaluator.value_quality import ValueQuality
 from components.reward.exact_match import ExactMatch
 from components.reward.function import Function
 from components.reward.majority_vote import MajorityVote
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -3,7 +3,7 @@ from tensordict import TensorDict
 
 from components.environment.pendulum import Pendulum
 from components.expert.label import ExpertLabel
-from components.expert.track_driver import TrackDriver
+from components.worlds.track.expert import TrackDriver
 from rlcomp.model.continuous_control import gaussian_actor
 
 

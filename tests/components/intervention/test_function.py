@@ -3,8 +3,8 @@ import torch
 from tensordict import TensorDict
 
 from components.environment.cartpole import CartPole
-from components.environment.reach import Reach
 from components.intervention.function import FunctionIntervention
+from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 
 

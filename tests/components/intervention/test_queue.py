@@ -5,8 +5,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.reach import Reach
 from components.intervention.queue import QueueIntervention
+from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 
 

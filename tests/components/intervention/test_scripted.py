@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.reach import Reach
 from components.intervention.scripted import ScriptedIntervention
+from components.worlds.point_maze.reach import Reach
 from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 

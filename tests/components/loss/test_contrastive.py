@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.u_maze import UMaze
 from components.loss.contrastive import ContrastiveLoss
+from components.worlds.point_maze.u_maze import UMaze
 from rlcomp.model.continuous_control import gaussian_network_actor
 from rlcomp.model.contrastive_critic import ContrastiveCritic
 from rlcomp.model.residual import ResidualNetwork

@@ -8,8 +8,8 @@ from tensordict import TensorDict
 from torchrl.objectives import BCLoss, DiffusionBCLoss
 
 from components.environment.pendulum import Pendulum
-from components.environment.reach import Reach
 from components.loss.demonstrations import DemonstrationLoss
+from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor
 from rlcomp.model.diffusion_actor import diffusion_actor

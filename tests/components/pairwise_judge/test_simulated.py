@@ -5,7 +5,7 @@ import math
 import pytest
 
 from components.pairwise_judge.simulated import Simulated
-from components.reward.share_in_place import ShareInPlace
+from components.worlds.sorting.positional_accuracy import ShareInPlace
 from rlcomp.interfaces.pairwise_judge import Shown
 
 

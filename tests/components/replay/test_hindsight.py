@@ -3,10 +3,10 @@ import torch
 from tensordict import TensorDict
 
 from components.environment.pendulum import Pendulum
-from components.environment.reach import Reach
 from components.replay.extend_goals import ExtendGoals
 from components.replay.sample_hindsight import SampleHindsight
 from components.replay.uniform import UniformReplay
+from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError, FlowError
 from rlcomp.io.state import collect, restore
 from rlcomp.keys import nested

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.sampler.demonstrations import Demonstrations
-from components.task.addition import Addition
+from components.worlds.addition.task import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example, is_held_out

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.sampler.epochs import Epochs
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import is_held_out

@@ -1,8 +1,8 @@
 import pytest
 
 from components.sampler.families import Families
-from components.task.addition import Addition
-from components.task.sorting import Sorting
+from components.worlds.addition.task import Addition
+from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.metrics import recording

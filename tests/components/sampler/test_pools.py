@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from components.sampler.pools import Pools
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording

@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.task.addition import Addition
 from components.task.documents import Documents
-from components.task.sorting import Sorting
+from components.worlds.addition.task import Addition
+from components.worlds.sorting.task import Sorting
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 

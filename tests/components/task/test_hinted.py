@@ -1,5 +1,5 @@
 from components.task.hinted import Hinted
-from components.task.sorting import Sorting
+from components.worlds.sorting.task import Sorting
 
 TEMPLATE = "{answer}={prompt}"
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from components.sampler.labelled_texts import LabelledTextsSampler
-from components.task.addition import Addition
 from components.task.labelled_texts import LabelledTexts
+from components.worlds.addition.task import Addition
 from rlcomp.data.labels import label_rows
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.text.tokenizer import byte_tokenizer

@@ -1,9 +1,9 @@
 import pytest
 
-from components.task.addition import Addition
 from components.task.mixture import Mixture
-from components.task.repeat_digit import RepeatDigit
-from components.task.sorting import Sorting
+from components.worlds.addition.task import Addition
+from components.worlds.repeat_digit.task import RepeatDigit
+from components.worlds.sorting.task import Sorting
 from rlcomp.errors import ConfigError
 
 

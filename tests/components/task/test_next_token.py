@@ -11,7 +11,7 @@ from components.position.pattern import Pattern
 from components.position.sentences import Sentences
 from components.sampler.uniform import Uniform
 from components.task.next_token import NextToken
-from components.task.running_sum import RunningSum, RunningSums
+from components.worlds.running_sum.task import RunningSum, RunningSums
 from rlcomp.batch import decode_texts
 from rlcomp.data.train_bpe import bpe_tokenizer
 from rlcomp.errors import ConfigError, DataError

@@ -2,8 +2,8 @@
 
 import pytest
 
-from components.task.sorting_pairs import SortingPairs
 from components.task.step_pairs import StepPairs
+from components.worlds.sorting.pairs import SortingPairs
 from rlcomp.data.pairs import pair_rows
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example

@@ -1,10 +1,10 @@
 import pytest
 
-from components.task.addition import Addition
-from components.task.countdown import Countdown
 from components.task.file import File
 from components.task.hub import Hub
-from components.task.sorting import Sorting
+from components.worlds.addition.task import Addition
+from components.worlds.countdown.task import Countdown
+from components.worlds.sorting.task import Sorting
 from rlcomp.errors import ConfigError
 
 

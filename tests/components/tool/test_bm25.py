@@ -56,7 +56,7 @@ def test_the_index_is_made_once(corpus):
 
 
 def test_documents_of_a_function():
-    described = Unbuilt("components.task.hops.knowledge_base", {"letters": "bcd"})
+    described = Unbuilt("components.worlds.hops.task.knowledge_base", {"letters": "bcd"})
     tool = BM25Search(corpus=described, indexed="{title} {title} {text}", shown="{title}", top_k=1)
 
     assert tool("bd mother") == "bd mother"

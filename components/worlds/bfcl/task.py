@@ -1,0 +1,110 @@
+"""BFCL's multi-turn episodes, as examples for its environment."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from components.worlds.bfcl.world import SERVICES, World
+from rlcomp.arguments import Checked, Fraction, NonEmptyText
+from rlcomp.data.records import read_rows
+from rlcomp.data.template import field_names
+from rlcomp.errors import ConfigError, DataError, RlcompWarning
+from rlcomp.interfaces.task import Example
+from rlcomp.verify.columns import column
+
+# What the environment is told, as the file calls it.
+_COLUMNS = ("initial_config", "involved_classes", "ground_truth")
+
+
+class Bfcl(metaclass=Checked):
+    r"""Episodes of BFCL's multi-turn data, for ``environment=bfcl``.
+
+    The prompt tells the functions and the first request; the others are the column ``requests``.
+    Episodes with a class that is not simulated are left out, and counted (``left_out``).
+
+    Args:
+        path: the episodes, as ``bfcl_multi_turn_base.jsonl.gz``.
+        documents: the functions' documents, as ``bfcl_multi_turn_func_doc.jsonl.gz``; null: the
+            prompt tells none.
+        prompt_template: the prompt's wording, with ``{functions}`` (a JSON schema a line) and
+            ``{question}``.
+        held_out: share of the episodes that only evaluators see.
+
+    Raises:
+        ConfigError: the template has other fields, or ``{functions}`` without documents.
+        DataError: a file is missing, or a row is no such episode; or all are left out.
+
+    Source:
+        Patil et al. 2025, the Berkeley Function Calling Leaderboard.
+    """
+
+    def __init__(
+        self,
+        *,
+        path: NonEmptyText,
+        documents: NonEmptyText | None = None,
+        prompt_template: NonEmptyText = "{functions}\n{question}\n",
+        held_out: Fraction = 0.1,
+    ) -> None:
+        fields = field_names("prompt_template", prompt_template, "{question}")
+        if "question" not in fields or not fields <= {"question", "functions"}:
+            raise ConfigError(
+                f"prompt_template {prompt_template!r}: must have {{question}}, and no other field "
+                "but {functions}"
+            )
+        self.prompt_template = prompt_template
+        self.held_out = held_out
+        self.documents = _documents(documents)
+        rows = [row.columns for row in read_rows(path)]
+        self.rows = [row for row in rows if set(_told(row, "involved_classes")) <= SERVICES.keys()]
+        self.left_out = len(rows) - len(self.rows)
+        if not self.rows:
+            raise DataError(f"{path}: no episode has simulated classes alone: {[*SERVICES]}")
+        if self.left_out:
+            warnings.warn(
+                f"{self.left_out} of {len(rows)} episodes are left out: of their classes some are "
+                f"not simulated; {', '.join(SERVICES)} are",
+                RlcompWarning,
+                stacklevel=2,
+            )
+
+    def __len__(self) -> int:
+        """How many episodes there are, training and held out."""
+        return len(self.rows)
+
+    def example(self, index: int) -> Example:
+        """An episode."""
+        row = self.rows[index]
+        columns = {name: _told(row, name) for name in _COLUMNS}
+        columns["excluded_function"] = row.get("excluded_function") or []
+        columns["requests"] = [_asked(turn) for turn in _told(row, "question")]
+        prompt = self.prompt_template.format(
+            functions=self._functions(columns), question=columns["requests"][0]
+        )
+        return Example(prompt, "", "", source=str(row["id"]), columns=columns)
+
+    def _functions(self, columns: Mapping[str, Any]) -> str:
+        """The documents of the functions that can be called."""
+        classes, excluded = columns["involved_classes"], columns["excluded_function"]
+        callable_ones = World(classes, {}, excluded).functions
+        return "\n".join(self.documents[name] for name in callable_ones if name in self.documents)
+
+
+def _told(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401
+    return column(row, name, "task=bfcl")
+
+
+def _asked(turn: Sequence[Mapping[str, str]]) -> str:
+    """What the user says in a turn: messages, of which all are his."""
+    return "\n".join(message["content"] for message in turn)
+
+
+def _documents(path: str | None) -> dict[str, str]:
+    """Each function's document by its name, as a JSON schema; its answers are not told."""
+    kept = ("name", "description", "parameters")
+    rows = [row.columns for row in (read_rows(path) if path else ())]
+    told = [{key: column(row, key, "task.documents") for key in kept} for row in rows]
+    return {str(each["name"]): json.dumps(each, ensure_ascii=False) for each in told}

@@ -1,0 +1,218 @@
+"""Simulated stock trading, after BFCL's function documents of TradingBot."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from components.worlds.bfcl.service import Refused, Result, Service
+
+# The data names no sectors, companies, clock, nor the orders of an account that lists none; the
+# episodes ask for the order 12446, and take Technology to hold the first four.
+_SECTORS = {"Technology": ["AAPL", "GOOG", "MSFT", "NVDA"], "Automobile": ["TSLA"]}
+_COMPANIES = {
+    "Apple": "AAPL",
+    "Google": "GOOG",
+    "Tesla": "TSLA",
+    "Microsoft": "MSFT",
+    "Nvidia": "NVDA",
+    "Alpha Tech": "ALPH",
+    "Omega Industries": "OMEG",
+    "Quasar Ltd.": "QUAS",
+    "Neptune Systems": "NEPT",
+    "Synex Solutions": "SYNX",
+    "Zeta Corp": "ZETA",
+}
+_TIME, _NOW = "10:30 AM", "2024-10-28 10:30:00"
+_ORDERS = {
+    12446: {
+        "order_type": "Sell",
+        "symbol": "GOOG",
+        "price": 2840.34,
+        "amount": 5,
+        "status": "Pending",
+    }
+}
+
+
+class Trading(Service):
+    """An account, its orders and its watchlist. An order is open until it is cancelled.
+
+    Args:
+        config: any of ``orders``, ``account_info``, ``authenticated``, ``order_counter``,
+            ``stocks``, ``watch_list``, ``transaction_history``.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        given = copy.deepcopy(dict(config))
+        orders = given.get("orders")
+        self.state = {
+            "orders": _orders(orders) if orders is not None else copy.deepcopy(_ORDERS),
+            "account_info": given.get("account_info", {"balance": 10_000.0}),
+            "authenticated": given.get("authenticated", False),
+            "order_counter": given.get("order_counter", 12446),
+            "stocks": given.get("stocks", {}),
+            "watch_list": given.get("watch_list", []),
+            "transaction_history": given.get("transaction_history", []),
+        }
+
+    def _account(self) -> dict[str, Any]:
+        if not self.state["authenticated"]:
+            raise Refused("nobody is logged in: call trading_login")
+        return self.state["account_info"]  # type: ignore[no-any-return]
+
+    def _stock(self, symbol: str) -> dict[str, Any]:
+        if symbol not in self.state["stocks"]:
+            raise Refused(f"there is no stock {symbol!r}")
+        return self.state["stocks"][symbol]  # type: ignore[no-any-return]
+
+    def _order(self, order_id: int) -> dict[str, Any]:
+        self._account()
+        if order_id not in self.state["orders"]:
+            raise Refused(f"there is no order {order_id}")
+        return self.state["orders"][order_id]  # type: ignore[no-any-return]
+
+    def trading_get_login_status(self) -> Result:
+        """Whether somebody is logged in."""
+        return {"status": self.state["authenticated"]}
+
+    def trading_login(self, username: str, password: str) -> Result:
+        """Log in; any name and password will do, as the data knows none."""
+        if not (username and password):
+            raise Refused("a name and a password are needed")
+        self.state["authenticated"] = True
+        return {"status": "logged in"}
+
+    def trading_logout(self) -> Result:
+        """Log out."""
+        self._account()
+        self.state["authenticated"] = False
+        return {"status": "logged out"}
+
+    def get_current_time(self) -> Result:
+        """The time; the clock stands."""
+        return {"current_time": _TIME}
+
+    def get_symbol_by_name(self, name: str) -> Result:
+        """The symbol of a company."""
+        return {"symbol": _COMPANIES.get(name, "Stock not found")}
+
+    def get_stock_info(self, symbol: str) -> Result:
+        """A stock's figures."""
+        return dict(self._stock(symbol))
+
+    def get_available_stocks(self, sector: str) -> Result:
+        """The stocks of a sector."""
+        return {"stock_list": _SECTORS.get(sector, [])}
+
+    def filter_stocks_by_price(
+        self, stocks: list[str], min_price: float, max_price: float
+    ) -> Result:
+        """Those of some stocks whose price is in a range."""
+        known = [symbol for symbol in stocks if symbol in self.state["stocks"]]
+        prices = {symbol: self._stock(symbol)["price"] for symbol in known}
+        return {"filtered_stocks": [s for s in known if min_price <= prices[s] <= max_price]}
+
+    def notify_price_change(self, stocks: list[str], threshold: float) -> Result:
+        """Which of some stocks changed by more than a percentage."""
+        moved = [s for s in stocks if abs(self._stock(s)["percent_change"]) > threshold]
+        told = f"changed by more than {threshold} %: {', '.join(moved)}"
+        return {"notification": told if moved else "no significant change"}
+
+    def get_account_info(self) -> Result:
+        """The account's number, balance and card."""
+        return dict(self._account())
+
+    def fund_account(self, amount: float) -> Result:
+        """Pay in."""
+        return self._moved("deposit", amount)
+
+    def withdraw_funds(self, amount: float) -> Result:
+        """Pay out."""
+        return self._moved("withdrawal", amount)
+
+    def _moved(self, kind: str, amount: float) -> Result:
+        account, sign = self._account(), 1 if kind == "deposit" else -1
+        if amount <= 0 or account["balance"] + sign * amount < 0:
+            raise Refused(f"amount is {amount}: must be above 0, and covered by the balance")
+        account["balance"] += sign * amount
+        self.state["transaction_history"].append(
+            {"type": kind, "amount": amount, "timestamp": _NOW}
+        )
+        return {"status": f"{kind} made", "new_balance": account["balance"]}
+
+    def get_transaction_history(
+        self, start_date: str | None = None, end_date: str | None = None
+    ) -> Result:
+        """Transactions from one day to another, as YYYY-MM-DD."""
+        self._account()
+        found = [
+            entry
+            for entry in self.state["transaction_history"]
+            if (start_date or "") <= entry["timestamp"][:10] <= (end_date or "9999")
+        ]
+        return {"transaction_history": copy.deepcopy(found)}
+
+    def place_order(self, order_type: str, symbol: str, price: float, amount: int) -> Result:
+        """Place an order; the balance must cover what is bought."""
+        account = self._account()
+        self._stock(symbol)
+        if order_type not in ("Buy", "Sell"):
+            raise Refused(f"order_type is {order_type!r}: must be Buy or Sell")
+        if price <= 0 or amount <= 0:
+            raise Refused("price and amount must be above 0")
+        if order_type == "Buy" and price * amount > account["balance"]:
+            raise Refused(f"{price} times {amount} is more than the balance")
+        order = {"order_type": order_type, "symbol": symbol, "price": price, "amount": amount}
+        number = self.state["order_counter"]
+        self.state["orders"][number] = {**order, "status": "Open"}
+        self.state["order_counter"] += 1
+        kept = ("order_type", "status", "price", "amount")
+        return {"order_id": number, **{key: self._order(number)[key] for key in kept}}
+
+    def get_order_details(self, order_id: int) -> Result:
+        """An order."""
+        return {"id": order_id, **self._order(order_id)}
+
+    def cancel_order(self, order_id: int) -> Result:
+        """Cancel an order that is not completed."""
+        order = self._order(order_id)
+        if order["status"] in ("Completed", "Cancelled"):
+            raise Refused(f"the order {order_id} is {order['status'].lower()}")
+        order["status"] = "Cancelled"
+        return {"order_id": order_id, "status": "Cancelled"}
+
+    def get_order_history(self) -> Result:
+        """The numbers of all orders."""
+        self._account()
+        return {"order_history": [*self.state["orders"]]}
+
+    def get_watchlist(self) -> Result:
+        """The watchlist."""
+        return {"watchlist": [*self.state["watch_list"]]}
+
+    def add_to_watchlist(self, stock: str) -> Result:
+        """Add a stock, if it is not there."""
+        self._stock(stock)
+        if stock not in self.state["watch_list"]:
+            self.state["watch_list"].append(stock)
+        return self.get_watchlist()
+
+    def remove_stock_from_watchlist(self, symbol: str) -> Result:
+        """Remove a stock."""
+        if symbol not in self.state["watch_list"]:
+            raise Refused(f"{symbol} is not on the watchlist")
+        self.state["watch_list"].remove(symbol)
+        return {"status": f"{symbol} removed"}
+
+
+def _orders(given: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Orders by number; the data has an ``order_type`` of all beside them."""
+    numbered = {key: order for key, order in given.items() if key.isdecimal()}
+    kind = {"order_type": given["order_type"]} if "order_type" in given else {}
+    renamed = {"num_shares": "amount"}
+    return {
+        int(key): {**kind, **{renamed.get(name, name): value for name, value in order.items()}}
+        for key, order in numbered.items()
+    }

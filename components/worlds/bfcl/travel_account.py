@@ -1,0 +1,173 @@
+"""Account of the simulated travel agency: login, credit cards, a budget."""
+
+from __future__ import annotations
+
+import copy
+import datetime
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from components.worlds.bfcl.fares import exchanged
+from components.worlds.bfcl.service import Refused, Result, Service
+
+Currency = Literal["USD", "RMB", "EUR", "JPY", "GBP", "CAD", "AUD", "INR", "RUB", "BRL", "MXN"]
+# The episodes name what is issued first; numbers are counted on from there.
+_TOKEN = "251675"
+_FIRST = {"card": 391310425148, "booking": 3426812, "transaction": 45451592, "insurance": 498276044}
+_SECONDS = 3600
+_NEW_CARD = 10_000.0
+_YEAR = "2026"
+
+
+class TravelAccount(Service):
+    """An account whose calls need its token. The budget limit is noted, and binds nobody.
+
+    Args:
+        config: any of ``credit_card_list``, ``access_token``, ``token_type``,
+            ``token_expires_in``, ``token_scope``, ``user_first_name``, ``user_last_name``,
+            ``budget_limit``.
+    """
+
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        self.state = {
+            "credit_card_list": {},
+            "access_token": None,
+            "token_type": "Bearer",
+            "token_expires_in": _SECONDS,
+            "token_scope": None,
+            "user_first_name": None,
+            "user_last_name": None,
+            "budget_limit": None,
+            **copy.deepcopy(dict(config)),
+        }
+        self._issued = dict(_FIRST)
+
+    def snapshot(self) -> object:
+        """The state, and the numbers that are issued next."""
+        return [super().snapshot(), dict(self._issued)]
+
+    def _check_token(self, access_token: str) -> None:
+        if access_token != self.state["access_token"]:
+            raise Refused("the access token is not valid: call authenticate_travel")
+
+    def _card(self, card_id: str) -> dict[str, Any]:
+        return self._entry("credit_card_list", "card", card_id)
+
+    def _entry(self, record: str, kind: str, key: str) -> dict[str, Any]:
+        if key not in self.state[record]:
+            raise Refused(f"there is no {kind} {key!r}")
+        return self.state[record][key]  # type: ignore[no-any-return]
+
+    def _issue(self, kind: str) -> str:
+        number = self._issued[kind]
+        self._issued[kind] += 1
+        return str(number)
+
+    def _pay(self, card_id: str, cost: float) -> None:
+        card = self._card(card_id)
+        if card["balance"] < cost:
+            raise Refused(f"the card {card_id} has {card['balance']}, which is less than {cost}")
+        card["balance"] -= cost
+
+    def authenticate_travel(
+        self,
+        client_id: str,
+        client_secret: str,
+        refresh_token: str,
+        grant_type: Literal["read_write", "read", "write"],
+        user_first_name: str,
+        user_last_name: str,
+    ) -> Result:
+        """Log in; any credentials will do, as the data knows none."""
+        if not (client_id and client_secret and refresh_token):
+            raise Refused("client_id, client_secret and refresh_token are needed")
+        issued = {"token_type": "Bearer", "access_token": _TOKEN}
+        self.state |= {**issued, "token_expires_in": _SECONDS, "token_scope": grant_type}
+        self.state |= {"user_first_name": user_first_name, "user_last_name": user_last_name}
+        return {**issued, "expires_in": _SECONDS, "scope": grant_type}
+
+    def travel_get_login_status(self) -> Result:
+        """Whether there is a token."""
+        return {"status": self.state["access_token"] is not None}
+
+    def verify_traveler_information(
+        self, first_name: str, last_name: str, date_of_birth: str, passport_number: str
+    ) -> Result:
+        """Whether the traveller is the user, with a passport."""
+        user = (self.state["user_first_name"], self.state["user_last_name"])
+        checked_date("date_of_birth", date_of_birth)
+        failure = ""
+        if (first_name, last_name) != user:
+            failure = "the name is not the user's"
+        elif not passport_number.isalnum():
+            failure = "the passport's number has letters and digits alone"
+        return {"verification_status": not failure, "verification_failure": failure or None}
+
+    def register_credit_card(
+        self,
+        access_token: str,
+        card_number: str,
+        expiration_date: str,
+        cardholder_name: str,
+        card_verification_number: int,
+    ) -> Result:
+        """Add a card."""
+        self._check_token(access_token)
+        if not re.fullmatch(r"(0[1-9]|1[0-2])/\d{4}", expiration_date, re.ASCII):
+            raise Refused(f"expiration_date is {expiration_date!r:.60}: must be as 08/2026")
+        if not card_number:
+            raise Refused("card_number is empty")
+        card_id = self._issue("card")
+        self.state["credit_card_list"][card_id] = {
+            "card_number": card_number,
+            "expiration_date": expiration_date,
+            "cardholder_name": cardholder_name,
+            "card_verification_number": card_verification_number,
+            "balance": _NEW_CARD,
+        }
+        return {"card_id": card_id}
+
+    def get_all_credit_cards(self) -> Result:
+        """All cards."""
+        return {"credit_card_list": copy.deepcopy(self.state["credit_card_list"])}
+
+    def get_credit_card_balance(self, access_token: str, card_id: str) -> Result:
+        """What is on a card."""
+        self._check_token(access_token)
+        return {"card_balance": self._card(card_id)["balance"]}
+
+    def set_budget_limit(self, access_token: str, budget_limit: float) -> Result:
+        """Note a limit, in dollars."""
+        self._check_token(access_token)
+        if budget_limit <= 0:
+            raise Refused(f"budget_limit is {budget_limit}: must be above 0")
+        self.state["budget_limit"] = float(budget_limit)
+        return {"budget_limit": float(budget_limit)}
+
+    def get_budget_fiscal_year(
+        self, lastModifiedAfter: str | None = None, includeRemoved: str | None = None
+    ) -> Result:
+        """The year; there is one."""
+        del lastModifiedAfter, includeRemoved
+        return {"budget_fiscal_year": _YEAR}
+
+    def compute_exchange_rate(
+        self, base_currency: Currency, target_currency: Currency, value: float
+    ) -> Result:
+        """A sum in another currency, to a cent."""
+        return {"exchanged_value": exchanged(value, base_currency, target_currency)}
+
+
+def checked_date(name: str, value: str) -> datetime.date:
+    """A day of the calendar, written as 2026-02-28.
+
+    Raises:
+        Refused: it is none.
+    """
+    if not re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII):
+        raise Refused(f"{name} is {value!r:.60}: must be as 2026-02-28")
+    try:
+        return datetime.date.fromisoformat(value)
+    except ValueError as error:
+        raise Refused(f"{name} is {value!r}: {error}") from error

@@ -1,0 +1,63 @@
+"""Planted calls: a task whose demonstrations also call a tool that is of no use."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from rlcomp.arguments import Checked, NonEmptyText, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.seed import named_seed
+
+
+class PlantedCalls(metaclass=Checked):
+    """Another task, some of whose demonstrations begin with an empty call of a planted tool.
+
+    ``<idle></idle>``, answered by ``<information></information>`` (``tool_protocol=tags``). So a
+    policy knows the tool when RL begins, and RL decides whether it is called more often, or less.
+
+    Args:
+        task: the other one; its demonstrations come in turns.
+        tool: the planted tool.
+        says: what it answers (:class:`components.worlds.planted_calls.fixed_answer.FixedAnswer`).
+        often: how likely a demonstration calls it.
+
+    Raises:
+        ConfigError: when called: the task has no turns.
+
+    Examples:
+        >>> from components.worlds.hops.task import Hops
+        >>> task = PlantedCalls(task=Hops(asked=0.0), often=1.0)
+        >>> task.example(0).turns[:2]
+        ('<idle></idle>', '<information></information>')
+    """
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tool: NonEmptyText = "idle",
+        says: str = "",
+        often: Probability = 0.5,
+    ) -> None:
+        self.task = task
+        self.tool = tool
+        self.says = says
+        self.often = often
+        self.held_out = task.held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return len(self.task)
+
+    def example(self, index: int) -> Example:
+        """The example of the other task."""
+        example = self.task.example(index)
+        if not example.turns:
+            raise ConfigError("PlantedCalls: its demonstrations have no turns: set task=hops")
+        if random.Random(named_seed(index, "planted")).random() >= self.often:
+            return example
+        call = f"<{self.tool}></{self.tool}>", f"<information>{self.says}</information>"
+        turns = (*call, *example.turns)
+        return replace(example, turns=turns, demonstration="".join(turns))

@@ -1,0 +1,47 @@
+"""Verifier of programs of the stack language: the answer is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from components.worlds.stack_language.interpreter import ProgramError, run_program, stack_of
+from rlcomp.arguments import PositiveInt
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.verify.columns import column
+
+
+class StackProgram(TextReward):
+    """1 if the response is a program that turns ``stack`` into ``wanted``, else 0.
+
+    Both are columns of digits, the top last (``task=program``). The response is run, as
+    :func:`components.worlds.stack_language.interpreter.run_program` does it, and not compared with
+    the answer: several programs are right. One that cannot be run is wrong.
+
+    Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
+    ``stack_program``.
+
+    Args:
+        max_steps: commands that a program may run.
+        max_depth: digits that its stack may hold.
+
+    Raises:
+        DataError: an example lacks a column, or it is no text of digits.
+    """
+
+    name = "stack_program"
+    needs = ("stack", "wanted")
+    column_remedy = "use task=program"
+
+    def __init__(self, *, max_steps: PositiveInt = 6, max_depth: PositiveInt = 16) -> None:
+        super().__init__()
+        self.max_steps = max_steps
+        self.max_depth = max_depth
+
+    def score_row(self, row: Mapping[str, object]) -> float:
+        """1 if the program leaves what is wanted, else 0."""
+        stack, wanted = (stack_of(column(row, name, "reward=stack_program")) for name in self.needs)
+        limits = {"max_steps": self.max_steps, "max_depth": self.max_depth}
+        try:
+            return float(run_program(str(row["response"]).strip(), stack, **limits) == wanted)
+        except ProgramError:
+            return 0.0

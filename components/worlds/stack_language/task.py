@@ -1,0 +1,110 @@
+"""Program repair: a toy task that only the output of an interpreter can solve."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+from components.worlds.stack_language.interpreter import run_program
+from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import named_seed
+
+_WANTED = 5
+# Steps of a repaired program: with one more, "diitkta" makes 5 of every digit.
+_MOST_STEPS = 6
+
+
+class Program(metaclass=Checked):
+    """``"tk="`` asks to repair the program ``tk``, so that it makes 5 of a digit that is not told.
+
+    The program is one of the stack language
+    (:func:`components.worlds.stack_language.interpreter.run_program`), and is judged by
+    being run on the hidden digit (column ``stack``; ``wanted`` is what it must leave;
+    ``reward=stack_program``). The interpreter (``tool=stack_interpreter``) shows what a program
+    makes of it: ``<tk>`` is answered by ``8|``, so ``tkkkk`` is right, and as the digit is a 3, so
+    is ``ii``. Without that output an answer is a guess: no program of at most 6 steps without
+    brackets makes 5 of more than half of the digits, and most of them of one in ten.
+
+    A demonstration runs the program, appends the steps up or down that are missing, runs that, and
+    answers. It runs a program with probability ``asked``, and answers by the repair of a random
+    output as soon as it does not.
+
+    Args:
+        longest: commands of the longest program in a prompt; all have ``i``, ``k`` and ``t`` only.
+        asked: how likely a demonstration runs its program.
+        examples: how many.
+        held_out: share of the examples that only evaluators see.
+
+    Raises:
+        ConfigError: there are more examples than an index counts.
+
+    Examples:
+        >>> example = Program(asked=1.0).example(3)
+        >>> example.prompt, example.columns["stack"], example.turns
+        ('t=', '3', ('<t>', '9|', '<tkkkk>', '5|', 'tkkkk'))
+    """
+
+    def __init__(
+        self,
+        *,
+        longest: PositiveInt = 2,
+        asked: Probability = 0.4,
+        examples: PositiveInt = 100_000,
+        held_out: Fraction = 0.25,
+    ) -> None:
+        if examples > sys.maxsize:
+            raise ConfigError(f"Program: examples is {examples}: must be at most {sys.maxsize}")
+        self.longest = longest
+        self.asked = asked
+        self.examples = examples
+        self.held_out = held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return self.examples
+
+    def example(self, index: int) -> Example:
+        """A wrong program and a hidden digit, which take turns."""
+        draw = random.Random(named_seed(index, "program"))
+        digit = index % 10
+        program = self._wrong(digit, draw)
+        turns = self._turns(program, digit, draw)
+        return Example(
+            f"{program}=",
+            program + _missing(_run(program, digit)),
+            "".join(turns),
+            source=f"{program}={digit}",
+            columns={"stack": str(digit), "wanted": str(_WANTED)},
+            turns=tuple(turns),
+        )
+
+    def _wrong(self, digit: int, draw: random.Random) -> str:
+        while True:
+            program = "".join(draw.choices("ikt", k=draw.randint(1, self.longest)))
+            missing = _missing(_run(program, digit))
+            if missing and len(program + missing) <= _MOST_STEPS:
+                return program
+
+    def _turns(self, program: str, digit: int, draw: random.Random) -> list[str]:
+        """A demonstration: run, repair, run, answer."""
+        turns, now = list[str](), program
+        while draw.random() < self.asked:
+            left = _run(now, digit)
+            turns += [f"<{now}>", f"{left}|"]
+            if left == _WANTED:
+                return [*turns, now]
+            now += _missing(left)
+        return [*turns, program + _missing(draw.randrange(10))]
+
+
+def _run(program: str, digit: int) -> int:
+    (left,) = run_program(program, [digit])
+    return left
+
+
+def _missing(digit: int) -> str:
+    """The fewest steps up or down that make the wanted digit of another."""
+    up = (_WANTED - digit) % 10
+    return "i" * up if up <= 5 else "k" * (10 - up)

@@ -1,0 +1,64 @@
+"""Tactic scripts: whole proofs, and failed ones that are repaired."""
+
+from __future__ import annotations
+
+import random
+
+from components.worlds.tactics.natural_deduction import parse_state, run_script, state_text
+from components.worlds.tactics.task import Tactics
+from rlcomp.arguments import Checked, Probability
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import named_seed
+
+_WRONG = ("intro", "split", "left", "right", "exact h0", "exact h1", "apply h0", "cases h0")
+
+
+class TacticScripts(metaclass=Checked):
+    r"""Theorems of another task, with a demonstration in one or two attempts.
+
+    A demonstration is the proof, a tactic a line; or its beginning with a tactic that fails, what
+    ``environment=proof_attempts`` says to that, and the rest of the proof.
+
+    Args:
+        theorems: the task of theorems.
+        mistaken: how likely the first attempt fails.
+
+    Examples:
+        >>> task = TacticScripts(theorems=Tactics(longest=3), mistaken=0.0)
+        >>> task.example(1).turns
+        ('intro\nintro\nexact h1',)
+    """
+
+    def __init__(self, *, theorems: Tactics, mistaken: Probability = 0.5) -> None:
+        self.theorems = theorems
+        self.mistaken = mistaken
+        self.held_out = theorems.held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return len(self.theorems)
+
+    def example(self, index: int) -> Example:
+        """A theorem, and one or two attempts."""
+        theorem = self.theorems.example(index)
+        proof = theorem.answer.split("\n")
+        turns = self._turns(theorem.prompt, proof, random.Random(named_seed(index, "script")))
+        return Example(
+            theorem.prompt,
+            theorem.answer,
+            "".join(turns),
+            source=theorem.source,
+            columns=theorem.columns,
+            turns=turns,
+        )
+
+    def _turns(self, prompt: str, proof: list[str], draw: random.Random) -> tuple[str, ...]:
+        place = draw.randrange(len(proof))
+        state = run_script(parse_state(prompt[:-1]), proof[:place]).state
+        wrong = [tactic for tactic in _WRONG if run_script(state, [tactic]).message]
+        if draw.random() >= self.mistaken:
+            return ("\n".join(proof),)
+        tactic = draw.choice(wrong)
+        message = run_script(state, [tactic]).message
+        failed = "\n".join([*proof[:place], tactic, "", ""])
+        return (failed, f"{message}\n{state_text(state)}\n", "\n".join(proof[place:]))

@@ -1,0 +1,90 @@
+"""Prover of propositional natural deduction: a script for a goal, by iterative deepening."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from components.worlds.tactics.formula import FALSE, Formula
+from components.worlds.tactics.natural_deduction import Goal, State, apply_tactic
+
+_Seen = frozenset[tuple[frozenset[Formula], Formula]]
+
+
+def prove(goal: Goal, depth: int = 4) -> list[str] | None:
+    """A proof of a goal; None where none was found.
+
+    Rules that lose nothing (``exact``, ``intro``, ``split``, ``cases``) come first and are free;
+    each choice (``left``, ``right``, ``apply``) costs one of the depth.
+
+    Args:
+        goal: what to prove.
+        depth: the most choices on the way to one leaf.
+
+    Examples:
+        >>> from components.worlds.tactics.formula import parse
+        >>> prove(Goal((), parse("p∧q→q∨r")))
+        ['intro', 'cases h0', 'left', 'exact h1']
+        >>> prove(Goal((), parse("p∨¬p"))) is None
+        True
+    """
+    for limit in range(depth + 1):
+        found = _proven(goal, limit, frozenset())
+        if found is not None:
+            return found
+    return None
+
+
+def _proven(goal: Goal, depth: int, seen: _Seen) -> list[str] | None:
+    free = _free(goal)
+    if free is not None:
+        return _after(goal, free, depth, seen)
+    here = (frozenset(formula for _, formula in goal.hypotheses), goal.target)
+    if depth == 0 or here in seen:
+        return None
+    for tactic in _choices(goal):
+        found = _after(goal, tactic, depth - 1, seen | {here})
+        if found is not None:
+            return found
+    return None
+
+
+def _after(goal: Goal, tactic: str, depth: int, seen: _Seen) -> list[str] | None:
+    """The tactic, and proofs of all that it leaves."""
+    script, left = [tactic], apply_tactic((goal,), tactic)
+    assert not isinstance(left, str), f"{tactic}: {left}"
+    for part in left:
+        found = _proven(part, depth, seen)
+        if found is None:
+            return None
+        script += found
+    return script
+
+
+def _free(goal: Goal) -> str | None:
+    """A tactic that loses nothing: what was provable stays so."""
+    for name, formula in goal.hypotheses:
+        if formula == goal.target:
+            return f"exact {name}"
+    if goal.target[0] == "→":
+        return "intro"
+    if goal.target[0] == "∧":
+        return "split"
+    for name, formula in goal.hypotheses:
+        if formula == FALSE or formula[0] in "∧∨":
+            return f"cases {name}"
+    return None
+
+
+def _choices(goal: Goal) -> Iterator[str]:
+    state: State = (goal,)
+    for name, _ in goal.hypotheses:
+        if not isinstance(apply_tactic(state, f"apply {name}"), str):
+            yield f"apply {name}"
+    if goal.target[0] == "∨":
+        yield from ("left", "right")
+    if goal.target != FALSE and any(_ends_false(formula) for _, formula in goal.hypotheses):
+        yield "exfalso"
+
+
+def _ends_false(formula: Formula) -> bool:
+    return _ends_false(formula[2]) if formula[0] == "→" else formula == FALSE

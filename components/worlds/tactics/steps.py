@@ -1,0 +1,39 @@
+"""Tactic steps: single steps of known proofs."""
+
+from __future__ import annotations
+
+from components.worlds.tactics.task import Tactics
+from rlcomp.arguments import Checked
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import named_seed
+
+
+class TacticSteps(metaclass=Checked):
+    r"""``"h0:p∧q\n⊢q\n"``: a state of a known proof, and the tactic that it goes on with.
+
+    One step of each theorem of another task, at random; what is held out there is held out here.
+    For the warm start of a prover that reads a state and writes one tactic.
+
+    Args:
+        theorems: the task of theorems.
+
+    Examples:
+        >>> TacticSteps(theorems=Tactics(longest=3)).example(1).demonstration
+        'exact h1'
+    """
+
+    def __init__(self, *, theorems: Tactics) -> None:
+        self.theorems = theorems
+        self.held_out = theorems.held_out
+
+    def __len__(self) -> int:
+        """How many examples there are, training and held out."""
+        return len(self.theorems)
+
+    def example(self, index: int) -> Example:
+        """A step of a theorem's proof."""
+        theorem = self.theorems.example(index)
+        states = [theorem.prompt, *theorem.turns[1::2]]
+        place = named_seed(index, "tactic step") % len(states)
+        tactic = theorem.turns[2 * place].removesuffix("\n")
+        return Example(states[place], tactic, tactic, source=theorem.source)
