@@ -65,596 +65,980 @@ DISTANCE = "test_distance_is_recorded_over_response_tokens"
 SEARCHED = ("solved", "calls", "tokens", "proof_length")
 
 # By module: which test pins which of its metrics.
-BESIDE = {
-    "components/store/collected.py": dict.fromkeys(
-        ["*/kept_fraction", "*/rows"],
-        TESTS + "store/test_collected.py::test_right_answers_that_were_judged_are_kept_once",
-    ),
-    "components/collector/search.py": dict.fromkeys(
-        [*(f"search/{name}" for name in SEARCHED), "search/states", "rollout/tokens"],
-        "tests/prover/test_searcher.py::test_a_search_by_hand",
-    ),
-    "components/evaluator/proofs.py": dict.fromkeys(
-        [*(f"*/{name}" for name in SEARCHED), "*/solved_low", "*/solved_high"],
-        "tests/prover/test_searcher.py::test_the_share_of_held_out_goals_by_hand",
-    ),
-    "rlcomp/io/made.py": {
-        "rollout/staleness": "tests/io/test_made.py::test_the_age_is_that_of_response_tokens",
-    },
-    "rlcomp/run/remote.py": {
-        **dict.fromkeys(
-            ["cluster/weights_seconds", "cluster/waited", "cluster/made", "cluster/idle_fraction"],
-            "tests/run/test_remote.py::test_times_and_idleness_are_recorded",
+BESIDE = [
+    (
+        "components/store/collected.py",
+        dict.fromkeys(
+            ["*/kept_fraction", "*/rows"],
+            TESTS + "store/test_collected.py::test_right_answers_that_were_judged_are_kept_once",
         ),
-        "cluster/restarts": "tests/run/test_remote.py::"
-        "test_restarts_are_recorded_in_the_step_they_happen_in",
-    },
-    "rlcomp/run/free.py": {
-        **dict.fromkeys(
-            ["cluster/weights_seconds", "cluster/made"],
-            "tests/run/test_free.py::test_times_are_recorded",
+    ),
+    (
+        "components/collector/search.py",
+        dict.fromkeys(
+            [*(f"search/{name}" for name in SEARCHED), "search/states", "rollout/tokens"],
+            "tests/prover/test_searcher.py::test_a_search_by_hand",
         ),
-        **dict.fromkeys(
-            ["rollout/too_old", "rollout/versions"],
-            "tests/run/test_free.py::test_tokens_that_are_older_than_the_most_are_told_by_hand",
+    ),
+    (
+        "components/evaluator/proofs.py",
+        dict.fromkeys(
+            [*(f"*/{name}" for name in SEARCHED), "*/solved_low", "*/solved_high"],
+            "tests/prover/test_searcher.py::test_the_share_of_held_out_goals_by_hand",
         ),
-    },
-    "components/collector/episodes.py": dict.fromkeys(
-        [
-            "rollout/length",
-            "rollout/tokens",
-            "rollout/truncated",
-            "episode/turns",
-            "episode/environment_reward",
-            "episode/failed",
-            "episode/observed",
-            "facts/*",
-        ],
-        EPISODES,
     ),
-    "components/collector/self_play.py": {
-        "self_play/reward_*": TESTS
-        + "collector/test_self_play_collector.py::test_the_reward_of_each_seat_is_recorded",
-    },
-    "components/worlds/matrix_game/exploitability.py": dict.fromkeys(
-        ["*/exploitability", "*/exploitability_of_mean", "*/first_move_*"],
-        MATRIX_GAME
-        + "test_exploitability.py::test_shares_of_the_moves_and_their_means_are_measured",
+    (
+        "rlcomp/io/made.py",
+        {
+            "rollout/staleness": "tests/io/test_made.py::test_the_age_is_that_of_response_tokens",
+        },
     ),
-    "components/evaluator/verifier_quality.py": dict.fromkeys(
-        ["*/right", "*/verdict_right", "*/judged", "*/accuracy", "*/accepted_wrong", "*/auc"],
-        TESTS + "evaluator/test_verifier_quality.py::test_matches_and_verdicts_by_hand",
+    (
+        "rlcomp/run/remote.py",
+        {
+            **dict.fromkeys(
+                [
+                    "cluster/weights_seconds",
+                    "cluster/waited",
+                    "cluster/made",
+                    "cluster/idle_fraction",
+                ],
+                "tests/run/test_remote.py::test_times_and_idleness_are_recorded",
+            ),
+            "cluster/restarts": "tests/run/test_remote.py::"
+            "test_restarts_are_recorded_in_the_step_they_happen_in",
+        },
     ),
-    "components/evaluator/past_selves.py": dict.fromkeys(
-        ["*/win_rate", "*/win_rate_oldest", "*/win_rate_newest"],
-        TESTS
-        + "evaluator/test_past_selves.py::test_both_seats_are_taken_against_each_earlier_self",
+    (
+        "rlcomp/run/free.py",
+        {
+            **dict.fromkeys(
+                ["cluster/weights_seconds", "cluster/made"],
+                "tests/run/test_free.py::test_times_are_recorded",
+            ),
+            **dict.fromkeys(
+                ["rollout/too_old", "rollout/versions"],
+                "tests/run/test_free.py::test_tokens_that_are_older_than_the_most_are_told_by_hand",
+            ),
+        },
     ),
-    "components/reward/tournament.py": {
-        "tournament/untold": TESTS
-        + "reward/test_tournament.py::test_a_pair_that_was_not_told_is_left_out",
-    },
-    "components/evaluator/agent.py": {
-        "*/turns": TESTS
-        + "evaluator/test_agent.py::test_turns_of_the_sampled_episodes_are_recorded",
-    },
-    "components/advantage/gigpo.py": dict.fromkeys(
-        ["advantage/step_group", "advantage/shared_states", "advantage/step"],
-        TURNS + "test_gigpo_by_hand",
+    (
+        "components/collector/episodes.py",
+        dict.fromkeys(
+            [
+                "rollout/length",
+                "rollout/tokens",
+                "rollout/truncated",
+                "episode/turns",
+                "episode/environment_reward",
+                "episode/failed",
+                "episode/observed",
+                "facts/*",
+            ],
+            EPISODES,
+        ),
     ),
-    "components/advantage/turn_return.py": {
-        "advantage/turn_return": TURNS + "test_turn_returns_by_hand",
-    },
-    "components/advantage/vine.py": {"advantage/turn": TURNS + "test_vine_by_hand"},
-    "components/advantage/mt_grpo.py": {"advantage/turn": TURNS + "test_mt_grpo_by_hand"},
-    "components/collector/group.py": {
-        "rollout/length": GROUP,
-        "rollout/tokens": GROUP,
-        "rollout/truncated": GROUP,
-    },
-    "components/collector/branching.py": dict.fromkeys(
-        ["branching/delta_entropy", "branching/branches", "branching/trained_tokens"],
-        "tests/episodes/test_branching.py::test_a_tree_by_hand",
+    (
+        "components/collector/self_play.py",
+        {
+            "self_play/reward_*": TESTS
+            + "collector/test_self_play_collector.py::test_the_reward_of_each_seat_is_recorded",
+        },
     ),
-    "components/collector/vine.py": dict.fromkeys(
-        ["vine/tokens", "vine/value", "vine/invalid_fraction"],
-        TESTS + "collector/test_vine_collector.py::test_values_by_hand",
+    (
+        "components/worlds/matrix_game/exploitability.py",
+        dict.fromkeys(
+            ["*/exploitability", "*/exploitability_of_mean", "*/first_move_*"],
+            MATRIX_GAME
+            + "test_exploitability.py::test_shares_of_the_moves_and_their_means_are_measured",
+        ),
     ),
-    "components/collector/gymnasium.py": {
-        "collector/frames": ENDED,
-        "episode/length": ENDED,
-        "episode/return": ENDED,
-    },
-    "components/collector/steps.py": dict.fromkeys(
-        ["collector/frames", "episode/length", "episode/return"],
-        TESTS + "collector/test_steps.py::test_only_ended_episodes_are_recorded",
+    (
+        "components/evaluator/verifier_quality.py",
+        dict.fromkeys(
+            ["*/right", "*/verdict_right", "*/judged", "*/accuracy", "*/accepted_wrong", "*/auc"],
+            TESTS + "evaluator/test_verifier_quality.py::test_matches_and_verdicts_by_hand",
+        ),
     ),
-    "components/exploration/epsilon_greedy.py": {
-        "exploration/epsilon": TESTS
-        + "exploration/test_exploration.py::test_epsilon_falls_over_a_part_of_the_phase",
-    },
-    "components/exploration/expert_mixture.py": {
-        "exploration/beta": TESTS
-        + "exploration/test_exploration.py::"
-        + "test_the_expert_acts_less_in_each_round_of_the_phase",
-    },
-    "components/evaluator/horizon.py": {
-        "evaluation/cost@*": TESTS
-        + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
-    },
-    "components/collector/action_episodes.py": dict.fromkeys(
-        ["episode/success", "episode/length", "collector/frames"],
-        TESTS + "collector/test_action_episodes.py::test_success_and_steps_are_recorded",
+    (
+        "components/evaluator/past_selves.py",
+        dict.fromkeys(
+            ["*/win_rate", "*/win_rate_oldest", "*/win_rate_newest"],
+            TESTS
+            + "evaluator/test_past_selves.py::test_both_seats_are_taken_against_each_earlier_self",
+        ),
     ),
-    "components/evaluator/action_tokens.py": {
-        "*/*": TESTS
-        + "evaluator/test_action_tokens.py::test_drawn_and_most_likely_actions_are_told_apart",
-    },
-    "components/evaluator/shifted.py": dict.fromkeys(
-        ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
-        TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
+    (
+        "components/reward/tournament.py",
+        {
+            "tournament/untold": TESTS
+            + "reward/test_tournament.py::test_a_pair_that_was_not_told_is_left_out",
+        },
     ),
-    "components/replay/reprioritise.py": {
-        "replay/error": TESTS
-        + "replay/test_prioritized.py::test_the_errors_of_a_loss_become_priorities",
-    },
-    "components/dataset/file.py": dict.fromkeys(
-        ["dataset/steps", "dataset/reward"],
-        TESTS + "dataset/test_file.py::test_all_steps_are_one_batch_and_are_counted",
+    (
+        "components/evaluator/agent.py",
+        {
+            "*/turns": TESTS
+            + "evaluator/test_agent.py::test_turns_of_the_sampled_episodes_are_recorded",
+        },
     ),
-    "components/loss/conservative.py": {
-        "loss/cql": TESTS
-        + "loss/test_conservative.py::test_it_is_soft_actor_critic_and_the_weighted_gap",
-    },
-    "components/loss/demonstrations.py": {
-        "loss/*": TESTS
-        + "loss/test_demonstrations.py::"
-        + "test_cloning_of_a_squashed_gaussian_is_the_log_likelihood",
-    },
-    "components/evaluator/flow.py": dict.fromkeys(
-        [f"evaluation/{name}" for name in ("reward", "in_mode", "sde_in_mode", "sde_shift")],
-        TESTS + "evaluator/test_flow.py::test_samples_of_a_flow_to_one_mode_by_hand",
+    (
+        "components/advantage/gigpo.py",
+        dict.fromkeys(
+            ["advantage/step_group", "advantage/shared_states", "advantage/step"],
+            TURNS + "test_gigpo_by_hand",
+        ),
     ),
-    "components/evaluator/success.py": {
-        "evaluation/success": TESTS
-        + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
-    },
-    "rlcomp/interfaces/intervention.py": {
-        "intervention/share": TESTS
-        + "intervention/test_scripted.py::test_the_share_of_steps_taken_over_is_recorded",
-    },
-    "components/replay/sample_half_half.py": {
-        "replay/demonstrations": TESTS
-        + "replay/test_half_half.py::test_the_number_of_demonstrations_is_recorded",
-    },
-    "components/replay/extend_labelled.py": {
-        "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
-    },
-    "components/learner/natural_gradient.py": dict.fromkeys(
-        ["trust_region/kl", "trust_region/surrogate_gain", "trust_region/shrinks"],
-        TESTS + "learner/test_natural_gradient.py::test_a_step_stays_within_the_ball_and_gains",
+    (
+        "components/advantage/turn_return.py",
+        {
+            "advantage/turn_return": TURNS + "test_turn_returns_by_hand",
+        },
     ),
-    "components/loss/transitions.py": {
-        "loss/*": TESTS
-        + "loss/test_torchrl_losses.py::test_soft_actor_critic_is_the_formula_of_the_paper",
-    },
-    "components/replay/extend.py": {
-        "replay/size": TESTS
-        + "replay/test_uniform.py::test_copies_are_laid_out_flat_and_stay_in_the_batch",
-    },
-    "components/collector/mask_game.py": {
-        "mask_game/*": PROPOSALS,
-        "mask_game/valid_fraction": PROPOSALS,
-        "mask_game/words": CUT_OFF,
-        "rollout/length": ROLES,
-        "rollout/tokens": ROLES,
-        "rollout/truncated": CUT_OFF,
-    },
-    "components/evaluator/accuracy.py": {
-        "*/*": ACCURACY + "test_what_could_not_be_judged_is_left_out",
-        "*/*_high": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
-        "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
-        "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
-        "*/reward/*/*": ACCURACY
-        + "test_means_of_a_reward_are_those_of_the_prompts_that_were_judged",
-    },
-    "components/evaluator/budget.py": dict.fromkeys(
-        [
-            "*/forced@*",
-            "*/invalid_fraction",
-            "*/length_right",
-            "*/length_wrong",
-            "*/thinking_tokens@*",
-            "*/tokens_per_right@*",
-        ],
-        TESTS + "evaluator/test_budget.py::test_two_budgets_by_hand",
+    ("components/advantage/vine.py", {"advantage/turn": TURNS + "test_vine_by_hand"}),
+    ("components/advantage/mt_grpo.py", {"advantage/turn": TURNS + "test_mt_grpo_by_hand"}),
+    (
+        "components/collector/group.py",
+        {
+            "rollout/length": GROUP,
+            "rollout/tokens": GROUP,
+            "rollout/truncated": GROUP,
+        },
     ),
-    "components/evaluator/forgetting.py": dict.fromkeys(
-        [
-            "*/accuracy*",
-            "*/accuracy_change",
-            "*/accuracy_change_high",
-            "*/accuracy_change_low",
-            "*/invalid_fraction",
-            "*/loss*",
-            "*/loss_change",
-        ],
-        TESTS + "evaluator/test_forgetting.py::test_now_against_the_beginning_of_the_phase",
+    (
+        "components/collector/branching.py",
+        dict.fromkeys(
+            ["branching/delta_entropy", "branching/branches", "branching/trained_tokens"],
+            "tests/episodes/test_branching.py::test_a_tree_by_hand",
+        ),
     ),
-    "components/evaluator/perplexity.py": dict.fromkeys(
-        ["*/*", "*/*_low", "*/*_high"],
-        TESTS + "evaluator/test_perplexity.py::test_perplexities_by_hand",
+    (
+        "components/collector/vine.py",
+        dict.fromkeys(
+            ["vine/tokens", "vine/value", "vine/invalid_fraction"],
+            TESTS + "collector/test_vine_collector.py::test_values_by_hand",
+        ),
     ),
-    "components/evaluator/coverage.py": {"*/invalid_fraction": COVERAGE},
-    "components/evaluator/hacking_monitor.py": dict.fromkeys(
-        [
-            f"hacking_monitor/{name}"
-            for name in ("audited", "gap", "gap_z", "true", "true_window", "true_z")
-        ],
-        AUDITS,
+    (
+        "components/collector/gymnasium.py",
+        {
+            "collector/frames": ENDED,
+            "episode/length": ENDED,
+            "episode/return": ENDED,
+        },
     ),
-    "components/evaluator/episodes.py": {
-        "evaluation/return": TESTS
-        + "evaluator/test_episodes.py::test_the_mean_over_the_copies_is_recorded",
-    },
-    "components/evaluator/next_token.py": {
-        "*/direct": DIRECT,
-        "*/direct_high": DIRECT,
-        "*/direct_low": DIRECT,
-        "*/nats": NEXT_TOKEN + "test_nats_are_those_of_the_first_byte_after_the_bare_context",
-    },
-    "components/evaluator/objectives.py": {
-        "evaluation/hypervolume": GRID,
-        "evaluation/response/*": GRID,
-        "evaluation/return/*@*": GRID,
-    },
-    "components/feedback/answer_kinds.py": {
-        "answer_kinds/*": KINDS,
-        "answer_kinds/*_correct": KINDS,
-    },
-    "components/filter/correct.py": {
-        "filter/rejected_fraction": TESTS
-        + "filter/test_correct.py::test_it_keeps_what_is_right_and_was_judged",
-    },
-    "components/filter/thought_only.py": {
-        "filter/answer_fraction": TESTS
-        + "filter/test_thought_only.py::test_the_share_of_tokens_taken_out_is_recorded",
-    },
-    "components/kl/in_reward_full.py": {
-        "kl/in_reward": TESTS
-        + "kl/test_in_reward_full.py::test_the_reward_pays_the_kl_of_the_whole_distribution",
-    },
-    "components/learner/loss_value.py": {
-        "*/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
-    },
-    "components/learner/gradient.py": {
-        "*/grad_norm": LEARNER + "test_the_gradient_is_scaled_down_to_its_largest_norm",
-        "*/lr": LEARNER + "test_the_schedule_multiplies_the_learning_rate",
-        "*/non_finite": SKIPPED,
-        "*/gradient_spikes": TESTS + "learner/test_gradient_spike.py::"
-        "test_a_spike_is_counted_and_its_step_taken_or_skipped",
-        "*/tokens": LEARNER + "test_the_response_tokens_of_all_optimiser_steps_are_recorded",
-        "loss/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
-        "policy/entropy": LEARNER + "test_the_entropy_of_the_response_is_recorded",
-        "*/rows_without_gradient": TESTS + "learner/test_gradient_rows.py::"
-        "test_without_any_advantage_the_gradient_is_zero_not_absent",
-    },
-    "components/learner/gradient_rows.py": {
-        "policy/entropy": TESTS + "learner/test_gradient_rows.py::"
-        "test_recorded_log_probs_are_masked",
-    },
-    "components/learner/per_objective.py": {
-        "pareto/jacobian_mib": TESTS + "learner/test_per_objective.py::"
-        "test_adapters_are_compared_on_packed_rows_and_the_base_gets_no_gradient",
-    },
-    "components/evaluator/preferences.py": dict.fromkeys(
-        ["*/chosen_*", "*/rejected_*", "*/margin", "*/accuracy"],
-        TESTS + "evaluator/test_preferences.py::"
-        "test_with_a_reference_the_margin_is_that_of_the_changes",
+    (
+        "components/collector/steps.py",
+        dict.fromkeys(
+            ["collector/frames", "episode/length", "episode/return"],
+            TESTS + "collector/test_steps.py::test_only_ended_episodes_are_recorded",
+        ),
     ),
-    "components/evaluator/reward_model.py": dict.fromkeys(
-        ["*/margin", "*/accuracy", "*/nll", "*/brier"],
-        TESTS + "evaluator/test_reward_model.py::test_four_pairs_by_hand",
-    )
-    | {
-        "*/ece": TESTS + "evaluator/test_reward_model.py::"
-        "test_the_calibration_is_that_of_both_sides",
-        "*/tied_gap": TESTS + "evaluator/test_reward_model.py::test_ties_are_measured_apart",
-    },
-    "components/loss/bradley_terry.py": dict.fromkeys(
-        [f"reward_model/{name}" for name in ("accuracy", "margin", "chosen", "rejected")],
-        TESTS + "loss/test_bradley_terry.py::test_accuracy_margin_and_scores_are_recorded",
+    (
+        "components/exploration/epsilon_greedy.py",
+        {
+            "exploration/epsilon": TESTS
+            + "exploration/test_exploration.py::test_epsilon_falls_over_a_part_of_the_phase",
+        },
     ),
-    "components/loss/davidson.py": dict.fromkeys(
-        [f"reward_model/{name}" for name in ("accuracy", "margin", "tied_gap", "ties", "nu")],
-        TESTS + "loss/test_davidson.py::test_what_it_records_is_of_wins_or_of_ties",
+    (
+        "components/exploration/expert_mixture.py",
+        {
+            "exploration/beta": TESTS
+            + "exploration/test_exploration.py::"
+            + "test_the_expert_acts_less_in_each_round_of_the_phase",
+        },
     ),
-    "components/loss/ordinal_regression.py": dict.fromkeys(
-        [f"reward_model/{name}" for name in ("exact", "lowest_threshold", "highest_threshold")],
-        TESTS + "loss/test_ordinal_regression.py::test_what_it_records",
+    (
+        "components/evaluator/horizon.py",
+        {
+            "evaluation/cost@*": TESTS
+            + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
+        },
     ),
-    "components/evaluator/rated_answers.py": dict.fromkeys(
-        ["*/rank_correlation", "*/accuracy"],
-        TESTS + "evaluator/test_rated_answers.py::test_four_answers_by_hand",
+    (
+        "components/collector/action_episodes.py",
+        dict.fromkeys(
+            ["episode/success", "episode/length", "collector/frames"],
+            TESTS + "collector/test_action_episodes.py::test_success_and_steps_are_recorded",
+        ),
     ),
-    "components/loss/implicit_outcome.py": {
-        "implicit_reward/accuracy": TESTS + "loss/test_implicit_outcome.py::"
-        "test_its_accuracy_is_recorded",
-    },
-    "components/shaping/implicit_process.py": dict.fromkeys(
-        ["implicit_reward/token", "implicit_reward/auc"],
-        TESTS + "shaping/test_implicit_process.py::"
-        "test_how_well_it_tells_right_from_wrong_is_recorded",
+    (
+        "components/evaluator/action_tokens.py",
+        {
+            "*/*": TESTS
+            + "evaluator/test_action_tokens.py::test_drawn_and_most_likely_actions_are_told_apart",
+        },
     ),
-    "components/advantage/prime.py": dict.fromkeys(
-        ["advantage/process", "advantage/outcome"],
-        TESTS + "advantage/test_prime.py::test_both_terms_are_recorded",
+    (
+        "components/evaluator/shifted.py",
+        dict.fromkeys(
+            ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
+            TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
+        ),
     ),
-    "components/loss/step_labels.py": {
-        "process/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
-        "test_the_accuracy_of_steps_is_recorded",
-    },
-    "components/loss/outcome_labels.py": {
-        "outcome/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
-        "test_the_accuracy_of_outcomes_is_recorded",
-    },
-    "components/evaluator/step_labels.py": dict.fromkeys(
-        ["*/accuracy", "*/base", "*/first_error", "*/ece"],
-        TESTS + "sampler/test_step_labels.py::test_held_out_steps_by_hand",
+    (
+        "components/replay/reprioritise.py",
+        {
+            "replay/error": TESTS
+            + "replay/test_prioritized.py::test_the_errors_of_a_loss_become_priorities",
+        },
     ),
-    "components/reward/process_scored.py": {
-        "reward/steps": TESTS + "reward/test_process_scored.py::"
-        "test_steps_end_with_the_separator_and_the_last_with_the_text",
-    },
-    "components/shaping/normalised.py": dict.fromkeys(
-        ["reward/running_mean", "reward/running_std"],
-        TESTS + "shaping/test_normalised.py::test_all_rewards_so_far_are_counted",
+    (
+        "components/dataset/file.py",
+        dict.fromkeys(
+            ["dataset/steps", "dataset/reward"],
+            TESTS + "dataset/test_file.py::test_all_steps_are_one_batch_and_are_counted",
+        ),
     ),
-    "components/shaping/step_rewards.py": {
-        "reward/step": TESTS + "shaping/test_potential.py::"
-        "test_each_step_is_paid_its_score_at_its_end",
-    },
-    "components/shaping/potential.py": {
-        "reward/potential_step": TESTS + "shaping/test_potential.py::"
-        "test_shaping_pays_the_differences_of_the_potential",
-    },
-    "components/shaping/turn_potential.py": {
-        "reward/potential_turn": TESTS + "shaping/test_potential.py::"
-        "test_turns_are_shaped_by_the_states_in_which_they_begin",
-    },
-    "components/loss/plackett_luce.py": {
-        "reward_model/top": TESTS + "loss/test_plackett_luce.py::"
-        "test_how_often_the_best_has_the_highest_score_is_recorded",
-    },
-    "components/loss/score_regression.py": {
-        "reward_model/absolute_error": TESTS + "loss/test_score_regression.py::"
-        "test_the_absolute_error_is_recorded",
-    },
-    "components/reward/scored.py": {
-        "reward/disagreement": TESTS + "reward/test_scored.py::"
-        "test_the_spread_of_the_members_is_recorded",
-        "reward/raw_score": TESTS + "reward/test_scored.py::"
-        "test_the_score_before_normalisation_is_recorded",
-    },
-    "components/pairing/best_worst.py": dict.fromkeys(
-        ["pairing/pairs", "pairing/gap"],
-        TESTS + "pairing/test_best_worst.py::"
-        "test_how_many_groups_give_pairs_and_how_far_they_differ_is_recorded",
+    (
+        "components/loss/conservative.py",
+        {
+            "loss/cql": TESTS
+            + "loss/test_conservative.py::test_it_is_soft_actor_critic_and_the_weighted_gap",
+        },
     ),
-    "components/collector/revised.py": dict.fromkeys(
-        ["revision/told", "revision/changed"],
-        TESTS + "collector/test_revised.py::test_rows_are_the_prompts_with_the_revisions",
+    (
+        "components/loss/demonstrations.py",
+        {
+            "loss/*": TESTS
+            + "loss/test_demonstrations.py::"
+            + "test_cloning_of_a_squashed_gaussian_is_the_log_likelihood",
+        },
     ),
-    "components/pairing/constructed.py": {
-        "pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"
-    },
-    "components/pairwise_judge/ensemble.py": {
-        "judges/disagreement": TESTS
-        + "pairwise_judge/test_recorded_and_ensemble.py"
-        + "::test_the_mean_is_over_the_judges_that_can_tell"
-    },
-    "components/pairwise_judge/reasoned.py": dict.fromkeys(
-        ["reasoned/verdicts", "reasoned/majority"],
-        TESTS + "pairwise_judge/test_reasoned.py::test_several_rationales_vote",
+    (
+        "components/evaluator/flow.py",
+        dict.fromkeys(
+            [f"evaluation/{name}" for name in ("reward", "in_mode", "sde_in_mode", "sde_shift")],
+            TESTS + "evaluator/test_flow.py::test_samples_of_a_flow_to_one_mode_by_hand",
+        ),
     ),
-    "components/loss/multi_label.py": dict.fromkeys(
-        ["labels/nll", "labels/known"],
-        TESTS + "loss/test_multi_label.py::test_three_known_labels_by_hand",
+    (
+        "components/evaluator/success.py",
+        {
+            "evaluation/success": TESTS
+            + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
+        },
     ),
-    "components/evaluator/labels.py": dict.fromkeys(
-        ["*/nll", "*/*/share", "*/*/*", "*/*"],
-        "tests/model/test_label_classifier.py::test_four_held_out_texts_by_hand",
+    (
+        "rlcomp/interfaces/intervention.py",
+        {
+            "intervention/share": TESTS
+            + "intervention/test_scripted.py::test_the_share_of_steps_taken_over_is_recorded",
+        },
     ),
-    "components/endpoint/chat.py": dict.fromkeys(
-        ["endpoint/requests", "endpoint/failed", "endpoint/tokens", "time/endpoint"],
-        TESTS + "endpoint/test_chat.py::test_it_records_requests_failures_and_tokens",
+    (
+        "components/replay/sample_half_half.py",
+        {
+            "replay/demonstrations": TESTS
+            + "replay/test_half_half.py::test_the_number_of_demonstrations_is_recorded",
+        },
     ),
-    "components/reward/ruler.py": dict.fromkeys(
-        ["ruler/unscored", "ruler/replies"],
-        TESTS
-        + "reward/test_ruler.py::test_a_bad_reply_is_asked_for_again_and_then_the_group_is_invalid",
+    (
+        "components/replay/extend_labelled.py",
+        {
+            "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
+        },
     ),
-    "components/pairing/judged.py": dict.fromkeys(
-        [
-            f"pairing/{name}"
-            for name in ("pairs", "order_flips", "first_shown", "unjudged", "agreement")
-        ],
-        TESTS + "pairing/test_judged.py::test_orders_and_agreement_are_recorded",
+    (
+        "components/learner/natural_gradient.py",
+        dict.fromkeys(
+            ["trust_region/kl", "trust_region/surrogate_gain", "trust_region/shrinks"],
+            TESTS + "learner/test_natural_gradient.py::test_a_step_stays_within_the_ball_and_gains",
+        ),
     ),
-    "components/loss/preference.py": dict.fromkeys(
-        [
-            f"preference/{name}"
-            for name in ("chosen_*", "rejected_*", "margin", "accuracy", "chosen_nll")
-        ],
-        TESTS + "loss/test_preference.py::test_both_likelihoods_and_margins_are_recorded",
+    (
+        "components/loss/transitions.py",
+        {
+            "loss/*": TESTS
+            + "loss/test_torchrl_losses.py::test_soft_actor_critic_is_the_formula_of_the_paper",
+        },
     ),
-    "components/loss/kto.py": dict.fromkeys(
-        ["preference/chosen_*", "preference/rejected_*", "preference/baseline"],
-        TESTS + "loss/test_kto.py::"
-        "test_likelihoods_of_both_kinds_and_the_reference_point_are_recorded",
+    (
+        "components/replay/extend.py",
+        {
+            "replay/size": TESTS
+            + "replay/test_uniform.py::test_copies_are_laid_out_flat_and_stay_in_the_batch",
+        },
     ),
-    "components/advantage/distilled.py": dict.fromkeys(
-        ["advantage/distilled", "advantage/distilled_clipped"],
-        TESTS + "advantage/test_distilled.py::"
-        "test_the_difference_and_the_share_that_is_cut_are_recorded",
+    (
+        "components/collector/mask_game.py",
+        {
+            "mask_game/*": PROPOSALS,
+            "mask_game/valid_fraction": PROPOSALS,
+            "mask_game/words": CUT_OFF,
+            "rollout/length": ROLES,
+            "rollout/tokens": ROLES,
+            "rollout/truncated": CUT_OFF,
+        },
     ),
-    "components/loss/distil.py": dict.fromkeys(
-        ["distil/agreement", "distil/divergence"],
-        TESTS + "loss/test_distil.py::test_three_tokens_of_two_rows_by_hand",
+    (
+        "components/evaluator/accuracy.py",
+        {
+            "*/*": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+            "*/*_high": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
+            "*/*_low": ACCURACY + "test_no_right_greedy_answer_of_three_may_be_chance",
+            "*/invalid_fraction": ACCURACY + "test_what_could_not_be_judged_is_left_out",
+            "*/reward/*/*": ACCURACY
+            + "test_means_of_a_reward_are_those_of_the_prompts_that_were_judged",
+        },
     ),
-    "components/reference/teacher.py": dict.fromkeys(
-        ["kl/reference", "teacher/tokens"],
-        TESTS + "reference/test_teacher.py::test_scored_tokens_and_distance_are_recorded",
+    (
+        "components/evaluator/budget.py",
+        dict.fromkeys(
+            [
+                "*/forced@*",
+                "*/invalid_fraction",
+                "*/length_right",
+                "*/length_wrong",
+                "*/thinking_tokens@*",
+                "*/tokens_per_right@*",
+            ],
+            TESTS + "evaluator/test_budget.py::test_two_budgets_by_hand",
+        ),
     ),
-    "components/reference/teacher_by_spans.py": dict.fromkeys(
-        ["kl/reference", "teacher/tokens"],
-        TESTS + "reference/test_teacher_by_spans.py::"
-        "test_bytes_and_characters_are_the_same_spans_of_ascii",
+    (
+        "components/evaluator/forgetting.py",
+        dict.fromkeys(
+            [
+                "*/accuracy*",
+                "*/accuracy_change",
+                "*/accuracy_change_high",
+                "*/accuracy_change_low",
+                "*/invalid_fraction",
+                "*/loss*",
+                "*/loss_change",
+            ],
+            TESTS + "evaluator/test_forgetting.py::test_now_against_the_beginning_of_the_phase",
+        ),
     ),
-    "components/reference/live_full.py": {
-        "kl/reference": TESTS + "reference/test_reprompted.py::"
-        "test_the_distance_to_a_live_reference_is_recorded_over_response_tokens",
-    },
-    "components/loss/kl_full.py": {
-        "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
-    },
-    "components/mismatch/monitor.py": dict.fromkeys(
-        ("mismatch/mean", "mismatch/max", "mismatch/above_1_nat", "mismatch/k3", "mismatch/ess"),
-        MISMATCH,
+    (
+        "components/evaluator/perplexity.py",
+        dict.fromkeys(
+            ["*/*", "*/*_low", "*/*_high"],
+            TESTS + "evaluator/test_perplexity.py::test_perplexities_by_hand",
+        ),
     ),
-    "components/sampler_engine/server.py": {
-        "sampler_engine/requests": SERVER + "test_ids_go_out_and_ids_come_back",
-        "time/sampler_engine": SERVER + "test_ids_go_out_and_ids_come_back",
-        "time/weights": SERVER + "test_weights_are_handed_over_once_a_version",
-    },
-    "components/objectives/several.py": {"reward/*": SEVERAL, "reward/weighted": SEVERAL},
-    "components/old_log_probs/recomputed.py": {
-        "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed.py::{GAP}",
-    },
-    "components/old_log_probs/recomputed_moments.py": {
-        "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed_moments.py::{GAP}",
-    },
-    "components/reference/adapter_off.py": {
-        "kl/reference": TESTS + f"reference/test_adapter_off.py::{DISTANCE}",
-    },
-    "components/reference/frozen.py": {
-        "kl/reference": TESTS + f"reference/test_frozen.py::{DISTANCE}",
-    },
-    "components/reference/pretrained.py": {
-        "kl/reference": TESTS + f"reference/test_pretrained.py::{DISTANCE}",
-    },
-    "components/reward/information_gain.py": {
-        "reward/with_thought": GAIN,
-        "reward/without_thought": GAIN,
-    },
-    "components/reward/judged_segment.py": {
-        "reward/answered": TESTS
-        + "reward/test_judged_segment.py::test_the_judge_s_score_is_the_reward",
-    },
-    "components/reward/mask_game.py": {
-        "mask_game/accuracy": CURRICULUM,
-        "mask_game/all_right": CURRICULUM,
-        "mask_game/all_wrong": CURRICULUM,
-        "mask_game/difficulty": CURRICULUM,
-        "reward/correct": CURRICULUM,
-        "reward/invalid_fraction": TESTS + "reward/test_mask_game_reward.py::"
-        "test_the_share_of_generators_without_their_predictors_is_recorded",
-        "reward/mean": TESTS + "reward/test_mask_game_reward.py::"
-        "test_the_share_of_generators_without_their_predictors_is_recorded",
-    },
-    "components/reward/prefix_match.py": {
-        "reward/answered": PREFIX,
-        "reward/matched_tokens": PREFIX,
-    },
-    "components/reward_check/limit.py": dict.fromkeys(
-        ("groups/zero_variance", "groups/unjudged", "groups/all_truncated"), DEGENERATE
+    ("components/evaluator/coverage.py", {"*/invalid_fraction": COVERAGE}),
+    (
+        "components/evaluator/hacking_monitor.py",
+        dict.fromkeys(
+            [
+                f"hacking_monitor/{name}"
+                for name in ("audited", "gap", "gap_z", "true", "true_window", "true_z")
+            ],
+            AUDITS,
+        ),
     ),
-    "components/reward/steps.py": {
-        "reward/steps": TESTS + "reward/test_steps.py::"
-        "test_steps_of_rows_that_cannot_be_judged_are_not_recorded",
-    },
-    "components/reward/by_column.py": dict.fromkeys(
-        ("reward/*/mean", "reward/*/correct", "reward/*/invalid_fraction"),
-        TESTS + "reward/test_by_column.py::test_every_domain_that_occurs_has_its_metrics",
+    (
+        "components/evaluator/episodes.py",
+        {
+            "evaluation/return": TESTS
+            + "evaluator/test_episodes.py::test_the_mean_over_the_copies_is_recorded",
+        },
     ),
-    "components/reward/majority_vote.py": dict.fromkeys(
-        ("reward/majority_ratio", "reward/label_correct", "reward/agreement", "reward/unread"),
-        TESTS + "reward/test_majority_vote.py::test_the_majority_of_each_group_is_rewarded",
+    (
+        "components/evaluator/next_token.py",
+        {
+            "*/direct": DIRECT,
+            "*/direct_high": DIRECT,
+            "*/direct_low": DIRECT,
+            "*/nats": NEXT_TOKEN + "test_nats_are_those_of_the_first_byte_after_the_bare_context",
+        },
     ),
-    "components/reward/weighted_sum.py": {
-        "reward/*": TESTS
-        + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
-    },
-    "components/sampler/curriculum.py": {"curriculum/in_band": BAND, "curriculum/tried": BAND},
-    "components/sampler/difficulty_pools.py": {
-        "retired/hopeless": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
-        "retired/released": POOLS
-        + "test_it_is_passed_over_so_many_times_and_then_back_without_record",
-        "retired/solved": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
-    },
-    "components/sampler/families.py": {
-        "families/*": TESTS + "sampler/test_families.py::"
-        "test_each_family_goes_up_and_down_by_its_own_pass_rate",
-    },
-    "components/sampler/frontier.py": {
-        "frontier/task": TESTS + "sampler/test_frontier.py::test_the_number_of_the_task_is_recorded"
-    },
-    "components/sampler/pools.py": {
-        "pools/*": TESTS + "sampler/test_pools.py::test_the_share_of_a_task_is_drawn_and_recorded",
-    },
-    "components/early_stop/alarm.py": {
-        "early_stop/alarm": TESTS + "early_stop/test_alarm.py::"
-        "test_it_ends_when_the_metric_was_outside_often_enough_in_a_row",
-    },
-    "components/early_stop/kl_budget.py": {
-        "early_stop/kl": TESTS + "early_stop/test_kl_budget.py::"
-        "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
-    },
-    "components/early_stop/plateau.py": {"early_stop/waited": PLATEAU},
-    "rlcomp/interfaces/code_reward.py": {
-        **dict.fromkeys(("sandbox/jobs", "sandbox/strict"), CODE),
-        "sandbox/*": "tests/interfaces/test_code_reward.py::test_weaker_walls_are_told_by_name",
-    },
-    "rlcomp/interfaces/pooled_reward.py": {
-        "reward/*": POOLED + "test_it_can_log_and_see_the_step",
-        "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",
-        "reward/retried": OVERRUN,
-        "time/reward_call": OVERRUN,
-        "time/reward_call_max": OVERRUN,
-    },
-    "rlcomp/interfaces/early_stop.py": {"early_stop/best": PLATEAU},
-    "components/shaping/adaptive_length_penalty.py": {
-        "length_penalty/accuracy": ADAPTED,
-        "length_penalty/weight": ADAPTED,
-    },
-    "components/value/per_objective.py": {
-        "value/mean/*": "tests/pareto/test_objective_critic.py::"
-        "test_the_estimate_is_kept_twice_and_recorded_by_name",
-    },
-    "components/value/estimate.py": {
-        "value/mean": TESTS
-        + "value/test_estimate.py::test_the_mean_over_response_tokens_is_recorded",
-    },
-    "components/value/language_targets.py": dict.fromkeys(
-        ["value_targets/mean", "value_targets/tokens", "value_targets/invalid_fraction"],
-        TESTS + "value/test_language_targets.py::test_targets_are_recorded",
+    (
+        "components/evaluator/objectives.py",
+        {
+            "evaluation/hypervolume": GRID,
+            "evaluation/response/*": GRID,
+            "evaluation/return/*@*": GRID,
+        },
     ),
-    "components/evaluator/value_quality.py": dict.fromkeys(
-        ["*/brier", "*/brier_constant", "*/error", "*/invalid_fraction"],
-        TESTS + "evaluator/test_value_quality.py::test_errors_are_those_by_hand",
+    (
+        "components/feedback/answer_kinds.py",
+        {
+            "answer_kinds/*": KINDS,
+            "answer_kinds/*_correct": KINDS,
+        },
     ),
-    "rlcomp/pareto/aggregator.py": {
-        "pareto/*/conflict/*": WEIGHED,
-        "pareto/*/gap": WEIGHED,
-        "pareto/*/return/*": WEIGHED,
-        "pareto/*/weight/*": WEIGHED,
-        "pareto/*/worst_cosine": WEIGHED,
-    },
-    "rlcomp/pareto/conditioning.py": {
-        "preference/*": TESTS + "conditioning/test_text_prefix.py::test_mean_weights_are_recorded",
-    },
-    "rlcomp/run/stages.py": {"refill/kept_fraction": REFILL, "refill/tries": REFILL},
-}
+    (
+        "components/filter/correct.py",
+        {
+            "filter/rejected_fraction": TESTS
+            + "filter/test_correct.py::test_it_keeps_what_is_right_and_was_judged",
+        },
+    ),
+    (
+        "components/filter/thought_only.py",
+        {
+            "filter/answer_fraction": TESTS
+            + "filter/test_thought_only.py::test_the_share_of_tokens_taken_out_is_recorded",
+        },
+    ),
+    (
+        "components/kl/in_reward_full.py",
+        {
+            "kl/in_reward": TESTS
+            + "kl/test_in_reward_full.py::test_the_reward_pays_the_kl_of_the_whole_distribution",
+        },
+    ),
+    (
+        "components/learner/loss_value.py",
+        {
+            "*/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
+        },
+    ),
+    (
+        "components/learner/gradient.py",
+        {
+            "*/grad_norm": LEARNER + "test_the_gradient_is_scaled_down_to_its_largest_norm",
+            "*/lr": LEARNER + "test_the_schedule_multiplies_the_learning_rate",
+            "*/non_finite": SKIPPED,
+            "*/gradient_spikes": TESTS + "learner/test_gradient_spike.py::"
+            "test_a_spike_is_counted_and_its_step_taken_or_skipped",
+            "*/tokens": LEARNER + "test_the_response_tokens_of_all_optimiser_steps_are_recorded",
+            "loss/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
+            "policy/entropy": LEARNER + "test_the_entropy_of_the_response_is_recorded",
+            "*/rows_without_gradient": TESTS + "learner/test_gradient_rows.py::"
+            "test_without_any_advantage_the_gradient_is_zero_not_absent",
+        },
+    ),
+    (
+        "components/learner/gradient_rows.py",
+        {
+            "policy/entropy": TESTS + "learner/test_gradient_rows.py::"
+            "test_recorded_log_probs_are_masked",
+        },
+    ),
+    (
+        "components/learner/per_objective.py",
+        {
+            "pareto/jacobian_mib": TESTS + "learner/test_per_objective.py::"
+            "test_adapters_are_compared_on_packed_rows_and_the_base_gets_no_gradient",
+        },
+    ),
+    (
+        "components/evaluator/preferences.py",
+        dict.fromkeys(
+            ["*/chosen_*", "*/rejected_*", "*/margin", "*/accuracy"],
+            TESTS + "evaluator/test_preferences.py::"
+            "test_with_a_reference_the_margin_is_that_of_the_changes",
+        ),
+    ),
+    (
+        "components/evaluator/reward_model.py",
+        dict.fromkeys(
+            ["*/margin", "*/accuracy", "*/nll", "*/brier"],
+            TESTS + "evaluator/test_reward_model.py::test_four_pairs_by_hand",
+        )
+        | {
+            "*/ece": TESTS + "evaluator/test_reward_model.py::"
+            "test_the_calibration_is_that_of_both_sides",
+            "*/tied_gap": TESTS + "evaluator/test_reward_model.py::test_ties_are_measured_apart",
+        },
+    ),
+    (
+        "components/loss/bradley_terry.py",
+        dict.fromkeys(
+            [f"reward_model/{name}" for name in ("accuracy", "margin", "chosen", "rejected")],
+            TESTS + "loss/test_bradley_terry.py::test_accuracy_margin_and_scores_are_recorded",
+        ),
+    ),
+    (
+        "components/loss/davidson.py",
+        dict.fromkeys(
+            [f"reward_model/{name}" for name in ("accuracy", "margin", "tied_gap", "ties", "nu")],
+            TESTS + "loss/test_davidson.py::test_what_it_records_is_of_wins_or_of_ties",
+        ),
+    ),
+    (
+        "components/loss/ordinal_regression.py",
+        dict.fromkeys(
+            [f"reward_model/{name}" for name in ("exact", "lowest_threshold", "highest_threshold")],
+            TESTS + "loss/test_ordinal_regression.py::test_what_it_records",
+        ),
+    ),
+    (
+        "components/evaluator/rated_answers.py",
+        dict.fromkeys(
+            ["*/rank_correlation", "*/accuracy"],
+            TESTS + "evaluator/test_rated_answers.py::test_four_answers_by_hand",
+        ),
+    ),
+    (
+        "components/loss/implicit_outcome.py",
+        {
+            "implicit_reward/accuracy": TESTS + "loss/test_implicit_outcome.py::"
+            "test_its_accuracy_is_recorded",
+        },
+    ),
+    (
+        "components/shaping/implicit_process.py",
+        dict.fromkeys(
+            ["implicit_reward/token", "implicit_reward/auc"],
+            TESTS + "shaping/test_implicit_process.py::"
+            "test_how_well_it_tells_right_from_wrong_is_recorded",
+        ),
+    ),
+    (
+        "components/advantage/prime.py",
+        dict.fromkeys(
+            ["advantage/process", "advantage/outcome"],
+            TESTS + "advantage/test_prime.py::test_both_terms_are_recorded",
+        ),
+    ),
+    (
+        "components/loss/step_labels.py",
+        {
+            "process/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
+            "test_the_accuracy_of_steps_is_recorded",
+        },
+    ),
+    (
+        "components/loss/outcome_labels.py",
+        {
+            "outcome/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
+            "test_the_accuracy_of_outcomes_is_recorded",
+        },
+    ),
+    (
+        "components/evaluator/step_labels.py",
+        dict.fromkeys(
+            ["*/accuracy", "*/base", "*/first_error", "*/ece"],
+            TESTS + "sampler/test_step_labels.py::test_held_out_steps_by_hand",
+        ),
+    ),
+    (
+        "components/reward/process_scored.py",
+        {
+            "reward/steps": TESTS + "reward/test_process_scored.py::"
+            "test_steps_end_with_the_separator_and_the_last_with_the_text",
+        },
+    ),
+    (
+        "components/shaping/normalised.py",
+        dict.fromkeys(
+            ["reward/running_mean", "reward/running_std"],
+            TESTS + "shaping/test_normalised.py::test_all_rewards_so_far_are_counted",
+        ),
+    ),
+    (
+        "components/shaping/step_rewards.py",
+        {
+            "reward/step": TESTS + "shaping/test_potential.py::"
+            "test_each_step_is_paid_its_score_at_its_end",
+        },
+    ),
+    (
+        "components/shaping/potential.py",
+        {
+            "reward/potential_step": TESTS + "shaping/test_potential.py::"
+            "test_shaping_pays_the_differences_of_the_potential",
+        },
+    ),
+    (
+        "components/shaping/turn_potential.py",
+        {
+            "reward/potential_turn": TESTS + "shaping/test_potential.py::"
+            "test_turns_are_shaped_by_the_states_in_which_they_begin",
+        },
+    ),
+    (
+        "components/loss/plackett_luce.py",
+        {
+            "reward_model/top": TESTS + "loss/test_plackett_luce.py::"
+            "test_how_often_the_best_has_the_highest_score_is_recorded",
+        },
+    ),
+    (
+        "components/loss/score_regression.py",
+        {
+            "reward_model/absolute_error": TESTS + "loss/test_score_regression.py::"
+            "test_the_absolute_error_is_recorded",
+        },
+    ),
+    (
+        "components/reward/scored.py",
+        {
+            "reward/disagreement": TESTS + "reward/test_scored.py::"
+            "test_the_spread_of_the_members_is_recorded",
+            "reward/raw_score": TESTS + "reward/test_scored.py::"
+            "test_the_score_before_normalisation_is_recorded",
+        },
+    ),
+    (
+        "components/pairing/best_worst.py",
+        dict.fromkeys(
+            ["pairing/pairs", "pairing/gap"],
+            TESTS + "pairing/test_best_worst.py::"
+            "test_how_many_groups_give_pairs_and_how_far_they_differ_is_recorded",
+        ),
+    ),
+    (
+        "components/collector/revised.py",
+        dict.fromkeys(
+            ["revision/told", "revision/changed"],
+            TESTS + "collector/test_revised.py::test_rows_are_the_prompts_with_the_revisions",
+        ),
+    ),
+    (
+        "components/pairing/constructed.py",
+        {"pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"},
+    ),
+    (
+        "components/pairwise_judge/ensemble.py",
+        {
+            "judges/disagreement": TESTS
+            + "pairwise_judge/test_recorded_and_ensemble.py"
+            + "::test_the_mean_is_over_the_judges_that_can_tell"
+        },
+    ),
+    (
+        "components/pairwise_judge/reasoned.py",
+        dict.fromkeys(
+            ["reasoned/verdicts", "reasoned/majority"],
+            TESTS + "pairwise_judge/test_reasoned.py::test_several_rationales_vote",
+        ),
+    ),
+    (
+        "components/loss/multi_label.py",
+        dict.fromkeys(
+            ["labels/nll", "labels/known"],
+            TESTS + "loss/test_multi_label.py::test_three_known_labels_by_hand",
+        ),
+    ),
+    (
+        "components/evaluator/labels.py",
+        dict.fromkeys(
+            ["*/nll", "*/*/share", "*/*/*", "*/*"],
+            "tests/model/test_label_classifier.py::test_four_held_out_texts_by_hand",
+        ),
+    ),
+    (
+        "components/endpoint/chat.py",
+        dict.fromkeys(
+            ["endpoint/requests", "endpoint/failed", "endpoint/tokens", "time/endpoint"],
+            TESTS + "endpoint/test_chat.py::test_it_records_requests_failures_and_tokens",
+        ),
+    ),
+    (
+        "components/reward/ruler.py",
+        dict.fromkeys(
+            ["ruler/unscored", "ruler/replies"],
+            TESTS
+            + "reward/test_ruler.py::test_a_bad_reply_is_asked_for_again_and_then_the_group_is_invalid",
+        ),
+    ),
+    (
+        "components/pairing/judged.py",
+        dict.fromkeys(
+            [
+                f"pairing/{name}"
+                for name in ("pairs", "order_flips", "first_shown", "unjudged", "agreement")
+            ],
+            TESTS + "pairing/test_judged.py::test_orders_and_agreement_are_recorded",
+        ),
+    ),
+    (
+        "components/loss/preference.py",
+        dict.fromkeys(
+            [
+                f"preference/{name}"
+                for name in ("chosen_*", "rejected_*", "margin", "accuracy", "chosen_nll")
+            ],
+            TESTS + "loss/test_preference.py::test_both_likelihoods_and_margins_are_recorded",
+        ),
+    ),
+    (
+        "components/loss/kto.py",
+        dict.fromkeys(
+            ["preference/chosen_*", "preference/rejected_*", "preference/baseline"],
+            TESTS + "loss/test_kto.py::"
+            "test_likelihoods_of_both_kinds_and_the_reference_point_are_recorded",
+        ),
+    ),
+    (
+        "components/advantage/distilled.py",
+        dict.fromkeys(
+            ["advantage/distilled", "advantage/distilled_clipped"],
+            TESTS + "advantage/test_distilled.py::"
+            "test_the_difference_and_the_share_that_is_cut_are_recorded",
+        ),
+    ),
+    (
+        "components/loss/distil.py",
+        dict.fromkeys(
+            ["distil/agreement", "distil/divergence"],
+            TESTS + "loss/test_distil.py::test_three_tokens_of_two_rows_by_hand",
+        ),
+    ),
+    (
+        "components/reference/teacher.py",
+        dict.fromkeys(
+            ["kl/reference", "teacher/tokens"],
+            TESTS + "reference/test_teacher.py::test_scored_tokens_and_distance_are_recorded",
+        ),
+    ),
+    (
+        "components/reference/teacher_by_spans.py",
+        dict.fromkeys(
+            ["kl/reference", "teacher/tokens"],
+            TESTS + "reference/test_teacher_by_spans.py::"
+            "test_bytes_and_characters_are_the_same_spans_of_ascii",
+        ),
+    ),
+    (
+        "components/reference/live_full.py",
+        {
+            "kl/reference": TESTS + "reference/test_reprompted.py::"
+            "test_the_distance_to_a_live_reference_is_recorded_over_response_tokens",
+        },
+    ),
+    (
+        "components/loss/kl_full.py",
+        {
+            "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
+        },
+    ),
+    (
+        "components/mismatch/monitor.py",
+        dict.fromkeys(
+            (
+                "mismatch/mean",
+                "mismatch/max",
+                "mismatch/above_1_nat",
+                "mismatch/k3",
+                "mismatch/ess",
+            ),
+            MISMATCH,
+        ),
+    ),
+    (
+        "components/sampler_engine/server.py",
+        {
+            "sampler_engine/requests": SERVER + "test_ids_go_out_and_ids_come_back",
+            "time/sampler_engine": SERVER + "test_ids_go_out_and_ids_come_back",
+            "time/weights": SERVER + "test_weights_are_handed_over_once_a_version",
+        },
+    ),
+    ("components/objectives/several.py", {"reward/*": SEVERAL, "reward/weighted": SEVERAL}),
+    (
+        "components/old_log_probs/recomputed.py",
+        {
+            "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed.py::{GAP}",
+        },
+    ),
+    (
+        "components/old_log_probs/recomputed_moments.py",
+        {
+            "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed_moments.py::{GAP}",
+        },
+    ),
+    (
+        "components/reference/adapter_off.py",
+        {
+            "kl/reference": TESTS + f"reference/test_adapter_off.py::{DISTANCE}",
+        },
+    ),
+    (
+        "components/reference/frozen.py",
+        {
+            "kl/reference": TESTS + f"reference/test_frozen.py::{DISTANCE}",
+        },
+    ),
+    (
+        "components/reference/pretrained.py",
+        {
+            "kl/reference": TESTS + f"reference/test_pretrained.py::{DISTANCE}",
+        },
+    ),
+    (
+        "components/reward/information_gain.py",
+        {
+            "reward/with_thought": GAIN,
+            "reward/without_thought": GAIN,
+        },
+    ),
+    (
+        "components/reward/judged_segment.py",
+        {
+            "reward/answered": TESTS
+            + "reward/test_judged_segment.py::test_the_judge_s_score_is_the_reward",
+        },
+    ),
+    (
+        "components/reward/mask_game.py",
+        {
+            "mask_game/accuracy": CURRICULUM,
+            "mask_game/all_right": CURRICULUM,
+            "mask_game/all_wrong": CURRICULUM,
+            "mask_game/difficulty": CURRICULUM,
+            "reward/correct": CURRICULUM,
+            "reward/invalid_fraction": TESTS + "reward/test_mask_game_reward.py::"
+            "test_the_share_of_generators_without_their_predictors_is_recorded",
+            "reward/mean": TESTS + "reward/test_mask_game_reward.py::"
+            "test_the_share_of_generators_without_their_predictors_is_recorded",
+        },
+    ),
+    (
+        "components/reward/prefix_match.py",
+        {
+            "reward/answered": PREFIX,
+            "reward/matched_tokens": PREFIX,
+        },
+    ),
+    (
+        "components/reward_check/limit.py",
+        dict.fromkeys(
+            ("groups/zero_variance", "groups/unjudged", "groups/all_truncated"), DEGENERATE
+        ),
+    ),
+    (
+        "components/reward/steps.py",
+        {
+            "reward/steps": TESTS + "reward/test_steps.py::"
+            "test_steps_of_rows_that_cannot_be_judged_are_not_recorded",
+        },
+    ),
+    (
+        "components/reward/by_column.py",
+        dict.fromkeys(
+            ("reward/*/mean", "reward/*/correct", "reward/*/invalid_fraction"),
+            TESTS + "reward/test_by_column.py::test_every_domain_that_occurs_has_its_metrics",
+        ),
+    ),
+    (
+        "components/reward/majority_vote.py",
+        dict.fromkeys(
+            ("reward/majority_ratio", "reward/label_correct", "reward/agreement", "reward/unread"),
+            TESTS + "reward/test_majority_vote.py::test_the_majority_of_each_group_is_rewarded",
+        ),
+    ),
+    (
+        "components/reward/weighted_sum.py",
+        {
+            "reward/*": TESTS
+            + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
+        },
+    ),
+    ("components/sampler/curriculum.py", {"curriculum/in_band": BAND, "curriculum/tried": BAND}),
+    (
+        "components/sampler/difficulty_pools.py",
+        {
+            "retired/hopeless": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
+            "retired/released": POOLS
+            + "test_it_is_passed_over_so_many_times_and_then_back_without_record",
+            "retired/solved": POOLS + "test_what_was_solved_or_hopeless_twice_in_a_row_rests",
+        },
+    ),
+    (
+        "components/sampler/families.py",
+        {
+            "families/*": TESTS + "sampler/test_families.py::"
+            "test_each_family_goes_up_and_down_by_its_own_pass_rate",
+        },
+    ),
+    (
+        "components/sampler/frontier.py",
+        {
+            "frontier/task": TESTS
+            + "sampler/test_frontier.py::test_the_number_of_the_task_is_recorded"
+        },
+    ),
+    (
+        "components/sampler/pools.py",
+        {
+            "pools/*": TESTS
+            + "sampler/test_pools.py::test_the_share_of_a_task_is_drawn_and_recorded",
+        },
+    ),
+    (
+        "components/early_stop/alarm.py",
+        {
+            "early_stop/alarm": TESTS + "early_stop/test_alarm.py::"
+            "test_it_ends_when_the_metric_was_outside_often_enough_in_a_row",
+        },
+    ),
+    (
+        "components/early_stop/kl_budget.py",
+        {
+            "early_stop/kl": TESTS + "early_stop/test_kl_budget.py::"
+            "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
+        },
+    ),
+    ("components/early_stop/plateau.py", {"early_stop/waited": PLATEAU}),
+    (
+        "rlcomp/interfaces/code_reward.py",
+        {
+            **dict.fromkeys(("sandbox/jobs", "sandbox/strict"), CODE),
+            "sandbox/*": "tests/interfaces/test_code_reward.py::test_weaker_walls_are_told_by_name",
+        },
+    ),
+    (
+        "rlcomp/interfaces/pooled_reward.py",
+        {
+            "reward/*": POOLED + "test_it_can_log_and_see_the_step",
+            "reward/failed/*": POOLED + "test_none_is_invalid_and_a_mistake_is_counted_and_told",
+            "reward/retried": OVERRUN,
+            "time/reward_call": OVERRUN,
+            "time/reward_call_max": OVERRUN,
+        },
+    ),
+    ("rlcomp/interfaces/early_stop.py", {"early_stop/best": PLATEAU}),
+    (
+        "components/shaping/adaptive_length_penalty.py",
+        {
+            "length_penalty/accuracy": ADAPTED,
+            "length_penalty/weight": ADAPTED,
+        },
+    ),
+    (
+        "components/value/per_objective.py",
+        {
+            "value/mean/*": "tests/pareto/test_objective_critic.py::"
+            "test_the_estimate_is_kept_twice_and_recorded_by_name",
+        },
+    ),
+    (
+        "components/value/estimate.py",
+        {
+            "value/mean": TESTS
+            + "value/test_estimate.py::test_the_mean_over_response_tokens_is_recorded",
+        },
+    ),
+    (
+        "components/value/language_targets.py",
+        dict.fromkeys(
+            ["value_targets/mean", "value_targets/tokens", "value_targets/invalid_fraction"],
+            TESTS + "value/test_language_targets.py::test_targets_are_recorded",
+        ),
+    ),
+    (
+        "components/evaluator/value_quality.py",
+        dict.fromkeys(
+            ["*/brier", "*/brier_constant", "*/error", "*/invalid_fraction"],
+            TESTS + "evaluator/test_value_quality.py::test_errors_are_those_by_hand",
+        ),
+    ),
+    (
+        "rlcomp/pareto/aggregator.py",
+        {
+            "pareto/*/conflict/*": WEIGHED,
+            "pareto/*/gap": WEIGHED,
+            "pareto/*/return/*": WEIGHED,
+            "pareto/*/weight/*": WEIGHED,
+            "pareto/*/worst_cosine": WEIGHED,
+        },
+    ),
+    (
+        "rlcomp/pareto/conditioning.py",
+        {
+            "preference/*": TESTS
+            + "conditioning/test_text_prefix.py::test_mean_weights_are_recorded",
+        },
+    ),
+    ("rlcomp/run/stages.py", {"refill/kept_fraction": REFILL, "refill/tries": REFILL}),
+]
 
 
 def test_every_number_is_pinned_once(metrics_of):
@@ -664,7 +1048,7 @@ def test_every_number_is_pinned_once(metrics_of):
         for metric in metrics_of(file)
         if any(fnmatch(name, metric.split("/", 1)[1]) for name in numbers)
     }
-    beside = {(file, metric) for file, tests in BESIDE.items() for metric in tests}
+    beside = {(file, metric) for file, tests in BESIDE for metric in tests}
     folders = ["components/**", "rlcomp/interfaces", "rlcomp/pareto", "rlcomp/run", "rlcomp/io"]
     files = [path for folder in folders for path in ROOT.glob(f"{folder}/*.py")]
     names = [path.relative_to(ROOT).as_posix() for path in files]
@@ -675,7 +1059,7 @@ def test_every_number_is_pinned_once(metrics_of):
     assert beside <= recorded, "nobody records it: take it out of BESIDE"
 
 
-@pytest.mark.parametrize("test", sorted({t for tests in BESIDE.values() for t in tests.values()}))
+@pytest.mark.parametrize("test", sorted({t for _, tests in BESIDE for t in tests.values()}))
 def test_what_is_pinned_beside_a_component_has_its_test(test):
     file, name = test.split("::")
 
