@@ -23,7 +23,7 @@ def names_judge(words: Sequence[str]) -> bool:
 
 
 def audited_judge(
-    overrides: Sequence[str], config_dirs: Sequence[str] = (), rows: int = 200, seed: int = 0
+    overrides: Sequence[str], config_dirs: Sequence[str], rows: int, seed: int
 ) -> JudgeReport:
     """Return the report on the pairwise judge of a command line, on pairs of its task.
 

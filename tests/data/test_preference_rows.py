@@ -434,3 +434,11 @@ def test_two_lists_share_what_they_begin_with_and_never_their_last_message():
     (parted,) = examples({"chosen": [USER, YES, USER, YES], "rejected": [USER, NO, USER, YES]})
     assert parted.columns["conversation"]["messages"] == [USER]
     assert parted.columns["rejected"] == [NO, USER, YES]
+
+
+def test_responses_without_ratings_are_no_answers_with_a_rating_each():
+    row = {"prompt": "p", "responses": ["a", "b"], "chosen": "c", "rejected": "d"}
+
+    (pair,) = examples(row, ratings="each")
+
+    assert (pair.demonstration, pair.columns["rejected"]) == ("c", "d")

@@ -3,7 +3,7 @@
 import pytest
 
 from rlcomp.verify.number import committed_number, numeric
-from rlcomp.verify.qualifiers import is_qualified, is_related
+from rlcomp.verify.qualifiers import is_qualified, is_related, words_around
 from rlcomp.verify.short_answer import short_answer
 from rlcomp.verify.symbolic import symbolic
 
@@ -315,3 +315,15 @@ def test_a_fraction_and_a_base_are_no_longer_numbers():
 )
 def test_a_formula_is_related_by_another_base_than_that_of_the_gold(formula, gold, related):
     assert is_related(formula, gold) is related
+
+
+def test_a_word_in_front_counts_however_long_the_text_is_behind():
+    text = "at least 7" + " in all of the years" * 10
+
+    assert words_around(text, 9, 10, loose=False) == {"at least"}
+
+
+def test_a_word_in_front_counts_however_long_the_text_is_before_it():
+    text = "it goes on and on " * 10 + "at least 7"
+
+    assert words_around(text, len(text) - 1, len(text), loose=False) == {"at least"}

@@ -100,3 +100,14 @@ def test_without_gymnasium_the_extra_is_named(monkeypatch):
 
     with pytest.raises(MissingExtra, match=r"rlcomp\[envs\]"):
         gymnasium_environment(name="CartPole-v1", num_envs=1)
+
+
+def test_every_seed_has_a_start_of_its_own():
+    starts = []
+    for seed in (5, 5 + 62, 5 + 2**20):
+        torch.manual_seed(seed)
+        environment = gymnasium_environment(name="CartPole-v1", num_envs=1)
+        starts.append(environment.reset()["observation"])
+
+    assert not torch.equal(starts[0], starts[1])
+    assert not torch.equal(starts[0], starts[2])
