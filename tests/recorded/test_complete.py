@@ -59,6 +59,7 @@ ADAPTED = TESTS + "shaping/test_adaptive_length_penalty.py::"
 ADAPTED += "test_the_weight_follows_the_moving_average_and_is_used_before_it_moves"
 WEIGHED = "tests/pareto/test_aggregator.py::test_what_was_weighed_is_recorded_where_it_was"
 REFILL = "tests/run/test_stages.py::test_refill_records_what_became_of_the_rows_it_made"
+RULER = TESTS + "reward/test_ruler.py::"
 GAP = "test_how_far_the_sampler_was_off_is_recorded"
 DISTANCE = "test_distance_is_recorded_over_response_tokens"
 
@@ -725,8 +726,7 @@ BESIDE = [
         "components/reward/ruler.py",
         dict.fromkeys(
             ["ruler/unscored", "ruler/replies"],
-            TESTS
-            + "reward/test_ruler.py::test_a_bad_reply_is_asked_for_again_and_then_the_group_is_invalid",
+            RULER + "test_a_bad_reply_is_asked_for_again_and_then_the_group_is_invalid",
         ),
     ),
     (
