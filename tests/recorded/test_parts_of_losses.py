@@ -34,9 +34,6 @@ ROWS = [LOGS[0:3], LOGS[3:4], LOGS[4:6], LOGS[6:9]]
 K3 = sum(r - 1 - math.log(r) for r in RATIOS) / 9
 ON_POLICY = {"old_log_probs": (-2.0,) * 9}
 LIKELY = {"log_probs": (-1, -2, -3, -1, -2, -1, -1, -2, -2)}
-RATIO = "components/loss/ratio/"
-REGION = "components/loss/trust_region/"
-WEIGHT = "components/loss/weight/"
 
 
 def of_rows(*values):
@@ -47,34 +44,49 @@ def of_rows(*values):
 # The file that records, a part, what the batch has of its own, and the numbers.
 PINNED = [
     # A > 0 above 1.2: 1.5, 4; A < 0 below 0.8: 0.6, 0.7, 0.6; A < 0 above 3: 3.5.
-    (REGION + "clip.py", Clip(), {}, {"clip_fraction_high": 2 / 9, "clip_fraction_low": 3 / 9}),
     (
-        REGION + "dual_clip.py",
+        "components/loss/trust_region/clip.py",
+        Clip(),
+        {},
+        {"clip_fraction_high": 2 / 9, "clip_fraction_low": 3 / 9},
+    ),
+    (
+        "components/loss/trust_region/dual_clip.py",
         DualClip(clip_dual=3.0),
         {},
         {"clip_fraction_high": 2 / 9, "clip_fraction_low": 3 / 9, "clip_fraction_dual": 1 / 9},
     ),
     # Whatever the sign: 0.5, 0.6, 0.7, 0.6 below 0.8; 4, 3.5 above 3.
     (
-        REGION + "cispo.py",
+        "components/loss/trust_region/cispo.py",
         Cispo(clip_low=0.2, clip_high=2.0),
         {},
         {"clip_fraction_low": 4 / 9, "clip_fraction_high": 2 / 9},
     ),
     # Means of A -2.5 / 9, of log pi -15 / 9. Covariances above 0.1: 0.85 (clipped), 0.24.
     (
-        REGION + "clip_cov.py",
+        "components/loss/trust_region/clip_cov.py",
         ClipCov(share=0.99, covariance_low=0.1, covariance_high=5.0),
         LIKELY,
         {"clip_fraction_high": 2 / 9, "clip_fraction_low": 3 / 9, "selected_fraction": 1 / 9},
     ),
     # The two largest: floor(0.25 x 9).
-    (REGION + "kl_cov.py", KLCov(share=0.25), LIKELY, {"selected_fraction": 2 / 9}),
-    (REGION + "kl_penalty.py", KLPenalty(kl_coef=0.5), {}, {"kl": K3, "kl_coef": 0.5}),
+    (
+        "components/loss/trust_region/kl_cov.py",
+        KLCov(share=0.25),
+        LIKELY,
+        {"selected_fraction": 2 / 9},
+    ),
+    (
+        "components/loss/trust_region/kl_penalty.py",
+        KLPenalty(kl_coef=0.5),
+        {},
+        {"kl": K3, "kl_coef": 0.5},
+    ),
     # Unclipped r |A|: 0.5 against 3.5 + 0.9 + 0.35 + 0.55 = 5.3, a share of 0.086; with the ceiling
     # at 1.6 also 1.5. Above it 4; below the floor, A < 0: twice 0.6.
     (
-        REGION + "bapo.py",
+        "components/loss/trust_region/bapo.py",
         Bapo(share=0.2, floor_start=0.65, ceiling_start=1.2, ceiling_step=0.4),
         {"rollout_log_probs": (0.0,) * 9},
         {
@@ -88,7 +100,7 @@ PINNED = [
     ),
     # log r: above 0.5, A > 0: that of 4; below -0.4, A < 0: those of twice 0.6.
     (
-        REGION + "gmpo.py",
+        "components/loss/trust_region/gmpo.py",
         Gmpo(clip_low=0.4, clip_high=0.5),
         {},
         {"clip_fraction_high": 1 / 9, "clip_fraction_low": 2 / 9},
@@ -96,7 +108,7 @@ PINNED = [
     # pi_old = e^-2 = 0.135, so D = 0.135 |r - 1|, above 0.04 for |r - 1| > 0.296: up with A > 0
     # 1.5, 4; down with A < 0 0.6, 0.7, 0.6. The |r - 1| sum to 7.8.
     (
-        REGION + "dppo.py",
+        "components/loss/trust_region/dppo.py",
         Dppo(divergence="tv", delta=0.04),
         ON_POLICY,
         {
@@ -108,7 +120,7 @@ PINNED = [
     # A > 0 above 1: 1.5, 4; A < 0 below 1: 0.6, 0.9, 0.7, 0.6, of (log r)^2 0.164, 1.92, 0.261,
     # 0.011, 0.127, 0.261. All six have mean 0.46; without 4, 0.165.
     (
-        REGION + "m2po.py",
+        "components/loss/trust_region/m2po.py",
         M2po(tau=0.2),
         {},
         {
@@ -119,7 +131,7 @@ PINNED = [
     ),
     # r^2 e^(3 - 3r) in row 0, of A > 0; r^3 e^(2 - 2r) elsewhere.
     (
-        REGION + "vespo.py",
+        "components/loss/trust_region/vespo.py",
         Vespo(),
         {},
         {
@@ -130,58 +142,73 @@ PINNED = [
             / 9
         },
     ),
-    (RATIO + "token.py", TokenRatio(), ON_POLICY, {"mean": sum(RATIOS) / 9, "approx_kl": K3}),
+    (
+        "components/loss/ratio/token.py",
+        TokenRatio(),
+        ON_POLICY,
+        {"mean": sum(RATIOS) / 9, "approx_kl": K3},
+    ),
     *[
         (
-            RATIO + name,
+            file,
             part,
             ON_POLICY,
             {"mean": of_rows(*[math.exp(sum(r) / len(r)) for r in ROWS]), "approx_kl": K3},
         )
-        for name, part in (
-            ("sequence.py", SequenceRatio()),
-            ("sequence_token.py", SequenceTokenRatio()),
+        for file, part in (
+            ("components/loss/ratio/sequence.py", SequenceRatio()),
+            ("components/loss/ratio/sequence_token.py", SequenceTokenRatio()),
         )
     ],
     (
-        RATIO + "whole_sequence.py",
+        "components/loss/ratio/whole_sequence.py",
         WholeSequenceRatio(),
         ON_POLICY,
         {"mean": of_rows(3, 0.6, 3.15, 0.462), "approx_kl": K3},
     ),
     # 1.5, 0.5, 2, 0.6, 2, 0.9, 0.7, 0.6, 1.1.
     (
-        WEIGHT + "truncated.py",
+        "components/loss/weight/truncated.py",
         TruncatedWeight(cap=2.0),
         {},
         {"mean": 9.9 / 9, "second_moment": 13.73 / 9},
     ),
     # 0.5, 4, 3.5 go.
     (
-        WEIGHT + "masked.py",
+        "components/loss/weight/masked.py",
         MaskedWeight(low=0.55, high=2.0),
         {},
         {"mean": 5.4 / 9, "second_moment": 5.48 / 9, "dropped_masked": 3 / 9},
     ),
     # The largest of rows 0 and 2 are those of 4 and 3.5: 1.61, 1.25.
     (
-        WEIGHT + "divergence.py",
+        "components/loss/weight/divergence.py",
         DivergenceFilter(estimator="k3", aggregate="max", high=0.2),
         {},
         {"divergence": K3, "dropped_divergence": 5 / 9},
     ),
     # Geometric means 1.44, 0.6, 1.77, 0.77.
     (
-        WEIGHT + "geometric.py",
+        "components/loss/weight/geometric.py",
         GeometricFilter(low=0.7, high=1.5),
         {},
         {"dropped_geometric": 3 / 9},
     ),
     # Mean log pi_rollout / pi: -0.37, 0.51, -0.57, 0.26; row 0 has A > 0.
-    (WEIGHT + "off_policy_mask.py", OffPolicyMask(delta=0.2), {}, {"dropped_off_policy": 4 / 9}),
-    (WEIGHT + "overlong.py", OverlongMask(), {}, {"dropped_overlong": 8 / 9}),
+    (
+        "components/loss/weight/off_policy_mask.py",
+        OffPolicyMask(delta=0.2),
+        {},
+        {"dropped_off_policy": 4 / 9},
+    ),
+    ("components/loss/weight/overlong.py", OverlongMask(), {}, {"dropped_overlong": 8 / 9}),
     # Rank 0.7 x 8 = 5.6 of 1 ... 9: above 6.6 are 7, 8, 9.
-    (WEIGHT + "top_entropy.py", TopEntropy(fraction=0.3), {}, {"dropped_top_entropy": 6 / 9}),
+    (
+        "components/loss/weight/top_entropy.py",
+        TopEntropy(fraction=0.3),
+        {},
+        {"dropped_top_entropy": 6 / 9},
+    ),
 ]
 
 

@@ -29,7 +29,6 @@ from rlcomp.interfaces.reward import write_reward
 
 ONE_INVALID = {"reward_valid": [True, False, True, True]}
 ROW_1_EMPTY = {"response_mask": (True,) * 3 + (False,) + (True,) * 5}
-ADVANTAGE = "components/advantage/"
 
 
 def of_rows(*values):
@@ -74,13 +73,13 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     # Of the last three, of 1, 2 and 3 tokens, 2.5 / 6 instead of 1.5 / 3.
     (
-        ADVANTAGE + "length_weighted.py",
+        "components/advantage/length_weighted.py",
         LengthWeighted(),
         {},
         {"baseline_shift": 3 / 4 * (3 / 6 - 2.5 / 6)},
     ),
     # Leads 0, 0.5, -0.5 and 0.
-    (ADVANTAGE + "noon.py", Noon(advantage=GroupMean()), {}, {"dropped_negative": 2 / 9}),
+    ("components/advantage/noon.py", Noon(advantage=GroupMean()), {}, {"dropped_negative": 2 / 9}),
     # Of the valid right ones, 2 and 3 tokens long, z is -1 and 1.
     (
         "components/shaping/length_penalty.py",
@@ -90,27 +89,27 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     # The return less 0.5, without row 1.
     (
-        ADVANTAGE + "gae.py",
+        "components/advantage/gae.py",
         GAE(gamma=1.0, gae_lambda=1.0, whiten=False),
         ONE_INVALID,
         {"abs": (3 * 0.5 + 2 * 0.5) / 8},
     ),
     # lambda = 1 - 2 / n, at least 0; the error of 0.5 stands on the last token.
     (
-        ADVANTAGE + "vapo.py",
+        "components/advantage/vapo.py",
         VAPO(alpha=0.5, gamma=1.0, whiten=False),
         ONE_INVALID,
         {"gae_lambda": 2 / 3 / 4, "abs": (0.5 * (1 + 1 / 3 + 1 / 9) + 0.5) / 8},
     ),
     (
-        ADVANTAGE + "vtrace.py",
+        "components/advantage/vtrace.py",
         VTrace(gamma=1.0, rho_max=2.0, c_max=1.0),
         ONE_INVALID,
         {"rho_capped": 2 / 8},
     ),
     # Baselines 0.25 and 0.95, of a group of three and of one; leads 0.75 and 0.
     (
-        ADVANTAGE + "greedy_baseline.py",
+        "components/advantage/greedy_baseline.py",
         GreedyBaseline(),
         {
             "reward": [1, 0.25, 0.25, 0.95],
@@ -121,37 +120,37 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     # Of the valid rows 0, 2, 3: accuracies 0, 1, 1.
     (
-        ADVANTAGE + "difficulty_weighted.py",
+        "components/advantage/difficulty_weighted.py",
         DifficultyWeighted(advantage=GroupMean()),
         ONE_INVALID,
         {"group_accuracy": 2 / 3},
     ),
     # A group of one; 3, 2.4, 0.6 over their mean of 2, less 1: 0.5, 0.2, -0.7.
-    (ADVANTAGE + "maxrl.py", MaxRL(), {"reward": [1, 3, 2.4, 0.6]}, {"positive": 0.7 / 2}),
+    ("components/advantage/maxrl.py", MaxRL(), {"reward": [1, 3, 2.4, 0.6]}, {"positive": 0.7 / 2}),
     # Mean 1.2, below half of 3: 1.5, -0.5, -1.
     (
-        ADVANTAGE + "maxrl.py",
+        "components/advantage/maxrl.py",
         MaxRL(),
         {"reward": [1, 3, 0.6, 0]},
         {"positive": 1.5, "rare": 1.5},
     ),
     # Best of all: 0.2 of one response, 1 of three. Best of two: 1, 1, 0.5, none of the one.
     (
-        ADVANTAGE + "pass_at_k.py",
+        "components/advantage/pass_at_k.py",
         PassAtK(k=None),
         {"reward": [0.2, 1, 0, 0.5]},
         {"best_of_k": 3.2 / 4},
     ),
-    (ADVANTAGE + "pass_at_k.py", PassAtK(k=2), {}, {"best_of_k": 2.5 / 3}),
+    ("components/advantage/pass_at_k.py", PassAtK(k=2), {}, {"best_of_k": 2.5 / 3}),
     # Of 1, 0, 1 a right one adds 1 to one pair of three; to the three nothing.
     (
-        ADVANTAGE + "pass_at_k.py",
+        "components/advantage/pass_at_k.py",
         PassAtK(k=2, epsilon=None),
         {"reward": [0.2, 1, 0, 1]},
         {"best_of_k": 1, "tied_best": 1 / 3},
     ),
     (
-        ADVANTAGE + "pass_at_k.py",
+        "components/advantage/pass_at_k.py",
         PassAtK(k=None),
         {"reward": [0.2, 1, 0, 1]},
         {"best_of_k": 3.2 / 4, "tied_best": 0},
@@ -160,7 +159,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # and a baseline of 0.625; at token 2 of rows 2 and 3 0.5, 1 and 1/3. Token 3 is one row's
     # alone; row 0, a group of one, has no reward.
     (
-        ADVANTAGE + "optimal_token_baseline.py",
+        "components/advantage/optimal_token_baseline.py",
         OptimalTokenBaseline(),
         {
             "old_log_probs": (math.log(0.5),) * 9,
@@ -175,7 +174,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # Row 1 is empty. a: 4, 0, 0 less 4/3, over the std 2 of 0, 4, 0, 0; b, which row 0 has not: 3,
     # 0, 6 less 3, over the std 3. a + b / 2: -2/3 - 1/2, -2/3 + 1/2.
     (
-        ADVANTAGE + "per_objective.py",
+        "components/advantage/per_objective.py",
         PerObjective(
             advantage=GroupMean(), aggregator=Linear(weights={"a": 1.0, "b": 0.5}), scale="running"
         ),
@@ -193,7 +192,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # Steps of 4, 0, 0, 0: mean 1, std 2. Row 1: 1.5; row 2: -0.5 for both tokens before its end;
     # row 3: -0.5 for the last two, twice that for the first. Row 0 is a group of one.
     (
-        ADVANTAGE + "process.py",
+        "components/advantage/process.py",
         Process(epsilon=1e-9),
         {
             "token_reward": (5, 5, 5, 4, 7, 0, 0, 7, 0),
@@ -202,14 +201,14 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         {"abs": (1.5 + 2 * 0.5 + 1 + 2 * 0.5) / 9, "zero_fraction": 3 / 9},
     ),
     (
-        ADVANTAGE + "pass_at_k_training.py",
+        "components/advantage/pass_at_k_training.py",
         PassAtKTraining(k=2),
         {},
         {"best_of_k": 2.5 / 3, "certain": 0},
     ),
     # Each pair of 1, 0, 1 holds a 1; row 0 is a group of one.
     (
-        ADVANTAGE + "pass_at_k_training.py",
+        "components/advantage/pass_at_k_training.py",
         PassAtKTraining(k=2),
         {"reward": [0.2, 1, 0, 1]},
         {"best_of_k": 1, "certain": 1},

@@ -28,7 +28,7 @@ _PREFIXES = {"n": -9, "u": -6, "m": -3, "c": -2, "d": -1, "": 0, "da": 1, "h": 2
 _BASES = ("m", "g", "s", "A", "K", "mol", "L")
 
 
-class Calculator(Service):
+class MathService(Service):
     """Arithmetic; there is no state.
 
     Args:

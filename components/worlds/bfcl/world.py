@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from components.worlds.bfcl.calculator import Calculator
+from components.worlds.bfcl.calculator import MathService
 from components.worlds.bfcl.file_system import FileSystem
 from components.worlds.bfcl.messages import Messages
 from components.worlds.bfcl.posting import Posting
@@ -20,7 +20,7 @@ from rlcomp.errors import DataError
 # BFCL's classes by name.
 SERVICES = {
     "GorillaFileSystem": FileSystem,
-    "MathAPI": Calculator,
+    "MathAPI": MathService,
     "MessageAPI": Messages,
     "TicketAPI": Tickets,
     "TradingBot": Trading,
