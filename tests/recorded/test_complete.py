@@ -1055,7 +1055,6 @@ def test_every_number_is_pinned_once(metrics_of):
     recorded = {(name, metric) for name in names for metric in metrics_of(name)}
 
     assert recorded - pinned - beside == set(), "pin it by hand: in a table PINNED, or in BESIDE"
-    assert pinned & beside == set(), "it is in a table PINNED: take it out of BESIDE"
     assert beside <= recorded, "nobody records it: take it out of BESIDE"
 
 
