@@ -1,1 +1,0 @@
-"""Distributions of points that flows are fitted to."""
