@@ -16,9 +16,9 @@ INTRODUCTION = """\
 # The keys of a batch
 
 A batch is one TensorDict. This page lists the keys that components share, with shape, dtype and
-meaning. It is made from `rlcomp/keys.py` by `python docs/make_keys.py`. What a single method writes
-and reads is declared by its parts (`keys = {...}`, see [CONTRIBUTING](../CONTRIBUTING.md)) and
-stands below. A component that uses a key it does not declare does not import.
+meaning. `python docs/make_keys.py` makes it from `rlcomp/keys.py`. A key of a single method is declared
+by the parts of that method (`keys = {...}`, [how](how_to/own_part.md)) and is listed below. A component
+that uses a key it does not declare does not import.
 
 Shapes: `B` rows (prompts times group size), `T` tokens of prompt and response, `W` bytes of the
 longest text, `K` objectives. A nested entry is a TensorDict of named parts of `B` rows each.
@@ -39,7 +39,8 @@ environment, or rows drawn from a replay; a batch `[N T]` has every entry once a
 RULES = """
 Rules:
 
-- Row `i` is prompt tokens, then response tokens, then padding. Padding is on the right.
+- Row `i` is prompt tokens, then response tokens, then padding. Padding is on the right:
+  `rlcomp.batch.pad_right` moves it there in rows that transformers has padded on the left.
 - Position `t` of a `[B T]` entry speaks of `tokens[:, t]`:
   `log_probs[:, t] = log p(tokens[t] | tokens[<t])`. It is 0 at `t = 0` and wherever
   `response_mask` is False.
