@@ -16,9 +16,9 @@ INTRODUCTION = """\
 # The keys of a batch
 
 A batch is one TensorDict. This page lists the keys that components share, with shape, dtype and
-meaning. It is made from `rlcomp/keys.py` by `python docs/make_keys.py`. What a single method writes
-and reads is declared by its parts (`keys = {...}`, see [CONTRIBUTING](../CONTRIBUTING.md)) and
-stands below. A component that uses a key it does not declare does not import.
+meaning. `python docs/make_keys.py` makes it from `rlcomp/keys.py`. A key of a single method is
+declared by the parts of that method (`keys = {...}`, [how](how_to/own_part.md)) and is listed
+below. A component that uses a key it does not declare does not import.
 
 Shapes: `B` rows (prompts times group size), `T` tokens of prompt and response, `W` bytes of the
 longest text, `K` objectives. A nested entry is a TensorDict of named parts of `B` rows each.
@@ -39,27 +39,30 @@ environment, or rows drawn from a replay; a batch `[N T]` has every entry once a
 RULES = """
 Rules:
 
-- Row `i` is prompt tokens, then response tokens, then padding. Padding is on the right.
+- Row `i` is prompt tokens, then response tokens, then padding. Padding is on the right:
+  `rlcomp.batch.pad_right` moves it there in rows that transformers has padded on the left.
 - Position `t` of a `[B T]` entry speaks of `tokens[:, t]`:
   `log_probs[:, t] = log p(tokens[t] | tokens[<t])`. It is 0 at `t = 0` and wherever
   `response_mask` is False.
-- `response_mask` covers what the policy sampled and is trained on, EOS included. It may have holes.
-- Nothing outside a mask may matter. NaN in padding is harmless.
-- `rollout_log_probs` is what generation recorded, under the distribution it sampled from
+- `response_mask` covers the tokens that the policy sampled and is trained on, EOS included. It may
+  have holes.
+- Nothing outside a mask changes a number. NaN in padding is harmless.
+- `rollout_log_probs` is recorded by generation, under the distribution it sampled from
   (temperature, top-k, top-p, min-p). `old_log_probs` is the policy at the start of the update. The
   slot `old_log_probs` says whether it is taken from the rollout or computed again.
 - `advantage` is always detached.
-- What belongs to a prompt (`per_prompt`: PROMPT) passes every collector, filter and refill
-  untouched, for each answer.
+- Keys that belong to a prompt (`per_prompt`: PROMPT) pass every collector, filter and refill
+  unchanged, repeated for each answer.
 - Joined batches keep their groups apart: ids of one family (`offset`) are shifted together, and a
   negative id names nothing.
-- A reward that could not be computed has `reward_valid` False. Its `reward` is 0, and nothing is
-  learnt from it.
+- A reward that could not be computed has `reward_valid` False and `reward` 0. Nothing is learnt
+  from its row.
 - Texts are UTF-8 bytes: `rlcomp.batch.encode_texts` and `decode_texts`.
-- What a task adds to its examples is in `columns`, as JSON texts: `rlcomp.batch.decode_columns`.
+- Further fields of a task's examples are in `columns`, as JSON texts:
+  `rlcomp.batch.decode_columns`.
 - An instance can use other names: `_keys_: {reward: shaped}` in yaml, `.set_keys(reward="shaped")`
   by hand.
-- A batch of control holds what its environment and its policy write beside these.
+- A batch of control also holds the keys that its environment and its policy write.
 """
 
 

@@ -13,13 +13,13 @@ PAGE = Path(__file__).with_name("parts.md")
 INTRODUCTION = """\
 # The parts
 
-Everything that can stand after `=`, with the first comment of its yaml. This page is made from
-`conf` by `python docs/make_parts.py`. On the command line `rlcomp help` prints the same,
+This page lists every option that can stand after `=`, with the first comment of its yaml. `python
+docs/make_parts.py` makes it from `conf`. On the command line `rlcomp help` prints the same list,
 `rlcomp help advantage` one group, and `rlcomp help advantage=gdpo` settings, formula and source of
-one. The methods themselves, `recipe=NAME`, are on [a page of their own](recipes.md).
+one option. The methods, `recipe=NAME`, are on [a page of their own](recipes.md).
 
-Parts are put into one place of the config, where the command line names it. Patches set several
-places at once; the last groups here, from `curriculum` on.
+A part is put into one place of the config, which the command line names. A patch sets several
+places at once; patches are the last groups, from `curriculum` on.
 """
 
 

@@ -52,16 +52,17 @@ PLAIN = {"none", "full", "group", "rollout", "fixed", "frozen"}
 INTRODUCTION = """\
 # Recipes: paper, parts, config, test
 
-Every method below is a point in one space: a choice of parts, by name. This page is made from
-`conf/recipe` by `python docs/make_recipes.py`.
+Every method below is a point in one space: a choice of parts, by name. `python
+docs/make_recipes.py` makes this page from `conf/recipe`.
 
-`rlcomp recipe=NAME` runs one on the sorting task (those with a `position` on text, from a model of
-`recipe=pretrain`: `base=DIR`; `rlvr_code` on expressions), `rlcomp-describe recipe=NAME` shows its
-flow and `rlcomp-describe recipe=NAME --against recipe=grpo` what differs. Any part can be replaced
-on the command line: `rlcomp recipe=dapo advantage=leave_one_out loss/trust_region=dual_clip`. Slots
-at `none` and the plain choices (`collector=group`, `decoding=full`, `old_log_probs=rollout`,
-`kl_controller=fixed`) are not listed, nor are numbers as `grpo` has them.
-Whether each of them learns is measured in [experiments/recipes](../experiments/recipes/README.md).
+`rlcomp recipe=NAME` runs a method on the sorting task. Methods with a `position` run on text, from
+a model of `recipe=pretrain` (`base=DIR`); `rlvr_code` runs on expressions. `rlcomp-describe
+recipe=NAME` shows the flow, and `rlcomp-describe recipe=NAME --against recipe=grpo` the
+differences. Any part can be replaced on the command line: `rlcomp recipe=dapo
+advantage=leave_one_out loss/trust_region=dual_clip`. The table leaves out slots at `none`, plain
+choices (`collector=group`, `decoding=full`, `old_log_probs=rollout`, `kl_controller=fixed`) and
+numbers that are those of `grpo`. [experiments/recipes](../experiments/recipes/README.md) measures
+whether each of them learns.
 
 | recipe | paper | parts | numbers set | tests |
 |---|---|---|---|---|
@@ -70,11 +71,11 @@ Whether each of them learns is measured in [experiments/recipes](../experiments/
 MECHANISMS = """
 ## Is the mechanism at work?
 
-What makes each of them that recipe, as a number of its own run: `rlcomp recipe=NAME`, seed 0, those
-on text with `base=` the run of `recipe=pretrain`. It is the mean over the steps of the last phase
-unless it is a change or the last one. One run each: it says that a mechanism is at work, not what
-it is worth.
-Made from [mechanisms.yaml](mechanisms.yaml); tests hold small runs to the same bounds.
+Each recipe has a number that shows its own mechanism in a run of `rlcomp recipe=NAME`, seed 0
+(recipes on text with the run of `recipe=pretrain` as `base=`). The number is the mean over the
+steps of the last phase, unless it is a change or the last value. One run shows that a mechanism is
+at work, not what it is worth. The table is made from [mechanisms.yaml](mechanisms.yaml); tests
+hold small runs to the same bounds.
 
 | recipe | metric | found | must be | what it is |
 |---|---|---|---|---|

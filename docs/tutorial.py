@@ -368,4 +368,4 @@ assert "Careless" in broken
 #   own is `rlcomp advantage._target_=my_parts.BatchMean`.
 # - `experiments/by_hand/sort_digits.py` is the whole demo by hand. It gives the numbers of the
 #   command line, bit for bit.
-# - `CONTRIBUTING.md` says how a part joins the project: three files.
+# - `CONTRIBUTING.md` says how a part joins the project: a class, a yaml and a test.

@@ -68,8 +68,8 @@ def test_the_code_shown_in_contributing_is_that_of_the_files():
 
     shown = re.findall(r"^```(?:python|yaml)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
 
-    assert len(files) == 4
-    assert len(shown) == 5
+    assert len(files) == 3
+    assert len(shown) == 3
     assert [block for block in shown if block not in code] == []
 
 
