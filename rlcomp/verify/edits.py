@@ -1,4 +1,4 @@
-"""Edits of a repository, as a policy writes them: one action at the end of a turn."""
+"""Edits of a repository that a policy writes: one action at the end of a turn."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _SHAPES = {
 
 
 class Mistake(Exception):
-    """An action that cannot be done; the message is for the policy."""
+    """Error of an action that cannot be done; the message is for the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """What a turn asks for.
+    """The action of a turn.
 
     Attributes:
-        kind: what to do.
-        path: of which file.
-        old: of an edit: what stands there.
-        new: of an edit, or of a new file: what shall.
-        lines: first and last, from 1, that shall be shown; None: all.
+        kind: the kind of action.
+        path: path of the file.
+        old: for an edit, the text to replace.
+        new: the new text of an edit or of a new file.
+        lines: for a view, the first and the last line, counted from 1; None: all.
     """
 
     kind: Literal["view", "edit", "create", "run", "submit"]
@@ -48,10 +48,10 @@ class Action:
 
 
 def action_of(text: str) -> Action:
-    """The action that a turn ends with.
+    """Return the action at the end of a turn.
 
     Raises:
-        Mistake: it ends with none, or with one of another form.
+        Mistake: the turn does not end with an action, or the action is malformed.
 
     Examples:
         >>> action_of("I look. <view>a.py</view>").path
@@ -67,22 +67,22 @@ def action_of(text: str) -> Action:
     if ending == "<submit/>":
         return Action(kind="submit")
     kind = ending[2:-1]
-    found = _SHAPES[ending].fullmatch(text.rstrip(), max(0, text.rfind(f"<{kind}")))
-    if found is None:
+    match = _SHAPES[ending].fullmatch(text.rstrip(), max(0, text.rfind(f"<{kind}")))
+    if match is None:
         raise Mistake(f"this is not the form of <{kind}>")
-    told = found.groupdict()
-    lines = (int(told.pop("first")), int(told.pop("last"))) if told.get("first") else None
+    groups = match.groupdict()
+    lines = (int(groups.pop("first")), int(groups.pop("last"))) if groups.get("first") else None
     return Action(
         kind=kind,  # type: ignore[arg-type]
-        path=told["path"],
-        old=told.get("old") or "",
-        new=told.get("new") or "",
+        path=groups["path"],
+        old=groups.get("old") or "",
+        new=groups.get("new") or "",
         lines=lines,
     )
 
 
 def viewed(files: Mapping[str, str], asked: Action) -> str:
-    """A file, or lines of it.
+    """Return the text of a file, or some of its lines, for the policy.
 
     Raises:
         Mistake: there is no such file, or it has no such lines.
@@ -97,10 +97,10 @@ def viewed(files: Mapping[str, str], asked: Action) -> str:
 
 
 def edited(files: Mapping[str, str], asked: Action) -> dict[str, str]:
-    """The files after an edit.
+    """Return the files after an edit.
 
     Raises:
-        Mistake: the old text does not stand there once, or the new one is beyond a limit.
+        Mistake: the old text does not occur exactly once, or the new one exceeds a limit.
     """
     text = _file(files, asked.path)
     count = text.count(asked.old) if asked.old else 0
@@ -110,10 +110,10 @@ def edited(files: Mapping[str, str], asked: Action) -> dict[str, str]:
 
 
 def created(files: Mapping[str, str], asked: Action) -> dict[str, str]:
-    """The files with a new one.
+    """Return the files with a new one.
 
     Raises:
-        Mistake: it is there already, its path is no path of a repository, or a limit is passed.
+        Mistake: the file exists, its path is not allowed in a repository, or a limit is exceeded.
     """
     if fault := path_fault(asked.path):
         raise Mistake(fault)
