@@ -70,7 +70,7 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
 
 
 def _left_out(guesses: Mapping[str, str | None], row: Row) -> str:
-    """Return the hint for rows of Alpaca, where ``input`` stands beside ``instruction``; or ''."""
+    """Return the hint for rows of Alpaca, with ``instruction`` and ``input``; '' for others."""
     if guesses.get("prompt_field") != "instruction" or "input" in {None, *guesses.values()}:
         return ""
     if not isinstance(row.columns.get("input"), str):

@@ -59,16 +59,16 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[Compared]:
     Raises:
         DataError: the row has none of the known columns, or a bad value; names file and line.
     """
-    held = row.columns
+    columns = row.columns
     check_labels(row)
-    if {"chosen", "rejected"} <= {*held}:
-        pairs = _voted(row, Compared(held["chosen"], held["rejected"], {}))
-    elif {"output_1", "output_2", "preference"} <= {*held}:
-        second = _finite(row, "preference", held["preference"], 1.0, 2.0) - 1
-        pairs = [_by_probability(held["output_1"], held["output_2"], 1 - second)]
-    elif battle := next((both for both in _BATTLES if {*both, "winner"} <= {*held}), None):
-        pairs = [_won(row, held[battle[0]], held[battle[1]])]
-    elif "responses" in held and {"ranking", "ratings"} & {*held}:
+    if {"chosen", "rejected"} <= {*columns}:
+        pairs = _voted(row, Compared(columns["chosen"], columns["rejected"], {}))
+    elif {"output_1", "output_2", "preference"} <= {*columns}:
+        second = _finite(row, "preference", columns["preference"], 1.0, 2.0) - 1
+        pairs = [_by_probability(columns["output_1"], columns["output_2"], 1 - second)]
+    elif battle := next((both for both in _BATTLES if {*both, "winner"} <= {*columns}), None):
+        pairs = [_won(row, columns[battle[0]], columns[battle[1]])]
+    elif "responses" in columns and {"ranking", "ratings"} & {*columns}:
         return _ranked(row, ties)
     else:
         raise _no_preference(row)
@@ -76,13 +76,13 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[Compared]:
 
 
 def _no_preference(row: Row) -> DataError:
-    held = row.columns
+    columns = row.columns
     known = ("chosen", "rejected", "responses", "ratings", "completion", "label")
-    lacking = next((n for n in ("rejected", "chosen") if n not in held), "chosen")
+    lacking = next((n for n in ("rejected", "chosen") if n not in columns), "chosen")
     return DataError(
         f"{row.place}: no preference: a row has 'chosen' and 'rejected', 'responses' and 'ranking' "
         f"or 'ratings', or 'completion' and 'label'"
-        + (_renamed(row) or nearest(lacking, [*held] or known))
+        + (_renamed(row) or nearest(lacking, [*columns] or known))
     )
 
 
@@ -98,7 +98,7 @@ def _renamed(row: Row) -> str:
     pairs = (("chosen", "rejected"), ("better", "worse"), ("positive", "negative"))
     for pair in pairs:
         columns = [[name for name in row.columns if one in name.lower()] for one in pair]
-        if all(len(found) == 1 for found in columns):
+        if all(len(matches) == 1 for matches in columns):
             prompts = [name for name in _PROMPTS if name in row.columns]
             prompt = {"prompt": prompts[0]} if prompts and "prompt" not in row.columns else {}
             names = {**prompt, "chosen": columns[0][0], "rejected": columns[1][0]}
@@ -114,21 +114,21 @@ def check_labels(row: Row) -> None:
             text, or ``desirable``, ``step`` or ``tie`` is not true or false; or there is a column
             ``conversation``, a name that this reader writes itself; names file and line.
     """
-    held = {name: value for name, value in row.columns.items() if value is not None}
+    present = {name: value for name, value in row.columns.items() if value is not None}
     for name, most in (("weight", math.inf), ("margin", math.inf), ("label_noise", 1.0)):
-        if name in held:
-            _finite(row, name, held[name], 0.0, most, slack=0.0)
+        if name in present:
+            _finite(row, name, present[name], 0.0, most, slack=0.0)
     for name, kind, description in (
         ("annotator", str, "a text"),
         ("desirable", bool, "true or false"),
         ("step", bool, "true or false"),
         ("tie", bool, "true or false"),
     ):
-        if name in held and not isinstance(held[name], kind):
+        if name in present and not isinstance(present[name], kind):
             raise DataError(
-                f"{row.place}: column {name!r} is {held[name]!r:.60}: must be {description}"
+                f"{row.place}: column {name!r} is {present[name]!r:.60}: must be {description}"
             )
-    if CONVERSATION in held:
+    if CONVERSATION in present:
         raise DataError(
             f"{row.place}: column {CONVERSATION!r} is written by the reader of messages: give "
             "it another name"

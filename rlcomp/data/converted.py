@@ -107,8 +107,8 @@ def _each_row(place: str, row: str) -> str:
 def _of_object(path: str, whole: dict[str, object]) -> str:
     """Describe a file that holds one object: a list of rows under a key, or a single row."""
     for key, value in whole.items():
-        held = isinstance(value, list) and value and isinstance(value[0], dict)
-        if held and re.fullmatch(r"\w{1,60}", key):
+        has_rows = isinstance(value, list) and value and isinstance(value[0], dict)
+        if has_rows and re.fullmatch(r"\w{1,60}", key):
             return f"it is one object whose {key!r} holds the rows; {_rows(path, f'[{key!r}]')}"
     code = f"print(json.dumps(json.load({_opened(path)})))"
     return f"it is one object, a single row; {_line('json', code, path)}"

@@ -237,9 +237,9 @@ def _lines(row: Row, column: str) -> str:
 
 def _column(row: Row, name: str, value: object) -> object:
     check_depth(row.place, name, value)
-    held = json_value(value)
-    column_text(row.place, name, held)
-    return held
+    plain = json_value(value)
+    column_text(row.place, name, plain)
+    return plain
 
 
 def _positional(value: float | Decimal) -> str:

@@ -78,13 +78,13 @@ def pair_demonstrations(prompt: Prompt, examples: Iterable[Example]) -> list[Dem
 
 
 def _sides(example: Example) -> list[tuple[Response, Mapping[str, object]]]:
-    rejected, held = example.columns.get(REJECTED), example.columns.get(CONVERSATION)
+    rejected, conversation = example.columns.get(REJECTED), example.columns.get(CONVERSATION)
     chosen: Response = example.turns or example.demonstration
-    if isinstance(held, Mapping) and isinstance(rejected, (str, list)):
+    if isinstance(conversation, Mapping) and isinstance(rejected, (str, list)):
         messages = rejected
         if isinstance(rejected, str):
             messages = [{"role": "assistant", "content": rejected}]
-        turned = {**example.columns, CONVERSATION: {**held, "completion": messages}}
+        turned = {**example.columns, CONVERSATION: {**conversation, "completion": messages}}
         return [(chosen, example.columns), ("", turned)]
     if not isinstance(rejected, str):
         raise DataError(

@@ -30,7 +30,7 @@ class PromptSampler(Component):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: encodes prompts as tokens; plain text if not given.
     """
 
     reads = ()
@@ -88,7 +88,7 @@ class TaskSampler(PromptSampler):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: encodes prompts as tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.

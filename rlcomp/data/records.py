@@ -223,8 +223,8 @@ def _check_parquet(file: Path, table: Any, wanted: AbstractSet[str]) -> None:  #
     for number in range(table.metadata.num_row_groups):
         group = table.metadata.row_group(number)
         chunks = [group.column(place) for place in range(group.num_columns)]
-        held = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
-        size = sum(chunk.total_uncompressed_size for chunk in held)
+        needed = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
+        size = sum(chunk.total_uncompressed_size for chunk in needed)
         if size > _LARGEST_GROUP:
             raise DataError(
                 f"{file}: row group {number + 1} has {size:,} bytes, unpacked, more than "

@@ -33,7 +33,7 @@ class ActsInTokens(Protocol):
 def play_rows(
     environment: BatchedEnvironment,
     policy: ActsInTokens,
-    seen: TensorDict,
+    observed: TensorDict,
     generator: torch.Generator | None,
     goal_reward: float,
 ) -> TensorDict:
@@ -42,7 +42,7 @@ def play_rows(
     Args:
         environment: an environment that has just been reset.
         policy: chooses the actions.
-        seen: the observations after the reset.
+        observed: the observations after the reset.
         generator: draws the actions; None: take the most likely ones.
         goal_reward: an episode has succeeded and is over at the first reward of at least this.
 
@@ -55,12 +55,12 @@ def play_rows(
     steps: list[TensorDict] = []
     over = torch.zeros(environment.num_envs, dtype=torch.bool)
     while not bool(over.all()):
-        tokens, log_probs = policy.act(seen, generator)
-        stepped = environment.step(seen.set("action", policy.action_of(tokens)))["next"]
+        tokens, log_probs = policy.act(observed, generator)
+        stepped = environment.step(observed.set("action", policy.action_of(tokens)))["next"]
         success = ~over & (stepped["reward"][:, 0] >= goal_reward)
         steps.append(_columns(tokens, log_probs, success, ~over, len(steps)))
         over = over | success | stepped["done"][:, 0]
-        seen = stepped
+        observed = stepped
     rows = {key: torch.cat([each[key] for each in steps], dim=1) for key in steps[0].keys()}
     return TensorDict(
         {

@@ -179,14 +179,14 @@ class Rollout:
             return False
         return self._end(row_bytes(self.table, turn.tokens)) is None
 
-    def _said(self, row: int, said: Said) -> str | None:
+    def _said(self, row: int, turn: Said) -> str | None:
         """Append a turn of the policy; return its action, None if it was cut short."""
         episode = self.episodes[row]
-        written = row_bytes(self.table, said.tokens)
-        episode.sampled(said, as_text(written), self.anchors[row])
-        episode.truncated = said.truncated
+        written = row_bytes(self.table, turn.tokens)
+        episode.sampled(turn, as_text(written), self.anchors[row])
+        episode.truncated = turn.truncated
         self._check(row)
-        return None if said.truncated else as_text(self._until_stop(written))
+        return None if turn.truncated else as_text(self._until_stop(written))
 
     def _until_stop(self, written: bytes) -> bytes:
         """Return the bytes up to the end of the stop text; the last token may be longer."""

@@ -38,10 +38,10 @@ class Seat(Rollout):
             turns = self.generate(session, places, limits)
         return {match: self._moved(match, each) for match, each in zip(matches, turns, strict=True)}
 
-    def _moved(self, match: int, said: Said) -> str:
-        self._said(match, said)
+    def _moved(self, match: int, turn: Said) -> str:
+        self._said(match, turn)
         self.episodes[match].truncated = False
-        return as_text(self._until_stop(row_bytes(self.table, said.tokens)))
+        return as_text(self._until_stop(row_bytes(self.table, turn.tokens)))
 
     def hears(self, match: int, turn: Turn, *, last: bool) -> bool:
         """Take the observation before its next turn in a match; return whether it can move."""

@@ -52,14 +52,14 @@ def _run(
         options = f"size={header['disk']},nr_inodes=512,mode=1777"
         flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
         linux.mount("tmpfs", "/tmp", "tmpfs", flags, options)
-    told, tell = os.pipe()
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         asker.close()
-        os.close(told)
-        _become_program(files, tell, header, jailed)
-    os.close(tell)
-    if (word := os.read(told, _HEADER)) != _SHUT_IN:
+        os.close(reader)
+        _become_program(files, writer, header, jailed)
+    os.close(writer)
+    if (word := os.read(reader, _HEADER)) != _SHUT_IN:
         raise OSError(f"the program could not be shut in: {word.decode()}")
     start = time.monotonic()
     ended_by = _wait(asker, child, header["wall"])

@@ -106,12 +106,12 @@ def _map_ids(own: int, user: int, group: int) -> None:
 def _change_root(paths: Sequence[str]) -> None:
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     # Open the paths first: the new root may be mounted over some of them.
-    held = {path: os.open(path, os.O_PATH) for path in [*paths, "/dev/null"]}
+    files = {path: os.open(path, os.O_PATH) for path in [*paths, "/dev/null"]}
     links = {path: os.readlink(path) for path in paths if os.path.islink(path)}
     os.umask(0o022)
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("tmpfs", _PLACE, "tmpfs", flags, "size=1m,nr_inodes=256,mode=755")
-    for path, file in held.items():
+    for path, file in files.items():
         if path in links:
             os.symlink(links[path], _PLACE + path)
         else:
@@ -123,7 +123,7 @@ def _change_root(paths: Sequence[str]) -> None:
     os.chdir("/")
     linux.detach("/old")
     os.rmdir("/old")
-    for path in held.keys() - links.keys() - {"/dev/null"}:
+    for path in files.keys() - links.keys() - {"/dev/null"}:
         linux.make_read_only(path, below=True)
     linux.make_read_only("/dev/null", devices=True)
     linux.make_read_only("/")

@@ -132,13 +132,13 @@ def of_stdio(ended: Ended, limits: Limits) -> Outcome:
     return Outcome(status, message, **_used(ended), stdout=ended.stdout.decode(errors="replace"))
 
 
-def of_calls(ended: Ended, limits: Limits, asked: int) -> Outcome:
+def of_calls(ended: Ended, limits: Limits, expected: int) -> Outcome:
     """Return the outcome of calls."""
     ready, *lines = [*ended.lines(), {}] if ended.lines() else [{}]
-    calls = tuple(_call(line) for line in lines[:asked] if line) if "ready" in ready else ()
+    calls = tuple(_call(line) for line in lines[:expected] if line) if "ready" in ready else ()
     status, message = failure(ended, limits) or ("passed", "")
-    if status == "passed" and len(calls) < asked:
-        status, message = "failed", f"it ended after {len(calls)} of {asked} calls"
+    if status == "passed" and len(calls) < expected:
+        status, message = "failed", f"it ended after {len(calls)} of {expected} calls"
     return Outcome(status, message, **_used(ended), calls=calls)
 
 

@@ -67,13 +67,17 @@ class Running:
             self.programs.append(Started(programs, request_of(job), job.limits, stdin))
             return
         with contextlib.ExitStack() as ends:
-            asked, ask = _pipe(ends)
-            answered, answer = _pipe(ends)
+            request_reader, request_writer = _pipe(ends)
+            answer_reader, answer_writer = _pipe(ends)
             request = {"entry_point": job.entry_point}
             candidate = request | {"kind": "candidate", "source": job.candidate_source}
             check = request | {"kind": "tests", "tests": job.test_sources}
-            self.programs.append(Started(programs, candidate, job.limits, pipe=(asked, answer)))
-            self.programs.append(Started(tests, check, job.limits, pipe=(answered, ask)))
+            self.programs.append(
+                Started(programs, candidate, job.limits, pipe=(request_reader, answer_writer))
+            )
+            self.programs.append(
+                Started(tests, check, job.limits, pipe=(answer_reader, request_writer))
+            )
 
     def waiting(self) -> dict[socket.socket, Started]:
         """Return the running programs by the sockets to wait for."""

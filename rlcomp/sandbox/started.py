@@ -1,4 +1,4 @@
-"""One running program in a fork server: its files and its end."""
+"""A running program in a fork server: its files and its end."""
 
 from __future__ import annotations
 

@@ -59,12 +59,12 @@ def strongest(min_tier: Tier) -> Tier:
     raise ConfigError(_refusal(min_tier, best, missing))
 
 
-def _refusal(min_tier: Tier, found: Tier | None, missing: dict[Tier, str]) -> str:
+def _refusal(min_tier: Tier, best: Tier | None, missing: dict[Tier, str]) -> str:
     reasons = "; ".join(f"{tier} lacks: {reason}" for tier, reason in missing.items() if reason)
-    here = f"the strongest tier here is {found}" if found else "there is no sandbox here"
+    here = f"the strongest tier here is {best}" if best else "there is no sandbox here"
     remedy = (
-        f"sandbox.min_tier={found} if its weaker walls will do (docs/sandbox.md)"
-        if found
+        f"sandbox.min_tier={best} if its weaker walls will do (docs/sandbox.md)"
+        if best
         else "run it on Linux 5.14 or later with landlock and seccomp"
     )
     return (

@@ -85,14 +85,14 @@ def _sent(value: object) -> tuple[str, object]:
 
 def meant(ask: Ask, answer: Sequence[Any]) -> Any:  # noqa: ANN401
     """Convert an answer of the repository to its value or proxy; raise its exception."""
-    what, *told = answer
+    what, *content = answer
     if what == "value":
-        return told[0]
+        return content[0]
     if what == "object":
-        return StandIn(ask, int(told[0]))
+        return StandIn(ask, int(content[0]))
     if what == "exception":
-        return exception_class(told[0])
-    names, arguments, message = told
+        return exception_class(content[0])
+    names, arguments, message = content
     try:
         error = exception_class(names)(*arguments)
     except TypeError:  # its constructor needs other arguments

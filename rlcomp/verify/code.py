@@ -74,7 +74,7 @@ def same_output(given: str, expected: str, *, absolute: float = 0.0, relative: f
         given: the output of a program.
         expected: the right output.
         absolute: the absolute tolerance of decimal numbers.
-        relative: their relative tolerance, a share of the larger one; one of both must hold.
+        relative: their relative tolerance, a share of the larger one; at least one must hold.
 
     Examples:
         >>> same_output("1  2 \n\n", "1 2"), same_output("1\n2", "1 2")
@@ -96,8 +96,8 @@ def _same_line(
     if one is None or other is None or len(one) != len(other):
         return False
     return all(
-        given == wanted or _near_words(given, wanted, absolute, relative)
-        for given, wanted in zip(one, other, strict=True)
+        word == wanted or _near_words(word, wanted, absolute, relative)
+        for word, wanted in zip(one, other, strict=True)
     )
 
 
@@ -125,7 +125,7 @@ def same_value(
         given: the value that a program returned.
         expected: the value from JSON.
         absolute: the absolute tolerance of numbers.
-        relative: their relative tolerance, a share of the larger one; one of both must hold.
+        relative: their relative tolerance, a share of the larger one; at least one must hold.
 
     Examples:
         >>> same_value((1, 2.0), [1, 2]), same_value(True, 1), same_value({1: "a"}, {"1": "a"})

@@ -81,45 +81,45 @@ def action_of(text: str) -> Action:
     )
 
 
-def viewed(files: Mapping[str, str], asked: Action) -> str:
+def viewed(files: Mapping[str, str], action: Action) -> str:
     """Return the text of a file, or some of its lines, for the policy.
 
     Raises:
         Mistake: there is no such file, or it has no such lines.
     """
-    lines = _file(files, asked.path).splitlines(keepends=True)
-    first, last = asked.lines or (1, len(lines))
-    if asked.lines and not 1 <= first <= last:
+    lines = _file(files, action.path).splitlines(keepends=True)
+    first, last = action.lines or (1, len(lines))
+    if action.lines and not 1 <= first <= last:
         raise Mistake(f"lines {first}-{last}: the first must be at least 1, the last not before it")
     if first > max(len(lines), 1):
-        raise Mistake(f"{asked.path} has {len(lines)} lines")
-    return f"{asked.path}, {len(lines)} lines:\n{''.join(lines[first - 1 : last])}"
+        raise Mistake(f"{action.path} has {len(lines)} lines")
+    return f"{action.path}, {len(lines)} lines:\n{''.join(lines[first - 1 : last])}"
 
 
-def edited(files: Mapping[str, str], asked: Action) -> dict[str, str]:
+def edited(files: Mapping[str, str], action: Action) -> dict[str, str]:
     """Return the files after an edit.
 
     Raises:
         Mistake: the old text does not occur exactly once, or the new one exceeds a limit.
     """
-    text = _file(files, asked.path)
-    count = text.count(asked.old) if asked.old else 0
+    text = _file(files, action.path)
+    count = text.count(action.old) if action.old else 0
     if count != 1:
-        raise Mistake(f"<old> must stand in {asked.path} once, it does {count} times")
-    return _changed(files, asked.path, text.replace(asked.old, asked.new))
+        raise Mistake(f"<old> must stand in {action.path} once, it does {count} times")
+    return _changed(files, action.path, text.replace(action.old, action.new))
 
 
-def created(files: Mapping[str, str], asked: Action) -> dict[str, str]:
+def created(files: Mapping[str, str], action: Action) -> dict[str, str]:
     """Return the files with a new one.
 
     Raises:
         Mistake: the file exists, its path is not allowed in a repository, or a limit is exceeded.
     """
-    if fault := path_fault(asked.path):
+    if fault := path_fault(action.path):
         raise Mistake(fault)
-    if asked.path in files:
-        raise Mistake(f"{asked.path} is there: edit it")
-    return _changed(files, asked.path, asked.new)
+    if action.path in files:
+        raise Mistake(f"{action.path} is there: edit it")
+    return _changed(files, action.path, action.new)
 
 
 def _file(files: Mapping[str, str], path: str) -> str:

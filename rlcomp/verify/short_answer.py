@@ -69,20 +69,20 @@ def normalized_words(text: str) -> list[str]:
     return _ARTICLES.sub(" ", _PUNCTUATION.sub("", related)).split()
 
 
-def _exact(given: str, gold: str) -> float:
+def _exact(answer: str, gold: str) -> float:
     words = normalized_words(gold)
-    return float(normalized_words(given) == words if words else given.strip() == gold.strip())
+    return float(normalized_words(answer) == words if words else answer.strip() == gold.strip())
 
 
-def _f1(given: str, gold: str) -> float:
-    one, other = Counter(normalized_words(given)), Counter(normalized_words(gold))
+def _f1(answer: str, gold: str) -> float:
+    one, other = Counter(normalized_words(answer)), Counter(normalized_words(gold))
     if not one or not other:
-        return _exact(given, gold)
+        return _exact(answer, gold)
     return 2 * (one & other).total() / (one.total() + other.total())
 
 
-def _contains(given: str, gold: str) -> float:
-    gold_words, words = normalized_words(gold), normalized_words(given)
+def _contains(answer: str, gold: str) -> float:
+    gold_words, words = normalized_words(gold), normalized_words(answer)
     starts = range(len(words) - len(gold_words) + 1) if gold_words else ()
     return float(
         any(
