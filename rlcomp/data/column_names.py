@@ -1,4 +1,4 @@
-"""Columns of a data set: by the names that settings give them, and those likely meant."""
+"""Columns of a data set: a check of the names in settings, and guesses for the wrong ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
 _DEMONSTRATIONS = ("demonstration", "completion", "solution", "response", "output")
-# What data sets call these columns.
+# Usual names of these columns in data sets.
 _USUAL = {
     "prompt_field": ("prompt", "problem", "question", "instruction", "query", "input"),
     "answer_field": (
@@ -33,7 +33,7 @@ _WORDS = {
     "answer_field": "answers",
     "demonstration_field": "demonstrations",
 }
-# Columns about a row, which are neither asked nor answered.
+# Columns that describe a row; they are neither prompt nor answer.
 _ABOUT = {
     *("id", "idx", "index", "uid", "uuid", "source", "data_source", "split", "ability", "metadata"),
     *("level", "type", "subject", "category", "topic", "difficulty", "extra_info", "reward_model"),
@@ -48,30 +48,30 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
     """Refuse a row without the columns that settings name.
 
     Args:
-        row: of the data.
-        named: column by setting, ``prompt_field``, ...; None: none is wanted.
+        row: the row to check.
+        named: the column of each setting, ``prompt_field``, ...; None: the setting needs no column.
 
     Raises:
-        DataError: names the columns that are not there, and what to set.
+        DataError: a column is missing; names it, and the setting to change.
     """
     lacking = {s: name for s, name in named.items() if name and name not in row.columns}
     if lacking:
         taken = [name for name in named.values() if name and name in row.columns]
-        found = likely(lacking, row, taken)
+        guesses = likely(lacking, row, taken)
         names = [*dict.fromkeys(lacking.values())]
-        meant = [found[setting] for setting, name in lacking.items() if name == names[0]]
+        meant = [guesses[setting] for setting, name in lacking.items() if name == names[0]]
         raise DataError(
             f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
-            f"{_known(names[0], row, meant)}; {_remedy(found)}"
-            + ("" if any(found.values()) else ", or mend the row")
-            + _left_out(found, row)
+            f"{_known(names[0], row, meant)}; {_remedy(guesses)}"
+            + ("" if any(guesses.values()) else ", or mend the row")
+            + _left_out(guesses, row)
             + (_PAIRS if {"chosen", "rejected"} <= {*row.columns} else "")
         )
 
 
-def _left_out(found: Mapping[str, str | None], row: Row) -> str:
-    """What to say of rows of Alpaca, whose instructions have an input beside them."""
-    if found.get("prompt_field") != "instruction" or "input" in {None, *found.values()}:
+def _left_out(guesses: Mapping[str, str | None], row: Row) -> str:
+    """Return the hint for rows of Alpaca, with ``instruction`` and ``input``; '' for others."""
+    if guesses.get("prompt_field") != "instruction" or "input" in {None, *guesses.values()}:
         return ""
     if not isinstance(row.columns.get("input"), str):
         return ""
@@ -79,7 +79,7 @@ def _left_out(found: Mapping[str, str | None], row: Row) -> str:
 
 
 def value_at(columns: Mapping[str, object], name: str) -> object:
-    """The value at a dotted name; None if there is none."""
+    """Return the value at a dotted name; None if there is none."""
     value: object = columns
     for part in name.split("."):
         value = value.get(part) if isinstance(value, Mapping) else None
@@ -89,15 +89,15 @@ def value_at(columns: Mapping[str, object], name: str) -> object:
 def likely(
     lacking: Mapping[str, str], row: Row, taken: Collection[str] = ()
 ) -> dict[str, str | None]:
-    """The columns that settings likely mean, each a column of its own; None: nobody can tell.
+    """Guess the column that each setting means; None where there is no good guess.
 
-    Settings that name the same column go on doing so. One of almost the name comes first, then one
-    of a usual name, then the only one that is left.
+    Two settings with different names never get the same column; with the same name they do. A
+    column with a similar name comes first, then one with a usual name, then the only one left.
 
     Args:
-        lacking: the column that is not there, by setting.
-        row: of the data.
-        taken: columns that other settings mean.
+        lacking: the missing column of each setting.
+        row: the row with the columns to choose from.
+        taken: columns that other settings name.
 
     Examples:
         >>> row = Row("a.jsonl:1", {"problem": "1+1", "solution": "2"})
@@ -110,7 +110,7 @@ def likely(
     for find in (_alike, _usual, _left):
         for setting, name in lacking.items():
             free = _free(setting, row, {*taken, *meant.values()})
-            # Of those that are left the last one must be the only one, for all settings.
+            # The last column left is a good guess for one missing name only.
             several = find is _left and len({*lacking.values()} - {*meant}) > 1
             if name not in meant and not several and (one := find(setting, name, free)):
                 meant[name] = one
@@ -118,23 +118,25 @@ def likely(
 
 
 def no_answer(row: Row, name: str, taken: Collection[str]) -> str:
-    """What to say of a conversation without an answer.
+    """Return the message for a conversation without an answer.
 
     Args:
-        row: its row.
+        row: the row of the conversation.
         name: the column of answers.
-        taken: columns that other settings mean.
+        taken: columns that other settings name.
     """
     (meant,) = likely({"answer_field": name}, row, taken).values()
     remedy = f"set task.answer_field={meant}" if meant else "name one, task.answer_field"
-    told = f"{row.place}: there is no column {name!r} and no final turn of the assistant"
+    problem = f"{row.place}: there is no column {name!r} and no final turn of the assistant"
     if not meant and not _free("answer_field", row, taken):
-        return f"{told}{_known(name, row, [])}; end the messages with the assistant's"
-    return f"{told}{_known(name, row, [meant])}; {remedy}, or end the messages with the assistant's"
+        return f"{problem}{_known(name, row, [])}; end the messages with the assistant's"
+    return (
+        f"{problem}{_known(name, row, [meant])}; {remedy}, or end the messages with the assistant's"
+    )
 
 
 def prompt_remedy(row: Row) -> str:
-    """Where the prompt of a pair may stand, which is no text where it was looked for."""
+    """Return the remedy for a pair whose prompt is not a text: the column to name instead."""
     taken = ("chosen", "rejected", "prompt")
     meant = likely({"prompt_field": "prompt"}, row, taken)["prompt_field"]
     if meant:
@@ -144,24 +146,24 @@ def prompt_remedy(row: Row) -> str:
 
 
 def _known(name: str, row: Row, meant: Iterable[str | None]) -> str:
-    """The columns of a row; the nearest name is asked about only where it is what is meant."""
+    """List the columns of a row; suggest the nearest name only if it is among ``meant``."""
     guess, _, listed = nearest(name, row.columns).rpartition(" (known: ")
-    asked = any(f"'{one}'" in guess for one in meant)
-    return f"{guess if asked else ''} (known: {listed}"
+    is_meant = any(f"'{one}'" in guess for one in meant)
+    return f"{guess if is_meant else ''} (known: {listed}"
 
 
-def _remedy(found: Mapping[str, str | None]) -> str:
-    sure = " ".join(f"task.{setting}={meant}" for setting, meant in found.items() if meant)
+def _remedy(guesses: Mapping[str, str | None]) -> str:
+    sure = " ".join(f"task.{setting}={meant}" for setting, meant in guesses.items() if meant)
     open_ = [
         f"task.{setting} to the column of {_WORDS[setting]}"
-        for setting, meant in found.items()
+        for setting, meant in guesses.items()
         if not meant
     ]
     return f"set {' and '.join([*([sure] if sure else []), *open_])}"
 
 
 def _free(setting: str, row: Row, taken: Collection[str]) -> list[str]:
-    """The columns that may hold what a setting means, dotted ones among them."""
+    """Return the free columns with a type that the setting can take, dotted names included."""
     inner = [name for name in _USUAL[setting] if "." in name]
     kinds = (str, list) if setting == "prompt_field" else (str, int, float, Decimal)
     return [
@@ -174,21 +176,21 @@ def _free(setting: str, row: Row, taken: Collection[str]) -> list[str]:
 
 
 def _alike(setting: str, name: str, free: list[str]) -> str | None:
-    """One of almost the name, unless it is what data sets call another column."""
+    """Return a column with a similar name, unless it is a usual name of another setting."""
     others = {one for kind, usual in _USUAL.items() if kind != setting for one in usual}
     own = [one for one in free if one not in others - {*_USUAL[setting]}]
     return next(iter(difflib.get_close_matches(name, own, n=1, cutoff=0.75)), None)
 
 
 def _usual(setting: str, name: str, free: list[str]) -> str | None:
-    """One of a usual name."""
+    """Return a column with a usual name of the setting."""
     return next((one for one in _USUAL[setting] if one in free), None)
 
 
 def _left(setting: str, name: str, free: list[str]) -> str | None:
-    """The only one that is left, whatever it is called."""
+    """Return the only column left."""
     if setting == "demonstration_field":
-        return None  # whatever is left may as well be something else
+        return None  # the last column may be anything
     others = {one for kind, usual in _USUAL.items() if kind != setting for one in usual}
     left = [one for one in free if one not in _ABOUT | (others - {*_USUAL[setting]})]
     return left[0] if len(left) == 1 else None

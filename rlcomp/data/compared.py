@@ -1,4 +1,4 @@
-"""Which answers of a data set's row are better than which: pairs, votes, rankings and ratings.
+"""Comparisons of answers in a data set's row: pairs, votes, rankings and ratings.
 
 No torch here, so that a bad file is found before anything heavy is imported.
 """
@@ -15,13 +15,13 @@ from rlcomp.data.converted import with_names
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
-# What float32 can hold; whole numbers of a file may be longer than any float.
+# The largest float32; an integer in a file may be larger than any float.
 _LARGEST = 3.4e38
-# Answers of a row: n of them are n (n - 1) / 2 pairs.
+# Most answers of a row: n answers are n (n - 1) / 2 pairs.
 _MOST_ANSWERS = 128
 # Neither answer is preferred: each is the better one with probability 1/2.
 _TIE: Mapping[str, object] = {"tie": True, "label_noise": 0.5}
-# Battles of two models, and what their winner may be.
+# Columns of a battle of two models, and the index of the winner by its label.
 _BATTLES = (("response_a", "response_b"), ("conversation_a", "conversation_b"))
 _WINNERS: dict[str, int | None] = {
     "model_a": 0,
@@ -35,12 +35,12 @@ _WINNERS: dict[str, int | None] = {
 
 
 class Compared(NamedTuple):
-    """Two answers to one prompt; each a text, or messages.
+    """Two answers to one prompt, each a text or messages.
 
     Attributes:
         chosen: the better one.
         rejected: the other.
-        told: columns of the example: weight, label noise, whether it is a tie.
+        told: columns of the example: weight, label noise, ``tie``.
     """
 
     chosen: object
@@ -49,26 +49,26 @@ class Compared(NamedTuple):
 
 
 def compared_answers(row: Row, *, ties: bool = False) -> list[Compared]:
-    """The pairs of a row.
+    """Return the pairs of a row.
 
     Args:
-        row: of the data.
-        ties: whether those of which neither is preferred are among them, in the order of the file
-            and with ``tie`` and a label noise of 1/2.
+        row: a row of preferences.
+        ties: whether to include pairs where neither answer is preferred; they keep the order of
+            the file and get ``tie`` and a label noise of 1/2.
 
     Raises:
-        DataError: it has none of the columns, or something else in them; names file and line.
+        DataError: the row has none of the known columns, or a bad value; names file and line.
     """
-    held = row.columns
+    columns = row.columns
     check_labels(row)
-    if {"chosen", "rejected"} <= {*held}:
-        pairs = _voted(row, Compared(held["chosen"], held["rejected"], {}))
-    elif {"output_1", "output_2", "preference"} <= {*held}:
-        second = _finite(row, "preference", held["preference"], 1.0, 2.0) - 1
-        pairs = [_by_probability(held["output_1"], held["output_2"], 1 - second)]
-    elif battle := next((both for both in _BATTLES if {*both, "winner"} <= {*held}), None):
-        pairs = [_won(row, held[battle[0]], held[battle[1]])]
-    elif "responses" in held and {"ranking", "ratings"} & {*held}:
+    if {"chosen", "rejected"} <= {*columns}:
+        pairs = _voted(row, Compared(columns["chosen"], columns["rejected"], {}))
+    elif {"output_1", "output_2", "preference"} <= {*columns}:
+        second = _finite(row, "preference", columns["preference"], 1.0, 2.0) - 1
+        pairs = [_by_probability(columns["output_1"], columns["output_2"], 1 - second)]
+    elif battle := next((both for both in _BATTLES if {*both, "winner"} <= {*columns}), None):
+        pairs = [_won(row, columns[battle[0]], columns[battle[1]])]
+    elif "responses" in columns and {"ranking", "ratings"} & {*columns}:
         return _ranked(row, ties)
     else:
         raise _no_preference(row)
@@ -76,57 +76,59 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[Compared]:
 
 
 def _no_preference(row: Row) -> DataError:
-    held = row.columns
+    columns = row.columns
     known = ("chosen", "rejected", "responses", "ratings", "completion", "label")
-    lacking = next((n for n in ("rejected", "chosen") if n not in held), "chosen")
+    lacking = next((n for n in ("rejected", "chosen") if n not in columns), "chosen")
     return DataError(
         f"{row.place}: no preference: a row has 'chosen' and 'rejected', 'responses' and 'ranking' "
         f"or 'ratings', or 'completion' and 'label'"
-        + (_renamed(row) or nearest(lacking, [*held] or known))
+        + (_renamed(row) or nearest(lacking, [*columns] or known))
     )
 
 
-# What other data sets call a prompt.
-_ASKED = ("question", "instruction", "query", "input")
+# Names of the prompt's column in other data sets.
+_PROMPTS = ("question", "instruction", "query", "input")
 
 
 def _renamed(row: Row) -> str:
-    """How columns like ``response_chosen`` get their names, as the end of a message; empty: none.
+    """Return the command that renames columns like ``response_chosen``; '' if there are none.
 
-    ``better`` and ``worse`` (TL;DR) and ``positive`` and ``negative`` are the same.
+    It also takes ``better`` and ``worse`` (TL;DR), and ``positive`` and ``negative``.
     """
     pairs = (("chosen", "rejected"), ("better", "worse"), ("positive", "negative"))
     for pair in pairs:
         columns = [[name for name in row.columns if one in name.lower()] for one in pair]
-        if all(len(found) == 1 for found in columns):
-            asked = [name for name in _ASKED if name in row.columns]
-            prompt = {"prompt": asked[0]} if asked and "prompt" not in row.columns else {}
+        if all(len(matches) == 1 for matches in columns):
+            prompts = [name for name in _PROMPTS if name in row.columns]
+            prompt = {"prompt": prompts[0]} if prompts and "prompt" not in row.columns else {}
             names = {**prompt, "chosen": columns[0][0], "rejected": columns[1][0]}
             return with_names(row.place, names)
     return ""
 
 
 def check_labels(row: Row) -> None:
-    """Refuse columns that say how a label counts, where they are none.
+    """Check the columns that weigh or describe a label.
 
     Raises:
-        DataError: a weight or margin below 0, a noise that is no probability, an annotator that is
-            no text, ``desirable``, ``step`` or ``tie`` that is not true or false, or a
-            ``conversation``, which is written by this reader; names file and line.
+        DataError: a weight or margin is below 0, a noise is no probability, an annotator is no
+            text, or ``desirable``, ``step`` or ``tie`` is not true or false; or there is a column
+            ``conversation``, a name that this reader writes itself; names file and line.
     """
-    held = {name: value for name, value in row.columns.items() if value is not None}
+    present = {name: value for name, value in row.columns.items() if value is not None}
     for name, most in (("weight", math.inf), ("margin", math.inf), ("label_noise", 1.0)):
-        if name in held:
-            _finite(row, name, held[name], 0.0, most, slack=0.0)
-    for name, kind, told in (
+        if name in present:
+            _finite(row, name, present[name], 0.0, most, slack=0.0)
+    for name, kind, description in (
         ("annotator", str, "a text"),
         ("desirable", bool, "true or false"),
         ("step", bool, "true or false"),
         ("tie", bool, "true or false"),
     ):
-        if name in held and not isinstance(held[name], kind):
-            raise DataError(f"{row.place}: column {name!r} is {held[name]!r:.60}: must be {told}")
-    if CONVERSATION in held:
+        if name in present and not isinstance(present[name], kind):
+            raise DataError(
+                f"{row.place}: column {name!r} is {present[name]!r:.60}: must be {description}"
+            )
+    if CONVERSATION in present:
         raise DataError(
             f"{row.place}: column {CONVERSATION!r} is written by the reader of messages: give "
             "it another name"
@@ -150,7 +152,7 @@ def _voted(row: Row, pair: Compared) -> list[Compared]:
 
 
 def _by_probability(first: object, second: object, probability: float) -> Compared:
-    """The pair of which the first answer is preferred with a probability; a tie at 1/2."""
+    """Return the pair whose first answer is preferred with a probability; 1/2 is a tie."""
     if probability == 0.5:
         return Compared(first, second, _TIE)
     better, worse = (first, second) if probability > 0.5 else (second, first)
@@ -158,7 +160,7 @@ def _by_probability(first: object, second: object, probability: float) -> Compar
 
 
 def _won(row: Row, first: object, second: object) -> Compared:
-    """The pair of a battle of two models."""
+    """Return the pair of a battle of two models."""
     winner = row.columns["winner"]
     if not isinstance(winner, str) or winner not in _WINNERS:
         raise DataError(
@@ -171,10 +173,10 @@ def _won(row: Row, first: object, second: object) -> Compared:
 
 
 def rating_of(row: Row) -> float:
-    """The column ``rating``.
+    """Return the column ``rating``.
 
     Raises:
-        DataError: it is no finite number; names file and line.
+        DataError: the rating is no finite number; names file and line.
     """
     return _finite(row, "rating", row.columns["rating"], -math.inf, math.inf)
 
@@ -183,7 +185,7 @@ def rated_answers(row: Row) -> list[tuple[object, float]]:
     """Return all ``responses`` with ``ratings``; a ``ranking`` gives K - 1 (best) to 0.
 
     Raises:
-        DataError: they are not as many finite numbers; names file and line.
+        DataError: there is not one finite number for each response; names file and line.
     """
     responses = _responses(row)
     if "ratings" in row.columns:
@@ -194,7 +196,7 @@ def rated_answers(row: Row) -> list[tuple[object, float]]:
 
 
 def _ranked(row: Row, ties: bool) -> list[Compared]:
-    """All pairs of answers that differ in rank, each by its share of the row."""
+    """Return all pairs of answers that differ in rank, each with weight 1 / pairs of the row."""
     responses = _responses(row)
     value = _values(row, len(responses))
     pairs = [
@@ -227,32 +229,32 @@ def _responses(row: Row) -> Sequence[object]:
 
 
 def _values(row: Row, count: int) -> list[float]:
-    """How good each response is."""
+    """Return the score of each response; higher is better."""
     name = "ranking" if "ranking" in row.columns else "ratings"
-    given = row.columns[name]
-    if not isinstance(given, (list, tuple)) or len(given) != count:
+    values = row.columns[name]
+    if not isinstance(values, (list, tuple)) or len(values) != count:
         raise DataError(
-            f"{row.place}: column {name!r} is {given!r:.60}: must be a list with one number for "
+            f"{row.place}: column {name!r} is {values!r:.60}: must be a list with one number for "
             f"each of the {count} responses"
         )
     if name == "ratings":
-        return [_finite(row, name, one, -math.inf, math.inf) for one in given]
-    if sorted(map(str, given)) != sorted(map(str, range(count))):
+        return [_finite(row, name, one, -math.inf, math.inf) for one in values]
+    if sorted(map(str, values)) != sorted(map(str, range(count))):
         raise DataError(
-            f"{row.place}: column 'ranking' is {list(given)!r:.60}: must be the places of the "
+            f"{row.place}: column 'ranking' is {list(values)!r:.60}: must be the places of the "
             f"responses, 0 to {count - 1}, best first; several may not share one (use 'ratings')"
         )
-    places = {int(str(place)): rank for rank, place in enumerate(given)}
+    places = {int(str(place)): rank for rank, place in enumerate(values)}
     return [float(-places[place]) for place in range(count)]
 
 
 def _finite(
     row: Row, name: str, value: object, low: float, high: float, *, slack: float = 1e-4
 ) -> float:
-    """A number within bounds; a judge's figures may be a rounding error (``slack``) outside."""
+    """Return a number clamped to bounds; it may lie outside by a rounding error (``slack``)."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     lowest, highest = max(low - slack, -_LARGEST), min(high + slack, _LARGEST)
-    # Compared before it is converted; NaN is within no bounds.
+    # Compare before converting: a large int has no float. NaN fails both comparisons.
     if not number or not lowest <= value <= highest:  # type: ignore[operator]
         raise DataError(
             f"{row.place}: column {name!r} holds {_shown(value)}: must be a number from "
@@ -262,6 +264,6 @@ def _finite(
 
 
 def _shown(value: object) -> str:
-    # Python refuses to write whole numbers of thousands of digits.
+    # Python refuses to print integers with thousands of digits.
     is_long = isinstance(value, int) and abs(value) > _LARGEST
     return "a number of more than 38 digits" if is_long else f"{value!r:.60}"

@@ -1,4 +1,4 @@
-"""Conversations of a row: messages with roles, checked, split where a response is due.
+"""Conversations of a row: checked messages with roles, split into prompt and response.
 
 No torch here, so that a bad file is found before anything heavy is imported.
 """
@@ -17,9 +17,9 @@ from rlcomp.errors import DataError, nearest
 
 Message = dict[str, object]
 
-# Who may speak. A template writes the role into its own text: no other is let through.
+# The known roles. A chat template writes the role into its text, so others are refused.
 _ROLES = ("system", "developer", "user", "assistant", "tool")
-# Of these a response must follow.
+# Roles of the last message of a prompt.
 _ASK = ("user", "tool")
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos")
 _TEXT_ONLY = "policies here read text only: leave the row out, or put it in words"
@@ -27,13 +27,13 @@ _THOUGHT_END = "</think>"
 
 
 class Conversation(NamedTuple):
-    """What a row says in messages.
+    """The messages and tools of a row.
 
     Attributes:
-        used: columns that it came from.
-        messages: up to where a response is due, at least one.
-        completion: the messages to imitate; none if the row has no response.
-        tools: as JSON schemas.
+        used: columns that they came from.
+        messages: the prompt, at least one message.
+        completion: the messages to imitate; empty if the row has no response.
+        tools: JSON schemas of the tools.
     """
 
     used: tuple[str, ...]
@@ -43,12 +43,12 @@ class Conversation(NamedTuple):
 
     @property
     def question(self) -> str:
-        """The text of the message that a response answers."""
+        """The text of the prompt's last message."""
         return str(self.messages[-1]["content"])
 
     @property
     def response(self) -> str:
-        """The text of the last message to imitate; empty without one."""
+        """The text of the last message to imitate; empty if there is none."""
         return str(self.completion[-1].get("content", "")) if self.completion else ""
 
     @property
@@ -59,25 +59,25 @@ class Conversation(NamedTuple):
 
     @property
     def source(self) -> str:
-        """One text for all that is asked: what the held-out split goes by."""
+        """The prompt's messages and tools as one JSON text, the key of the held-out split."""
         return json.dumps([self.messages, self.tools], ensure_ascii=False)
 
     def column(self) -> dict[str, object]:
-        """The entry of an example's columns."""
+        """Return the value of the example's column ``conversation``."""
         parts = {"messages": self.messages, "completion": self.completion, "tools": self.tools}
         return {name: part for name, part in parts.items() if part}
 
 
 def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
-    """The conversation of a row; None where its prompt is a text.
+    """Return the conversation of a row; None if its prompt is a text.
 
-    It stands in the column ``prompt_field`` if that holds a list of mappings, or where there is no
-    such column in ``messages`` or ``prompt``. A column ``completion`` beside it is the response
-    (messages, or a text). Otherwise a final assistant turn is.
+    The messages stand in the column ``prompt_field``; if there is no such column, in ``messages``
+    or ``prompt``. The response is the column ``completion`` (messages, or a text); without one it
+    is a final assistant turn.
 
     Raises:
-        DataError: a message has no known role or no text (an image, say), or no response can
-            follow; names the row.
+        DataError: a message has no known role or no text (an image, say), or the last message is
+            not a user's or a tool's; names the row.
     """
     names = (prompt_field,) if prompt_field in row.columns else ("messages", "prompt")
     name = next((name for name in names if _of_messages(row.columns.get(name))), None)
@@ -93,18 +93,18 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
         if row.columns.get(media):
             raise DataError(f"{row.place}: it has {media!r}, and {_TEXT_ONLY}")
     messages, completion = _messages(row, name), list[Message]()
-    given = row.columns.get("completion") if name != "completion" else None
-    if given is not None:
+    completed = row.columns.get("completion") if name != "completion" else None
+    if completed is not None:
         completion = _completion(row)
     elif name != "prompt" and messages and messages[-1]["role"] == "assistant":
         completion = [messages.pop()]
     _check_due(row.place, name, messages)
-    used = (name, "completion") if given is not None else (name,)
+    used = (name, "completion") if completed is not None else (name,)
     return Conversation(used, messages, completion, _tools(row))
 
 
 def _check_other_formats(row: Row, prompt_field: str) -> None:
-    """Refuse conversations that are written in another way, which would be taken for texts."""
+    """Refuse conversations in another format: they would be read as texts."""
     for name in dict.fromkeys((prompt_field, "messages", "prompt")):
         text = row.columns.get(name)
         if isinstance(text, str) and re.match(r'\s*\[\s*\{\s*"(role|content)"\s*:', text):
@@ -130,9 +130,9 @@ def _of_messages(value: object) -> bool:
 
 
 def _completion(row: Row) -> list[Message]:
-    given = row.columns["completion"]
-    if isinstance(given, str):
-        return [{"role": "assistant", "content": _clean(given)}]
+    value = row.columns["completion"]
+    if isinstance(value, str):
+        return [{"role": "assistant", "content": _clean(value)}]
     messages = _messages(row, "completion")
     if not messages or {messages[0]["role"], messages[-1]["role"]} != {"assistant"}:
         raise DataError(
@@ -143,12 +143,12 @@ def _completion(row: Row) -> list[Message]:
 
 
 def _check_due(place: str, name: str, messages: Sequence[Message]) -> None:
-    """Refuse messages behind which no response can stand."""
+    """Refuse messages that no response can follow."""
     if not messages:
         raise DataError(f"{place}: {name!r} holds no message before the assistant's last one")
     last = messages[-1]["role"]
     if last not in _ASK:
-        # Templates close an assistant's turn: to go on within it is another format.
+        # A template closes an assistant's turn, so a response cannot continue it.
         raise DataError(
             f"{place}: {name!r} ends in a turn of the {last}, behind which no response is due: end "
             "it with a user's or a tool's turn; a response to imitate goes into 'completion', or "
@@ -157,26 +157,26 @@ def _check_due(place: str, name: str, messages: Sequence[Message]) -> None:
 
 
 def _messages(row: Row, name: str) -> list[Message]:
-    found = row.columns[name]
-    if not _listed(found):
-        raise DataError(f"{row.place}: column {name!r} is {found!r:.60}, not a list of messages")
-    assert isinstance(found, Sequence)
+    value = row.columns[name]
+    if not _listed(value):
+        raise DataError(f"{row.place}: column {name!r} is {value!r:.60}, not a list of messages")
+    assert isinstance(value, Sequence)
     place = f"{row.place}: message"
-    return [_message(f"{place} {n} of {name!r}", one) for n, one in enumerate(found, start=1)]
+    return [_message(f"{place} {n} of {name!r}", one) for n, one in enumerate(value, start=1)]
 
 
 def _message(place: str, message: object) -> Message:
     if not isinstance(message, Mapping):
         raise DataError(f"{place} is {message!r:.60}: write {{role: user, content: ...}}")
-    # Tables hold every column of every message: what is null is as good as missing.
-    given = {str(key): value for key, value in message.items() if value is not None}
-    role = given.get("role")
+    # A table holds every column for every message: null counts as missing.
+    entries = {str(key): value for key, value in message.items() if value is not None}
+    role = entries.get("role")
     if role not in _ROLES:
         known = nearest(str(role), _ROLES)
         raise DataError(f"{place}: role is {role!r:.60}{known}; known are {', '.join(_ROLES)}")
-    if "content" not in given and role == "assistant" and given.get("tool_calls"):
-        return given
-    return {**given, "content": _content(place, given.get("content"))}
+    if "content" not in entries and role == "assistant" and entries.get("tool_calls"):
+        return entries
+    return {**entries, "content": _content(place, entries.get("content"))}
 
 
 def _content(place: str, content: object) -> str:
@@ -199,7 +199,7 @@ def _part(place: str, part: object) -> str:
 
 def _tools(row: Row) -> list[Mapping[str, object]]:
     tools = row.columns.get("tools")
-    if isinstance(tools, str):  # TRL's own data sets hold them as JSON
+    if isinstance(tools, str):  # data sets of TRL hold them as JSON
         try:
             tools = json.loads(tools) if tools.strip() else None
         except (ValueError, RecursionError) as error:
@@ -212,5 +212,5 @@ def _tools(row: Row) -> list[Mapping[str, object]]:
 
 
 def _clean(text: str) -> str:
-    # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
+    # The batch holds UTF-8, which has no code for a lone surrogate.
     return text.encode("utf-8", "replace").decode("utf-8")

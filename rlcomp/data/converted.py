@@ -1,6 +1,6 @@
-"""Files of other kinds: what they hold, and a line that makes one that can be read.
+"""Hints for files of other kinds: what they hold, and a command that converts them.
 
-Only the packages of Python are used in these lines, but for a data set saved by ``datasets``.
+The commands use the standard library only, except for a data set saved by ``datasets``.
 """
 
 from __future__ import annotations
@@ -9,16 +9,16 @@ import json
 import re
 from pathlib import Path
 
-# Bytes that are read of a file to see what it holds, and of one to be parsed for that.
+# Bytes read to recognise a file, and the largest file that is parsed for it.
 _BEGINNING, _PARSED = 1 << 16, 64 << 20
 
 
 def converted(path: str, rows: tuple[str, ...]) -> str:
-    """What to do with a file or folder of no known kind, as the end of a message; empty: unknown.
+    """Return the end of a message on how to convert a file or folder; '' if it is unknown.
 
     Args:
-        path: as it was given.
-        rows: suffixes of the files that are known.
+        path: the file or folder, as in the settings.
+        rows: suffixes of the known files.
     """
     file = Path(path).expanduser()
     if file.is_dir():
@@ -28,15 +28,15 @@ def converted(path: str, rows: tuple[str, ...]) -> str:
         tabs = ", delimiter='\\t'" if suffix == ".tsv" else ""
         opened = f"open({path!r}, newline='', encoding='utf-8-sig')"
         loop = f"[print(json.dumps(row)) for row in csv.DictReader({opened}{tabs})]"
-        made = _in_shell(str(file.with_suffix(".jsonl")))
-        return f": {_line('csv, json', loop, path)}, then task.path={made}"
-    if suffix == ".json" and (told := json_as_lines(path)):
-        return f": {told}"
+        target = _in_shell(str(file.with_suffix(".jsonl")))
+        return f": {_line('csv, json', loop, path)}, then task.path={target}"
+    if suffix == ".json" and (description := json_as_lines(path)):
+        return f": {description}"
     return ""
 
 
 def json_as_lines(path: str) -> str:
-    """What a file of JSON holds that is not one object a line, and the line that makes one."""
+    """Describe a JSON file without one object a line, with the command that converts it."""
     file = Path(path).expanduser()
     with file.open("rb") as opened:
         start = opened.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -56,28 +56,28 @@ def json_as_lines(path: str) -> str:
 
 
 def unpacked(place: str, column: str) -> str:
-    """How a column of JSON texts becomes what they say, as the end of a message.
+    """Return the end of a message on how to parse a column of JSON texts.
 
     Args:
-        place: of a row, ``FILE:LINE``; only of JSON Lines a command is told.
-        column: that holds texts.
+        place: the row, ``FILE:LINE``; there is a command for JSON Lines only.
+        column: the column of JSON texts.
     """
     row = f"{{**row, {column!r}: json.loads(row[{column!r}])}}"
     return _each_row(place, row) or ": json.loads makes it one"
 
 
 def from_sharegpt(place: str) -> str:
-    """How turns of ShareGPT become messages, as the end of a message; empty: no JSON Lines."""
+    """Return the command that converts turns of ShareGPT; '' if the file is no JSON Lines."""
     role = "{'human': 'user', 'gpt': 'assistant'}.get(turn['from'], turn['from'])"
     turn = f"{{'role': {role}, 'content': turn['value']}}"
     return _each_row(place, f"{{'messages': [{turn} for turn in row.pop('conversations')], **row}}")
 
 
 def with_names(place: str, names: dict[str, str]) -> str:
-    """How columns get other names, as the end of a message; empty: no JSON Lines.
+    """Return the command that renames columns; '' if the file is no JSON Lines.
 
     Args:
-        place: of a row, ``FILE:LINE``.
+        place: the row, ``FILE:LINE``.
         names: the old name of each new one.
     """
     popped = ", ".join(f"{new!r}: row.pop({old!r})" for new, old in names.items())
@@ -85,28 +85,30 @@ def with_names(place: str, names: dict[str, str]) -> str:
 
 
 def with_input(place: str) -> str:
-    """How the input of an instruction is asked with it, as the end of a message."""
+    """Return the end of a message on how to join an instruction and its input."""
     both = "'\\n\\n'.join(filter(None, [row['instruction'], row['input']]))"
-    told = _each_row(place, f"{{**row, 'instruction': {both}}}")
-    return f"{told} and the same fields" if told else ", join it to the instruction of each row"
+    command = _each_row(place, f"{{**row, 'instruction': {both}}}")
+    return (
+        f"{command} and the same fields" if command else ", join it to the instruction of each row"
+    )
 
 
 def _each_row(place: str, row: str) -> str:
-    """The command that writes JSON Lines anew, each row as an expression says."""
+    """Return the command that rewrites JSON Lines with an expression for each row."""
     path = place.rpartition(":")[0]
     if not path.endswith(".jsonl"):
         return ""
-    made = f"{path.removesuffix('.jsonl')}.new.jsonl"
+    target = f"{path.removesuffix('.jsonl')}.new.jsonl"
     rows = f"map(json.loads, open({path!r}, encoding='utf-8-sig'))"
     code = _quoted(f"import json; [print(json.dumps({row})) for row in {rows}]")
-    return f": write {made} with python -c {code} > {_in_shell(made)}, then task.path={made}"
+    return f": write {target} with python -c {code} > {_in_shell(target)}, then task.path={target}"
 
 
 def _of_object(path: str, whole: dict[str, object]) -> str:
-    """Of a file that holds one object: its rows, or the one that it is."""
+    """Describe a file that holds one object: a list of rows under a key, or a single row."""
     for key, value in whole.items():
-        held = isinstance(value, list) and value and isinstance(value[0], dict)
-        if held and re.fullmatch(r"\w{1,60}", key):
+        has_rows = isinstance(value, list) and value and isinstance(value[0], dict)
+        if has_rows and re.fullmatch(r"\w{1,60}", key):
             return f"it is one object whose {key!r} holds the rows; {_rows(path, f'[{key!r}]')}"
     code = f"print(json.dumps(json.load({_opened(path)})))"
     return f"it is one object, a single row; {_line('json', code, path)}"
@@ -129,11 +131,13 @@ def _opened(path: str) -> str:
 
 
 def _line(modules: str, code: str, path: str) -> str:
-    """The command of a shell that writes the rows beside the file."""
+    """Return the shell command that writes the rows beside the file."""
     file = Path(path)
-    made = file.with_suffix(".jsonl") if file.suffix != ".jsonl" else file.with_suffix(".new.jsonl")
+    target = (
+        file.with_suffix(".jsonl") if file.suffix != ".jsonl" else file.with_suffix(".new.jsonl")
+    )
     code = _quoted(f"import {modules}; {code}")
-    return f"write {made} with python -c {code} > {_in_shell(str(made))}"
+    return f"write {target} with python -c {code} > {_in_shell(str(target))}"
 
 
 def _in_shell(word: str) -> str:
@@ -158,12 +162,12 @@ def _folder(path: str, folder: Path, rows: tuple[str, ...]) -> str:
     if any(name.endswith(".json") for name in names):
         files_in = f"sorted(glob.glob({str(Path(path) / '*.json')!r}))"
         loop = f"[print(json.dumps(json.load(open(name)))) for name in {files_in}]"
-        told = _line("glob, json", loop, path.rstrip("/"))
-        return f": it is a folder; of files that hold one row each {told}"
+        command = _line("glob, json", loop, path.rstrip("/"))
+        return f": it is a folder; of files that hold one row each {command}"
     return ": it is a folder; name a file"
 
 
 def _saved_to_disk(path: str, split: str) -> str:
-    made = f"{path.rstrip('/')}.jsonl"
-    code = f"import datasets; datasets.load_from_disk({path!r}){split}.to_json({made!r})"
-    return f"it is a folder of save_to_disk; write {made} with python -c {_quoted(code)}"
+    target = f"{path.rstrip('/')}.jsonl"
+    code = f"import datasets; datasets.load_from_disk({path!r}){split}.to_json({target!r})"
+    return f"it is a folder of save_to_disk; write {target} with python -c {_quoted(code)}"

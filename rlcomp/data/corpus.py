@@ -1,4 +1,4 @@
-"""Text corpora: files as documents with byte offsets, split where they are too long.
+"""Text corpora: files as documents with byte offsets; long documents are split.
 
 No torch here, so that a bad file is found before anything heavy is imported.
 """
@@ -20,7 +20,7 @@ from rlcomp.errors import DataError, nearest
 
 _PLAIN = (".txt", ".txt.gz")
 _ROWS = (".jsonl", ".jsonl.gz")
-# Bytes, unpacked: a corpus is held in memory, and some kilobytes of an archive can be any number.
+# In unpacked bytes: a corpus is held in memory, and a small archive can unpack to any size.
 _LARGEST, _BLOCK = 1 << 30, 1 << 20
 
 
@@ -29,8 +29,8 @@ class Document(NamedTuple):
 
     Attributes:
         text: the piece.
-        file: the file it stands in; of JSON Lines ``file:line``.
-        start: byte at which it starts in that file, unpacked; of JSON Lines, in the line's text.
+        file: the file of the piece; for JSON Lines ``file:line``.
+        start: its first byte in that file, unpacked; for JSON Lines, in the line's text.
     """
 
     text: str
@@ -41,58 +41,58 @@ class Document(NamedTuple):
 def read_documents(
     path: Path, *, field: str, separator: str | None, longest: int, shortest: int
 ) -> list[Document]:
-    r"""Every document of a file, or of all files below a folder in the order of their names.
+    r"""Read the documents of a file, or of all files below a folder in the order of their names.
 
     Args:
         path: a ``.txt``, ``.txt.gz``, ``.jsonl`` or ``.jsonl.gz`` file, or a folder; files of other
-            kinds in a folder are passed over.
+            kinds in a folder are skipped.
         field: the column of a JSON Lines row that holds its text.
-        separator: what stands between two documents of a text, such as ``"\n\n"``; it belongs to
-            neither. None: a file, or a row of JSON Lines, is one document.
-        longest: bytes; a longer document is cut in pieces, which together are the document: behind
-            a line end or before a space if there is one in the second half of what fits, otherwise
-            between two characters. At least 4, the longest character.
+        separator: the text between two documents, such as ``"\n\n"``; it belongs to neither.
+            None: a file, or a row of JSON Lines, is one document.
+        longest: bytes; a longer document is cut into pieces of at most this size. A cut is after a
+            line end or before a space in the second half of a piece, otherwise between two
+            characters. No text is lost. At least 4, the longest character.
         shortest: bytes; shorter pieces are left out.
 
     Raises:
-        DataError: a file is missing, of another kind, malformed or not UTF-8; there is nothing, or
-            more than 1 GiB of text.
+        DataError: a file is missing, of another kind, malformed or not UTF-8; or there is no text,
+            or more than 1 GiB of it.
     """
-    found = [
+    documents = [
         Document(data[start:stop].decode(), place, start)
         for place, data in _limited(path, field)
         for start, stop in _ranges(data, separator, longest)
         if stop - start >= shortest
     ]
-    if not found:
+    if not documents:
         raise DataError(f"'{path}' holds no document of at least {shortest} bytes: nothing to read")
-    return found
+    return documents
 
 
 def corpus_files(path: Path) -> list[Path]:
-    """Return the file at a path, or those of known kinds below a folder, in order.
+    """Return the file at a path, or the files of known kinds below a folder, in order.
 
     Raises:
-        DataError: there is none.
+        DataError: there is no such file.
     """
     path = path.expanduser()
     known = (*_PLAIN, *_ROWS)
     if path.is_dir():
-        found = sorted(file for file in path.rglob("*") if file.is_file())
-        found = [file for file in found if file.name.endswith(known)]
-        if not found:
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        files = [file for file in files if file.name.endswith(known)]
+        if not files:
             raise DataError(f"the folder '{path}' holds no file of a known kind {known}")
-        return found
+        return files
     if not path.is_file():
         raise DataError(f"there is no file or folder '{path}': set another path")
     if not path.name.endswith(known):
-        told = converted(str(path), known) or ": where it is plain text, give it a name in .txt"
-        raise DataError(f"'{path}' is not a file of a known kind {known}{told}")
+        hint = converted(str(path), known) or ": where it is plain text, give it a name in .txt"
+        raise DataError(f"'{path}' is not a file of a known kind {known}{hint}")
     return [path]
 
 
 def _limited(path: Path, field: str) -> Iterator[tuple[str, bytes]]:
-    """The texts of all files, as long as they fit into memory."""
+    """Yield the texts of all files; refuse more than fit into memory."""
     total = 0
     for file in corpus_files(path):
         for place, data in _texts(file, field):
@@ -110,7 +110,7 @@ def _too_large(file: Path) -> DataError:
 
 
 def _texts(file: Path, field: str) -> Iterator[tuple[str, bytes]]:
-    """The texts of a file, each with its location."""
+    """Yield the texts of a file, each with its location."""
     if file.name.endswith(_PLAIN):
         yield str(file), _plain(file)
         return
@@ -144,12 +144,12 @@ def _field(row: Row, field: str) -> bytes:
     text = row.columns[field]
     if not isinstance(text, str):
         raise DataError(f"{row.place}: column {field!r} is {text!r:.60}, not a text")
-    # JSON can spell half a character, which cannot be UTF-8.
+    # JSON can spell a lone surrogate, which UTF-8 has no code for.
     return text.encode("utf-8", "replace")
 
 
 def _ranges(data: bytes, separator: str | None, longest: int) -> Iterator[tuple[int, int]]:
-    """Byte ranges of the pieces."""
+    """Yield the byte ranges of the pieces."""
     start = len(BOM_UTF8) if data.startswith(BOM_UTF8) else 0
     between = b"" if separator is None else separator.encode()
     for part in data[start:].split(between) if between else [data[start:]]:
@@ -166,10 +166,10 @@ def _piece_end(data: bytes, start: int, stop: int, longest: int) -> int:
         return stop
     end, middle = start + longest, start + longest // 2
     line = data.rfind(b"\n", middle, end) + 1
-    # Tokens open with a space rather than end in one.
+    # Cut before a space: tokens begin with spaces.
     space = data.rfind(b" ", middle + 1, end + 1)
     if line or space > start:
         return line or space
-    while data[end] & 0xC0 == 0x80:  # within a character
+    while data[end] & 0xC0 == 0x80:  # inside a character
         end -= 1
     return end

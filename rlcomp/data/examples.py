@@ -25,18 +25,18 @@ if TYPE_CHECKING:
 
 Split = Literal["held_out", "training"]
 
-# Tasks up to this size have every example measured; of larger ones, a fixed sample of 256.
+# Every prompt is measured in tasks up to this size, a fixed sample in larger ones.
 _MEASURED_WHOLE = 10_000
 _MEASURED_SAMPLE = 256
 
 
 def training_examples(task: Task, indices: Iterable[int]) -> Iterator[Example]:
-    """The training examples at the indices, in order; held-out ones are skipped."""
+    """Yield the training examples at the indices, in order; skip held-out ones."""
     return (example for _, example in indexed_examples(task, indices))
 
 
 def indexed_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, Example]]:
-    """The same, each with its index."""
+    """Yield the training examples at the indices, each with its index."""
     for index in indices:
         example = task.example(index)
         if not example.is_held_out(task.held_out):
@@ -44,15 +44,15 @@ def indexed_examples(task: Task, indices: Iterable[int]) -> Iterator[tuple[int, 
 
 
 def held_out_examples(task: Task, count: int, seed: int) -> list[Example]:
-    """Held-out examples for an evaluator: the same ones for the same seed, no prompt twice.
+    """Return held-out examples for an evaluator, fixed by the seed, each prompt once.
 
     Args:
         task: where they come from.
-        count: how many; all there are, if the task holds out fewer.
-        seed: which ones, and in which order.
+        count: how many; all of them if the task holds out fewer.
+        seed: fixes the choice and the order.
 
     Raises:
-        ConfigError: the task holds out nothing.
+        ConfigError: the task holds out no example.
     """
     return split_examples(task, "held_out", count, seed)
 
@@ -64,9 +64,9 @@ def split_examples(
 
     Args:
         task: where they come from.
-        split: of which part.
-        count: how many; all there are, if the part has fewer.
-        seed: which ones, and in which order.
+        split: the part.
+        count: how many; all of them if the part has fewer.
+        seed: fixes the choice and the order.
         only_right: leave out examples whose answer is labelled as a bad one (``desirable``).
 
     Raises:
@@ -91,7 +91,7 @@ def split_examples(
 
 
 def _nothing_to_evaluate(task: Task, held_out: bool, num_bad: int) -> ConfigError:
-    """Return the error of a part without an example that an evaluator can take."""
+    """Return the error for a part without examples to evaluate on."""
     if num_bad:
         return ConfigError(
             f"task has {num_bad} examples to evaluate on, and the label of each says that its "
@@ -111,29 +111,29 @@ def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:
 
     Args:
         task: where the examples come from.
-        batch_size: how many a batch takes.
-        otherwise: what else can be done, for the message.
+        batch_size: examples of a batch.
+        otherwise: another remedy, for the message.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
     """
-    found = sum(1 for _ in islice(training_examples(task, range(len(task))), batch_size))
-    if found < batch_size:
+    available = sum(1 for _ in islice(training_examples(task, range(len(task))), batch_size))
+    if available < batch_size:
         raise ConfigError(
-            f"batch_size is {batch_size}, but the task has only {found} training examples (of "
+            f"batch_size is {batch_size}, but the task has only {available} training examples (of "
             f"{len(task)}, task.held_out is {task.held_out}); "
-            f"{_to_have_enough(task, batch_size, found)}{otherwise}"
+            f"{_to_have_enough(task, batch_size, available)}{otherwise}"
         )
 
 
-def _to_have_enough(task: Task, batch_size: int, found: int) -> str:
-    """What to set so that a batch can be filled, and an evaluator still finds something."""
-    own = fitting_share(task) if task.held_out > 0 and found == len(task) else None
-    if own is not None:  # said here, or the evaluator says it next
+def _to_have_enough(task: Task, batch_size: int, available: int) -> str:
+    """Return settings that fill a batch and leave held-out examples for an evaluator."""
+    own = fitting_share(task) if task.held_out > 0 and available == len(task) else None
+    if own is not None:  # otherwise the evaluator would refuse the next attempt
         return (
             f"set batch_size={own.training} or less, and as none is held out for evaluations, {own}"
         )
-    smaller = [f"set batch_size={found} or less"] if found else []
+    smaller = [f"set batch_size={available} or less"] if available else []
     share = fitting_share(task, batch_size)
     return ", or ".join([*smaller, *([str(share)] if share else [])]) or "add examples"
 
@@ -176,7 +176,7 @@ def check_demonstrations_fit(
 ) -> None:
     """Refuse a task whose longest prompt and demonstration do not fit, together with EOS.
 
-    Every example is measured up to 10,000 of them, otherwise the last one and a sample of 256.
+    Every example is measured up to 10,000 examples, otherwise the last one and a sample of 256.
 
     Raises:
         DataError: they exceed the context; names the prompt and both lengths.
@@ -190,16 +190,16 @@ def check_rows_fit(
     prompt: Prompt,
     rows: Callable[[Prompt, list[Example]], list[Demonstration]],
 ) -> None:
-    """Refuse a task of which a row does not fit, as :func:`check_demonstrations_fit`.
+    """Refuse a task with a row that does not fit, as :func:`check_demonstrations_fit`.
 
     Args:
         task: where the examples come from.
         context_length: tokens the model can hold.
-        prompt: how they become tokens.
-        rows: those of examples, as many of each, in order.
+        prompt: encodes the examples as tokens.
+        rows: makes the rows of examples, in order, the same number for each.
 
     Raises:
-        DataError: one exceeds the context; names the prompt and both lengths.
+        DataError: a row exceeds the context; names the prompt and both lengths.
     """
     examples = _measured(task)
     _check_continued(examples, prompt)
@@ -217,7 +217,7 @@ def check_rows_fit(
 
 
 def demonstrations(prompt: Prompt, examples: list[Example]) -> list[Demonstration]:
-    """The rows to imitate of examples, in order."""
+    """Return the row to imitate of each example, in order."""
     return prompt.demonstrations(
         [example.prompt for example in examples],
         [example.turns or example.demonstration for example in examples],
@@ -226,7 +226,7 @@ def demonstrations(prompt: Prompt, examples: list[Example]) -> list[Demonstratio
 
 
 def _check_continued(examples: Iterable[Example], prompt: Prompt) -> None:
-    """Refuse texts that are to be continued where a response answers instead.
+    """Refuse a task of texts to continue with a prompt format for answers.
 
     Raises:
         ConfigError: the task cuts its prompts from a text.
@@ -234,7 +234,7 @@ def _check_continued(examples: Iterable[Example], prompt: Prompt) -> None:
     if prompt.continues:
         return
     for example in examples:
-        # A conversation has columns; what an environment takes part in has columns or turns.
+        # A conversation has columns; an example with an environment has columns or turns.
         if example.source is not None and not example.columns and not example.turns:
             raise ConfigError(
                 f"prompt is chat, but the task cuts its prompts from a text, such as "
@@ -254,7 +254,7 @@ def _shown(text: str) -> str:
 
 
 def prompt_batch(examples: list[Example]) -> TensorDict:
-    """A new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``.
+    """Return a new batch of the examples' prompts and answers, ``batch_size=[len(examples)]``.
 
     Returns:
         ``prompt``, ``answer`` and ``answer_ends``, shape ``[P, W]``; ``columns``, where an example
@@ -267,11 +267,11 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
         places = (whole,) if example.answer_ends is None else example.answer_ends
         ends[row, [place - 1 for place in places if place]] = True
     prompt = encode_texts([example.prompt for example in examples])
-    made = TensorDict(
+    batch = TensorDict(
         {"prompt": prompt, "answer": answer, "answer_ends": ends}, batch_size=[len(examples)]
     )
     columns = encode_columns([example.columns for example in examples])
-    return made.update({"columns": columns}) if columns.keys() else made
+    return batch.update({"columns": columns}) if columns.keys() else batch
 
 
 @runtime_checkable
@@ -284,7 +284,7 @@ class TakesPassRates(Protocol):
 
 
 class ShuffledEpochs:
-    """Every training example once per epoch, each epoch in an order of its own.
+    """Sampler without replacement: each epoch visits every training example in a new order.
 
     Args:
         task: where the examples come from.
@@ -301,7 +301,7 @@ class ShuffledEpochs:
         self._order = islice(order, cursor, None)
 
     def _indices(self) -> Iterator[int]:
-        """Endless iterator of indices: the rest of this epoch, then the next ones."""
+        """Yield indices without end: the rest of this epoch, then the next epochs."""
         while True:
             for index in self._order:
                 self.cursor += 1
@@ -309,25 +309,25 @@ class ShuffledEpochs:
             self._start(self.seed, self.epoch + 1, 0)
 
     def take(self, count: int) -> list[Example]:
-        """The next examples; where an epoch ends, the next one goes on.
+        """Return the next examples; at the end of an epoch continue with the next one.
 
         The task must have training examples (:func:`check_enough`).
         """
         return [example for _, example in islice(self.numbered(), count)]
 
     def numbered(self) -> Iterator[tuple[int, Example]]:
-        """Endless iterator of index and example."""
+        """Yield index and example without end."""
         return indexed_examples(self.task, self._indices())
 
     def run_state(self) -> dict[str, int]:
-        """The position in the epochs; JSON-serialisable."""
+        """Return the position in the epochs; JSON-serialisable."""
         return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Go on exactly where :meth:`run_state` was taken.
+        """Continue exactly where :meth:`run_state` was taken.
 
         Raises:
-            CheckpointError: it is no place in this task.
+            CheckpointError: the state is no position in this task.
         """
         seed, epoch = seed_field(state), count_field(state, "epoch")
         self._start(seed, epoch, field(state, "cursor", NonNegativeInt, below=len(self.task) + 1))

@@ -25,19 +25,19 @@ from rlcomp.verify.pattern import bounded
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """Which columns of a row make an example; all others become columns of the example.
+    """The columns of a row that make an example; all others become columns of the example.
 
     Attributes:
-        prompt_field: column of the question, a text or a list of messages; where there is none,
-            messages stand in ``messages`` or ``prompt``
+        prompt_field: column of the question, a text or a list of messages; without that column,
+            messages are read from ``messages`` or ``prompt``
             (:func:`rlcomp.data.conversations.conversation_of`).
-        answer_field: column of the gold answer; of a conversation without that column, what the
-            assistant says in the end, without its thought.
-        demonstration_field: column of the response to imitate; None: the answer itself, or what
-            the conversation's assistant says.
+        answer_field: column of the gold answer; a conversation without that column takes the
+            assistant's last message, without its thought.
+        demonstration_field: column of the response to imitate; None: the answer itself, or the
+            conversation's response.
         answer_pattern: regular expression whose group 1 is the answer inside its column.
-        prompt_template: the prompt's wording, ``{prompt}`` and any ``{column}`` filled in, a list
-            of texts as lines.
+        prompt_template: the prompt's wording; ``{prompt}`` and any ``{column}`` are filled in, a
+            list of texts as lines.
 
     Raises:
         ConfigError: the pattern or the template cannot be used.
@@ -55,26 +55,26 @@ class Fields:
         _template_names(self.prompt_template)
 
     def examples(self, rows: Iterable[Row]) -> list[Example]:
-        """The example of every row.
+        """Return the example of every row.
 
         Raises:
             ConfigError: the template names a column that a row does not have.
             DataError: a row lacks a column, holds no text there, its answer does not match, or
                 another column is no JSON or too large (:func:`rlcomp.columns.column_text`).
         """
-        found, broken = [], list[str]()
+        examples, broken = [], list[str]()
         answers: dict[str, set[str]] = {}
         for row in rows:
             example = self._example(row)
-            found.append(example)
+            examples.append(example)
             answers.setdefault(example.held_out_by, set()).add(example.answer)
             if any(_has_half_character(row.columns.get(name)) for name in self._texts()):
                 broken.append(row.place)
         _tell(broken, answers)
-        return found
+        return examples
 
     def _texts(self) -> set[str]:
-        """The columns that are read as texts."""
+        """Return the columns that are read as texts."""
         used = {self.prompt_field, self.answer_field, self.demonstration_field or self.answer_field}
         return used | (_template_names(self.prompt_template) - {"prompt"})
 
@@ -92,7 +92,7 @@ class Fields:
         return Example(self._prompt(row), answer, demonstration, columns=others)
 
     def _withinner(self, row: Row) -> Row:
-        """The row with what dotted names find: ``reward_model.ground_truth``, as verl has it."""
+        """Add the values at dotted names to a row: ``reward_model.ground_truth``, as in verl."""
         inner = {
             name: value
             for name in (self.prompt_field, self.answer_field, self.demonstration_field)
@@ -105,36 +105,38 @@ class Fields:
         """Refuse a row without the columns that settings name."""
         check_columns(row, {setting: getattr(self, setting) for setting in settings})
 
-    def _asked(self, row: Row, found: Conversation) -> Example:
-        """The example of a conversation: the prompt is its last message, all of it a column."""
+    def _asked(self, row: Row, conversation: Conversation) -> Example:
+        """Return the example of a conversation; its prompt is the last message."""
         if self.prompt_template != "{prompt}":
             raise ConfigError(
                 f"prompt_template is {self.prompt_template!r}, but {row.place} holds messages in "
-                f"{found.used[0]!r}: leave it at '{{prompt}}', or word the messages in the file; "
-                "prompt.system puts a system message in front"
+                f"{conversation.used[0]!r}: leave it at '{{prompt}}', or word the messages in the "
+                "file; prompt.system puts a system message in front"
             )
         self._check(row, "demonstration_field")
         if self.demonstration_field is not None:
             text = _text(row, self.demonstration_field)
-            found = found._replace(completion=[{"role": "assistant", "content": text}])
-        others = self._others(row, found.used)
-        others[CONVERSATION] = _column(row, CONVERSATION, found.column())
+            conversation = conversation._replace(
+                completion=[{"role": "assistant", "content": text}]
+            )
+        others = self._others(row, conversation.used)
+        others[CONVERSATION] = _column(row, CONVERSATION, conversation.column())
         return Example(
-            prompt=found.question,
-            answer=self._matched(row, self._answer(row, found)),
-            demonstration=found.response,
-            source=found.source,
+            prompt=conversation.question,
+            answer=self._matched(row, self._answer(row, conversation)),
+            demonstration=conversation.response,
+            source=conversation.source,
             columns=others,
         )
 
-    def _answer(self, row: Row, found: Conversation) -> str:
-        """The column of answers; without one, what the assistant says in the end."""
+    def _answer(self, row: Row, conversation: Conversation) -> str:
+        """Return the column of answers; without one, the assistant's last message."""
         if self.answer_field in row.columns:
             return _text(row, self.answer_field)
-        if not found.completion:
-            taken = [*found.used, *filter(None, [self.demonstration_field])]
+        if not conversation.completion:
+            taken = [*conversation.used, *filter(None, [self.demonstration_field])]
             raise DataError(no_answer(row, self.answer_field, taken))
-        return found.outcome
+        return conversation.outcome
 
     def _others(self, row: Row, prompt: tuple[str, ...]) -> dict[str, object]:
         used = (*prompt, self.answer_field, self.demonstration_field)
@@ -169,12 +171,12 @@ class Fields:
 
 
 def _has_half_character(value: object) -> bool:
-    """Whether a text holds a lone surrogate, which UTF-8 cannot write."""
+    """Return whether a text holds a lone surrogate, which UTF-8 has no code for."""
     return isinstance(value, str) and bool(re.search("[\ud800-\udfff]", value))
 
 
 def _tell(broken: list[str], answers: Mapping[str, set[str]]) -> None:
-    """Warn of what can be read and may not be meant, once a file."""
+    """Warn once a file of replaced characters and of contradicting answers."""
     if broken:
         warnings.warn(
             f"rows with half a character (a lone surrogate), read as '?': {len(broken)} (first: "
@@ -182,7 +184,7 @@ def _tell(broken: list[str], answers: Mapping[str, set[str]]) -> None:
             RlcompWarning,
             stacklevel=4,
         )
-    torn = [prompt for prompt, given in answers.items() if len(given) > 1]
+    torn = [prompt for prompt, golds in answers.items() if len(golds) > 1]
     if torn:
         warnings.warn(
             f"prompts with answers that contradict each other: {len(torn)} of {len(answers)} "
@@ -221,12 +223,12 @@ def _text(row: Row, column: str) -> str:
             "row one, or take it out"
         )
     check_length(row.place, column, value)
-    # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
+    # The batch holds UTF-8, which has no code for a lone surrogate.
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _lines(row: Row, column: str) -> str:
-    """A text; a list of texts, such as the tests of a program, a line each."""
+    """Return a column's text; join a list of texts, such as tests of a program, as lines."""
     value = row.columns[column]
     if not isinstance(value, (list, tuple)) or not all(isinstance(line, str) for line in value):
         return _text(row, column)
@@ -235,13 +237,13 @@ def _lines(row: Row, column: str) -> str:
 
 def _column(row: Row, name: str, value: object) -> object:
     check_depth(row.place, name, value)
-    held = json_value(value)
-    column_text(row.place, name, held)
-    return held
+    plain = json_value(value)
+    column_text(row.place, name, plain)
+    return plain
 
 
 def _positional(value: float | Decimal) -> str:
-    """A number as people write it.
+    """Write a number without an exponent or trailing zeros.
 
     Examples:
         >>> [_positional(value) for value in (72.0, 1e22, 1e-7, 2.50)]
@@ -252,7 +254,7 @@ def _positional(value: float | Decimal) -> str:
 
 
 def json_value(value: object) -> object:
-    """A value as JSON holds it; None for what it cannot hold (bytes, images).
+    """Convert a value to JSON types; bytes and other values without one become None.
 
     Examples:
         >>> json_value({"on": date(2024, 2, 29), "cost": Decimal("2.5"), "picture": b"..."})

@@ -1,4 +1,4 @@
-"""Shares of a task to hold out that leave something on both sides."""
+"""Shares of a task to hold out that leave examples on both sides."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from rlcomp.interfaces.task import Task, is_held_out
 
-# A larger task has enough on both sides at any share; and each of its texts would be hashed.
+# A larger task has enough on both sides at any share, and hashing all its texts takes long.
 _LOOKED_AT = 10_000
 
 
@@ -15,9 +15,9 @@ class Share(NamedTuple):
     """A share to hold out.
 
     Attributes:
-        value: for ``task.held_out``.
-        held_out: how many examples are held out then.
-        training: how many are not.
+        value: the value of ``task.held_out``.
+        held_out: how many examples it holds out.
+        training: how many examples are left for training.
     """
 
     value: float
@@ -25,20 +25,20 @@ class Share(NamedTuple):
     training: int
 
     def __str__(self) -> str:
-        """The setting, and what comes of it."""
+        """Return the setting and its effect, for a message."""
         whole = self.held_out + self.training
         return f"set task.held_out={self.value:g} ({self.held_out} of {whole} held out)"
 
 
 def fitting_share(task: Task, training: int = 1) -> Share | None:
-    """The share nearest to the task's own at which some are held out and enough are not.
+    """Return the share nearest to the task's own that leaves enough examples on both sides.
 
     Args:
         task: of at most 10,000 examples.
         training: how many must be left for training.
 
     Returns:
-        In tenths if one will do, otherwise in hundredths; None: there is none, or the task is
+        A multiple of 0.1 if possible, otherwise of 0.01; None if there is none, or if the task is
         larger.
     """
     if len(task) > _LOOKED_AT:
@@ -48,8 +48,8 @@ def fitting_share(task: Task, training: int = 1) -> Share | None:
         shares = sorted(
             (step / steps for step in range(1, steps)), key=lambda share: abs(share - task.held_out)
         )
-        found = (_split(keys, share) for share in shares)
-        if fit := next((one for one in found if one.held_out and one.training >= training), None):
+        splits = (_split(keys, share) for share in shares)
+        if fit := next((one for one in splits if one.held_out and one.training >= training), None):
             return fit
     return None
 

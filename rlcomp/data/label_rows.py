@@ -1,4 +1,4 @@
-"""Texts with several labels, of which some are unknown.
+"""Texts with several labels; some may be unknown.
 
 No torch here, so that a bad file is found before anything heavy is imported.
 """
@@ -17,29 +17,29 @@ COLUMN = "labels"
 def labelled_example(
     row: Row, text_field: str, labels: Sequence[str], longest: int | None
 ) -> Example | None:
-    """A row as an example: its text, and the column ``labels``, a number or None for each.
+    """Return a row as an example: its text, and the column ``labels``, a number or None for each.
 
     Args:
-        row: of the data.
+        row: a row of the file.
         text_field: column of the text.
-        labels: columns of the labels: 0, 1, true, false, a probability, or nothing where unknown.
-        longest: characters of the text that are kept, from its begin; None for all.
+        labels: columns of the labels: 0, 1, true, false, a probability, or null where unknown.
+        longest: how many first characters of the text to keep; None: all.
 
     Returns:
-        None where none of the labels is known.
+        None if no label is known.
 
     Raises:
-        DataError: there is no text, or a label is none of these; names file and line.
+        DataError: there is no text, or a label has another value; names file and line.
     """
     text = row.columns.get(text_field)
     if not isinstance(text, str) or not text.strip():
         raise DataError(
             f"{row.place}: column {text_field!r} is {text!r:.60}: must be a text that is not empty"
         )
-    found = {name: _label(row, name) for name in labels}
-    if all(value is None for value in found.values()):
+    values = {name: _label(row, name) for name in labels}
+    if all(value is None for value in values.values()):
         return None
-    return Example(text[:longest], "", "", columns={COLUMN: found})
+    return Example(text[:longest], "", "", columns={COLUMN: values})
 
 
 def _label(row: Row, name: str) -> float | None:

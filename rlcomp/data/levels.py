@@ -10,24 +10,24 @@ from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.task import Example
 
 PROMPT_LENGTH = "prompt_length"
-# More numbers than these are cut into quarters.
+# More distinct numbers than these are cut into quarters.
 _MOST = 8
-# Of a text that becomes part of a metric's name.
+# The most characters of a level in a metric's name.
 _LONGEST = 40
 
 
 def levels(examples: Sequence[Example], by: str) -> list[str]:
-    """The difficulty level of each example, as the name of a metric has it.
+    """Return the difficulty level of each example, in the form used in metric names.
 
     Args:
         examples: at least one.
         by: a column with texts or numbers, or ``prompt_length``, in characters. Up to eight
-            different values are a level each; more numbers are cut into four levels of about
-            equally many examples, equal numbers into the same one (``"12..40"``).
+            distinct values are a level each; more numbers are cut into four levels (``"12..40"``)
+            of about the same size. Equal numbers are in the same level.
 
     Raises:
         ConfigError: an example lacks the column, a value is neither text nor number, or there are
-            more than eight texts.
+            more than eight distinct texts.
 
     Examples:
         >>> levels([Example("1+1=", "2", "2"), Example("1+12=", "13", "13")], "prompt_length")

@@ -1,4 +1,4 @@
-"""Span masking: validity of a span, and the masked paragraph."""
+"""Span masking: the check of a span, and the masked paragraph."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from rlcomp.errors import DataError
 
 
 def normalised_span(span: str) -> str:
-    r"""Span normalisation: Unicode NFC, white space stripped at both ends.
+    r"""Normalise a span: Unicode NFC, white space stripped at both ends.
 
     Source:
-        Composition: Unicode Standard Annex 15; the rest is ours, no paper says how to compare.
+        Composition: Unicode Standard Annex 15; the rest is our choice: the paper names no rule.
 
     Examples:
         >>> normalised_span(" New  York\n")
@@ -23,20 +23,20 @@ def normalised_span(span: str) -> str:
 def span_problem(
     paragraph: str, span: str, *, longest_words: int = 8, largest_share: float = 0.2
 ) -> str | None:
-    """The reason why a proposed mask span is invalid; None if it is valid.
+    """Return the reason why a proposed span is invalid; None if it is valid.
 
     Args:
         paragraph: the text it is taken from.
-        span: what is to be hidden; it is normalised first (:func:`normalised_span`).
-        longest_words: a span of more words (parted by white space) is long.
+        span: the text to hide; it is normalised first (:func:`normalised_span`).
+        longest_words: a span of more words (separated by white space) is long.
         largest_share: a span of more than this share of the paragraph's characters is large.
 
     Returns:
-        The first that holds of ``"empty"`` (no visible character), ``"absent"`` (the paragraph does
-        not hold it verbatim), ``"whole"`` (without it nothing is left), ``"long"``, ``"large"``.
+        The first reason that holds: ``"empty"`` (no visible character), ``"absent"`` (it does not
+        occur verbatim), ``"whole"`` (the paragraph has no other text), ``"long"``, ``"large"``.
 
     Source:
-        PretrainZero, arXiv:2512.03442, asks for a short span that occurs verbatim; bounds ours.
+        PretrainZero, arXiv:2512.03442, asks for a short span that occurs verbatim; our bounds.
 
     Examples:
         >>> paragraph = "Ada Lovelace wrote the first programme."
@@ -59,20 +59,20 @@ def span_problem(
 
 
 def mask_span(paragraph: str, span: str, mask: str) -> str:
-    """The paragraph (NFC) with every occurrence of a span replaced by the mask.
+    """Replace every occurrence of a span in a paragraph (NFC) by the mask.
 
     A remaining occurrence would leak the answer.
 
     Args:
-        paragraph: holds the span.
-        span: what is hidden; it is normalised first (:func:`normalised_span`).
-        mask: what stands in its place, such as ``[mask]``.
+        paragraph: the text with the span.
+        span: the text to hide; it is normalised first (:func:`normalised_span`).
+        mask: the replacement, such as ``[mask]``.
 
     Raises:
-        DataError: the span is empty or does not occur (:func:`span_problem` tells beforehand).
+        DataError: the span is empty or does not occur (:func:`span_problem` checks this).
 
     Source:
-        PretrainZero, arXiv:2512.03442, hides a span; that every occurrence goes is ours.
+        PretrainZero, arXiv:2512.03442, hides a span; hiding every occurrence is our choice.
 
     Examples:
         >>> mask_span("A rose is a rose.", "rose", "[mask]")

@@ -1,8 +1,8 @@
 """Minari data sets in their Arrow format, read without Minari.
 
 A folder holds ``data/metadata.json`` and, for each episode, ``data/NUMBER/*.arrow`` with the
-columns ``observations``, ``actions``, ``rewards``, ``terminations`` and ``truncations``: one more
-observation than steps, the other columns padded.
+columns ``observations``, ``actions``, ``rewards``, ``terminations`` and ``truncations``. There is
+one more observation than steps; the other columns are padded.
 
 Source:
     Farama-Foundation/Minari, minari/dataset/_storages/arrow_storage.py.
@@ -23,14 +23,14 @@ _LARGEST_METADATA = 1 << 20
 
 
 def minari_rows(folder: Path) -> Iterator[Row]:
-    """Every step of every episode, in the order of their numbers.
+    """Yield every step of every episode, in the order of their numbers.
 
     Args:
-        folder: the data set's, or its ``data``.
+        folder: the folder of the data set, or its ``data``.
 
     Raises:
-        DataError: it is no such folder, of another format, or an episode is malformed; names the
-            file and, of a step, its number.
+        DataError: the folder holds no data set, one of another format, or a malformed episode;
+            names the file and the number of the step.
         MissingExtra: pyarrow is not installed.
     """
     data = folder / "data" if (folder / "data").is_dir() else folder
@@ -57,10 +57,10 @@ def _check_format(data: Path) -> None:
             "(.jsonl, .safetensors)"
         )
     try:
-        told = json.loads(file.read_text(encoding="utf-8"))
+        metadata = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{file} is no JSON: {error}") from error
-    kind = told.get("data_format") if isinstance(told, dict) else None
+    kind = metadata.get("data_format") if isinstance(metadata, dict) else None
     if kind != "arrow":
         raise DataError(
             f"{file} says data_format {kind!r}, only 'arrow' can be read: save the data set so "
@@ -75,10 +75,10 @@ def _steps(file: Path) -> Iterator[Row]:
     try:
         with pyarrow.memory_map(str(file)) as source:
             table = ipc.open_file(source).read_all()
-            # Else offsets that lead out of the file would be followed.
+            # Refuse offsets that point outside the file.
             table.validate(full=True)
         columns = {name: table.column(name).to_pylist() for name in _COLUMNS}
-    # Texts that are not UTF-8, times that Python cannot hold: it may claim anything.
+    # ValueError, OverflowError: bad UTF-8, or times that Python cannot hold.
     except (pyarrow.ArrowException, KeyError, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{file} is no episode of a Minari data set: {error}") from error
     steps = len(columns["observations"]) - 1
@@ -89,12 +89,12 @@ def _steps(file: Path) -> Iterator[Row]:
 
 
 def _row(columns: dict[str, list[Any]], number: int) -> dict[str, object]:
-    seen, action = columns["observations"], columns["actions"][number]
+    observations, action = columns["observations"], columns["actions"][number]
     return {
-        "observation": seen[number],
+        "observation": observations[number],
         "action": action,
         "reward": columns["rewards"][number],
-        "next_observation": seen[number + 1],
+        "next_observation": observations[number + 1],
         "terminated": columns["terminations"][number],
         "truncated": columns["truncations"][number],
     }

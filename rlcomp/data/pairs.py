@@ -17,7 +17,7 @@ from rlcomp.interfaces.prompt import Demonstration, Prompt, Response
 from rlcomp.interfaces.task import Example
 from rlcomp.text.rows import demonstration_rows
 
-# Of a single answer: whether it is good, or how good.
+# Column of a single answer: its score.
 RATING = "rating"
 # Columns of an example that is a pair; its demonstration is the chosen answer.
 REJECTED, WEIGHT, NOISE, MARGIN, ANNOTATOR, STEP, TIE = (
@@ -38,9 +38,9 @@ def pair_rows(
 
     Args:
         tokenizer: the policy's.
-        prompt: how they become tokens.
-        examples: each with a column ``rejected``, a text or, of a conversation, messages as well.
-            With a true column ``step`` both answers are steps of a longer one: nothing ends them.
+        prompt: encodes them as tokens.
+        examples: each with a column ``rejected``, a text, or messages for a conversation. If the
+            column ``step`` is true, both answers are steps of a longer one and have no EOS.
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask`` ``[2U, T]``, ``chosen``, ``group_id``
@@ -60,7 +60,7 @@ def pair_rows(
 
 
 def pair_demonstrations(prompt: Prompt, examples: Iterable[Example]) -> list[Demonstration]:
-    """The rows of pairs, chosen first.
+    """Return the rows of pairs, the chosen one first.
 
     Raises:
         DataError: an example has no rejected answer.
@@ -78,13 +78,13 @@ def pair_demonstrations(prompt: Prompt, examples: Iterable[Example]) -> list[Dem
 
 
 def _sides(example: Example) -> list[tuple[Response, Mapping[str, object]]]:
-    rejected, held = example.columns.get(REJECTED), example.columns.get(CONVERSATION)
+    rejected, conversation = example.columns.get(REJECTED), example.columns.get(CONVERSATION)
     chosen: Response = example.turns or example.demonstration
-    if isinstance(held, Mapping) and isinstance(rejected, (str, list)):
+    if isinstance(conversation, Mapping) and isinstance(rejected, (str, list)):
         messages = rejected
         if isinstance(rejected, str):
             messages = [{"role": "assistant", "content": rejected}]
-        turned = {**example.columns, CONVERSATION: {**held, "completion": messages}}
+        turned = {**example.columns, CONVERSATION: {**conversation, "completion": messages}}
         return [(chosen, example.columns), ("", turned)]
     if not isinstance(rejected, str):
         raise DataError(
@@ -96,7 +96,7 @@ def _sides(example: Example) -> list[tuple[Response, Mapping[str, object]]]:
 
 
 def desirable(examples: Sequence[Example]) -> Tensor:
-    """Whether each answer is a good one, by the column ``desirable``; shape ``[B]``, bool.
+    """Return the column ``desirable``: whether each answer is a good one; shape ``[B]``, bool.
 
     Raises:
         DataError: an example has no such column of true or false.
@@ -112,12 +112,12 @@ def desirable(examples: Sequence[Example]) -> Tensor:
 
 
 def ratings(examples: Sequence[Example]) -> Tensor:
-    """How good each answer is: its column ``rating``, else 1 or 0 of ``desirable``; shape ``[B]``.
+    """Return the column ``rating`` of each answer, else ``desirable`` as 1 or 0; shape ``[B]``.
 
     Raises:
         DataError: an example has neither a finite number nor true or false.
     """
-    found = []
+    values = []
     for example in examples:
         value = example.columns.get(RATING, example.columns.get(DESIRABLE))
         if not isinstance(value, (int, float)) or not -3.4e38 <= value <= 3.4e38:
@@ -126,14 +126,14 @@ def ratings(examples: Sequence[Example]) -> Tensor:
                 "finite number; a file has 'completion' and 'rating' or 'label', or 'responses' "
                 "and 'ratings' with task.ratings=each"
             )
-        found.append(float(value))
-    return torch.tensor(found)
+        values.append(float(value))
+    return torch.tensor(values)
 
 
 def pair_weights(examples: Sequence[Example], by_annotator: Mapping[str, float]) -> Tensor | None:
-    """How much each pair counts, shape ``[U]``: its column ``weight`` times its annotator's weight.
+    """Return the weight of each pair: its column ``weight`` times its annotator's; shape ``[U]``.
 
-    None where no example says anything and no annotator has a weight.
+    None if no example has a weight and no annotator has one.
 
     Raises:
         DataError: a weight is no finite number of at least 0, or an annotator is not known.
@@ -141,17 +141,17 @@ def pair_weights(examples: Sequence[Example], by_annotator: Mapping[str, float])
     own = [example.columns.get(WEIGHT) for example in examples]
     if not by_annotator and all(weight is None for weight in own):
         return None
-    found = []
+    weights = []
     for example, weight in zip(examples, own, strict=True):
         value = _number(example, WEIGHT, weight, 1.0, math.inf)
-        found.append(value * _of_annotator(example, by_annotator, 1.0))
-    return torch.tensor(found)
+        weights.append(value * _of_annotator(example, by_annotator, 1.0))
+    return torch.tensor(weights)
 
 
 def pair_margins(examples: Sequence[Example]) -> Tensor | None:
-    """By how much the chosen answer of each pair is to lead, shape ``[U]``: its column ``margin``.
+    """Return the column ``margin``: the wanted lead of the chosen answer; shape ``[U]``.
 
-    0 where an example says nothing; None where none does.
+    An example without a margin has 0; None if no example has one.
 
     Raises:
         DataError: a margin is no finite number of at least 0.
@@ -164,30 +164,30 @@ def pair_margins(examples: Sequence[Example]) -> Tensor | None:
 
 
 def tied_pairs(examples: Sequence[Example]) -> Tensor | None:
-    """Of each pair, whether neither answer is preferred, shape ``[U]``, bool: its column ``tie``.
+    """Return whether each pair is a tie, by the column ``tie``; shape ``[U]``, bool.
 
-    None where no example is a tie.
+    None if no example is a tie.
     """
     own = [example.columns.get(TIE) is True for example in examples]
     return torch.tensor(own) if any(own) else None
 
 
 def label_noise(examples: Sequence[Example], by_annotator: Mapping[str, float]) -> Tensor | None:
-    """Probability that each label is wrong, shape ``[U]``: its column, else its annotator's.
+    """Return the probability that each label is wrong: the column, else the annotator's; ``[U]``.
 
-    None where no example says anything and no annotator is known.
+    None if no example has a label noise and no annotator is known.
 
     Raises:
-        DataError: a probability is none, or an annotator is not known.
+        DataError: a value is no probability, or an annotator is not known.
     """
     own = [example.columns.get(NOISE) for example in examples]
     if not by_annotator and all(noise is None for noise in own):
         return None
-    found = []
+    probabilities = []
     for example, noise in zip(examples, own, strict=True):
         value = 0.0 if noise is not None else _of_annotator(example, by_annotator, 0.0)
-        found.append(_number(example, NOISE, noise, value, 1.0))
-    return torch.tensor(found)
+        probabilities.append(_number(example, NOISE, noise, value, 1.0))
+    return torch.tensor(probabilities)
 
 
 def _of_annotator(example: Example, known: Mapping[str, float], otherwise: float) -> float:
@@ -207,11 +207,11 @@ def _number(example: Example, name: str, value: object, otherwise: float, highes
     if value is None:
         return otherwise
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    # Within what float32 holds, and compared before it is converted.
+    # Compare before converting: an int may be larger than any float.
     if not number or not 0 <= value <= min(highest, 3.4e38):  # type: ignore[operator]
-        told = "from 0 to 1" if highest == 1 else "of at least 0"
+        bounds = "from 0 to 1" if highest == 1 else "of at least 0"
         raise DataError(
             f"the example {example.prompt[:60]!r} has {name} {value!r:.60}: must be a finite "
-            f"number {told}"
+            f"number {bounds}"
         )
     return float(value)  # type: ignore[arg-type]

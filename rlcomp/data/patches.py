@@ -10,11 +10,11 @@ from rlcomp.sandbox.tree import Tree, is_test, path_fault
 
 
 def applied(files: Tree, diff: str) -> dict[str, str]:
-    """The repository after a diff, whose context must stand where it says.
+    """Return the repository after a diff; every hunk must fit at the line it names.
 
     Raises:
-        DataError: it is no unified diff, changes nothing or what is no text, names a path outside,
-            or does not fit; names file and line.
+        DataError: it is no unified diff, changes no file or a binary one, names a path outside the
+            repository, or does not fit; names file and line.
         MissingExtra: unidiff is not installed.
     """
     changed = dict(files)
@@ -34,7 +34,7 @@ def applied(files: Tree, diff: str) -> dict[str, str]:
 
 
 def without_tests(diff: str) -> str:
-    """A diff less what it changes of the tests: the solution.
+    """Return a diff without its changes of tests, which is the solution.
 
     Raises:
         DataError: it is no unified diff.
@@ -55,7 +55,7 @@ def _read(diff: str) -> list[Any]:
 
 
 def _paths(patch: Any) -> tuple[str, str]:  # noqa: ANN401
-    """Where the text was and will be; empty for a new file, and for one that goes."""
+    """Return the old and the new path of a file; '' if it is created or deleted."""
     source, target = (
         "" if path == "/dev/null" else path.removeprefix(prefix)
         for path, prefix in ((patch.source_file, "a/"), (patch.target_file, "b/"))
@@ -81,12 +81,12 @@ def _patched(path: str, text: str, patch: Any) -> str:  # noqa: ANN401
 
 
 def _sides(hunk: Any) -> tuple[list[str], list[str]]:  # noqa: ANN401
-    """The lines that a hunk takes away and puts there, context in both."""
+    """Return the old and the new lines of a hunk, both with the context."""
     old: list[str] = []
     new: list[str] = []
     into: list[list[str]] = []
     for line in hunk:
-        if line.line_type == "\\":  # the line before ends without a line break
+        if line.line_type == "\\":  # the previous line has no line break
             for side in into:
                 side[-1] = side[-1].removesuffix("\n")
             continue

@@ -1,4 +1,4 @@
-"""Position filters: the spans of a text that become prediction targets."""
+"""Position filters, the interface that chooses prediction targets, and spans of tokens."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Tokenised:
     Attributes:
         text: the text.
         ids: its tokens.
-        ends: after how many bytes (UTF-8) of the text each token ends; never falls.
+        ends: the byte offset (UTF-8) at which each token ends; non-decreasing.
     """
 
     text: str
@@ -32,27 +32,26 @@ class Tokenised:
 
 
 class Position(Protocol):
-    """Interface of position filters: chooses target spans of texts."""
+    """Interface of position filters: choose target spans of texts."""
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """The target spans of each text, in order; deterministic.
+        """Return the target spans of each text, in order; deterministic.
 
-        All texts at once, because a share of a corpus is known only where all of it has been seen.
+        It takes all texts at once, because a filter may choose a share of the whole corpus.
         """
         ...
 
 
 def token_spans(document: Tokenised, min_context: int) -> dict[int, Span]:
-    r"""Positions at which a next token can be predicted.
+    r"""Return the spans at which a next token can be predicted.
 
     Args:
         document: the text.
-        min_context: at least so many tokens stand before each place.
+        min_context: the least number of tokens before a span.
 
     Returns:
-        By the number of the token that starts there: from its start to the end of the first token
-        that ends a character. Tokens that start within a character are left out, and tokens that
-        have no bytes.
+        By the index of a token, the span from its start to the end of the first token that ends a
+        character. Tokens that start inside a character, and tokens without bytes, are left out.
 
     Examples:
         >>> token_spans(Tokenised("né!", ids=[5, 6, 7, 8], ends=[1, 2, 3, 4]), 1)
@@ -61,31 +60,31 @@ def token_spans(document: Tokenised, min_context: int) -> dict[int, Span]:
     data = document.text.encode()
     bounds = [0, *document.ends]
     whole = [is_boundary(data, place) for place in bounds]
-    found: dict[int, Span] = {}
+    spans: dict[int, Span] = {}
     stop = 0
     for index in reversed(range(min_context, len(document.ends))):
         stop = bounds[index + 1] if whole[index + 1] else stop
         if whole[index] and bounds[index] < bounds[index + 1]:
-            found[index] = Span(bounds[index], stop)
-    return dict(reversed(found.items()))
+            spans[index] = Span(bounds[index], stop)
+    return dict(reversed(spans.items()))
 
 
 def is_boundary(data: bytes, place: int) -> bool:
-    """Whether a place in UTF-8 lies between two characters, or at an end."""
+    """Return whether a byte offset in UTF-8 is between two characters or at an end."""
     return place in (0, len(data)) or data[place] & 0xC0 != 0x80
 
 
 def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]:
-    """Byte offsets at which the next tokens of a text end.
+    """Return the byte offsets at which the next tokens of a text end.
 
     Args:
         document: the text.
         start: a byte before its last one.
-        horizon: at most so many tokens; of those no more than end with a whole character, but the
-            tokens of the first character in any case.
+        horizon: the most tokens; fewer, so that the last one ends a character. The tokens of the
+            first character are always taken.
 
     Returns:
-        Counted from ``start``, rising.
+        Offsets relative to ``start``, increasing.
 
     Examples:
         >>> token_ends(Tokenised("né!é", ids=range(6), ends=[1, 2, 3, 4, 5, 6]), 1, 4)
@@ -101,7 +100,9 @@ def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]
 
 
 def context_start(document: Tokenised, start: int, max_context: int) -> int:
-    """Where the last ``max_context`` tokens before a byte begin, at a whole character.
+    """Return the offset where the last ``max_context`` tokens before a byte begin.
+
+    It is moved forward to the start of a character.
 
     Examples:
         >>> context_start(Tokenised("aébc", ids=range(5), ends=[1, 2, 3, 4, 5]), 4, 2)

@@ -1,4 +1,4 @@
-"""Preferences of a data set's row: pairs, rankings, ratings, votes and single labels.
+"""Preferences in a data set's row: pairs, rankings, ratings, votes and single labels.
 
 No torch here, so that a bad file is found before anything heavy is imported.
 """
@@ -25,12 +25,12 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 
 Dialogues = Literal["text", "messages"]
-# What becomes of several rated or ranked answers: all pairs, one example each, or one of all.
+# Several rated or ranked answers as examples: one a pair, one an answer, or one for all.
 Ratings = Literal["pairs", "each", "ranking"]
-# Column of an example that is a whole ranking: of each answer its demonstration and its columns.
+# Column of a whole ranking: the demonstration and the columns of each answer.
 RANKED = "ranked_answers"
 
-# How the dialogues of Anthropic's HH are written.
+# Marks of the turns in the dialogues of Anthropic's HH.
 _TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
 _SPEAKERS = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
 _READ = {
@@ -58,32 +58,32 @@ def preference_examples(
     ties: bool = False,
     ratings: Ratings = "pairs",
 ) -> list[Example]:
-    """The pairs of a row, each an example whose column ``rejected`` is the worse answer.
+    """Return the pairs of a row, each an example whose column ``rejected`` is the worse answer.
 
-    - ``chosen``, ``rejected``: texts, messages, or whole dialogues with their common beginning as
-      the prompt; with ``votes: [for, against]`` of several annotators, whose minority is the label
-      noise
-    - ``responses`` with ``ranking`` (their places, best first) or ``ratings``: every pair that
-      differs, each by 1 / pairs of the row
+    - ``chosen``, ``rejected``: texts, messages, or whole dialogues; the common beginning of the
+      dialogues is the prompt; with ``votes: [for, against]`` of several annotators, the minority's
+      share is the label noise
+    - ``responses`` with ``ranking`` (their indices, best first) or ``ratings``: every pair that
+      differs, each with weight 1 / pairs of the row
     - ``output_1``, ``output_2`` and ``preference`` from 1 to 2 (AlpacaEval)
     - ``response_a``, ``response_b`` (or ``conversation_a``, ``conversation_b``) and ``winner``:
       ``model_a``, ``model_b`` or ``tie`` (battles of Chatbot Arena)
-    - ``completion`` and ``label`` or ``rating``: no pair, but an answer with a column ``desirable``
-      or ``rating``
+    - ``completion`` and ``label`` or ``rating``: a single answer with a column ``desirable`` or
+      ``rating``
 
     Args:
-        row: of the data.
+        row: a row of the file.
         prompt_field: column of the prompt, a text or messages; without one ``instruction``.
         dialogues: dialogues of HH become a ``text`` that ends in ``Assistant:``, or ``messages``.
-        ties: whether pairs of which neither answer is preferred are examples as well, with a
-            column ``tie`` and a label noise of 1/2: equal ratings, a preference of 1.5, as many
-            votes for as against, ``winner`` or a column ``tie`` that says so.
-        ratings: ``responses`` with ``ratings`` or a ``ranking`` are all ``pairs`` that differ,
-            ``each`` an answer with a ``rating``, or one ``ranking`` of all (:func:`ranked`).
+        ties: whether to include pairs where neither answer is preferred, with a column ``tie`` and
+            a label noise of 1/2: equal ratings, a preference of 1.5, as many votes for as against,
+            or ``winner`` or ``tie`` says so.
+        ratings: the examples of ``responses`` with ``ratings`` or a ``ranking``: all ``pairs`` that
+            differ; ``each`` answer with a ``rating``; or one ``ranking`` of all (:func:`ranked`).
 
     Raises:
-        DataError: the row has none of these, an answer is missing or the same as the other, or a
-            column that says how the label counts is none; names file and line.
+        DataError: the row has none of these columns, an answer is missing, both answers are the
+            same, or a column that describes the label is malformed; names file and line.
     """
     if "completion" in row.columns and {"label", "rating"} & {*row.columns}:
         check_labels(row)
@@ -104,7 +104,7 @@ def ranked(example: Example) -> list[Example]:
     """Return the answers of a ranking, each an example with its ``rating``.
 
     Raises:
-        DataError: the example is none.
+        DataError: the example is no ranking.
     """
     answers = example.columns.get(RANKED)
     if not isinstance(answers, list):
@@ -119,27 +119,27 @@ def ranked(example: Example) -> list[Example]:
 
 
 def _ranking(row: Row, singles: Sequence[Example]) -> Example:
-    """Return one example of all answers, whose demonstration is the best one."""
+    """Return one example with all answers; its demonstration is the best one."""
     best = max(singles, key=lambda one: float(str(one.columns["rating"])))
     answers = [[one.demonstration, dict(one.columns)] for one in singles]
     return _checked(row, replace(best, columns={**best.columns, RANKED: answers}))
 
 
 def _labelled(row: Row, prompt_field: str) -> Example:
-    told: dict[str, object] = {}
+    columns: dict[str, object] = {}
     if "label" in row.columns:
         label = row.columns["label"]
         if not isinstance(label, bool):
             raise DataError(f"{row.place}: column 'label' is {label!r:.60}: must be true or false")
-        told["desirable"] = label
+        columns["desirable"] = label
     if "rating" in row.columns:
-        told["rating"] = rating_of(row)
-    return _single(row, prompt_field, row.columns["completion"], told)
+        columns["rating"] = rating_of(row)
+    return _single(row, prompt_field, row.columns["completion"], columns)
 
 
-def _single(row: Row, field: str, answer: object, told: Mapping[str, object]) -> Example:
-    """One answer, which is no side of a pair."""
-    return _made(row, field, _conversations(row, field, [answer]), [answer], told)
+def _single(row: Row, field: str, answer: object, columns: Mapping[str, object]) -> Example:
+    """Return the example of a single answer."""
+    return _made(row, field, _conversations(row, field, [answer]), [answer], columns)
 
 
 def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: Compared) -> Example:
@@ -153,7 +153,7 @@ def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: Compared) 
 
 
 def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict[str, object]]:
-    """Prompt and answer as messages, where one of them is; else none."""
+    """Return the prompt and each answer as messages; an empty list if all of them are texts."""
     prompt = row.columns.get(_prompt_field(row, field))
     listed = [one for one in answers if isinstance(one, (list, tuple))]
     if not listed and not isinstance(prompt, (list, tuple)):
@@ -161,13 +161,13 @@ def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict
     if listed and len(listed) < len(answers):
         raise DataError(f"{row.place}: one answer is a text, the other messages: write both alike")
     common = _common_beginning(listed, alone=prompt is not None)
-    asked = list(prompt) if isinstance(prompt, (list, tuple)) else []
+    question = list(prompt) if isinstance(prompt, (list, tuple)) else []
     if isinstance(prompt, str) and not common:
-        asked = [{"role": "user", "content": prompt}]
-    # Some data repeat the prompt in front of the answers.
-    if common[: len(asked)] == asked:
-        asked = []
-    messages, start = [*asked, *common], len(common)
+        question = [{"role": "user", "content": prompt}]
+    # Some data sets repeat the prompt at the beginning of each answer.
+    if common[: len(question)] == question:
+        question = []
+    messages, start = [*question, *common], len(common)
     return [
         {"messages": messages, "completion": one[start:] if isinstance(one, (list, tuple)) else one}
         for one in answers
@@ -175,7 +175,10 @@ def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict
 
 
 def _common_beginning(listed: Sequence[Sequence[object]], *, alone: bool) -> list[object]:
-    """The messages that all lists begin with, but for the last; none where a single list is one."""
+    """Return the common beginning of all lists; the last message of a list never belongs to it.
+
+    It is empty for a single list if ``alone``.
+    """
     if not listed or (len(listed) == 1 and alone):
         return []
     common: list[object] = []
@@ -195,42 +198,42 @@ def _made(
     field: str,
     both: list[dict[str, object]],
     answers: Sequence[object],
-    told: Mapping[str, object],
+    columns: Mapping[str, object],
 ) -> Example:
     others = {
         name: value
         for name, value in row.columns.items()
         if name not in {*_READ, _prompt_field(row, field), "messages"} and value is not None
     }
-    told = {**others, **told}
+    columns = {**others, **columns}
     if not both:
         texts = [_text(row, "prompt", row.columns.get(_prompt_field(row, field)))]
         if not texts[0]:
             raise DataError(f"{row.place}: the prompt is empty: take the row out")
         texts += [_text(row, "answer", one) for one in answers]
-        told |= {"rejected": texts[2]} if len(texts) > 2 else {}
-        return _checked(row, Example(texts[0], texts[1], texts[1], columns=told))
+        columns |= {"rejected": texts[2]} if len(texts) > 2 else {}
+        return _checked(row, Example(texts[0], texts[1], texts[1], columns=columns))
     tools = {"tools": row.columns["tools"]} if "tools" in row.columns else {}
     parts = []
     for one in both:
-        found = conversation_of(Row(row.place, {**one, **tools}), "messages")
-        if found is None or not found.completion:
+        conversation = conversation_of(Row(row.place, {**one, **tools}), "messages")
+        if conversation is None or not conversation.completion:
             raise DataError(f"{row.place}: there is no message before or none in an answer")
-        parts.append(found)
-    told[CONVERSATION] = parts[0].column()
-    told |= {"rejected": parts[1].completion} if len(parts) > 1 else {}
+        parts.append(conversation)
+    columns[CONVERSATION] = parts[0].column()
+    columns |= {"rejected": parts[1].completion} if len(parts) > 1 else {}
     example = Example(
         prompt=parts[0].question,
         answer=parts[0].outcome,
         demonstration=parts[0].response,
         source=parts[0].source,
-        columns=told,
+        columns=columns,
     )
     return _checked(row, example)
 
 
 def _dialogue(row: Row, dialogues: Dialogues, pair: Compared) -> Example:
-    """Of HH: what both have in common is the prompt, the assistant's last turns are the answers."""
+    """Return a pair of HH: the last turns are the answers, the turns before them the prompt."""
     turns = [_turns(str(text)) for text in (pair.chosen, pair.rejected)]
     first, second = (one[:-1] for one in turns)
     sides = [one[-1][1] for one in turns]
@@ -240,11 +243,13 @@ def _dialogue(row: Row, dialogues: Dialogues, pair: Compared) -> Example:
             "with it: pairs have one prompt; take the row out"
         )
     if dialogues == "text":
-        asked = "".join(f"{who}{text}" for who, text in first) + "\n\nAssistant:"
-        plain = Row(row.place, {**row.columns, "prompt": asked})
+        question = "".join(f"{who}{text}" for who, text in first) + "\n\nAssistant:"
+        plain = Row(row.place, {**row.columns, "prompt": question})
         return _made(plain, "prompt", [], sides, pair.told)
-    said = [{"role": _SPEAKERS[who], "content": text.strip()} for who, text in first]
-    both: list[dict[str, object]] = [{"messages": said, "completion": one.strip()} for one in sides]
+    messages = [{"role": _SPEAKERS[who], "content": text.strip()} for who, text in first]
+    both: list[dict[str, object]] = [
+        {"messages": messages, "completion": one.strip()} for one in sides
+    ]
     return _made(row, "prompt", both, sides, pair.told)
 
 
@@ -260,7 +265,7 @@ def _text(row: Row, what: str, value: object) -> str:
             f"{row.place}: the {what} is {value!r:.60}, not a text"
             + (f"; {prompt_remedy(row)}" if what == "prompt" else "")
         )
-    # A lone surrogate cannot be UTF-8; the batch holds UTF-8.
+    # The batch holds UTF-8, which has no code for a lone surrogate.
     return value.encode("utf-8", "replace").decode("utf-8")
 
 

@@ -18,9 +18,9 @@ from rlcomp.text.prompt import or_text
 
 
 class PromptSampler(Component):
-    """Makes a new batch of the prompts that :meth:`take` chooses.
+    """Base of samplers: a new batch of the prompts that :meth:`take` chooses.
 
-    A sampler that lists ``example_id`` among its ``writes`` has the indices written.
+    The indices are written too if a subclass lists ``example_id`` among its ``writes``.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
     (``[B, W]`` bool) of a new batch, and ``columns`` where an example has any.
@@ -30,7 +30,7 @@ class PromptSampler(Component):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: encodes prompts as tokens; plain text if not given.
     """
 
     reads = ()
@@ -54,7 +54,7 @@ class PromptSampler(Component):
         self.prompt = or_text(prompt, tokenizer)
 
     def check(self, task: Task, count: int) -> None:
-        """Refuse a task of fewer training examples, or whose prompts leave no room for an answer.
+        """Refuse a task with too few training examples or too long prompts.
 
         Raises:
             ConfigError: the task has fewer than ``count`` training examples.
@@ -65,16 +65,18 @@ class PromptSampler(Component):
         check_prompts_fit(task, self.tokenizer, *room, self.prompt)
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """The next examples, each with its index in its task."""
+        """Return the next examples, each with its index in its task."""
         raise NotImplementedError
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of ``batch_size`` prompts."""
-        taken = self.take(self.batch_size)
-        made = prompt_batch([example for _, example in taken])
+        """Return a new batch of ``batch_size`` prompts."""
+        examples = self.take(self.batch_size)
+        prompts = prompt_batch([example for _, example in examples])
         if "example_id" in self.writes:
-            made["example_id"] = torch.tensor([index for index, _ in taken], dtype=torch.int64)
-        return made
+            prompts["example_id"] = torch.tensor(
+                [index for index, _ in examples], dtype=torch.int64
+            )
+        return prompts
 
 
 class TaskSampler(PromptSampler):
@@ -86,7 +88,7 @@ class TaskSampler(PromptSampler):
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: encodes prompts as tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -115,4 +117,4 @@ class TaskSampler(PromptSampler):
         self.start()
 
     def start(self) -> None:
-        """Make what :meth:`take` draws with; called once, at construction."""
+        """Prepare for :meth:`take`; called once, at construction."""

@@ -1,4 +1,4 @@
-"""Task whose examples are the records of a data set."""
+"""Task with the rows of a data set as examples."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from rlcomp.interfaces.task import Example
 
 
 class RecordTask(metaclass=Checked):
-    """Task whose examples are the rows of a data set, all read on construction.
+    """Task with the rows of a data set as examples, all read on construction.
 
     Args:
-        fields: which of their columns make an example.
-        rows: one for each example.
+        fields: the columns that make an example.
+        rows: the rows, one for each example.
         held_out: share of the prompts, as worded, that only evaluators see.
     """
 
@@ -25,9 +25,9 @@ class RecordTask(metaclass=Checked):
         self.examples = fields.examples(rows)
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.examples)
 
     def example(self, index: int) -> Example:
-        """The example of one row."""
+        """Return the example of one row."""
         return self.examples[index]

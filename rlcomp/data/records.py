@@ -23,16 +23,16 @@ from typing import IO, Any, NamedTuple, cast
 from rlcomp.data.converted import converted, json_as_lines
 from rlcomp.errors import DataError, RlcompWarning, require
 
-# Bytes; a line is held whole, and read whole before it can be refused.
+# In bytes; a whole line is held in memory.
 _LONGEST_LINE = 64 << 20
-# JSON packs to a tenth; what unpacks to more than so many times its size, and this many bytes, is
-# made to fill memories.
+# JSON packs to about a tenth. A file that unpacks to more than this multiple of its size, and to
+# more than this many bytes, is an archive made to exhaust memory.
 _LARGEST_SHARE, _UNASKED = 200, 1 << 30
-# Of Parquet: rows that are unpacked at once, and bytes of a row group's columns, which are as well.
+# Parquet unpacks at once this many rows, and the columns of a row group: at most this many bytes.
 _ROWS_AT_ONCE, _LARGEST_GROUP = 1024, 1 << 32
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
-# No data set of the hub is called so.
+# A path with one of these endings is a file, not a data set of the hub.
 _FILE_NAME = re.compile(
     r"\.(arrow|bz2|csv|gz|jsonl?|parquet|tsv|txt|xz|ya?ml|zip|zst)$", re.IGNORECASE
 )
@@ -42,7 +42,7 @@ class Row(NamedTuple):
     """One row of a data set.
 
     Attributes:
-        place: where it stands, for messages: ``file:line``.
+        place: its location, for messages: ``file:line``.
         columns: its values by column.
     """
 
@@ -51,12 +51,12 @@ class Row(NamedTuple):
 
 
 def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Row]:
-    """Every row of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, one at a time.
+    """Yield the rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, one at a time.
 
     Args:
         path: the file, or a pattern of several, ``shards/*.jsonl``, read in the order of their
             names.
-        columns: those that are needed, of Parquet no others are read; None: all.
+        columns: the needed columns; only these are read from Parquet; None: all.
 
     Raises:
         DataError: the file is missing or of another kind; while iterating: empty or malformed.
@@ -76,12 +76,12 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     return _some(rows, f"{path!r} is empty: it has no rows; set another path")
 
 
-# Files in a message.
+# The most files in a message.
 _SHOWN = 5
 
 
 def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
-    """The rows; refuse an empty file."""
+    """Yield the rows; refuse an empty file."""
     row = None
     for row in rows:
         yield row
@@ -90,7 +90,7 @@ def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
 
 
 def _near(file: Path) -> str:
-    """Suggestion for a file that does not exist."""
+    """Return a suggestion for a file that does not exist."""
     path, folder = file, file.parent
     while not folder.is_dir():
         file, folder = folder, folder.parent
@@ -102,14 +102,14 @@ def _near(file: Path) -> str:
         path.parent.exists() or _FILE_NAME.search(path.name)
     ):
         return f"; a data set of the Hugging Face hub is task=hub task.name={path}"
-    told = f": the folder {str(folder)!r} has nothing of a similar name; set another path"
+    hint = f": the folder {str(folder)!r} has nothing of a similar name; set another path"
     files = sorted(entry.name for entry in folder.iterdir() if _fits(entry, True))
     more = ", …" if len(files) > _SHOWN else ""
-    return f"{told}, such as one of {', '.join(files[:_SHOWN])}{more}" if files else told
+    return f"{hint}, such as one of {', '.join(files[:_SHOWN])}{more}" if files else hint
 
 
 def _fits(entry: Path, is_file: bool) -> bool:
-    """Whether it may be meant: a file of rows for a file, a folder for a folder."""
+    """Return whether an entry can be suggested: a file of rows for a file, else a folder."""
     return (entry.is_file() and entry.name.endswith(_SUFFIXES)) if is_file else entry.is_dir()
 
 
@@ -166,10 +166,10 @@ def _decoded(place: str, line: bytes) -> str:
 
 def _json_row(place: str, line: str, twice: list[str], begins: Path | None) -> dict[str, object]:
     def columns_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
-        found = dict(pairs)
-        if len(found) < len(pairs) and twice[-1:] != [place]:
+        entries = dict(pairs)
+        if len(entries) < len(pairs) and twice[-1:] != [place]:
             twice.append(place)
-        return found
+        return entries
 
     try:
         columns = json.loads(line, object_pairs_hook=columns_of)
@@ -186,9 +186,9 @@ def _json_row(place: str, line: str, twice: list[str], begins: Path | None) -> d
 
 
 def _whole(begins: Path | None) -> str:
-    """What a file is whose first line is no row: perhaps one JSON text over several lines."""
-    told = begins and begins.suffix == ".jsonl" and json_as_lines(str(begins))
-    return f" ({told})" if told else ""
+    """Describe a file whose first line is no row, such as one JSON text over several lines."""
+    description = begins and begins.suffix == ".jsonl" and json_as_lines(str(begins))
+    return f" ({description})" if description else ""
 
 
 def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]:
@@ -197,7 +197,7 @@ def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]
     number = 0
     try:
         with parquet.ParquetFile(file) as table:
-            # Where one is missing, a row is read whole: the message names all columns there are.
+            # If a column is missing, read all columns, so that the message can name them.
             there = table.schema_arrow.names
             wanted = sorted(columns) if columns is not None and columns <= {*there} else None
             _check_parquet(file, table, {*(wanted or there)})
@@ -205,13 +205,13 @@ def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]
                 for row in batch.to_pylist():
                     number += 1
                     yield Row(f"{file}: row {number}", row)
-    # Texts that are not UTF-8, numbers that Python cannot hold: a damaged file may claim anything.
+    # ValueError, OverflowError: bad UTF-8, or numbers that Python cannot hold.
     except (arrow.ArrowException, OSError, ValueError, OverflowError) as error:
         raise DataError(f"{file}: cannot be read as Parquet after row {number}: {error}") from error
 
 
 def _check_parquet(file: Path, table: Any, wanted: AbstractSet[str]) -> None:  # noqa: ANN401
-    """Refuse a column given twice, and a row group that no memory holds.
+    """Refuse a duplicate column, and a row group that does not fit into memory.
 
     Raises:
         DataError: names the column or the group.
@@ -223,8 +223,8 @@ def _check_parquet(file: Path, table: Any, wanted: AbstractSet[str]) -> None:  #
     for number in range(table.metadata.num_row_groups):
         group = table.metadata.row_group(number)
         chunks = [group.column(place) for place in range(group.num_columns)]
-        held = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
-        size = sum(chunk.total_uncompressed_size for chunk in held)
+        needed = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
+        size = sum(chunk.total_uncompressed_size for chunk in needed)
         if size > _LARGEST_GROUP:
             raise DataError(
                 f"{file}: row group {number + 1} has {size:,} bytes, unpacked, more than "
@@ -233,14 +233,14 @@ def _check_parquet(file: Path, table: Any, wanted: AbstractSet[str]) -> None:  #
 
 
 def hub_rows(name: str, subset: str | None, split: str) -> Iterator[Row]:
-    """Every row of a split of a Hugging Face data set, or of a local file, one at a time.
+    """Yield the rows of a split of a Hugging Face data set, or of a local file, one at a time.
 
-    Without images and sounds, which would have to be decoded.
+    Images, sounds and videos are left out: they would have to be decoded.
 
     Args:
-        name: the data set, or a file of :func:`read_rows`.
-        subset: which of its configurations.
-        split: which part of it.
+        name: the data set, or a file for :func:`read_rows`.
+        subset: its configuration.
+        split: its part.
 
     Raises:
         DataError: there is no such data set, subset or split; while iterating: empty.
@@ -254,7 +254,7 @@ def hub_rows(name: str, subset: str | None, split: str) -> Iterator[Row]:
     except (datasets.exceptions.DatasetsError, OSError, ValueError) as error:
         raise DataError(f"data set {name!r}, split {split!r} cannot be loaded: {error}") from error
     media = (datasets.Image, datasets.Audio, datasets.Video)
-    kept = [name for name, kind in table.features.items() if not isinstance(kind, media)]
-    table = table.select_columns(kept)
+    readable = [name for name, kind in table.features.items() if not isinstance(kind, media)]
+    table = table.select_columns(readable)
     rows = (Row(f"{name}[{split}] row {number}", row) for number, row in enumerate(table, start=1))
     return _some(rows, f"data set {name!r}, split {split!r} is empty: it has no rows")

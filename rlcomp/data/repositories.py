@@ -11,13 +11,13 @@ from rlcomp.data.software import Change
 from rlcomp.errors import DataError
 from rlcomp.sandbox.tree import LONGEST_FILE, LONGEST_TREE, MOST_FILES
 
-_ISSUES = (".md", ".txt")  # beside the diff
-_SECONDS = 60.0  # of a call of git
-_FILE_MODES = ("100644", "100755")  # of git; others are links and other repositories
+_ISSUES = (".md", ".txt")  # endings of the issue's file, beside the diff
+_SECONDS = 60.0  # limit of a call of git
+_FILE_MODES = ("100644", "100755")  # modes of plain files in git; others are links, submodules
 
 
 def changes_of_diffs(folder: Path, diffs: Sequence[Path]) -> Iterator[Change]:
-    """A change for each diff of a folder; the issue of ``one.diff`` is ``one.md`` or ``one.txt``.
+    """Yield a change for each diff; the issue of ``one.diff`` is ``one.md`` or ``one.txt``.
 
     Raises:
         DataError: a file is missing or no text, or the folder is too large.
@@ -27,20 +27,20 @@ def changes_of_diffs(folder: Path, diffs: Sequence[Path]) -> Iterator[Change]:
         beside = [diff.with_suffix(ending) for ending in _ISSUES]
         issue = next(filter(Path.is_file, beside), None)
         if issue is None:
-            told = " nor ".join(map(str, beside))
-            raise DataError(f"{diff}: its issue is missing: there is neither {told}")
+            expected = " nor ".join(map(str, beside))
+            raise DataError(f"{diff}: its issue is missing: there is neither {expected}")
         yield Change(name=str(diff), issue=_text(issue), before=before, diff=_text(diff))
 
 
 def read_folder(folder: Path) -> dict[str, str]:
-    """The texts of a folder by path: no links, nothing hidden or compiled, no other files.
+    """Return the texts of a folder by path, without links, hidden, compiled or binary files.
 
     Raises:
-        DataError: it is no folder, or has more files than a repository may have.
+        DataError: there is no such folder, or it has more files than a repository may have.
     """
     if not folder.is_dir():
         raise DataError(f"there is no folder {str(folder)!r}")
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for where, folders, names in os.walk(folder):
         folders[:] = sorted(each for each in folders if not each.startswith((".", "__pycache__")))
         for file in [Path(where, each) for each in sorted(names) if not each.startswith(".")]:
@@ -48,22 +48,22 @@ def read_folder(folder: Path) -> dict[str, str]:
                 continue
             text = _as_text(file.read_bytes())
             if text is not None:
-                found[file.relative_to(folder).as_posix()] = text
-            if len(found) > MOST_FILES:
+                texts[file.relative_to(folder).as_posix()] = text
+            if len(texts) > MOST_FILES:
                 raise DataError(f"{folder}: more than {MOST_FILES} files: name a smaller folder")
-    return found
+    return texts
 
 
 def changes_of_commits(folder: Path, commits: str) -> Iterator[Change]:
-    """A change for each commit of a range ``A..B``, merges left out; the message is the issue.
+    """Yield a change for each commit of a range ``A..B`` without merges; its message is the issue.
 
     Raises:
-        DataError: git does not find them.
+        DataError: git does not find the commits.
     """
     git = _Git(folder)
     for commit in git("rev-list", "--reverse", "--no-merges", commits, "--").decode().split():
         if not git("rev-list", "--max-count=1", "--skip=1", commit, "--"):
-            continue  # the first of all: there was nothing before it
+            continue  # the root commit has no parent
         issue = git("log", "-1", "--format=%B", commit, "--").decode(errors="replace")
         shown = ("-p", "--no-ext-diff", "--no-textconv", "--no-renames", f"{commit}^", commit)
         diff = git("diff-tree", *shown).decode(errors="replace")
@@ -72,7 +72,7 @@ def changes_of_commits(folder: Path, commits: str) -> Iterator[Change]:
 
 
 class _Git:
-    """Reads a git repository by commands that run nothing of it."""
+    """Reader of a git repository; its commands run no code of the repository."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -80,19 +80,19 @@ class _Git:
     def __call__(self, *words: str) -> bytes:
         command = ["git", "-C", str(self.folder), "-c", "core.quotePath=false", *words]
         try:
-            done = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
+            process = subprocess.run(command, capture_output=True, timeout=_SECONDS, check=False)
         except FileNotFoundError as error:
             raise DataError("git is not installed: name diffs instead") from error
         except subprocess.TimeoutExpired as error:
             raise DataError(f"{self.folder}: git took longer than {_SECONDS:g} s") from error
-        if done.returncode:
-            told = " ".join(done.stderr.decode(errors="replace").split())
-            raise DataError(f"{self.folder}: git {words[0]}: {told:.300}")
-        return done.stdout
+        if process.returncode:
+            message = " ".join(process.stderr.decode(errors="replace").split())
+            raise DataError(f"{self.folder}: git {words[0]}: {message:.300}")
+        return process.stdout
 
     def tree(self, commit: str) -> dict[str, str]:
-        """The texts of a commit by path; nothing hidden."""
-        found: dict[str, str] = {}
+        """Return the texts of a commit by path, without hidden files."""
+        texts: dict[str, str] = {}
         size = 0
         for entry in self("ls-tree", "-r", "-z", "-l", "--full-tree", commit).split(b"\0")[:-1]:
             about, _, name = entry.partition(b"\t")
@@ -104,15 +104,15 @@ class _Git:
                 continue
             text = _as_text(self("cat-file", "blob", blob))
             if text is not None:
-                found[path] = text
+                texts[path] = text
                 size += len(text)
-            if len(found) > MOST_FILES or size > LONGEST_TREE:
-                break  # refused as it is
-        return found
+            if len(texts) > MOST_FILES or size > LONGEST_TREE:
+                break  # the caller refuses a tree of this size
+        return texts
 
 
 def _as_text(data: bytes) -> str | None:
-    """A file's text; None where it is none."""
+    """Return the text of a file's bytes; None if they are no text."""
     try:
         text = data.decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""Software tasks: changes of a repository, made into an issue with hidden tests."""
+"""Software tasks: a change of a repository as an issue with hidden tests."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _MOST_TESTS = 300
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """A change of a repository, as a diff or a commit has it.
+    """A change of a repository, from a diff or a commit.
 
     Attributes:
-        name: of the diff or the commit.
-        issue: what was to be done.
-        before: the repository.
-        diff: the change, its tests among it.
+        name: name of the diff or the commit.
+        issue: text of the issue.
+        before: the repository before the change.
+        diff: the change, with its tests.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Change:
 def tasks_of(
     changes: Iterable[Change], runner: ProgramRunner, limits: Limits
 ) -> tuple[list[dict[str, object]], dict[str, str]]:
-    """Rows for ``task=file environment=repository``, and why other changes are none, by name."""
+    """Return rows for ``task=file environment=repository``, and the faults of dropped changes."""
     rows: list[dict[str, object]] = []
     dropped: dict[str, str] = {}
     for change in changes:
@@ -48,15 +48,15 @@ def tasks_of(
 
 
 def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, object]:
-    """A row: issue, repository and hidden tests, of which some fail before the change.
+    """Return the row of a change: issue, repository and hidden tests.
 
-    The hidden tests are the test files as they are after the change. Each test is run alone, before
-    the change and twice after it, in the sandbox: ``fail_to_pass`` fail before and pass after,
-    ``pass_to_pass`` pass before and after, others do not count. At last all of them are run
-    together, as a verdict runs them.
+    The hidden tests are the test files after the change. Each test runs alone in the sandbox, once
+    before the change and twice after it. Tests in ``fail_to_pass`` fail before and pass after;
+    tests in ``pass_to_pass`` pass before and after; other tests do not count. At least one test
+    must fail before. Finally all of them run together, as in a verdict.
 
     Raises:
-        DataError: it makes no task; says why.
+        DataError: the change makes no task; the message says why.
         RlcompError: the sandbox failed.
 
     Source:
@@ -79,8 +79,8 @@ def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, 
     sure = [name for name in names if right[name] and again[name]]
     broken = [name for name in sure if not failed[name]]
     if not broken:
-        told = f"of {len(names)} tests {len(sure)} pass after the change"
-        raise DataError(f"no test fails before the change and passes after it ({told})")
+        count = f"of {len(names)} tests {len(sure)} pass after the change"
+        raise DataError(f"no test fails before the change and passes after it ({count})")
     (together,) = runner.map([job_of(after, hidden, sure, limits)])
     if together.status != "passed":
         raise DataError(f"its tests pass alone and not together: {together.message}")
@@ -100,7 +100,7 @@ def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, 
 def _outcomes(
     files: Tree, hidden: Tree, names: list[str], runner: ProgramRunner, limits: Limits
 ) -> Mapping[str, bool]:
-    """Which tests pass, each in sandboxes of its own: one that hangs spoils no other."""
+    """Return whether each test passes; each has its own sandbox, so that a hang affects one."""
     outcomes = runner.map([job_of(files, hidden, [name], limits) for name in names])
     return {
         name: passed(outcome, [name])[name] for name, outcome in zip(names, outcomes, strict=True)
@@ -108,7 +108,7 @@ def _outcomes(
 
 
 def names_of_tests(path: str, source: str) -> list[str]:
-    """The tests of a file, ``path::function`` and ``path::Class::method``, by their names.
+    """Return the names of a file's tests, ``path::function`` and ``path::Class::method``.
 
     Raises:
         DataError: it is a Python file that does not parse.
@@ -117,18 +117,18 @@ def names_of_tests(path: str, source: str) -> list[str]:
         >>> names_of_tests("test_a.py", "def test_it(): pass")
         ['test_a.py::test_it']
     """
-    name = path.rpartition("/")[2]
-    if not name.endswith(".py") or not (name.startswith("test") or name.endswith("_test.py")):
+    file = path.rpartition("/")[2]
+    if not file.endswith(".py") or not (file.startswith("test") or file.endswith("_test.py")):
         return []
     try:
         body = ast.parse(source).body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         raise DataError(f"{path} is no Python: {error}") from error
-    found = _functions(body)
+    names = _functions(body)
     for node in body:
         if isinstance(node, ast.ClassDef):
-            found += [f"{node.name}::{each}" for each in _functions(node.body)]
-    return [f"{path}::{each}" for each in found]
+            names += [f"{node.name}::{each}" for each in _functions(node.body)]
+    return [f"{path}::{each}" for each in names]
 
 
 def _functions(body: list[ast.stmt]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Base class of tasks whose examples are spans of a corpus."""
+"""Base class of tasks with spans of a corpus as examples."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class SpanTask(metaclass=Checked):
     """Task with one example for each chosen span of a corpus.
 
     Attributes:
-        shown: the field of the template that the prompt's text fills in.
+        shown: the template's field for the prompt's text.
         told: the fields of the response.
 
     Args:
         corpus: its answers are the documents.
-        tokenizer: its tokens are those that ``position`` sees.
-        position: which spans.
+        tokenizer: makes the tokens for ``position``.
+        position: chooses the spans.
         template: the prompt's wording.
         response: the demonstration's wording.
-        thought: what demonstrations think, from the prompt's text; None: nothing.
+        thought: makes the demonstration's thought from the prompt's text; None: no thought.
         held_out: share of the documents that only evaluators see.
 
     Raises:
@@ -62,20 +62,20 @@ class SpanTask(metaclass=Checked):
         self.asked = CorpusSpans(corpus, tokenizer, position)
 
     def __len__(self) -> int:
-        """How many spans there are, training and held out."""
+        """Return the number of spans, training and held out."""
         return len(self.asked)
 
     def prompt(self, text: str) -> str:
-        """The prompt that shows a text."""
+        """Return the prompt of a text."""
         return self.template.format_map({self.shown: text})
 
     def demonstration(self, text: str, target: str, continuation: str) -> str:
-        """The response to imitate: what the thought makes of the text, then the target."""
+        """Return the response to imitate: the thought about the text, then the target."""
         thought = "" if self.thought is None else self.thought(text)
         return self.response.format(thought=thought, target=target, continuation=continuation)
 
     def masked(self, index: int) -> tuple[str, str]:
-        """The document of a span, and the span without white space at its ends."""
+        """Return the document of a span, and the span without white space at its ends."""
         document, span = self.asked[index]
         target = document.text.encode()[span.start : span.stop].decode()
         return document.text, normalised_span(target)

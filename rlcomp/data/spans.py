@@ -1,4 +1,4 @@
-"""Indexed spans of a corpus, chosen by a position filter."""
+"""Spans of a corpus by index, chosen by a position filter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class CorpusSpans:
 
     Args:
         corpus: its answers are the texts.
-        tokenizer: cuts them in tokens; a fast one.
+        tokenizer: cuts them into tokens; must be a fast one.
         position: chooses the spans.
 
     Raises:
@@ -35,7 +35,7 @@ class CorpusSpans:
         self.documents = _tokenised(tokenizer, [example.answer for example in examples])
         self._sources = [example.held_out_by for example in examples]
         chosen = position.spans(self.documents)
-        # Flat, and not as Python objects, of which there would be a few for every token.
+        # A flat array: Python objects would take much memory, several for each token.
         self._places = array("q", (place for spans in chosen for span in spans for place in span))
         self._stops = list(accumulate(map(len, chosen)))
         if not len(self):
@@ -45,22 +45,22 @@ class CorpusSpans:
             )
 
     def __len__(self) -> int:
-        """How many spans there are."""
+        """Return the number of spans."""
         return self._stops[-1]
 
     def of(self, document: int) -> list[Span]:
-        """The spans of one document, by its index."""
+        """Return the spans of one document, by its index."""
         first = self._stops[document - 1] if document else 0
         places = self._places[2 * first : 2 * self._stops[document]]
         return [Span(start, stop) for start, stop in zip(places[::2], places[1::2], strict=True)]
 
     def __getitem__(self, index: int) -> tuple[Tokenised, Span]:
-        """A span, and the text it belongs to."""
+        """Return the document of a span, and the span."""
         start, stop = self._places[2 * index : 2 * index + 2]
         return self.documents[bisect_right(self._stops, index)], Span(start, stop)
 
     def source(self, index: int) -> str:
-        """The held-out key of a span's document; the same as in the corpus."""
+        """Return the held-out key of a span's document; the same as in the corpus."""
         return self._sources[bisect_right(self._stops, index)]
 
 
@@ -80,7 +80,7 @@ class Maskable:
         self.position = position
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """For each text, in order."""
+        """Return the spans of each text that can be masked, in order."""
         chosen = self.position.spans(documents)
         return [
             [span for span in spans if _maskable(document.text, span)]

@@ -1,4 +1,4 @@
-"""Answers whose steps have labels, as rows."""
+"""Rows of answers with labelled steps."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlcomp.interfaces.task import Example
 from rlcomp.text.rows import demonstration_rows
 from rlcomp.text.steps import StepTokens
 
-# Columns of an example: consecutive parts of its demonstration, and a label from 0 to 1 of each,
+# Columns of an example: consecutive parts of its demonstration, and the label of each, from 0 to 1
 # or null.
 STEPS, STEP_LABELS = "steps", "step_labels"
 
 
 def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
-    """The steps of an answer, and how right each is; None of one without a label.
+    """Return the steps of an answer, and the label of each; None for a step without one.
 
     Raises:
-        DataError: the columns ``steps`` and ``step_labels`` are not as many texts and labels, or
-            the texts are not the answer.
+        DataError: the columns ``steps`` and ``step_labels`` are not lists of equal length with
+            texts and labels, or the texts together are not the answer.
     """
     steps, labels = example.columns.get(STEPS), example.columns.get(STEP_LABELS)
     if (
@@ -56,30 +56,30 @@ def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
 def step_rows(
     tokenizer: PreTrainedTokenizerBase, prompt: Prompt, examples: Sequence[Example]
 ) -> TensorDict:
-    """Rows of answers, with the label of each step on the token that completes it.
+    """Return rows of answers with the label of each step on the token that completes it.
 
     Args:
         tokenizer: the policy's.
-        prompt: how they become tokens.
+        prompt: encodes them as tokens.
         examples: with columns ``steps`` and ``step_labels``.
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``step_end`` (of labelled steps) and
-        ``step_label`` ``[B, T]``, and the prompt's keys. Of steps that one token completes the
+        ``step_label`` ``[B, T]``, and the prompt's keys. If one token completes several steps, the
         lowest label counts.
 
     Raises:
         DataError: an example has no such columns.
     """
-    said = demonstrations(prompt, list(examples))
-    rows = demonstration_rows(tokenizer, said)
-    found = StepTokens(tokenizer)
+    answers = demonstrations(prompt, list(examples))
+    rows = demonstration_rows(tokenizer, answers)
+    step_tokens = StepTokens(tokenizer)
     label = torch.ones(rows["tokens"].shape)
     ends = torch.zeros(rows["tokens"].shape, dtype=torch.bool)
-    for row, (example, one) in enumerate(zip(examples, said, strict=True)):
+    for row, (example, one) in enumerate(zip(examples, answers, strict=True)):
         steps, labels = labelled_steps(example)
         places = [place for place, trained in enumerate(one.trained) if trained]
-        counts = found.counts([one.ids[n] for n in places], example.demonstration, steps)
+        counts = step_tokens.counts([one.ids[n] for n in places], example.demonstration, steps)
         for count, step in zip(counts, labels, strict=True):
             if step is not None:
                 place = places[count - 1]

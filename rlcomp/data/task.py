@@ -1,4 +1,4 @@
-"""Documents as examples, and the order in which examples are visited."""
+"""Documents as examples, and random orders of examples."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rlcomp.seed import named_seed
 
 
 def document_example(text: str) -> Example:
-    """A document as an SFT example: the prompt is its first word, the demonstration the rest.
+    """Return a document as an SFT example: its first word is the prompt, the rest is the response.
 
-    A model that predicts its next tokens reads it as prompts are read that are cut from it: without
-    what stands for an empty prompt in front.
+    The model reads it like a prompt cut from the document: the token that stands for an empty
+    prompt is not put in front.
 
     Examples:
         >>> example = document_example("to be or not")
@@ -26,10 +26,10 @@ def document_example(text: str) -> Example:
 
 
 def permutation(length: int, seed: int, name: str) -> Iterator[int]:
-    """A pseudo-random permutation of ``range(length)``, fixed by (seed, name).
+    """Yield a pseudo-random permutation of ``range(length)``, fixed by (seed, name).
 
-    A Feistel network with cycle walking: nothing of size ``length`` is held, so a task of a million
-    procedural examples costs what one of ten does.
+    It is a Feistel network with cycle walking and holds no list of size ``length``: a task of a
+    million procedural examples needs no more memory than one of ten.
 
     Examples:
         >>> sorted(permutation(10, 0, "epoch 0")) == list(range(10))

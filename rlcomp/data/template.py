@@ -12,12 +12,14 @@ from rlcomp.errors import ConfigError, nearest
 
 
 def field_names(name: str, template: str, known: str) -> set[str]:
-    r"""The fields of a template for :meth:`str.format`: ``{field}``, and ``{{``, ``}}`` for braces.
+    r"""Return the names of the fields of a template for :meth:`str.format`.
+
+    A field is ``{field}``; ``{{`` and ``}}`` are braces.
 
     Args:
-        name: whose template it is, for messages.
+        name: name of the template, for messages.
         template: the text.
-        known: which fields may be named, for messages.
+        known: the known fields in words, for messages.
 
     Raises:
         ConfigError: a brace is not closed, or a field is more than a name.
@@ -46,13 +48,13 @@ def field_names(name: str, template: str, known: str) -> set[str]:
 def check_wording(
     name: str, template: str, *, fields: Iterable[str], needed: Iterable[str] = ()
 ) -> None:
-    """Refuse a template that names other fields than there are, or leaves one out.
+    """Refuse a template with an unknown field or without a needed one.
 
     Args:
-        name: whose template it is, for messages.
+        name: name of the template, for messages.
         template: the text.
-        fields: those that are filled in.
-        needed: those of them that must occur.
+        fields: the fields that are filled in.
+        needed: the fields that must occur.
 
     Raises:
         ConfigError: the template cannot be used.

@@ -17,17 +17,16 @@ from rlcomp.text.tokenizer import SPECIAL, small_tokenizer
 def bpe_tokenizer(
     *, corpus: Task, vocab_size: PositiveInt = 512, words: Sequence[NonEmptyText]
 ) -> PreTrainedTokenizerFast:
-    r"""Byte-level BPE trained on the documents of a corpus that are not held out.
+    r"""Train a byte-level BPE on the documents of a corpus that are not held out.
 
-    Every text can be written and comes back unchanged. The same documents give the same tokens.
+    Every text can be encoded and decodes unchanged. The same documents give the same tokens.
 
     Args:
         corpus: its answers are the documents.
-        vocab_size: how many tokens there are at most: ``<pad>`` 0, ``<eos>`` 1, 256 bytes, the
-            merges, then the words; fewer where the documents are too small for that many merges.
-        words: texts that are one token each wherever they stand, such as ``</think>`` and
-            ``\boxed{``, so that a small model need not spell them. They are ordinary tokens:
-            decoding keeps them.
+        vocab_size: the most tokens: ``<pad>`` 0, ``<eos>`` 1, 256 bytes, the merges, then the
+            words; fewer if the documents are too small for that many merges.
+        words: texts that are always one token, such as ``</think>`` and ``\boxed{``, so that a
+            small model need not spell them. They are ordinary tokens: decoding keeps them.
 
     Raises:
         ConfigError: ``vocab_size`` has no room for the bytes and the words, or a word occurs twice.

@@ -1,8 +1,7 @@
 """Transitions from a file: JSON Lines, safetensors, or a Minari folder.
 
 A row is a step: ``observation``, ``action``, ``reward``, ``next_observation``, ``terminated``, and
-``truncated`` where it is known. A file is somebody else's: every entry is looked at, and no code of
-it is run.
+optionally ``truncated``. Files are untrusted: every entry is checked, and no code in them is run.
 """
 
 from __future__ import annotations
@@ -25,24 +24,24 @@ _VECTORS = ("observation", "action", "next_observation")
 _FLAGS = ("terminated", "truncated")
 _NEEDED = (*_VECTORS, "reward", "terminated")
 _KNOWN = (*_NEEDED, "truncated")
-# What is held in memory at once.
+# The largest file, held in memory at once.
 _MOST_BYTES = 8 << 30
 
 
 def read_transitions(path: str) -> TensorDict:
-    """Steps from a file.
+    """Read steps from a file.
 
     Args:
         path: ``.jsonl`` or ``.jsonl.gz`` (a step a line), ``.parquet``, ``.safetensors`` (a tensor
-            for each entry, a step a row), or the folder of a Minari data set in its Arrow format.
+            for each entry, a step a row), or the folder of a Minari data set in Arrow format.
 
     Returns:
         ``[R]`` steps under torchrl's names: ``observation``, ``action``, and under ``next``
         ``observation``, ``reward``, ``done``, ``terminated``, ``truncated``.
 
     Raises:
-        DataError: there is no such file, an entry is missing, unknown or none of a step's, sizes
-            differ, or a number is not finite; names file and line.
+        DataError: there is no such file, an entry is missing, unknown or malformed, sizes differ,
+            or a number is not finite; names file and line.
         MissingExtra: Minari or Parquet, but pyarrow is not installed.
     """
     place = Path(path).expanduser()
@@ -61,7 +60,7 @@ def write_transitions(path: Path, rows: TensorDict) -> None:
         rows: ``[R]`` steps under torchrl's names, as a replay holds them.
     """
     after = rows["next"]
-    found = {
+    columns = {
         "observation": rows["observation"],
         "action": rows["action"],
         "reward": after["reward"].flatten(),
@@ -69,7 +68,7 @@ def write_transitions(path: Path, rows: TensorDict) -> None:
         "terminated": after["terminated"].flatten(),
         "truncated": (after["done"] & ~after["terminated"]).flatten(),
     }
-    save_file({key: value.contiguous() for key, value in found.items()}, path)
+    save_file({key: value.contiguous() for key, value in columns.items()}, path)
 
 
 def _nested(flat: Mapping[str, Tensor]) -> TensorDict:
@@ -90,24 +89,24 @@ def _nested(flat: Mapping[str, Tensor]) -> TensorDict:
 
 
 def _check_names(place: str, names: Iterable[str]) -> None:
-    """Refuse entries that are no step's, and steps without one of theirs."""
-    given = list(names)
-    for name in given:
+    """Refuse unknown and missing entries."""
+    present = list(names)
+    for name in present:
         if name not in _KNOWN:
             raise DataError(
                 f"{place}: '{name}' is no entry of a step ({', '.join(_KNOWN)})"
                 f"{nearest(name, _KNOWN)}"
             )
     for name in _NEEDED:
-        if name not in given:
+        if name not in present:
             raise DataError(
-                f"{place}: the step has no '{name}' ({', '.join(sorted(given))}): it needs "
+                f"{place}: the step has no '{name}' ({', '.join(sorted(present))}): it needs "
                 f"{', '.join(_NEEDED)}"
             )
 
 
 def _stacked(rows: Iterable[Row]) -> dict[str, Tensor]:
-    """Rows one by one, as tensors with a row each."""
+    """Stack rows into one tensor for each entry."""
     columns: dict[str, list[Any]] = {name: [] for name in _KNOWN}
     sizes: dict[str, tuple[str, int]] = {}
     for row in rows:
@@ -149,7 +148,7 @@ def _check_ends(place: str, before: int, after: int) -> None:
 def _number(place: str, name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise DataError(f"{place}: '{name}' holds {_short(value)}: must be a number")
-    # Beyond float32 it would be infinite; nor is NaN within.
+    # A larger number is infinite in float32; NaN fails the comparison.
     if not abs(value) <= torch.finfo(torch.float32).max:
         raise DataError(f"{place}: '{name}' holds {_short(value)}: must be finite, in float32")
     return float(value)
@@ -176,14 +175,14 @@ def _safetensors(place: Path) -> dict[str, Tensor]:
     try:
         with safe_open(place, framework="pt") as file:
             _check_names(str(place), file.keys())
-            found = {name: file.get_tensor(name) for name in file.keys()}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
     except SafetensorError as error:
         raise DataError(f"{place} is no file of tensors: {error}") from error
-    rows = len(found["reward"]) if found["reward"].dim() else 0
+    rows = len(tensors["reward"]) if tensors["reward"].dim() else 0
     if not rows:
         raise DataError(f"{place}: it has no steps")
-    found.setdefault("truncated", torch.zeros(rows, dtype=torch.bool))
-    columns = {name: _column(place, name, value, rows) for name, value in found.items()}
+    tensors.setdefault("truncated", torch.zeros(rows, dtype=torch.bool))
+    columns = {name: _column(place, name, value, rows) for name, value in tensors.items()}
     _check_ends(
         str(place), *(columns[name].shape[1] for name in ("observation", "next_observation"))
     )
@@ -191,7 +190,7 @@ def _safetensors(place: Path) -> dict[str, Tensor]:
 
 
 def _column(place: Path, name: str, value: Tensor, rows: int) -> Tensor:
-    """An entry of all steps, checked."""
+    """Check and return one entry of all steps."""
     shape = [rows, value.shape[-1]] if name in _VECTORS and value.dim() == 2 else [rows]
     fits = list(value.shape) in (shape, [rows, 1]) and (name not in _VECTORS or value.dim() == 2)
     if not fits or 0 in value.shape:
@@ -200,7 +199,7 @@ def _column(place: Path, name: str, value: Tensor, rows: int) -> Tensor:
     if name in _FLAGS:
         if value.dtype != torch.bool:
             raise DataError(f"{place}: '{name}' is {value.dtype}: must be bool")
-        return value.view(torch.uint8) != 0  # a file may hold other bytes than 0 and 1
+        return value.view(torch.uint8) != 0  # bytes of a file may be other than 0 and 1
     if not value.is_floating_point():
         raise DataError(f"{place}: '{name}' is {value.dtype}: must be of floats")
     narrow = value.float()

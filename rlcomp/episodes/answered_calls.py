@@ -1,4 +1,4 @@
-"""Answered calls: the calls of a turn are made in order, and answered together."""
+"""Calls of a turn, executed in order and answered together."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rlcomp.interfaces.environment import Turn
 
 
 class AnsweredCalls:
-    """Answers the calls of a turn, each between ``<tool_response>`` tags, and counts them.
+    """Executor of the calls of a turn, with results in ``<tool_response>`` tags and counts.
 
     Args:
-        answer: what is told of a call, and whether it failed.
+        answer: executes a call; returns the result and whether it failed.
     """
 
     def __init__(self, answer: Callable[[Call], tuple[str, bool]]) -> None:
@@ -21,18 +21,18 @@ class AnsweredCalls:
         self.calls = self.failed = 0
 
     def turn(self, calls: Sequence[Call] | str) -> Turn:
-        """The answers to one call or more; or what is wrong with them, which counts as failed."""
+        """Return the results of the calls; a text is the fault of malformed calls and a failure."""
         results = [calls] if isinstance(calls, str) else [self._result(call) for call in calls]
         self.failed += isinstance(calls, str)
         observation, closing = told_together(JsonCalls(), results)
         return Turn(observation=observation, closing=closing)
 
     def _result(self, call: Call) -> str:
-        told, failed = self.answer(call)
+        result, failed = self.answer(call)
         self.calls += 1
         self.failed += failed
-        return told
+        return result
 
     def facts(self) -> Mapping[str, float]:
-        """How many ``calls`` were made, and how many ``failed``."""
+        """Return the number of executed ``calls`` and of those that ``failed``."""
         return {"calls": float(self.calls), "failed": float(self.failed)}

@@ -1,4 +1,4 @@
-"""Attempts: a question is answered until an answer is right, or none is left."""
+"""Repeated attempts at a question, until an answer is right or no attempt is left."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from rlcomp.interfaces.environment import Turn
 
 
 class Attempts:
-    """Attempts at a question, each with a score up to 1, which is right.
+    """Attempts at a question, each with a score; an attempt with score 1 is right.
 
-    An attempt pays what the best score rises by, so that an episode is paid its best score.
+    The reward of an attempt is the rise of the best score, so that the rewards of an episode sum to
+    its best score.
 
     Args:
-        most: how many there are.
-        remark: what is said to an answer that is not right, where another may follow.
+        most: number of attempts.
+        remark: the reply to a wrong answer if another attempt is left.
     """
 
     def __init__(self, most: int, remark: str) -> None:
@@ -25,10 +26,10 @@ class Attempts:
         self.best = 0.0
 
     def judged(self, score: float) -> Turn:
-        """What an attempt with a score is told and paid.
+        """Return the turn that answers an attempt with a score.
 
         Raises:
-            ValueError: the score is not finite: no verdict.
+            ValueError: the score is not finite, so that there is no verdict.
         """
         if not math.isfinite(score):
             raise ValueError(f"the score is {score}: must be a finite number")
@@ -38,5 +39,5 @@ class Attempts:
         return Turn(closing="" if over else self.remark, reward=self.best - before, done=over)
 
     def facts(self) -> Mapping[str, float]:
-        """``attempts`` used, and whether one was right: ``solved``."""
+        """Return the number of ``attempts`` used, and ``solved``: whether one was right."""
         return {"attempts": float(self.used), "solved": float(self.best >= 1)}

@@ -1,4 +1,4 @@
-"""Branching rollout (ARPO): trees of episodes, which fork where an observation has been read."""
+"""Branching rollout (ARPO): trees of episodes that fork after an observation."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rlcomp.functional.branching import normalised_entropy
 
 @dataclass(frozen=True)
 class Budget:
-    """How many episodes a prompt gets, and where they come from.
+    """The number of episodes of a prompt, and how they start.
 
     Attributes:
-        rows: episodes of each prompt at most, ``M``.
-        initial: those that begin by themselves at first, ``N``; branches are added up to ``M``.
-        fill: what is left when all have ended begins by itself, too.
-        rule: from changes of entropy at observations, shape ``[N]``, to probabilities of a branch.
+        rows: most episodes of each prompt, ``M``.
+        initial: episodes that start from the prompt, ``N``; branches are added up to ``M``.
+        fill: start the remaining episodes from the prompt when all others have ended.
+        rule: maps changes of entropy at observations, shape ``[N]``, to probabilities of a branch.
     """
 
     rows: int
@@ -32,14 +32,14 @@ class Budget:
 
 @dataclass
 class Place:
-    """Where an episode stands in its tree.
+    """The place of an episode in its tree.
 
     Attributes:
         prompt: number of its prompt.
         parent: number of the episode it was branched from; -1: none.
-        depth: tokens it shares with that one.
+        depth: tokens it shares with that episode.
         share: product of 1 / continuations over its branchings.
-        entropies: where each of its turns began, over ``log V``.
+        entropies: entropy at the start of each turn, over ``log V``.
     """
 
     prompt: int
@@ -52,22 +52,22 @@ class Place:
 class BranchingRollout(Rollout):
     """Episodes that fork after observations.
 
-    All that may begin by themselves are opened together, and their environments reset; one whose
-    place in the budget a branch has taken is not played. What an episode draws is what it would
-    draw without branches.
+    All episodes that may start from the prompt are opened together, and their environments reset;
+    an episode is not played if a branch takes its place in the budget. The draws of an episode are
+    the same as without branches.
     """
 
     def grow(self, starts: Sequence[Start], budget: Budget, generator: torch.Generator) -> None:
-        """Roll out until each prompt has its episodes, and all of them are over.
+        """Roll out the episodes of all prompts to their ends.
 
         Args:
-            starts: ``budget.rows`` of each prompt, those of prompt 0 first.
-            budget: of each prompt.
-            generator: of the decisions to branch, on the CPU.
+            starts: ``budget.rows`` for each prompt, prompt 0 first.
+            budget: the budget of each prompt.
+            generator: draws the decisions to branch, on the CPU.
         """
         self.budget, self.generator = budget, generator
         self.places = [Place(row // budget.rows) for row in range(len(starts))]
-        # Of each prompt those that have not begun; and those that never will.
+        # Episodes of each prompt that have not begun, and episodes that are not played.
         numbers = range(0, len(starts), budget.rows)
         self.spare = [[*range(n + budget.initial, n + budget.rows)] for n in numbers]
         self.unplayed: set[int] = set()
@@ -86,19 +86,19 @@ class BranchingRollout(Rollout):
             self.host.close()
 
     def order(self) -> list[int]:
-        """The numbers of the episodes, prompt by prompt; no child stands before its parent."""
+        """Return the numbers of the episodes, prompt by prompt, each parent before its children."""
         played = [row for row in range(len(self.places)) if row not in self.unplayed]
         return sorted(played, key=lambda row: (self.places[row].prompt, row))
 
     def delta_entropy(self) -> Tensor:
-        """Change of entropy at each observation against the first turn of its tree."""
+        """Return the change of entropy at each observation against the first turn of its tree."""
         return torch.cat([torch.zeros(0), *self.deltas])
 
     def columns(self, order: Sequence[int], width: int) -> dict[str, Tensor]:
-        """What the rows of a batch tell of the trees.
+        """Return the columns that describe the trees.
 
         Args:
-            order: of each row its episode.
+            order: the episode of each row.
             width: tokens of a row.
 
         Returns:
@@ -120,7 +120,7 @@ class BranchingRollout(Rollout):
         }
 
     def _wave(self, alive: list[int]) -> None:
-        """Play episodes that have just begun, and their branches, to the end."""
+        """Play new episodes and their branches to the end."""
         for number in range(self.limits.turns):
             if not alive:
                 break
@@ -130,15 +130,15 @@ class BranchingRollout(Rollout):
             alive = self._turn(alive, last=number + 1 == self.limits.turns)
 
     def _look(self, rows: list[int]) -> Tensor:
-        """Note the entropy where a turn of each row begins; its change since the tree's first."""
-        found = normalised_entropy(self.session.logits(rows)).tolist()
-        for row, entropy in zip(rows, found, strict=True):
+        """Record the entropy before a turn of each row; return its change since the first turn."""
+        entropies = normalised_entropy(self.session.logits(rows)).tolist()
+        for row, entropy in zip(rows, entropies, strict=True):
             self.places[row].entropies.append(entropy)
         first = torch.tensor([self.places[row].entropies[0] for row in rows])
-        return torch.tensor(found) - first
+        return torch.tensor(entropies) - first
 
     def _branch(self, rows: list[int], delta: Tensor) -> list[int]:
-        """Fork some rows, in their order, while their prompts have something left."""
+        """Fork rows at random, in order, while the budget of their prompts lasts."""
         self.deltas.append(delta)
         drawn = torch.rand(len(rows), generator=self.generator)
         chosen = (drawn < self.budget.rule(delta)).tolist()
@@ -149,7 +149,7 @@ class BranchingRollout(Rollout):
         ]
 
     def _fork(self, row: int) -> int:
-        """A branch, in place of an episode that has not begun."""
+        """Add a branch in place of an episode that has not begun."""
         new, old = super()._fork(row), self.places[row]
         old.share /= 2
         depth = len(self.episodes[row].ids)

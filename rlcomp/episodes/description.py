@@ -1,4 +1,4 @@
-"""Descriptions of environments as JSON, with the parts in them that are made with each one."""
+"""Descriptions of environments as JSON, with descriptions of their parts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _TARGET, _ARGUMENTS = "_target_", "_arguments_"
 
 
 def to_json(value: object) -> object:
-    """A value in which descriptions are mappings; what is no JSON stays as it is.
+    """Convert the descriptions in a value to mappings; values of other types stay unchanged.
 
     Examples:
         >>> to_json({"tool": Unbuilt("a.B", {"n": 1})})
@@ -26,20 +26,20 @@ def to_json(value: object) -> object:
 
 
 def from_json(value: object) -> object:
-    """What :func:`to_json` was given, with lists for tuples.
+    """Invert :func:`to_json`, with lists for tuples.
 
     Examples:
         >>> from_json({"_target_": "a.B", "_arguments_": {}})
         Unbuilt(target='a.B', arguments={})
     """
     if isinstance(value, dict):
-        found = {name: from_json(each) for name, each in value.items()}
-        return _described(found) if found.keys() == {_TARGET, _ARGUMENTS} else found
+        entries = {name: from_json(each) for name, each in value.items()}
+        return _described(entries) if entries.keys() == {_TARGET, _ARGUMENTS} else entries
     return [from_json(each) for each in value] if isinstance(value, list) else value
 
 
-def _described(found: dict[str, object]) -> Unbuilt:
-    target, arguments = found[_TARGET], found[_ARGUMENTS]
+def _described(entries: dict[str, object]) -> Unbuilt:
+    target, arguments = entries[_TARGET], entries[_ARGUMENTS]
     assert isinstance(target, str)
     assert isinstance(arguments, dict)
     return Unbuilt(target, arguments)

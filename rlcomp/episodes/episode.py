@@ -1,4 +1,4 @@
-"""One episode: its tokens, who wrote them, and what its environment said of each turn."""
+"""An episode: its tokens, their authors, and the rewards of its turns."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class TurnOf:
     """A turn of the policy in an episode.
 
     Attributes:
-        start: place of its first token.
-        end: behind its last one.
-        anchor: the state in which it was decided, where states can be compared.
-        reward: what the environment paid for it.
-        number: of the turn in its episode, where that has several rows; None: the turns of this row
-            count from 0.
+        start: index of its first token.
+        end: index after its last token.
+        anchor: the state before the turn, if states can be compared.
+        reward: the environment's reward for it.
+        number: its number in an episode with several rows; None: the turns of this row are
+            counted from 0.
     """
 
     start: int
@@ -33,18 +33,18 @@ class TurnOf:
 
 @dataclass
 class Episode:
-    """A row that grows: prompt, then turns of the policy and observations.
+    """A growing row: the prompt, then turns of the policy and observations.
 
     Attributes:
-        ids: tokens; only ever appended to, once there is a turn.
-        trained: of each, whether the policy sampled it.
-        log_probs: of each, nats; 0 where it was not sampled.
-        turns: those of the policy, in order.
-        kept: the sets that tokens were drawn from, a piece for each turn; None if not recorded.
-        texts: what stands behind the prompt, piece by piece.
-        truncated: a limit ended it: of a turn, of turns, or of the context.
-        broken: why the environment failed; empty where it did not.
-        facts: numbers that the environment tells of it.
+        ids: tokens; after the first turn they are only appended to.
+        trained: whether the policy sampled each token.
+        log_probs: the log-prob of each token, nats; 0 if it was not sampled.
+        turns: turns of the policy, in order.
+        kept: for each turn the sets that its tokens were drawn from; None if not recorded.
+        texts: the texts after the prompt, piece by piece.
+        truncated: whether a limit ended it: of a turn, of turns, or of the context.
+        broken: why the environment failed; '' if it did not.
+        facts: numbers of the environment about the episode.
     """
 
     ids: list[int]
@@ -62,12 +62,12 @@ class Episode:
         self.log_probs = [0.0] * len(self.ids)
 
     def fork(self) -> Episode:
-        """Another one that begins alike and goes on by itself."""
-        copied = copy.copy(self)
-        copied.ids, copied.trained = [*self.ids], [*self.trained]
-        copied.log_probs, copied.kept = [*self.log_probs], [*self.kept]
-        copied.turns, copied.texts = [replace(turn) for turn in self.turns], [*self.texts]
-        return copied
+        """Return an independent copy to continue from."""
+        other = copy.copy(self)
+        other.ids, other.trained = [*self.ids], [*self.trained]
+        other.log_probs, other.kept = [*self.log_probs], [*self.kept]
+        other.turns, other.texts = [replace(turn) for turn in self.turns], [*self.texts]
+        return other
 
     def sampled(self, said: Said, text: str, anchor: str | None) -> None:
         """Append a turn of the policy."""
@@ -78,9 +78,9 @@ class Episode:
         self.texts.append(text)
 
     def observed(self, ids: Sequence[int], text: str) -> None:
-        """Take the ids with what the environment says: behind the turns that there are.
+        """Set the ids with an observation after the present turns.
 
-        What it says before the first one may stand within the prompt.
+        An observation before the first turn may stand inside the prompt.
         """
         assert not self.turns or self.ids == ids[: len(self.ids)], "a row was rewritten"
         if not self.turns:

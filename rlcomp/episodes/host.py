@@ -1,4 +1,4 @@
-"""Environment hosts: where the environments of a batch of episodes live."""
+"""Environment hosts: interfaces of owners of the environments of a batch of episodes."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from rlcomp.interfaces.task import Example
 
 
 class Broken(NamedTuple):
-    """An environment that failed: it raised, crashed or took too long.
+    """The failure of an environment: it raised, crashed or took too long.
 
     Attributes:
-        why: in one line.
+        why: the reason in one line.
     """
 
     why: str
 
 
 class Start(NamedTuple):
-    """What an episode begins with.
+    """The start of an episode.
 
     Attributes:
-        example: of the task.
-        seed: whatever the environment draws follows from it.
+        example: an example of the task.
+        seed: fixes all draws of the environment.
     """
 
     example: Example
@@ -32,7 +32,7 @@ class Start(NamedTuple):
 
 
 class Host(Protocol):
-    """The environments of a batch, one for each episode. What fails costs its own episode.
+    """The environments of a batch, one for each episode; a failure affects its own episode only.
 
     Attributes:
         stops: texts that end a turn of the policy.
@@ -49,27 +49,27 @@ class Host(Protocol):
         ...
 
     def fork(self, episode: int) -> int:
-        """Add an episode at the same place as another one; its number.
+        """Add an episode in the same state as another one; return its number.
 
-        By the environment's own ``fork``, or played again from the same seed with the same actions;
-        one that says something else then is broken.
+        It uses the environment's own ``fork``, or plays the episode again from the same seed with
+        the same actions. The new episode is broken if the environment then says something else.
         """
         ...
 
     def facts(self) -> list[Mapping[str, float] | Broken]:
-        """What each environment tells of its episode."""
+        """Return the facts of each environment about its episode."""
         ...
 
     def close(self) -> None:
-        """Free what the environments hold."""
+        """Free the resources of the environments."""
         ...
 
 
 class Hosts(Protocol):
-    """What gives every batch of episodes a host (``environment_pool``)."""
+    """Interface of makers of hosts (``environment_pool``)."""
 
     def host(self, environment: object) -> Host:
-        """A host of environments of one kind: a class to call, or its description.
+        """Return a host of environments of one kind: a class to call, or its description.
 
         Raises:
             ConfigError: no such environment can be made.

@@ -1,4 +1,4 @@
-"""Environments in the process itself: no limit holds, and what ends the process ends the run."""
+"""Environments in the trainer's own process, without limits or isolation."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class InProcessHosts:
     """Environments in the trainer's own process, stepped one after the other."""
 
     def host(self, environment: object) -> Host:
-        """A host of environments of one kind.
+        """Return a host of environments of one kind.
 
         Raises:
             ConfigError: no such environment can be made.
@@ -37,7 +37,7 @@ class InProcessHosts:
 
 
 def maker(environment: object) -> Make:
-    """What makes an environment: a class to call, or its description.
+    """Return a function that makes an environment from its class or description.
 
     Raises:
         ConfigError: its module cannot be imported.
@@ -48,15 +48,14 @@ def maker(environment: object) -> Make:
     described = environment
 
     def make() -> Environment:
-        made: Environment = load(described.target, described.arguments)  # type: ignore[assignment]
-        return made
+        return load(described.target, described.arguments)  # type: ignore[return-value]
 
     return make
 
 
 @dataclass
 class _Played:
-    """An episode so far: its actions, and a digest of what it was told; why it was lost, if so."""
+    """An episode so far: its actions, a digest of its turns, and the reason if it is lost."""
 
     start: Start
     actions: list[str] = field(default_factory=list)
@@ -71,10 +70,10 @@ class InProcessHost:
     """The environments of a batch, one for each episode.
 
     Args:
-        make: makes one.
+        make: makes an environment.
 
     Raises:
-        ConfigError: it cannot be made, or has no texts that end a turn (``stops``).
+        ConfigError: the environment cannot be made, or has no texts that end a turn (``stops``).
     """
 
     def __init__(self, make: Make) -> None:
@@ -92,7 +91,7 @@ class InProcessHost:
     def _opened(self, number: int, start: Start) -> Turn | Broken:
         try:
             self.environments[number] = self.make()
-            # A copy: what one episode changes in its example is no other's.
+            # A copy, so that changes of the example stay within this episode.
             example = copy.deepcopy(start.example)
             turn = checked(self.environments[number].reset(example, start.seed))
         except Exception as error:
@@ -117,7 +116,7 @@ class InProcessHost:
         return turn
 
     def fork(self, episode: int) -> int:
-        """Add an episode at the same place as another one; its number."""
+        """Add an episode in the same state as another one; return its number."""
         number, old = len(self.played), self.played[episode]
         environment = self.environments[episode]
         self.played.append(_Played(old.start))
@@ -147,11 +146,11 @@ class InProcessHost:
             )
 
     def facts(self) -> list[Mapping[str, float] | Broken]:
-        """What each environment tells of its episode."""
+        """Return the facts of each environment about its episode."""
         return [_facts(self.environments.get(number)) for number in range(len(self.played))]
 
     def close(self) -> None:
-        """Close the environments; one that cannot be closed is left to itself."""
+        """Close the environments; ignore failures."""
         for environment in self.environments.values():
             with contextlib.suppress(Exception):
                 environment.close()
@@ -159,15 +158,15 @@ class InProcessHost:
 
 
 def stops_of(make: Make) -> tuple[str, ...]:
-    """The texts that end a turn of an environment.
+    """Return the texts that end a turn of an environment.
 
     Raises:
-        ConfigError: it cannot be made, or has none.
+        ConfigError: the environment cannot be made, or has no such texts.
     """
     try:
-        made = make()
-        stops = checked_stops(made)
-        made.close()
+        environment = make()
+        stops = checked_stops(environment)
+        environment.close()
     except Exception as error:
         raise ConfigError(f"the environment cannot be made: {in_one_line(error)}") from error
     return stops

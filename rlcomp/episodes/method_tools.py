@@ -1,4 +1,4 @@
-"""Methods as tools: those of an object, called by what a policy writes."""
+"""Methods of an object as tools that a policy calls."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ Methods = Mapping[str, Callable[..., Any]]
 
 
 def public_methods(peer: object) -> dict[str, Callable[..., Any]]:
-    """Public methods of an object by name; of its class, so that no property is evaluated.
+    """Return the public methods of an object by name.
+
+    They are looked up in its class, so that no property is evaluated.
 
     Raises:
-        ConfigError: one is asynchronous.
+        ConfigError: a method is asynchronous.
     """
-    found = inspect.getmembers(type(peer), predicate=inspect.isfunction)
-    methods = {name: getattr(peer, name) for name, _ in found if not name.startswith("_")}
+    members = inspect.getmembers(type(peer), predicate=inspect.isfunction)
+    methods = {name: getattr(peer, name) for name, _ in members if not name.startswith("_")}
     for name, method in methods.items():
         if inspect.iscoroutinefunction(method):
             raise ConfigError(f"{type(peer).__name__}.{name} is asynchronous: wrap it")
@@ -29,10 +31,10 @@ def public_methods(peer: object) -> dict[str, Callable[..., Any]]:
 
 
 def bind(tool: Callable[..., Any], call: Call) -> inspect.BoundArguments:
-    """The arguments of a call as parameters of a tool.
+    """Bind the arguments of a call to the parameters of a tool.
 
     Raises:
-        ToolError: they do not fit its signature.
+        ToolError: the arguments do not fit the signature.
     """
     try:
         if inspect.ismethod(
@@ -46,10 +48,10 @@ def bind(tool: Callable[..., Any], call: Call) -> inspect.BoundArguments:
 
 
 def call_method(methods: Methods, call: Call) -> tuple[str, bool]:
-    """What a method answers, and whether the call failed.
+    """Return the result of a method, and whether the call failed.
 
-    What does not fit its parameters, and a ValueError or ToolError that it raises, is told; any
-    other exception is the environment's own.
+    Wrong arguments, and a ValueError or ToolError of the method, become the result; any other
+    exception is a failure of the environment and is raised.
     """
     try:
         if call.name not in methods:
@@ -62,7 +64,7 @@ def call_method(methods: Methods, call: Call) -> tuple[str, bool]:
 
 
 def described(methods: Methods) -> str:
-    """JSON schemas, one a line, of annotations and docstrings, as chat templates are given them."""
+    """Return JSON schemas, one a line, from annotations and docstrings, as for chat templates."""
     from transformers.utils import get_json_schema
 
     schemas = [get_json_schema(method) for method in methods.values()]

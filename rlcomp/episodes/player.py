@@ -1,4 +1,4 @@
-"""Episodes of a batch of prompts: what the collector and the evaluator of agents share."""
+"""Player of the episodes of a batch, shared by the collector and the evaluator of agents."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ RolloutT = TypeVar("RolloutT", bound=Rollout)
 
 
 class Continued(NamedTuple):
-    """Episodes that go on from where others take a turn.
+    """Episodes that continue others from before one of their turns.
 
     Attributes:
-        rows: whole episodes, what they share with the others included; those from one place are a
-            group.
-        of: the row of the episode that each goes on from, int64, shape ``[C]``.
+        rows: whole episodes, including the part they share with others; the episodes from one
+            state are a group.
+        of: the row of the episode that each one continues, int64, shape ``[C]``.
         turn: the first turn of its own, int64, shape ``[C]``.
     """
 
@@ -47,12 +47,12 @@ class Continued(NamedTuple):
 
 
 class Plays(Protocol):
-    """What plays episodes of a policy.
+    """Interface of players of a policy's episodes.
 
     Attributes:
         policy: takes the turns.
-        prompt: how prompts become tokens.
-        limits: of an episode.
+        prompt: encodes prompts as tokens.
+        limits: limits of an episode.
     """
 
     policy: TakesTurns
@@ -73,26 +73,26 @@ class Plays(Protocol):
 
 
 class Player(metaclass=Checked):
-    """Plays episodes: a policy and environments of one kind take turns.
+    """Player of episodes: a policy and environments of one kind take turns.
 
-    A turn ends with a stop token or one of the environment's stop texts; the environment answers
-    with an observation, which is appended as the format of the prompts has it (plain text, a
-    message of a chat), or ends the episode.
+    A turn ends with a stop token or one of the environment's stop texts. The environment ends the
+    episode or answers with an observation, which is appended in the format of the prompts (plain
+    text, or a message of a chat).
 
     Args:
         policy: takes the turns.
         environment: a class of environments (:class:`rlcomp.interfaces.environment.Environment`),
             one object an episode, or its description.
-        hosts: where environments live; in the process if not given.
-        max_turns: of the policy, in an episode.
+        hosts: owns the environments; they are in this process if not given.
+        max_turns: most turns of the policy in an episode.
         max_new_tokens: longest turn, in tokens.
         observation_tokens: longest observation; a longer one is cut, its closing text kept.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: encodes prompts as tokens; plain text if not given.
 
     Raises:
-        ConfigError: the environment cannot be made, or the policy takes no turns, or does not stop
-            where the format of the prompts ends a response, or that format has no place for what
-            environments say.
+        ConfigError: the environment cannot be made; or the policy takes no turns, or does not stop
+            where the format of the prompts ends a response; or that format has no place for
+            observations.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Player(metaclass=Checked):
         check_turns(policy)
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
-        self.prompt.dialogues([""], [{}])  # refuses a template that writes turns anew
+        self.prompt.dialogues([""], [{}])  # refuses a template that rewrites earlier turns
         self.policy = policy
         self.host = (hosts or InProcessHosts()).host(environment)
         self.limits = Limits(max_turns, max_new_tokens, observation_tokens, policy.context_length)
@@ -127,15 +127,15 @@ class Player(metaclass=Checked):
         """Roll out ``group_size`` episodes of each prompt.
 
         Args:
-            batch: ``prompt`` ``[P, W]``, of which ``policy_prompt`` is asked where it is there;
-                ``answer`` and ``columns`` are told to the environment.
+            batch: ``prompt`` ``[P, W]``; the policy reads ``policy_prompt`` if there is one;
+                ``answer`` and ``columns`` go to the environment.
             group_size: episodes of each prompt.
             decoding: the distribution to draw from; the policy's own if None.
-            generator: of the policy's draws.
-            seed: of the environments: one for each row follows from it.
+            generator: draws the policy's tokens.
+            seed: fixes the seed of the environment of each row.
 
         Returns:
-            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with what belongs to a prompt.
+            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with the keys of the prompt.
         """
         owner = owners(batch, group_size)
         rollout = self._rollout(Rollout, batch, owner, decoding, generator)
@@ -150,17 +150,17 @@ class Player(metaclass=Checked):
         generator: torch.Generator,
         seed: int,
     ) -> tuple[TensorDict, Continued | None]:
-        """Roll out, and from where each episode takes a turn further episodes, which go on alone.
+        """Roll out episodes, and further episodes from the state before each of their turns.
 
         Args:
-            batch: as of :meth:`play`, as are the others.
+            batch: see :meth:`play`, also for the other arguments.
             group_size: episodes of each prompt.
-            continuations: further episodes from each such place.
-            generator: of the policy's draws, which are those of :meth:`play`.
-            seed: of the environments.
+            continuations: further episodes from each such state.
+            generator: draws the policy's tokens, the same as in :meth:`play`.
+            seed: fixes the seeds of the environments.
 
         Returns:
-            The rows of :meth:`play`, and the further ones; None where no episode took a turn.
+            The rows of :meth:`play`, and the further ones; None if no episode took a turn.
         """
         owner = owners(batch, group_size)
         rollout = self._rollout(Rollout, batch, owner, None, generator)
@@ -179,17 +179,17 @@ class Player(metaclass=Checked):
     def play_trees(
         self, batch: TensorDict, *, budget: Budget, generator: torch.Generator, seed: int
     ) -> tuple[TensorDict, Tensor]:
-        """Roll out trees: episodes that fork where the policy has read an observation.
+        """Roll out trees: episodes that fork after an observation.
 
         Args:
-            batch: as of :meth:`play`, as are the generator and the seed.
-            budget: episodes of each prompt, and where they come from.
-            generator: of the policy's draws.
-            seed: of the environments, and of the decisions to branch.
+            batch: see :meth:`play`, also for the generator and the seed.
+            budget: the episodes of each prompt, and how they start.
+            generator: draws the policy's tokens.
+            seed: fixes the seeds of the environments and the decisions to branch.
 
         Returns:
             The rows of :meth:`play`, with ``branch_depth``, ``branch_parent``, ``branch_share`` and
-            ``turn_entropy``; the changes of entropy at observations, shape ``[N]``.
+            ``turn_entropy``; and the changes of entropy at observations, shape ``[N]``.
         """
         owner = owners(batch, budget.rows)
         rollout = self._rollout(BranchingRollout, batch, owner, None, generator)
@@ -221,11 +221,11 @@ class Player(metaclass=Checked):
         )
 
     def _dialogues(self, batch: TensorDict) -> list[Dialogue]:
-        """How the episodes of each prompt are written."""
+        """Return the dialogue format of each prompt's episodes."""
         columns = decode_columns(batch)
-        asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
-        spoken = [{name: row[name] for name in (CONVERSATION,) if name in row} for row in columns]
-        return self.prompt.dialogues(decode_texts(batch[asked]), spoken)
+        key = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+        messages = [{name: row[name] for name in (CONVERSATION,) if name in row} for row in columns]
+        return self.prompt.dialogues(decode_texts(batch[key]), messages)
 
     def _rows(
         self, episodes: list[Episode], batch: TensorDict, owner: list[int], group_size: int
@@ -241,19 +241,19 @@ class Player(metaclass=Checked):
 
 
 def owners(batch: TensorDict, group_size: int) -> list[int]:
-    """Of each episode its prompt."""
+    """Return the prompt of each episode."""
     return [prompt for prompt in range(len(batch)) for _ in range(group_size)]
 
 
 def starts(batch: TensorDict, owner: list[int], seed: int) -> list[Start]:
-    """What each episode begins with."""
+    """Return the start of each episode."""
     examples = _examples(batch, decode_columns(batch))
     return [Start(examples[n], named_seed(seed, f"episode {row}")) for row, n in enumerate(owner)]
 
 
 def _examples(batch: TensorDict, columns: list[dict[str, object]]) -> list[Example]:
-    """What the environment is told of each prompt."""
+    """Return the example of each prompt for the environment."""
     prompts = decode_texts(batch["prompt"])
     answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
-    told = zip(prompts, answers, columns, strict=True)
-    return [Example(prompt, answer, "", columns=row) for prompt, answer, row in told]
+    parts = zip(prompts, answers, columns, strict=True)
+    return [Example(prompt, answer, "", columns=row) for prompt, answer, row in parts]

@@ -1,4 +1,4 @@
-"""Environments in worker processes that can be killed: each episode costs itself at most."""
+"""Environments in worker processes that can be killed; a failure affects its own episode only."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _REMOTE = "rlcomp.episodes.remote"
 class ProcessHosts(metaclass=Checked):
     """Environments in worker processes, under limits of time, memory and output.
 
-    An episode stays in one process. One that hangs, crashes or raises costs itself; others of its
-    process are played again in a new one, from their seeds with their actions, and must say the
-    same. For mistakes, not for malice.
+    An episode stays in one process. If it hangs, crashes or raises, only this episode is lost: the
+    others of its process are played again in a new one, from their seeds with their actions, and
+    must give the same turns. This protects against mistakes, not against malice.
 
     Args:
         num_workers: processes; null: one for each processor.
         timeout: limit of a reset or a step, in seconds.
         memory_gib: address space of each process.
-        output_limit: characters that a step may print, and that it may say.
+        output_limit: most characters that a step may print, and that it may return.
     """
 
     ends_with_run = True
@@ -45,7 +45,7 @@ class ProcessHosts(metaclass=Checked):
         output_limit: PositiveInt = 1_000_000,
     ) -> None:
         self.timeout = timeout
-        # A pool of one worker each, so that an episode finds its environment where it left it.
+        # Each pool has one worker, so that an episode finds its environment again.
         self.pools = [
             WorkerPool(num_workers=1, memory_gib=memory_gib, output_limit=output_limit)
             for _ in range(num_workers or os.cpu_count() or 1)
@@ -53,7 +53,7 @@ class ProcessHosts(metaclass=Checked):
         self.batches = count()
 
     def host(self, environment: object) -> ProcessHost:
-        """A host of environments of one kind.
+        """Return a host of environments of one kind.
 
         Raises:
             ConfigError: it is no description in JSON, or no such environment can be made.
@@ -67,25 +67,25 @@ class ProcessHosts(metaclass=Checked):
 
 
 def described(environment: object) -> list[object]:
-    """Dotted path and arguments of a class of environments.
+    """Return the dotted path and the arguments of a class of environments.
 
     Raises:
-        ConfigError: it cannot be sent to another process.
+        ConfigError: they cannot be sent to another process.
     """
     if not isinstance(environment, Unbuilt):
         raise ConfigError(
             f"environment is {environment!r:.100}, an object, which no other process has: name its "
             "class (environment._target_=...), or take environment_pool=in_process"
         )
-    told = [environment.target, to_json(environment.arguments)]
+    description = [environment.target, to_json(environment.arguments)]
     try:
-        json.dumps(told)
+        json.dumps(description)
     except (TypeError, ValueError) as error:
         raise ConfigError(
             f"environment ({environment.target}) has an argument that is no JSON ({error}): other "
             "processes are sent texts, numbers and lists of them; take environment_pool=in_process"
         ) from error
-    return told
+    return description
 
 
 class ProcessHost:
@@ -96,17 +96,17 @@ class ProcessHost:
         environment: dotted path and arguments of its class.
 
     Raises:
-        ConfigError: it cannot be made, or has no texts that end a turn (``stops``).
+        ConfigError: the environment cannot be made, or has no texts that end a turn (``stops``).
     """
 
     def __init__(self, hosts: ProcessHosts, environment: list[object]) -> None:
         self.hosts = hosts
         self.environment = environment
-        (found,) = self._call(0, "stops", [{}])
-        if isinstance(found, Failed):
-            raise ConfigError(f"environment ({environment[0]}) cannot be made: {found.message}")
-        assert isinstance(found.value, list)
-        self.stops = tuple(found.value)
+        (outcome,) = self._call(0, "stops", [{}])
+        if isinstance(outcome, Failed):
+            raise ConfigError(f"environment ({environment[0]}) cannot be made: {outcome.message}")
+        assert isinstance(outcome.value, list)
+        self.stops = tuple(outcome.value)
         self._begin([])
 
     def _begin(self, starts: Sequence[Start]) -> None:
@@ -127,8 +127,8 @@ class ProcessHost:
     def open(self, starts: Sequence[Start]) -> list[Turn | Broken]:
         """Make an environment for each episode and reset it."""
         self._begin(starts)
-        found = self._act(range(len(starts)))
-        return [found[episode] for episode in range(len(starts))]
+        turns = self._act(range(len(starts)))
+        return [turns[episode] for episode in range(len(starts))]
 
     def step(self, actions: Mapping[int, str]) -> dict[int, Turn | Broken]:
         """Answer the actions of some episodes, by their numbers."""
@@ -137,7 +137,7 @@ class ProcessHost:
         return self._act([*actions])
 
     def fork(self, episode: int) -> int:
-        """Add an episode, which is played again in the process that takes its first step."""
+        """Add an episode; the process of its first step plays it again."""
         self.starts.append(self.starts[episode])
         self.actions.append([*self.actions[episode]])
         self.heard.append(self.heard[episode])
@@ -153,9 +153,9 @@ class ProcessHost:
                 for worker, share in enumerate(shares)
                 if share
             ]
-            found = [outcome for part in parts for outcome in part.result()]
+            outcomes = [outcome for part in parts for outcome in part.result()]
         order = [episode for share in shares for episode in share]
-        turns = {each: self._turn(each, out) for each, out in zip(order, found, strict=True)}
+        turns = {each: self._turn(each, out) for each, out in zip(order, outcomes, strict=True)}
         return {episode: turns[episode] for episode in episodes}
 
     def _order(self, episode: int) -> dict[str, object]:
@@ -177,16 +177,16 @@ class ProcessHost:
     def _turn(self, episode: int, outcome: Outcome) -> Turn | Broken:
         if isinstance(outcome, Failed):
             return Broken(outcome.message)
-        told: Any = outcome.value
-        self.heard[episode] = told.pop("heard")
-        self.told[episode] = told.pop("facts")
-        return Turn(**{**told, "payoffs": tuple(told["payoffs"])})
+        reply: Any = outcome.value
+        self.heard[episode] = reply.pop("heard")
+        self.told[episode] = reply.pop("facts")
+        return Turn(**{**reply, "payoffs": tuple(reply["payoffs"])})
 
     def facts(self) -> list[Mapping[str, float] | Broken]:
-        """What each environment told of its episode with its last turn."""
+        """Return the facts of each environment about its episode, as of the last turn."""
         return [*self.told]
 
     def close(self) -> None:
-        """Have the environments closed; a process that hangs in it is killed."""
+        """Close the environments; a process that hangs is killed."""
         for pool in self.hosts.pools:
             pool.map(f"{_REMOTE}.forget", [{"batch": self.batch}], timeout=self.hosts.timeout)

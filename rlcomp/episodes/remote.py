@@ -1,4 +1,4 @@
-"""The worker's end of an environment in another process: its episodes, by number. No torch."""
+"""Functions of a worker that holds environments of another process's episodes. No torch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SAYS_ELSE = "played again from its seed, the environment says something else"
 
 
 class _Held:
-    """An environment of this process, and how many actions it has answered."""
+    """An environment of this process, and the number of actions it has answered."""
 
     def __init__(self, environment: Environment, turn: Turn) -> None:
         self.environment = environment
@@ -37,7 +37,7 @@ class _Held:
         self.actions += 1
 
 
-# Of the batch of episodes that is under way.
+# The environments of the current batch of episodes, and its number.
 _held: dict[int, _Held] = {}
 _batch: list[int] = [-1]
 
@@ -51,17 +51,17 @@ def act(
     actions: Sequence[str],
     heard: str,
 ) -> dict[str, Any]:
-    """What an environment says to the last of the actions; to none: at its start.
+    """Return the environment's turn after the last of the actions, or after the reset.
 
-    A process that does not hold the episode, or holds it elsewhere, plays it from its start again.
+    A process that does not hold the episode in the right state plays it again from its start.
 
     Args:
         environment: dotted path and arguments of the class.
-        batch: number of the batch; episodes of another one are closed.
+        batch: number of the batch; episodes of another batch are closed.
         episode: number of the episode.
         start: ``prompt``, ``answer``, ``columns`` of the example, and ``seed``.
-        actions: all so far.
-        heard: digest of what was said to all but the last of them.
+        actions: all actions so far.
+        heard: digest of the turns before the last action.
 
     Returns:
         The fields of a :class:`rlcomp.interfaces.environment.Turn`, ``facts`` and ``heard``.
@@ -90,17 +90,17 @@ def act(
 
 def _made(environment: Sequence[Any]) -> Any:  # noqa: ANN401
     target, arguments = environment
-    found: Any = from_json(arguments)
-    return load(target, found)
+    values: Any = from_json(arguments)
+    return load(target, values)
 
 
 def _replayed(
     environment: Sequence[Any], start: Mapping[str, Any], actions: Iterable[str]
 ) -> _Held:
-    made = _made(environment)
+    instance = _made(environment)
     example = Example(start["prompt"], start["answer"], "", columns=start["columns"])
-    with _closed_on_error(made):
-        held = _Held(made, checked(made.reset(example, start["seed"])))
+    with _closed_on_error(instance):
+        held = _Held(instance, checked(instance.reset(example, start["seed"])))
         for action in actions:
             held.step(action)
     return held
@@ -116,28 +116,28 @@ def _closed_on_error(environment: Environment) -> Iterator[None]:
 
 
 def forget(*, batch: int) -> None:
-    """Close the environments of this process: a batch is over."""
+    """Close the environments of this process at the end of a batch."""
     _close(each.environment for each in _held.values())
     _held.clear()
     _batch[0] = batch
 
 
 def stops(*, environment: Sequence[Any]) -> list[str]:
-    """The texts that end a turn of an environment."""
-    made = _made(environment)
+    """Return the texts that end a turn of an environment."""
+    instance = _made(environment)
     try:
-        return [*checked_stops(made)]
+        return [*checked_stops(instance)]
     finally:
-        made.close()
+        instance.close()
 
 
 def digest(before: bytes, turn: Turn) -> bytes:
-    """Digest of what was said so far: an environment that is played again must say the same."""
-    told = astuple(turn)
-    return hashlib.sha256(before + repr(told).encode("utf-8", "replace")).digest()
+    """Return the digest of the turns so far; a replayed environment must give the same."""
+    fields = astuple(turn)
+    return hashlib.sha256(before + repr(fields).encode("utf-8", "replace")).digest()
 
 
 def _close(environments: Iterable[Environment]) -> None:
     for each in environments:
-        with contextlib.suppress(Exception):  # it is over either way
+        with contextlib.suppress(Exception):  # the episode is over anyway
             each.close()

@@ -20,7 +20,7 @@ from rlcomp.verify.tool_calls import ends_in_text
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# Characters of an observation that are looked at for each token that it may have.
+# Characters of an observation that are encoded for each token that it may have.
 _CHARACTERS = 16
 
 
@@ -29,10 +29,10 @@ class Limits:
     """Limits of an episode.
 
     Attributes:
-        turns: of the policy.
-        turn_tokens: that the policy samples in one.
-        observation_tokens: of an observation, its closing text aside.
-        context: tokens of a row; None without a limit.
+        turns: most turns of the policy.
+        turn_tokens: most tokens that the policy samples in a turn.
+        observation_tokens: most tokens of an observation, without its closing text.
+        context: most tokens of a row; None: no limit.
     """
 
     turns: int
@@ -43,11 +43,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Branch:
-    """Where an episode goes on by itself from another one.
+    """The origin of an episode that continues another one.
 
     Attributes:
         row: the number of that other one.
-        turn: the first turn that is its own.
+        turn: the first turn of its own.
     """
 
     row: int
@@ -57,16 +57,16 @@ class Branch:
 class Rollout:
     """Episodes that are rolled out together.
 
-    Tokens that the policy sampled are never decoded and encoded again: only what an environment
-    says is encoded, and appended.
+    Sampled tokens are never decoded and encoded again: only observations are encoded, and
+    appended.
 
     Args:
-        open_session: of the policy, from the ids that each episode begins with.
-        dialogues: how each episode is written.
-        host: of the environments.
+        open_session: opens a session of the policy from the first ids of each episode.
+        dialogues: the format of each episode.
+        host: host of the environments.
         tokenizer: the policy's.
         table: the bytes of each token.
-        limits: of each episode.
+        limits: limits of each episode.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Rollout:
         self.limits = limits
         self.stops = [text.encode() for text in host.stops]
         self.episodes = [Episode(dialogue.opening(SILENT)) for dialogue in dialogues]
-        # In which state the next turn of each is decided.
+        # The state before the next turn of each episode.
         self.anchors: list[str | None] = [None] * len(self.episodes)
         self.branches: list[Branch] = []
 
@@ -95,11 +95,11 @@ class Rollout:
         """Roll out until every episode is over.
 
         Args:
-            starts: of each.
-            continuations: how many more episodes go on from where each of these takes a turn.
+            starts: the start of each episode.
+            continuations: how many episodes continue each of these from before each of its turns.
 
         Returns:
-            The episodes, then the continuations: those from one place stand side by side.
+            The episodes, then the continuations; those from one state stand side by side.
         """
         try:
             alive = self._open(starts)
@@ -115,7 +115,7 @@ class Rollout:
         return self.episodes
 
     def _open(self, starts: Sequence[Start]) -> list[int]:
-        """Reset the environments and open the session; which episodes have begun."""
+        """Reset the environments and open the session; return the episodes that have begun."""
         opened = dict(enumerate(self.host.open(starts)))
         alive = self._heard(opened, last=False)
         self.session = self.open_session([episode.ids for episode in self.episodes])
@@ -130,7 +130,7 @@ class Rollout:
                 episode.facts = dict(facts)
 
     def _fork(self, row: int) -> int:
-        """Another episode from where this one is."""
+        """Add an episode that continues this one."""
         new, number = self.session.fork(row), self.host.fork(row)
         assert new == number == len(self.episodes), "numbers of a fork differ"
         self.episodes.append(self.episodes[row].fork())
@@ -140,11 +140,11 @@ class Rollout:
         return new
 
     def _turn(self, rows: list[int], *, last: bool) -> list[int]:
-        """One turn of some episodes; which of them go on."""
+        """Play one turn of some episodes; return those that go on."""
         limits = [self._room(row) for row in rows]
-        said = self.generate(self.session, rows, limits)
+        turns = self.generate(self.session, rows, limits)
         actions: dict[int, str] = {}
-        for row, turn in zip(rows, said, strict=True):
+        for row, turn in zip(rows, turns, strict=True):
             action = self._said(row, turn)
             if action is not None:
                 actions[row] = action
@@ -155,51 +155,52 @@ class Rollout:
         return alive
 
     def generate(self, session: Session, rows: Sequence[int], limits: Sequence[int]) -> list[Said]:
-        """Sample a turn in some rows, which no stop text within a text of a call ends."""
-        said = session.generate(rows, limits=limits, texts=self.stops)
-        going = [n for n, turn in enumerate(said) if self._is_open(turn, turn)]
+        """Sample a turn in some rows; a stop text inside a string of a call does not end it."""
+        turns = session.generate(rows, limits=limits, texts=self.stops)
+        going = [n for n, turn in enumerate(turns) if self._is_open(turn, turn)]
         while going:
-            said = [
-                replace(turn, truncated=True) if n in going else turn for n, turn in enumerate(said)
+            turns = [
+                replace(turn, truncated=True) if n in going else turn
+                for n, turn in enumerate(turns)
             ]
-            going = [n for n in going if len(said[n].tokens) < limits[n]]
-            left = [limits[n] - len(said[n].tokens) for n in going]
+            going = [n for n in going if len(turns[n].tokens) < limits[n]]
+            left = [limits[n] - len(turns[n].tokens) for n in going]
             some = [rows[n] for n in going]
-            found = session.generate(some, limits=left, texts=self.stops) if going else []
-            more = dict(zip(going, found, strict=True))
-            said = [joined(turn, more[n]) if n in more else turn for n, turn in enumerate(said)]
-            going = [n for n in going if self._is_open(said[n], more[n])]
-        return said
+            answers = session.generate(some, limits=left, texts=self.stops) if going else []
+            more = dict(zip(going, answers, strict=True))
+            turns = [joined(turn, more[n]) if n in more else turn for n, turn in enumerate(turns)]
+            going = [n for n in going if self._is_open(turns[n], more[n])]
+        return turns
 
     def _is_open(self, turn: Said, newest: Said) -> bool:
-        """Whether a stop text that does not count has ended a turn's newest tokens."""
+        """Return whether the newest tokens end with a stop text that does not count."""
         ended = row_bytes(self.table, newest.tokens)
         if turn.truncated or not any(text in ended for text in self.stops):
             return False
         return self._end(row_bytes(self.table, turn.tokens)) is None
 
-    def _said(self, row: int, said: Said) -> str | None:
-        """Take a turn of the policy; the action in it, None where it was cut short."""
+    def _said(self, row: int, turn: Said) -> str | None:
+        """Append a turn of the policy; return its action, None if it was cut short."""
         episode = self.episodes[row]
-        written = row_bytes(self.table, said.tokens)
-        episode.sampled(said, as_text(written), self.anchors[row])
-        episode.truncated = said.truncated
+        written = row_bytes(self.table, turn.tokens)
+        episode.sampled(turn, as_text(written), self.anchors[row])
+        episode.truncated = turn.truncated
         self._check(row)
-        return None if said.truncated else as_text(self._until_stop(written))
+        return None if turn.truncated else as_text(self._until_stop(written))
 
     def _until_stop(self, written: bytes) -> bytes:
-        """What was written up to the stop text, which a token may run past."""
+        """Return the bytes up to the end of the stop text; the last token may be longer."""
         return written[: self._end(written)]
 
     def _end(self, written: bytes) -> int | None:
-        """Where the first stop text ends that stands in no text of a call."""
-        found = [
+        """Return the end of the first stop text that is not inside a string of a call."""
+        ends = [
             match.end() for text in self.stops for match in re.finditer(re.escape(text), written)
         ]
-        return next((n for n in sorted(found) if not ends_in_text(as_text(written[:n]))), None)
+        return next((n for n in sorted(ends) if not ends_in_text(as_text(written[:n]))), None)
 
     def _heard(self, turns: Mapping[int, Turn | Broken], *, last: bool) -> list[int]:
-        """Take what environments said; which episodes go on."""
+        """Take the turns of environments; return the episodes that go on."""
         alive = []
         for row, turn in turns.items():
             episode = self.episodes[row]
@@ -216,7 +217,7 @@ class Rollout:
         return alive
 
     def _goes_on(self, row: int, turn: Turn, *, last: bool) -> bool:
-        """Take an observation; whether the episode can go on behind it."""
+        """Take an observation; return whether the episode can go on after it."""
         episode = self.episodes[row]
         try:
             episode.truncated = last or not self._observe(row, turn)
@@ -227,7 +228,7 @@ class Rollout:
         return not episode.truncated
 
     def _observe(self, row: int, turn: Turn) -> bool:
-        """Take an observation into its episode; whether it leaves room for another token."""
+        """Append an observation to its episode; return whether there is room for another token."""
         episode, dialogue = self.episodes[row], self.dialogues[row]
         observed = self._observed(turn)
         if episode.turns:
@@ -241,24 +242,24 @@ class Rollout:
         return True
 
     def _observed(self, turn: Turn) -> Observed:
-        """An observation, cut at a token."""
+        """Encode an observation, cut after a token."""
         most = self.limits.observation_tokens
-        told = turn.observation[: most * _CHARACTERS]
-        ids, closing = self._plain(told), self._plain(turn.closing)
-        kept = ids[:most]
-        if kept != ids or told != turn.observation:
-            told = as_text(row_bytes(self.table, kept))
-        return Observed([*kept, *closing], told + turn.closing)
+        text = turn.observation[: most * _CHARACTERS]
+        ids, closing = self._plain(text), self._plain(turn.closing)
+        start = ids[:most]
+        if start != ids or text != turn.observation:
+            text = as_text(row_bytes(self.table, start))
+        return Observed([*start, *closing], text + turn.closing)
 
     def _read(self, row: int) -> None:
-        """Read to the policy what its episode has more than it knows."""
+        """Extend the policy's context by the new tokens of its episode."""
         new = self.episodes[row].ids[len(self.session.contexts[row]) :]
         if new:
             self.session.extend(row, new)
         self._check(row)
 
     def _plain(self, text: str) -> list[int]:
-        """The ids of a text, in which nothing spells a special token."""
+        """Return the ids of a text, without special tokens."""
         return encode_continuation(self.tokenizer, self.table, text)
 
     def _room(self, row: int) -> int:
@@ -266,10 +267,10 @@ class Rollout:
         return most if room is None else min(most, room - len(self.episodes[row].ids))
 
     def _check(self, row: int) -> None:
-        """The prefix property: what the policy has read and said only grows."""
+        """Assert the prefix property: the policy's context is the episode, which only grows."""
         assert self.session.contexts[row] == self.episodes[row].ids, "a context was rewritten"
 
 
 def as_text(written: bytes) -> str:
-    """A turn as text; bytes that are no character are marked."""
+    """Decode a turn; mark bytes that are no character."""
     return written.decode("utf-8", "replace")

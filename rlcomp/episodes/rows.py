@@ -1,4 +1,4 @@
-"""Rows of a batch from episodes."""
+"""Conversion of episodes to rows of a batch."""
 
 from __future__ import annotations
 
@@ -29,29 +29,29 @@ def episode_rows(
     version: int,
     device: torch.device,
 ) -> TensorDict:
-    """One row for each episode, those of prompt 0 first.
+    """Return a row for each episode, prompt 0 first.
 
     Args:
-        episodes: ``B`` of them.
+        episodes: ``B`` episodes.
         tokenizer: decodes the last turn, the ``response``.
         group_size: episodes of a prompt.
-        version: of the weights that sampled.
-        device: where the rows go.
+        version: version of the weights that sampled.
+        device: device of the rows.
 
     Returns:
-        What a collector writes but the prompt, and ``trajectory_id``, ``turn_id``,
+        The keys of a collector without those of the prompt, and ``trajectory_id``, ``turn_id``,
         ``turn_reward``, ``anchor_id``, ``transcript``, ``episode_error`` and ``facts``;
-        ``sampling_mask`` where the sets were recorded.
+        ``sampling_mask`` if the sets were recorded.
     """
     count = len(episodes)
     tokens, filled = padded([episode.ids for episode in episodes], pad_id(tokenizer))
-    trained = _wide([[*map(int, each.trained)] for each in episodes], 0).bool()
+    sampled = _wide([[*map(int, each.trained)] for each in episodes], 0).bool()
     columns = {
         "tokens": tokens,
         "attention_mask": filled,
-        "response_mask": trained,
+        "response_mask": sampled,
         "rollout_log_probs": _wide([each.log_probs for each in episodes], 0.0),
-        "policy_version": trained * version,
+        "policy_version": sampled * version,
         "group_id": torch.arange(count) // group_size,
         "trajectory_id": torch.arange(count),
         "truncated": torch.tensor([each.truncated for each in episodes]),
@@ -81,7 +81,7 @@ def _last_turns(episodes: Sequence[Episode], tokenizer: PreTrainedTokenizerBase)
 
 
 def _turns(episodes: Sequence[Episode], width: int) -> dict[str, Tensor]:
-    """Of each token its turn, the turn's anchor, and at its last token what it was paid."""
+    """Return each token's turn and anchor, and the reward of a turn at its last token."""
     turn = torch.full((len(episodes), width), -1)
     anchor, reward = turn.clone(), torch.zeros(len(episodes), width)
     for row, episode in enumerate(episodes):
@@ -94,7 +94,7 @@ def _turns(episodes: Sequence[Episode], width: int) -> dict[str, Tensor]:
 
 
 def anchor_id(anchor: str) -> int:
-    """A state as a number: 63 bits of its text's SHA-256.
+    """Return a state as a number: 63 bits of its text's SHA-256.
 
     Examples:
         >>> anchor_id("room 3") == anchor_id("room 3"), anchor_id("room 4") >= 0
@@ -105,10 +105,10 @@ def anchor_id(anchor: str) -> int:
 
 def _facts(episodes: Sequence[Episode]) -> TensorDict:
     names = dict.fromkeys(name for each in episodes for name in each.facts)
-    told = {
+    values = {
         name: torch.tensor([each.facts.get(name, math.nan) for each in episodes]) for name in names
     }
-    return TensorDict(told, batch_size=[len(episodes)])
+    return TensorDict(values, batch_size=[len(episodes)])
 
 
 def _sampling_masks(episodes: Sequence[Episode], width: int) -> Tensor:

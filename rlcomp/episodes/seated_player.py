@@ -1,4 +1,4 @@
-"""Player of matches: the seats of a game, played by one policy or by several."""
+"""Player of matches between the seats of a game, with one policy or several."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from rlcomp.interfaces.prompt import Prompt
 
 
 class SeatedPlayer(Player):
-    """Plays matches between seats (self-play): each seat reads and writes a row of its own.
+    """Player of matches between seats (self-play); each seat has a row of its own.
 
-    The environment says who moves next (``Turn.seat``), tells that seat its observation, and pays
-    each seat (``Turn.payoffs``). A group is the rows of one seat and one prompt, so that every
-    baseline is role-wise.
+    The environment names the seat that moves next (``Turn.seat``), gives that seat an observation,
+    and rewards each seat (``Turn.payoffs``). A group is the rows of one seat and one prompt, so
+    that every baseline is role-wise.
 
     Args:
-        policies: for each seat, in order, who plays it; named twice, a policy plays both seats.
-        environment: as of :class:`rlcomp.episodes.player.Player`, as are the others.
-        hosts: where environments live; in the process if not given.
-        max_turns: of a match, of all seats together.
+        policies: the policy of each seat, in order; the same policy may play several seats.
+        environment: see :class:`rlcomp.episodes.player.Player`, also for the other arguments.
+        hosts: owns the environments; they are in this process if not given.
+        max_turns: most turns of a match, of all seats together.
         max_new_tokens: longest turn, in tokens.
         observation_tokens: longest observation; a longer one is cut, its closing text kept.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: encodes prompts as tokens; plain text if not given.
 
     Raises:
-        ConfigError: there are fewer than two seats, or the policies have different tokenizers; as
-            the player.
+        ConfigError: there are fewer than two seats, the policies have different tokenizers, or the
+            player refuses an argument.
     """
 
     def __init__(
@@ -92,16 +92,16 @@ class SeatedPlayer(Player):
         """Play ``group_size`` matches of each prompt.
 
         Args:
-            batch: as of the player, as are the next four.
+            batch: see the player, also for the next four arguments.
             group_size: matches of each prompt.
             decoding: the distribution to draw from; each policy's own if None.
-            generator: of the policies' draws.
-            seed: of the environments.
-            weights: for each seat the context that it moves in
+            generator: draws the policies' tokens.
+            seed: fixes the seeds of the environments.
+            weights: for each seat a context with the weights it moves with
                 (:meth:`rlcomp.model.copied.CopiedWeights.in_place`); its policy's own if empty.
 
         Returns:
-            Rows of those seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt
+            Rows of the seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt
             the rows of seat 0, then those of seat 1, and so on.
         """
         owner = owners(batch, group_size)
@@ -125,7 +125,7 @@ class SeatedPlayer(Player):
     def _of_seats(
         self, seats: list[list[Episode]], batch: TensorDict, group_size: int
     ) -> TensorDict:
-        """The rows, those of a prompt and a seat together."""
+        """Return the rows, grouped by prompt and seat."""
         places = [
             (prompt, number, prompt * group_size + each)
             for prompt in range(len(batch))

@@ -1,4 +1,4 @@
-"""Matches of several seats: each player reads and writes a transcript of its own."""
+"""Matches of several seats; each player has a transcript of its own."""
 
 from __future__ import annotations
 
@@ -16,55 +16,56 @@ from rlcomp.text.token_bytes import row_bytes
 class Seat(Rollout):
     """The transcripts of one player, one a match.
 
-    A context is read anew for each turn: a seat may wait for its first turn while others move.
+    The policy reads the context anew for each turn: a seat may wait for its first turn while others
+    move.
 
     Attributes:
-        weights: context that the seat moves in: other weights of its policy.
+        weights: context that puts the seat's weights in place.
     """
 
     weights: Callable[[], AbstractContextManager[object]] = nullcontext
 
     def move(self, matches: Sequence[int]) -> dict[int, str]:
-        """One turn in some matches: the actions.
+        """Play one turn in some matches; return the actions.
 
-        A turn that met its limit is an action as it stands: what an illegal one costs is the game's
-        to say, and nobody can leave a lost match by going on.
+        A turn that met its limit is still an action: the game decides the cost of an illegal one,
+        and no player can leave a lost match by writing on.
         """
         limits = [self._room(match) for match in matches]
         with self.weights():
             session = self.open_session([self.episodes[match].ids for match in matches])
             places = list(range(len(matches)))
-            said = self.generate(session, places, limits)
-        return {match: self._moved(match, each) for match, each in zip(matches, said, strict=True)}
+            turns = self.generate(session, places, limits)
+        return {match: self._moved(match, each) for match, each in zip(matches, turns, strict=True)}
 
-    def _moved(self, match: int, said: Said) -> str:
-        self._said(match, said)
+    def _moved(self, match: int, turn: Said) -> str:
+        self._said(match, turn)
         self.episodes[match].truncated = False
-        return as_text(self._until_stop(row_bytes(self.table, said.tokens)))
+        return as_text(self._until_stop(row_bytes(self.table, turn.tokens)))
 
     def hears(self, match: int, turn: Turn, *, last: bool) -> bool:
-        """Take what stands before its next turn in a match; whether it can move."""
+        """Take the observation before its next turn in a match; return whether it can move."""
         return self._goes_on(match, turn, last=last)
 
     def pay(self, match: int, amount: float) -> None:
-        """Add to the reward of its last turn; a seat that never moved earns nothing."""
+        """Add to the reward of its last turn; no-op for a seat that has not moved."""
         if turns := self.episodes[match].turns:
             turns[-1].reward += amount
 
     def _check(self, row: int) -> None:
-        """Nothing is read beside the transcript."""
+        """No-op: the session is opened anew from the transcript."""
 
 
 class Matches:
     """Matches that are played together.
 
-    An environment says in ``Turn.seat`` who moves next, to whom ``observation`` is told; ``reward``
-    is for who has moved, ``payoffs`` for each seat.
+    ``Turn.seat`` is the seat that moves next and reads ``observation``; ``reward`` goes to the seat
+    that has moved, ``payoffs`` has a number for each seat.
 
     Args:
         seats: the players in order.
-        host: of the environments, one a match.
-        turns: the most of a match, of all seats together.
+        host: host of the environments, one a match.
+        turns: most turns of a match, of all seats together.
     """
 
     def __init__(self, seats: Sequence[Seat], host: Host, turns: int) -> None:
@@ -76,7 +77,7 @@ class Matches:
         """Play until every match is over.
 
         Returns:
-            For each seat its transcripts, one a match.
+            The transcripts of each seat, one a match.
         """
         try:
             movers = self._heard(dict(enumerate(self.host.open(starts))), {}, last=False)
@@ -101,7 +102,7 @@ class Matches:
     def _heard(
         self, turns: Mapping[int, Turn | Broken], movers: Mapping[int, int], *, last: bool
     ) -> dict[int, int]:
-        """Take what environments said; of the matches that go on who moves next."""
+        """Take the turns of environments; return the next mover of each match that goes on."""
         going: dict[int, int] = {}
         for match, turn in turns.items():
             if why := self._fault(match, turn, movers):
@@ -117,7 +118,7 @@ class Matches:
         return going
 
     def _cut(self, match: int, seat: int) -> None:
-        """What ends the transcript of one seat, a limit or a failure, ends the match of all."""
+        """End a match for all seats: the transcript of one met a limit or failed."""
         ended = self.seats[seat].episodes[match]
         if ended.broken:
             self._break(match, ended.broken)
@@ -151,6 +152,6 @@ class Matches:
             seat.episodes[match].facts = dict(facts)
 
     def _break(self, match: int, why: str) -> None:
-        """What fails costs the whole match."""
+        """Mark all transcripts of a match as broken."""
         for seat in self.seats:
             seat.episodes[match].broken = seat.episodes[match].broken or why

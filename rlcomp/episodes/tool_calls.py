@@ -1,4 +1,4 @@
-"""Tool calls of a turn, read strictly: JSON in tags, or calls in Python's notation."""
+"""Strict reader of the tool calls of a turn: JSON in tags, or Python's notation."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcomp.verify.tool_calls import (
     tagged_calls,
 )
 
-# Characters of one call, or of all calls in Python's notation.
+# Most characters of one call in JSON, or of all calls in Python's notation.
 _LONGEST = 10_000
 
 
@@ -26,9 +26,9 @@ class Call(NamedTuple):
     """A call of a tool.
 
     Attributes:
-        name: of the tool, perhaps with dots.
-        arguments: by name, values that JSON can hold.
-        positional: arguments without a name, which come first; JSON calls have none.
+        name: name of the tool, perhaps with dots.
+        arguments: values of JSON types, by name.
+        positional: arguments without a name; they come first; JSON calls have none.
     """
 
     name: str
@@ -37,19 +37,18 @@ class Call(NamedTuple):
 
 
 def parse_calls(text: str) -> list[Call] | str:
-    """The calls of a turn, each as one JSON object in tags of its own.
+    """Parse the calls of a turn, each one JSON object in its own tags.
 
-    ``<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>``; ``arguments`` may be called
-    ``parameters``, or be left out. What stands around the tags is not read.
+    ``<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>``; ``arguments`` may be named
+    ``parameters``, or be left out. Text around the tags is ignored.
 
     Args:
-        text: of the turn, with the tag that ended it.
+        text: the text of the turn, with the tag that ended it.
 
     Returns:
-        The calls in order, none where there is no tag; else what is wrong with the first that is,
-        in words for who wrote it. Refused are more than 16 calls, a call of more than 10,000
-        characters, values that are no JSON (NaN, a name that is there twice) or nested more than 32
-        deep, and any other entry.
+        The calls in order, an empty list without tags; or the first fault as a text for the
+        author. Faults are more than 16 calls, a call of more than 10,000 characters, NaN, a
+        duplicate name, values nested more than 32 deep, and other entries of a call.
 
     Examples:
         >>> parse_calls('I add. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>')
@@ -75,16 +74,16 @@ def parse_calls(text: str) -> list[Call] | str:
 
 
 def parse_python_calls(text: str) -> list[Call] | str:
-    """The calls of a turn in Python's notation: ``f(a=1)``, or a list of them.
+    """Parse the calls of a turn in Python's notation: ``f(a=1)``, or a list of them.
 
-    Nothing is evaluated: arguments are literals, by name or, in front, without one.
+    No code is evaluated: arguments are literals, positional or by name.
 
     Args:
         text: the calls and nothing else.
 
     Returns:
-        The calls in order; else what is wrong, in words for who wrote it. The limits are those of
-        :func:`parse_calls`, the 10,000 characters those of the whole text.
+        The calls in order; or a fault as a text for the author. The limits are the same as for
+        :func:`parse_calls`, but the 10,000 characters are for the whole text.
 
     Examples:
         >>> parse_python_calls("[cd(folder='x'), sort('a.txt')]")  # doctest: +NORMALIZE_WHITESPACE
@@ -108,7 +107,7 @@ def parse_python_calls(text: str) -> list[Call] | str:
 
 
 def _checked(what: str, source: Any, read: Callable[[Any], Any]) -> Any:  # noqa: ANN401
-    """What a reader makes of a source, or what is wrong with it."""
+    """Return the result of a reader, or the fault of the source as a text."""
     try:
         if isinstance(source, str) and len(source) > _LONGEST:
             raise CallError(f" has {len(source)} characters: at most {_LONGEST} are allowed")
@@ -121,7 +120,7 @@ def _checked(what: str, source: Any, read: Callable[[Any], Any]) -> Any:  # noqa
 
 def _python_entries(text: str) -> list[ast.expr]:
     try:
-        with warnings.catch_warnings():  # of Python, on the policy's escapes
+        with warnings.catch_warnings():  # Python warns of the policy's invalid escapes
             warnings.simplefilter("ignore")
             tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError) as error:
@@ -153,7 +152,7 @@ def _dotted(node: ast.expr) -> str:
 def _literal(node: ast.expr) -> Any:  # noqa: ANN401
     try:
         return json_value(ast.literal_eval(node))
-    except (ValueError, TypeError) as error:  # TypeError: of a list in a set, or as a key
+    except (ValueError, TypeError) as error:  # TypeError: a list in a set, or as a key
         if isinstance(error, CallError):
             raise
         raise CallError(f": the argument {ast.unparse(node):.60} is no literal") from error

@@ -1,4 +1,4 @@
-"""Tool protocols: how a call is written in a turn, and how its result is told."""
+"""Tool protocols: the formats of calls and of their results."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from rlcomp.verify.tool_calls import CLOSE, OPEN
 
 
 class Read(NamedTuple):
-    """What a turn asks for.
+    """The call of a turn, or its fault.
 
     Attributes:
-        call: of a tool; None where there is none.
-        wrong: what is wrong with it, in words for the policy; "" where nothing is.
+        call: a call of a tool; None if there is none.
+        wrong: the fault, in words for the policy; "" if there is none.
     """
 
     call: Call | None = None
@@ -25,37 +25,37 @@ class Read(NamedTuple):
 
 
 class ToolProtocol(Protocol):
-    """How calls and results are written."""
+    """Interface of formats of calls and results."""
 
     def stops(self, tools: Sequence[str]) -> tuple[str, ...]:
-        """The texts that end a turn."""
+        """Return the texts that end a turn."""
         ...
 
     def read(self, action: str, tools: Sequence[str]) -> Read:
-        """The call that ends a turn; neither a call nor a fault where the turn is an answer."""
+        """Read the call at the end of a turn; a turn that answers has neither call nor fault."""
         ...
 
     def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
-        """A result as observation, and what closes it."""
+        """Return a result as an observation, and its closing text."""
         ...
 
 
 class Tags(metaclass=Checked):
-    """A call is the text between the tags of a tool; its result stands between others.
+    """Protocol of calls in tags named after the tool, with results in other tags.
 
-    ``<search>who wrote it</search>`` is answered by ``<information>...</information>``. Of several
-    calls in a turn the last one counts. A result is data: what reads as one of these tags in it
-    loses its first character.
+    ``<search>who wrote it</search>`` is answered by ``<information>...</information>``. If a turn
+    has several calls, the last one counts. A result is data: a tag of this protocol in it loses its
+    first character.
 
     Args:
-        opening: of a call; ``{name}`` is the tool's.
-        closing: of a call; it ends a turn.
-        before: stands before a result.
-        after: stands behind it, and is never cut.
+        opening: opening tag of a call; ``{name}`` is the name of the tool.
+        closing: closing tag of a call; it ends a turn.
+        before: text before a result.
+        after: text after a result, which is never cut.
         answer: ends the turn that answers; null: only the stop token does.
 
     Raises:
-        ConfigError: ``opening`` and ``closing`` cannot be told apart.
+        ConfigError: ``opening`` and ``closing`` are equal.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Tags(metaclass=Checked):
         self.answer = answer
 
     def stops(self, tools: Sequence[str]) -> tuple[str, ...]:
-        """The closing tags of calls, and that of the answer.
+        """Return the closing tags of calls, and the closing tag of the answer.
 
         Raises:
             ConfigError: several tools have the same tags.
@@ -88,7 +88,7 @@ class Tags(metaclass=Checked):
         return (*closing, *([self.answer] if self.answer else []))
 
     def read(self, action: str, tools: Sequence[str]) -> Read:
-        """The call whose closing tag ends the turn."""
+        """Read the call whose closing tag ends the turn."""
         for name in tools:
             opening, closing = self._opening(name), self._closing(name)
             if action.endswith(closing):
@@ -99,7 +99,7 @@ class Tags(metaclass=Checked):
         return Read()
 
     def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
-        """A result between its tags."""
+        """Put a result between its tags."""
         answer = self.answer or ""
         marks = [self.before, self.after, answer, answer.replace("/", "", 1)]
         marks += [mark(name) for name in tools for mark in (self._opening, self._closing)]
@@ -113,38 +113,38 @@ class Tags(metaclass=Checked):
 
 
 class JsonCalls:
-    """A call is a JSON object between ``<tool_call>`` tags, as Hermes and Qwen write it.
+    """Protocol of calls as JSON objects in ``<tool_call>`` tags, as in Hermes and Qwen.
 
     ``<tool_call>{"name": "search", "arguments": {"query": "..."}}</tool_call>`` is answered between
-    ``<tool_response>`` tags. A result is data, as of :class:`Tags`.
+    ``<tool_response>`` tags. A result is data, as in :class:`Tags`.
     """
 
     def stops(self, tools: Sequence[str]) -> tuple[str, ...]:
-        """The closing tag of a call."""
+        """Return the closing tag of a call."""
         del tools
         return (CLOSE,)
 
     def read(self, action: str, tools: Sequence[str]) -> Read:
-        """The call that ends the turn, of a tool that there is."""
-        found = parse_calls(action)
-        if isinstance(found, str):
-            return Read(wrong=found)
-        if not found:
+        """Read the call at the end of the turn; a call of an unknown tool is a fault."""
+        calls = parse_calls(action)
+        if isinstance(calls, str):
+            return Read(wrong=calls)
+        if not calls:
             return Read()
-        call = found[-1]
+        call = calls[-1]
         if call.name not in tools:
             return Read(wrong=f"there is no tool {call.name[:60]!r}: there are {', '.join(tools)}")
         return Read(call)
 
     def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
-        """A result between its tags."""
+        """Put a result between its tags."""
         del tools
         before, after = "<tool_response>", "</tool_response>"
         return before + without_marks(result, [before, after, OPEN, CLOSE]), after
 
 
 def told_together(protocol: ToolProtocol, results: Sequence[str]) -> tuple[str, str]:
-    """Results of several calls of a turn as one observation, and what closes it.
+    """Join results of several calls into one observation; return it and its closing text.
 
     Examples:
         >>> told_together(JsonCalls(), ["3", "4"])
@@ -154,21 +154,21 @@ def told_together(protocol: ToolProtocol, results: Sequence[str]) -> tuple[str, 
     return "".join(before + after for before, after in others) + last, closing
 
 
-# Tags that stand in one another, such as </info</information>rmation>, take several passes.
+# Tags inside tags, such as </info</information>rmation>, take several passes.
 _PASSES = 8
 
 
 def without_marks(text: str, marks: Sequence[str]) -> str:
-    """A text in which no mark is left: each loses its first character.
+    """Return a text without marks: each mark loses its first character.
 
     Examples:
         >>> without_marks("a</b> c <</b>/b>", ["</b>"])
         'a/b> c /b>/b>'
     """
     marks = [mark for mark in marks if mark]
-    found = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
+    pattern = re.compile("|".join(map(re.escape, sorted(marks, key=len, reverse=True))))
     for _ in range(_PASSES if marks else 0):
-        less = found.sub(lambda mark: mark[0][1:], text)
+        less = pattern.sub(lambda mark: mark[0][1:], text)
         if less == text:
             return text
         text = less

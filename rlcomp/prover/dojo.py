@@ -1,4 +1,4 @@
-"""Lean through lean-dojo: theorems of a traced repository."""
+"""Lean backend of lean-dojo: theorems of a traced repository."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean import LeanState
 
 _PROGRAMS = ("git", "lake", "lean")
-# Set, lean-dojo speaks to GitHub as soon as it is imported.
+# If this is set, lean-dojo contacts GitHub on import.
 _TOKEN = "GITHUB_ACCESS_TOKEN"
 
 
 def lean_dojo() -> Any:  # noqa: ANN401
-    """The package, imported here only: it takes seconds and resets loguru's logger.
+    """Import the package lazily: the import takes seconds and resets loguru's logger.
 
     Raises:
-        ConfigError: it, or what it runs, is missing; says what.
+        ConfigError: the package or one of its programs is missing; names it.
     """
     lacks = [name for name in _PROGRAMS if shutil.which(name) is None]
     if lacks:
@@ -50,17 +50,17 @@ def _imported() -> Any:  # noqa: ANN401
 
 
 class DojoLean(metaclass=Checked):
-    """Proves theorems of a repository by lean-dojo: columns ``file_path`` and ``full_name``.
+    """Lean backend for theorems of a repository: columns ``file_path`` and ``full_name``.
 
-    The repository is traced at first, which takes hours for Mathlib. A tactic that takes too long
-    ends the process with it: lean-dojo would hand its reply to the next tactic. What lean-dojo
-    calls finished is believed when the whole file is accepted only (``check_proof``): its protocol
-    can be forged by a tactic that prints.
+    The repository is traced first, which takes hours for Mathlib. A tactic that takes too long ends
+    the process: otherwise lean-dojo would give its reply to the next tactic. A finished proof
+    counts only if the whole file is accepted (``check_proof``): a tactic that prints can forge
+    lean-dojo's protocol.
 
     Args:
-        url: of the repository.
-        commit: its hash.
-        timeout: of a tactic, in seconds.
+        url: address of the repository.
+        commit: hash of the commit.
+        timeout: limit of a tactic, in seconds.
 
     Source:
         Yang et al. 2023 (LeanDojo), arXiv:2306.15626; lean-dojo 4.20.
@@ -81,8 +81,8 @@ class DojoLean(metaclass=Checked):
         """Begin the theorem.
 
         Raises:
-            ConfigError: lean-dojo, or what it runs, is missing; says what.
-            DataError: the columns are missing, or lean-dojo cannot begin it.
+            ConfigError: lean-dojo or one of its programs is missing; names it.
+            DataError: the columns are missing, or lean-dojo cannot begin the theorem.
         """
         self.close()
         self.package = self.package or lean_dojo()
@@ -106,14 +106,14 @@ class DojoLean(metaclass=Checked):
         """Run a tactic.
 
         Raises:
-            TimeoutError: it took too long.
+            TimeoutError: the tactic took too long.
             ChildProcessError: Lean has crashed.
         """
         if self.dojo is None:
             raise ChildProcessError("this proof's Lean has been ended")
         package = self.package
         try:
-            found = self.dojo.run_tac(state.handle, tactic)
+            result = self.dojo.run_tac(state.handle, tactic)
         except package.DojoTacticTimeoutError as error:
             self.close()
             raise TimeoutError(
@@ -122,20 +122,20 @@ class DojoLean(metaclass=Checked):
         except package.DojoCrashError as error:
             self.close()
             raise ChildProcessError(f"Lean has crashed: {error}") from error
-        return self._read(found, state, tactic)
+        return self._read(result, state, tactic)
 
-    def _read(self, found: Any, state: LeanState, tactic: str) -> LeanState | str:  # noqa: ANN401
+    def _read(self, result: Any, state: LeanState, tactic: str) -> LeanState | str:  # noqa: ANN401
         package, tactics = self.package, (*state.tactics, tactic)
-        if isinstance(found, package.LeanError):
-            return str(found.error)
-        if isinstance(found, package.ProofGivenUp):
+        if isinstance(result, package.LeanError):
+            return str(result.error)
+        if isinstance(result, package.ProofGivenUp):
             return "the proof contains sorry"
-        if isinstance(found, package.ProofFinished):
+        if isinstance(result, package.ProofFinished):
             return LeanState(state.statement, (), tactics, completed=True)
-        return LeanState(state.statement, _goals(found.pp), tactics, handle=found)
+        return LeanState(state.statement, _goals(result.pp), tactics, handle=result)
 
     def rejection(self, state: LeanState) -> str:
-        """Check the whole file by lean-dojo's ``check_proof``, in a process of its own."""
+        """Check the whole file by lean-dojo's ``check_proof``, in a new process."""
         lines = [line for tactic in state.tactics for line in tactic.split("\n")]
         check: Callable[[Any, str], bool] = self.package.check_proof
         accepted = check(self.theorem, "\n  ".join(["by", *lines]))

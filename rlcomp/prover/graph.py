@@ -1,4 +1,4 @@
-"""Proof graph: the states that a search has seen, equal ones once, and the tactics between them."""
+"""Proof graph: the distinct states of a search and the tactics between them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Proposal(NamedTuple):
 
     Attributes:
         tactic: its text.
-        log_prob: of its tokens, summed, nats.
-        place: where its row is found.
+        log_prob: sum over its tokens, nats.
+        place: index of its row.
     """
 
     tactic: str
@@ -29,16 +29,16 @@ class Node:
     """A state.
 
     Attributes:
-        state: of the environment.
-        text: what the policy reads of it; equal text, equal node.
-        solved: nothing is left to prove, or a tactic leads to a solved node.
-        log_prob: of the tactics on the likeliest way here, summed, nats.
-        depth: how many they are.
+        state: state of the environment.
+        text: the text that the policy reads; states with the same text are one node.
+        solved: no goal is left, or a tactic leads to a solved node.
+        log_prob: sum over the tactics of the likeliest path from the root, nats.
+        depth: number of tactics of that path.
         edges: tactics that the environment has accepted.
         parents: edges that lead here.
-        expansions: how often the policy was asked.
-        value: a critic's, in [0, 1]; 0 without one.
-        visits: simulations that passed it.
+        expansions: number of expansions by the policy.
+        value: the critic's value, in [0, 1]; 0 without a critic.
+        visits: number of simulations through it.
     """
 
     state: Any
@@ -61,10 +61,10 @@ class Edge:
     Attributes:
         tactic: its text.
         log_prob: nats.
-        parent: where it was applied.
-        child: where it leads.
-        visits: simulations that passed it, discounted where the strategy does so.
-        total: of what they returned, likewise.
+        parent: the node it was applied to.
+        child: the node it leads to.
+        visits: number of simulations through it, discounted if the strategy does so.
+        total: sum of their returns, likewise.
     """
 
     tactic: str
@@ -76,13 +76,13 @@ class Edge:
 
 
 class Trial(NamedTuple):
-    """A tactic that was tried in a state.
+    """The application of a tactic to a state.
 
     Attributes:
-        node: where.
-        proposal: what.
-        edge: what became of it; None if it failed or leads nowhere.
-        is_new: it led to a state that was not known.
+        node: the node of the state.
+        proposal: the tactic.
+        edge: the resulting edge; None if the tactic failed or leads nowhere.
+        is_new: whether it led to a new state.
     """
 
     node: Node
@@ -92,12 +92,12 @@ class Trial(NamedTuple):
 
 
 class ProofGraph:
-    """A search's graph. Each tactic is tried once in a state: a call of the environment.
+    """The graph of a search; each tactic is tried once in a state by a call of the environment.
 
     Args:
         environment: applies tactics.
-        example: where to begin.
-        fits: whether the policy can read a state's text; one that it cannot is a dead end.
+        example: the example with the theorem.
+        fits: whether the policy can read a state's text; otherwise the state is a dead end.
     """
 
     def __init__(
@@ -113,35 +113,35 @@ class ProofGraph:
         self.nodes = {self.root.text: self.root}
         self.trials: list[Trial] = []
         self.tokens = 0
-        # Of the strategy: the way to the node that is expanded.
+        # For the strategy: the path to the node that is expanded.
         self.path: list[Edge] = []
 
     @property
     def calls(self) -> int:
-        """Tactics that the environment was asked to apply."""
+        """Number of tactics that the environment has tried."""
         return len(self.trials)
 
     def expand(self, node: Node, proposals: Sequence[Proposal], most: int) -> list[Trial]:
-        """Try proposals in a node; those that were tried before are not tried again.
+        """Try proposals in a node, each at most once.
 
         Args:
-            node: where.
-            proposals: what the policy says.
+            node: the node.
+            proposals: the policy's tactics.
             most: calls that are left.
 
         Returns:
-            What became of each, old or new.
+            The trial of each proposal, old or new.
         """
         node.expansions += 1
-        found = list[Trial]()
+        trials = list[Trial]()
         for proposal in proposals:
             known = node.tried.get(proposal.tactic)
             if known is not None:
-                found.append(known._replace(is_new=False))
+                trials.append(known._replace(is_new=False))
             elif most > 0:
                 most -= 1
-                found.append(self._tried(node, proposal))
-        return found
+                trials.append(self._tried(node, proposal))
+        return trials
 
     def _tried(self, node: Node, proposal: Proposal) -> Trial:
         state = self.environment.apply(node.state, proposal.tactic)
@@ -170,7 +170,7 @@ class ProofGraph:
         return Trial(node, proposal, edge, is_new)
 
     def proof(self) -> list[Edge]:
-        """The shortest proof in the graph, as edges; empty where there is none."""
+        """Return the shortest proof in the graph, as edges; empty if there is none."""
         ends = [node for node in self.nodes.values() if self.environment.solved(node.state)]
         steps, queue = dict.fromkeys(ends, 0), ends
         for node in queue:
@@ -178,16 +178,16 @@ class ProofGraph:
                 if edge.parent not in steps:
                     steps[edge.parent] = steps[node] + 1
                     queue.append(edge.parent)
-        found, node = list[Edge](), self.root
+        path, node = list[Edge](), self.root
         while steps.get(node, 0) > 0:
             edge = next(e for e in node.edges if steps.get(e.child, -1) == steps[node] - 1)
-            found.append(edge)
+            path.append(edge)
             node = edge.child
-        return found
+        return path
 
 
 def _solve(node: Node) -> None:
-    """Mark a node and all that lead to it."""
+    """Mark a node and its ancestors as solved."""
     queue = [node]
     for each in queue:
         if not each.solved:

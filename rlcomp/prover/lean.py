@@ -1,4 +1,4 @@
-"""Lean backends: states of a proof, and what every backend does."""
+"""Interface of Lean backends, and the states of a proof."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from rlcomp.interfaces.task import Example
 
 @dataclass(frozen=True)
 class LeanState:
-    """A state of a proof in Lean. Two are equal that show the same goals of the same theorem.
+    """A state of a proof in Lean; states with the same theorem and goals are equal.
 
     Attributes:
         statement: the theorem, up to its ``:=``.
-        goals: the open ones, as Lean shows them.
-        tactics: that led here.
-        completed: the backend says that nothing is left; not yet that it is a proof.
+        goals: the open goals, as Lean prints them.
+        tactics: the tactics that led here.
+        completed: the backend sees no goal left; this alone does not make it a proof.
         accepted: Lean has accepted the theorem with all tactics as one file.
-        handle: what the backend knows the state by.
+        handle: the backend's identifier of the state.
     """
 
     statement: str
@@ -30,24 +30,24 @@ class LeanState:
 
 
 class LeanBackend(Protocol):
-    """What speaks to Lean."""
+    """Interface of backends that run Lean."""
 
     def start(self, example: Example) -> LeanState:
-        """The state in which the theorem of an example begins.
+        """Return the state in which the theorem of an example begins.
 
         Raises:
-            DataError: it states none.
+            DataError: the example states no theorem.
         """
         ...
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
-        """The state that a tactic leads to, or what Lean says is wrong."""
+        """Return the state that a tactic leads to, or Lean's error message."""
         ...
 
     def rejection(self, state: LeanState) -> str:
-        """Why Lean does not accept the theorem with all tactics, as one file; empty if it does."""
+        """Return why Lean rejects the theorem with all tactics as one file; '' if it accepts it."""
         ...
 
     def close(self) -> None:
-        """End what it has started."""
+        """End the processes of the backend."""
         ...

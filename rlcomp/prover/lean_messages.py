@@ -1,4 +1,4 @@
-"""What Lean says of a file with several theorems (``lean --json``), theorem by theorem."""
+"""Reader of Lean's messages on a file with several theorems (``lean --json``)."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 
 class File(NamedTuple):
-    """A file of theorems, each followed by a command that shows it.
+    """A file of theorems, each followed by a command that prints its number.
 
     Attributes:
-        text: the file.
-        spans: of each theorem, its first line and the one of the command, from 1.
+        text: the text of the file.
+        spans: the first line of each theorem and the line of its command, counted from 1.
     """
 
     text: str
@@ -20,7 +20,7 @@ class File(NamedTuple):
 
 
 def file_of(theorems: Sequence[str]) -> File:
-    r"""A file in which each theorem has a namespace of its own.
+    r"""Return a file in which each theorem has a namespace of its own.
 
     Examples:
         >>> file_of(["theorem t : True := by\n  trivial"]).text.split("\n")
@@ -36,31 +36,31 @@ def file_of(theorems: Sequence[str]) -> File:
 
 
 def rejections(file: File, printed: str) -> list[str]:
-    """Of each theorem why it is not accepted; empty where it is.
+    """Return why each theorem is rejected; '' if it is accepted.
 
-    Accepted is what has no error and no ``sorry`` between its first line and the command behind it,
-    and whose command has answered: Lean has read that far.
+    A theorem is accepted if there is no error and no ``sorry`` from its first line to its command,
+    and if the command has answered, which shows that Lean has read that far.
 
     Args:
-        file: which was checked.
-        printed: what Lean printed: a message a line, and other lines.
+        file: the file that was checked.
+        printed: Lean's output: a message a line, and other lines.
 
     Raises:
         ChildProcessError: Lean has not read the file to its end.
     """
-    told = list(_messages(printed))
-    found = list[str]()
+    messages = list(_messages(printed))
+    reasons = list[str]()
     for number, (first, last) in enumerate(file.spans):
-        here = [each for each in told if first <= each[0] <= last]
+        here = [each for each in messages if first <= each[0] <= last]
         if not any(line == last and f'"N{number}"' in data for line, _, data in here):
             raise ChildProcessError(f"Lean has not come to theorem {number}: {printed[-200:]!r}")
-        found.append(next((data for _, bad, data in here if bad), ""))
-    return found
+        reasons.append(next((data for _, bad, data in here if bad), ""))
+    return reasons
 
 
 def _messages(printed: str) -> Iterator[tuple[int, bool, str]]:
-    """Of each message its line, whether it rejects, and its text."""
-    for line in printed.split("\n"):  # within a message other line ends may stand
+    """Yield each message's line, whether it rejects, and its text."""
+    for line in printed.split("\n"):  # a message may hold other line ends
         if not line.startswith("{"):
             continue
         try:

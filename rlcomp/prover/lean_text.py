@@ -1,4 +1,4 @@
-"""Lean text: theorems with a proof by tactics, and the tactics that are refused."""
+"""Lean text: theorems with proofs by tactics, and the check of unsafe tactics."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 
-# What could leave a proof open, believe something, run code or speak to the outside; and whatever
-# begins another command, so that a tactic stays one.
+# Words that could leave a proof open, add an axiom, run code or reach outside the process, and
+# words that begin another command.
 _WORDS = """
     sorry sorryAx admit stop axiom constant opaque native_decide native bv_decide ofReduceBool
     reduceBool ofReduceNat reduceNat trustCompiler unsafe unsafeCast lcProof implemented_by extern
@@ -28,7 +28,7 @@ _STATED = re.compile(r"\s*(?:theorem|lemma|example)\b")
 
 
 def refusal(tactic: str) -> str:
-    """Why a tactic is not handed to Lean; empty where it is.
+    """Return why a tactic is refused; '' if it may be passed to Lean.
 
     Examples:
         >>> refusal("exact sorry"), refusal("simp [h]"), refusal("trivial #print")
@@ -38,9 +38,9 @@ def refusal(tactic: str) -> str:
         return "it is empty"
     if len(tactic) > _LONGEST:
         return f"it has more than {_LONGEST} characters"
-    # A name in parts, ``Lean.ofReduceBool``, is looked at part by part.
+    # A dotted name such as ``Lean.ofReduceBool`` is checked part by part.
     for word in _WORD.findall(tactic):
-        if word.rstrip("!?") in _REFUSED:  # ``bv_decide?`` does what ``bv_decide`` does
+        if word.rstrip("!?") in _REFUSED:  # ``bv_decide?`` is a variant of ``bv_decide``
             return f"{word!r} is refused"
     for sign in _SIGNS:
         if sign in tactic:
@@ -51,13 +51,13 @@ def refusal(tactic: str) -> str:
 
 
 def statement_of(example: Example) -> str:
-    """The theorem of column ``statement``: one, up to its ``:=``, and nothing beside it.
+    """Return the column ``statement``: exactly one theorem, up to its ``:=``.
 
-    A data file is a stranger's: what could believe an axiom or run code is not handed to Lean.
+    Data files are untrusted: a statement that could add an axiom or run code is not passed to Lean.
 
     Raises:
-        DataError: there is no such column, it is more or less than one theorem, or it holds what a
-            tactic may not hold either.
+        DataError: there is no such column, it is not exactly one theorem, or it holds text that is
+            refused in tactics.
 
     Examples:
         >>> from rlcomp.interfaces.task import Example
@@ -79,7 +79,7 @@ def statement_of(example: Example) -> str:
 
 
 def theorem_text(statement: str, tactics: Sequence[str]) -> str:
-    """A theorem with its proof, every line of a tactic indented.
+    """Return a theorem with its proof; every line of a tactic is indented.
 
     Examples:
         >>> print(theorem_text("theorem t (p : Prop) : p → p", ["intro h", "exact h"]))

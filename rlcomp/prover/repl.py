@@ -1,4 +1,4 @@
-"""Protocol of the community's Lean REPL: states are numbers, and trees of them are free."""
+"""Protocol of the community's Lean REPL; states have numbers, so that branching costs nothing."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rlcomp.prover.lean import LeanState
 from rlcomp.prover.lean_text import statement_of, theorem_text
 
 Reply = Mapping[str, Any]
-# One command in, one reply out.
+# Sends one command and returns its reply.
 Ask = Callable[[Mapping[str, object]], Reply]
 
 
 def is_proof(reply: Reply) -> bool:
-    """Whether the reply to a tactic says that the proof is complete.
+    """Return whether the reply to a tactic says that the proof is complete.
 
-    No goals are not enough: metavariables may be open, a ``sorry`` may be in it, the kernel may
-    have refused it. ``proofStatus`` tells.
+    An empty list of goals is not enough: metavariables may be open, the proof may hold ``sorry``,
+    or the kernel may have refused it. ``proofStatus`` must be checked.
 
     Examples:
         >>> is_proof({"goals": [], "proofStatus": "Completed", "proofState": 1})
@@ -36,12 +36,12 @@ def is_proof(reply: Reply) -> bool:
 
 
 def is_accepted(reply: Reply) -> bool:
-    """Whether the reply to a file says that Lean accepts it: no error, and no ``sorry``."""
+    """Return whether the reply to a file has no error and no ``sorry``."""
     return "env" in reply and not reply.get("sorries") and not _errors(reply)
 
 
 def what_is_wrong(reply: Reply) -> str:
-    """The first error in a reply; empty where there is none."""
+    """Return the first error in a reply; '' if there is none."""
     if "message" in reply:
         return str(reply["message"])
     return next(iter(_errors(reply)), "")
@@ -56,11 +56,11 @@ def _errors(reply: Reply) -> list[str]:
 
 
 class ReplLean:
-    """A REPL (``leanprover-community/repl``): theorems begin as ``:= by sorry``.
+    """Lean backend of a REPL (``leanprover-community/repl``); theorems begin as ``:= by sorry``.
 
     Args:
-        ask: sends a command, returns the reply.
-        header: a file before the theorem, such as ``import Mathlib``; empty for none.
+        ask: sends a command and returns the reply.
+        header: a file before the theorem, such as ``import Mathlib``; '' for none.
     """
 
     def __init__(self, ask: Ask, header: str = "") -> None:
@@ -68,10 +68,10 @@ class ReplLean:
         self.header = header
 
     def start(self, example: Example) -> LeanState:
-        """The theorem of column ``statement``.
+        """Begin the theorem of column ``statement``.
 
         Raises:
-            DataError: there is none, it is refused unread, or Lean says that it is wrong.
+            DataError: there is no theorem, it is refused unread, or Lean rejects it.
         """
         statement = statement_of(example)
         reply = self._file(theorem_text(statement, ["sorry"]).replace("\n  ", " "))
@@ -81,7 +81,7 @@ class ReplLean:
         return LeanState(statement, (str(holes[0]["goal"]),), handle=holes[0]["proofState"])
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
-        """Apply a tactic to a state, which stays."""
+        """Apply a tactic to a state; the state stays unchanged."""
         reply = self.ask({"tactic": tactic, "proofState": state.handle})
         if "goals" not in reply:
             return what_is_wrong(reply) or "no reply of a tactic"
@@ -99,19 +99,19 @@ class ReplLean:
         return "" if is_accepted(reply) else what_is_wrong(reply) or "it holds sorry"
 
     def _file(self, text: str) -> Reply:
-        """Lean's reply to a text behind the header."""
+        """Return Lean's reply to a text after the header."""
         if not self.header:
             return self.ask({"cmd": text})
         return self.ask({"cmd": text, "env": self.ask({"cmd": self.header})["env"]})
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op."""
 
 
 def replies(commands: Sequence[Mapping[str, object]], answers: Sequence[Reply]) -> Ask:
-    """A REPL that says again what it said to the same commands.
+    """Return a REPL that replays recorded replies to the same commands.
 
-    Asked again for one, it gives the next reply to it, the last one again and again.
+    If a command is repeated, it gives the next recorded reply to it, and then always the last one.
 
     Raises:
         DataError: a command was never recorded.
@@ -121,10 +121,10 @@ def replies(commands: Sequence[Mapping[str, object]], answers: Sequence[Reply]) 
         known.setdefault(_key(command), []).append(answer)
 
     def ask(command: Mapping[str, object]) -> Reply:
-        found = known.get(_key(command))
-        if found is None:
+        recorded = known.get(_key(command))
+        if recorded is None:
             raise DataError(f"the REPL was never asked {dict(command)!r:.120} in this recording")
-        return found.pop(0) if len(found) > 1 else found[0]
+        return recorded.pop(0) if len(recorded) > 1 else recorded[0]
 
     return ask
 

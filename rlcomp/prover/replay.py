@@ -1,4 +1,4 @@
-"""Recorded sessions of a Lean REPL, read from a file and played again."""
+"""Recorded sessions of a Lean REPL, read from a file and replayed."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _MOST_BYTES = 2**26
 
 
 class Session(NamedTuple):
-    """A session: what was asked, and what was replied.
+    """A recorded session: commands and replies.
 
     Attributes:
-        name: of the session.
-        commands: in their order.
-        replies: one to each.
+        name: name of the session.
+        commands: the commands in order.
+        replies: the reply to each command.
     """
 
     name: str
@@ -33,7 +33,9 @@ class Session(NamedTuple):
 
 @lru_cache(maxsize=8)
 def sessions(path: Path) -> tuple[Session, ...]:
-    """The sessions of a JSON-lines file: ``name``, ``input`` and ``expected``, JSON behind JSON.
+    """Read the sessions of a JSON-lines file with ``name``, ``input`` and ``expected``.
+
+    ``input`` and ``expected`` are texts of JSON objects, one after the other.
 
     Raises:
         ConfigError: there is no such file.
@@ -51,16 +53,16 @@ def _session(path: Path, number: int, row: dict[str, object]) -> Session:
     texts = [row.get(name) for name in ("name", "input", "expected")]
     if not all(isinstance(text, str) for text in texts):
         raise DataError(f"{where}: must hold texts name, input and expected")
-    name, asked, told = map(str, texts)
-    commands, answers = _objects(asked, where), _objects(told, where)
+    name, sent, received = map(str, texts)
+    commands, answers = _objects(sent, where), _objects(received, where)
     if len(commands) != len(answers):
         raise DataError(f"{where}: {len(commands)} commands and {len(answers)} replies")
     return Session(name, commands, answers)
 
 
 def _objects(text: str, where: str) -> tuple[dict[str, object], ...]:
-    """JSON objects that stand one behind the other."""
-    decoder, found, place = json.JSONDecoder(), [], 0
+    """Parse consecutive JSON objects."""
+    decoder, objects, place = json.JSONDecoder(), [], 0
     while text[place:].strip():
         place += len(text[place:]) - len(text[place:].lstrip())
         try:
@@ -69,16 +71,16 @@ def _objects(text: str, where: str) -> tuple[dict[str, object], ...]:
             raise DataError(f"{where}: {error}") from error
         if not isinstance(each, dict):
             raise DataError(f"{where}: {each!r:.60} is no object")
-        found.append(each)
-    return tuple(found)
+        objects.append(each)
+    return tuple(objects)
 
 
 class ReplayLean(metaclass=Checked):
-    """Says what a Lean REPL said to the same commands; knows nothing else.
+    """Lean backend that replays a recorded REPL; it knows the recorded commands only.
 
     Args:
         path: a file of recorded sessions.
-        header: what they sent before a theorem, such as ``import Mathlib``; empty for none.
+        header: the recorded command before a theorem, such as ``import Mathlib``; '' for none.
 
     Raises:
         ConfigError: there is no such file.
@@ -91,35 +93,35 @@ class ReplayLean(metaclass=Checked):
         self.repl: ReplLean
 
     def start(self, example: Example) -> LeanState:
-        """The theorem of column ``statement``, in the first session that states it.
+        """Begin the theorem of column ``statement`` in the first session that states it.
 
         Raises:
-            DataError: none does.
+            DataError: no session states it.
         """
-        told = DataError(f"{example.columns.get('statement')!r:.80} is in no recorded session")
+        fault = DataError(f"{example.columns.get('statement')!r:.80} is in no recorded session")
         for session in self.sessions:
             self.repl = ReplLean(replies(session.commands, session.replies), self.header)
             try:
                 return self.repl.start(example)
             except DataError as error:
-                told = error if "never asked" not in str(error) else told
-        raise told
+                fault = error if "never asked" not in str(error) else fault
+        raise fault
 
     def run(self, state: LeanState, tactic: str) -> LeanState | str:
-        """What was replied to the tactic.
+        """Return the recorded reply to a tactic.
 
         Raises:
-            DataError: it was never tried there.
+            DataError: the tactic was never tried in this state.
         """
         return self.repl.run(state, tactic)
 
     def rejection(self, state: LeanState) -> str:
-        """What was replied to the whole file.
+        """Return the recorded verdict on the whole file.
 
         Raises:
-            DataError: it was never sent.
+            DataError: the file was never sent.
         """
         return self.repl.rejection(state)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op."""

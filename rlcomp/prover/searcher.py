@@ -1,4 +1,4 @@
-"""Proof search: a policy proposes tactics, a strategy says where, an environment applies them."""
+"""Proof search by a strategy that selects states and a policy that proposes tactics."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _METHODS = ("start", "apply", "solved", "text")
 
 
 class Found(NamedTuple):
-    """What the searches of a batch found.
+    """The result of the searches of a batch.
 
     Attributes:
-        graphs: of each example.
-        rows: every tactic that the policy sampled, as rows; a proposal's ``place`` is its row.
+        graphs: the graph of each example.
+        rows: all sampled tactics as rows; a proposal's ``place`` is the index of its row.
     """
 
     graphs: list[ProofGraph]
@@ -38,9 +38,9 @@ class Found(NamedTuple):
 
 
 class Searcher(metaclass=Checked):
-    """Searches proofs of several examples side by side, each within its budgets.
+    """Search of proofs of several examples side by side, each within its budgets.
 
-    Each has an environment of its own, which is closed at the end.
+    Each example has its own environment, which is closed at the end.
 
     A search ends when its goal is proven, or its environment was called ``max_calls`` times, or the
     policy has sampled ``max_tokens`` tokens for it.
@@ -49,16 +49,17 @@ class Searcher(metaclass=Checked):
         policy: proposes tactics.
         environment: a class of environments with immutable states
             (:class:`rlcomp.interfaces.searchable.Searchable`), or its description.
-        strategy: says which state is expanded.
-        max_calls: tactics that the environment applies, of one example.
-        max_tokens: that the policy samples, of one example.
-        max_new_tokens: of a tactic, its end included; a longer one is not tried.
-        value: a critic: writes ``value`` of rows, that of a state at the first token of an answer.
-        wording: what the policy reads of a state, for ``{state}``.
-        prompt: how prompts become tokens; plain text if not given.
+        strategy: selects the state to expand.
+        max_calls: most tactics that the environment applies for one example.
+        max_tokens: most tokens that the policy samples for one example.
+        max_new_tokens: most tokens of a tactic, its end included; a longer one is not tried.
+        value: a critic that writes ``value``; the value of a state is that of the first token of an
+            answer.
+        wording: the policy's prompt; the state replaces ``{state}``.
+        prompt: encodes prompts as tokens; plain text if not given.
 
     Raises:
-        ConfigError: the environment has no such states, or the wording no ``{state}``.
+        ConfigError: the environment cannot be searched, or the wording has no ``{state}``.
     """
 
     def __init__(  # noqa: PLR0913
@@ -75,11 +76,11 @@ class Searcher(metaclass=Checked):
         prompt: Prompt | None = None,
     ) -> None:
         self.environment = environment
-        made = self._made()
-        lacks = [name for name in _METHODS if not callable(getattr(made, name, None))]
+        sample = self._made()
+        lacks = [name for name in _METHODS if not callable(getattr(sample, name, None))]
         if lacks:
             raise ConfigError(
-                f"environment is a {type(made).__name__}, which cannot be searched: it has no "
+                f"environment is a {type(sample).__name__}, which cannot be searched: it has no "
                 f"method {' and no '.join(lacks)}; environment=tactics and environment=lean do"
             )
         if "{state}" not in wording:
@@ -98,8 +99,8 @@ class Searcher(metaclass=Checked):
         """Search a proof of each example.
 
         Args:
-            examples: ``P`` of them.
-            generator: of the policy's draws.
+            examples: ``P`` examples.
+            generator: draws the policy's tokens.
         """
         worlds = [self._made() for _ in examples]
         try:
@@ -136,7 +137,7 @@ class Searcher(metaclass=Checked):
         )
 
     def asked(self, text: str) -> str:
-        """What the policy reads of a state."""
+        """Return the policy's prompt for the text of a state."""
         return self.wording.replace("{state}", text)
 
     def _fits(self, text: str) -> bool:
@@ -145,11 +146,11 @@ class Searcher(metaclass=Checked):
         return room is None or len(ids) + self.max_new_tokens <= room
 
     def _sampled(self, nodes: Sequence[Node], generator: torch.Generator) -> TensorDict:
-        asked = [self.asked(node.text) for node in nodes]
+        prompts = [self.asked(node.text) for node in nodes]
         rows = answer_prompts(
             self.policy,
-            asked,
-            prompt_ids=self.prompt.encode(asked, [{} for _ in asked]),
+            prompts,
+            prompt_ids=self.prompt.encode(prompts, [{} for _ in prompts]),
             group_size=self.strategy.samples,
             max_new_tokens=self.max_new_tokens,
             generator=generator,
@@ -159,7 +160,7 @@ class Searcher(metaclass=Checked):
         return rows
 
     def _judge(self, nodes: Sequence[Node], rows: TensorDict) -> None:
-        """Take the critic's value of each state."""
+        """Set the critic's value of each state."""
         assert self.value is not None
         first = rows["response_mask"].int().argmax(1, keepdim=True)
         value = self.value(rows.copy())["value"].gather(1, first)[:: self.strategy.samples, 0]

@@ -1,4 +1,4 @@
-"""Strategy of a search: which state of a proof graph is expanded next."""
+"""Interface of search strategies, which select the next state to expand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.prover.graph import Node, ProofGraph, Trial
 
 
 class Search(Protocol):
-    """A search strategy; what it remembers stands in the graph.
+    """Interface of search strategies; their memory is in the graph.
 
     Attributes:
         samples: tactics that the policy samples in an expansion.
@@ -18,9 +18,9 @@ class Search(Protocol):
     samples: int
 
     def select(self, graph: ProofGraph) -> Node:
-        """The state to expand next; one that was expanded before is sampled anew."""
+        """Return the state to expand next; a state may be expanded again with new samples."""
         ...
 
     def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
-        """Learn what became of an expansion."""
+        """Update the memory with the trials of an expansion."""
         ...

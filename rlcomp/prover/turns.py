@@ -1,4 +1,4 @@
-"""Theorem proving in turns: a tactic, and the state it leads to."""
+"""Theorem proving in turns: base of environments that answer a tactic with the next state."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ S = TypeVar("S")
 
 
 class ProofTurns(ABC, Generic[S]):
-    r"""Answers a tactic with the state it leads to, or with what is wrong; pays 1 for a proof.
+    r"""Base of environments that answer a tactic with the next state or an error.
 
-    A turn is one tactic, which a newline ends. One that fails leaves the state as it is. The state
-    is the ``anchor``.
+    A proof has reward 1. A turn is one tactic, which a newline ends. A failed tactic leaves the
+    state unchanged. The state is the ``anchor``.
 
-    A subclass has immutable states (:class:`rlcomp.interfaces.searchable.Searchable`): a search may
-    drive it as well.
+    A subclass has immutable states (:class:`rlcomp.interfaces.searchable.Searchable`), so that a
+    search can use it as well.
 
     Facts: ``tactics`` tried, ``failed`` ones among them, ``solved``.
     """
@@ -37,22 +37,22 @@ class ProofTurns(ABC, Generic[S]):
 
     @abstractmethod
     def start(self, example: Example) -> S:
-        """The state in which an example begins."""
+        """Return the state in which an example begins."""
 
     @abstractmethod
     def apply(self, state: S, action: str) -> S | str:
-        """The state that a tactic leads to, or what was wrong with it."""
+        """Return the state that a tactic leads to, or its error."""
 
     @abstractmethod
     def solved(self, state: S) -> bool:
-        """Whether the proof is complete."""
+        """Return whether the proof is complete."""
 
     @abstractmethod
     def text(self, state: S) -> str:
-        """What the policy reads."""
+        """Return the text of a state for the policy."""
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin; the prompt has told the state."""
+        """Begin the proof; the prompt already shows the state."""
         del seed
         self.state = self.start(example)
         return Turn(anchor=self.text(self.state))
@@ -68,11 +68,11 @@ class ProofTurns(ABC, Generic[S]):
         self.proven = self.solved(new)
         if self.proven:
             return Turn(reward=1.0, done=True)
-        told = self.text(new)
-        return Turn(observation=told, closing="\n", anchor=told)
+        text = self.text(new)
+        return Turn(observation=text, closing="\n", anchor=text)
 
     def facts(self) -> Mapping[str, float]:
-        """Tactics so far, how many failed, and whether the proof is complete."""
+        """Return the number of tactics, of failed ones, and whether the proof is complete."""
         return {
             "tactics": float(self.tactics),
             "failed": float(self.failed),
@@ -80,9 +80,9 @@ class ProofTurns(ABC, Generic[S]):
         }
 
     def fork(self) -> Self:
-        """Another proof that goes on from here."""
+        """Return a copy to continue from."""
         return copy.copy(self)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op."""
         return

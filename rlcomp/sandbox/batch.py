@@ -1,4 +1,4 @@
-"""Jobs shared out among workers: the loop that waits for all of them at once."""
+"""The loop that distributes jobs to workers and waits for all of them at once."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rlcomp.sandbox.tier import Tier
 
 
 def new_worker(tier: Tier) -> Worker:
-    """A worker that has started.
+    """Start a worker and return it.
 
     Raises:
-        RlcompError: it cannot.
+        RlcompError: it does not start.
     """
     worker = Worker(tier)
     if reason := worker.refusal():
@@ -32,9 +32,9 @@ class Batch:
     """Distinct jobs, run once each.
 
     Args:
-        workers: who runs them; one that fails is replaced in this list.
-        tier: of a replacement.
-        jobs: what to run.
+        workers: run the jobs; a failed worker is replaced in this list.
+        tier: tier of a replacement.
+        jobs: the jobs to run.
     """
 
     def __init__(self, workers: list[Worker], tier: Tier, jobs: Iterable[Job]) -> None:
@@ -46,10 +46,10 @@ class Batch:
         self.outcomes: dict[Job, Outcome] = {}
 
     def run(self) -> dict[Job, Outcome]:
-        """All outcomes.
+        """Run all jobs and return their outcomes.
 
         Raises:
-            RlcompError: the sandbox itself failed, twice at the same job.
+            RlcompError: the sandbox itself failed twice at the same job.
         """
         try:
             while self.waiting or self.running:
@@ -72,7 +72,7 @@ class Batch:
                     self._retry(job, worker, error)
 
     def _take(self) -> None:
-        """Wait for the end of a program, and take those that are there."""
+        """Wait until a program ends, and take all that have ended."""
         sockets = {
             socket.fileno(): (running, program)
             for running in self.running
@@ -89,7 +89,7 @@ class Batch:
         return max(0.0, min((each.deadline - now for each in self.running), default=0.0))
 
     def _end(self, running: Running, program: Started) -> None:
-        if running not in self.running:  # given up in this round, for its other program
+        if running not in self.running:  # its other program has failed in this round
             return
         try:
             done = running.done(program)
@@ -102,20 +102,20 @@ class Batch:
             self._drop(running)
 
     def _overdue(self) -> None:
-        """Give up what even its first process did not end."""
+        """Give up jobs that even their first process did not end in time."""
         now = time.monotonic()
         for running in [each for each in self.running if each.deadline <= now]:
             self._drop(running)
             self._replace(running.worker)
-            told = f"not even its jail ended it after {running.job.limits.wall:g} s"
-            self.outcomes[running.job] = Outcome("timeout", told)
+            message = f"not even its jail ended it after {running.job.limits.wall:g} s"
+            self.outcomes[running.job] = Outcome("timeout", message)
 
     def _drop(self, running: Running) -> None:
         self.running.remove(running)
         running.close()
 
     def _retry(self, job: Job, worker: Worker, error: RlcompError) -> None:
-        """Once more, with another worker: an accident of the machine is not the job's doing."""
+        """Run a job once more with a new worker: the machine may be at fault, not the job."""
         if job in self.failed_once:
             raise error
         self.failed_once.add(job)

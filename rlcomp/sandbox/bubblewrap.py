@@ -1,9 +1,9 @@
-"""A jail made by bubblewrap, for machines that let it make namespaces and nobody else.
+"""A jail made by bubblewrap, for machines where only bubblewrap may make namespaces.
 
-It may where it is set-uid, or where AppArmor knows it by name. The fork server runs inside, with
-users, processes, network, queues and host name of its own, and of the files only the libraries, all
-of them read-only; no /proc, /sys, /etc or home. All jobs of a fork server share this jail, so that
-it has no place to write to, and each job is behind the walls of ``portable`` as well.
+It may do so if it is set-uid, or if AppArmor has a profile for it. The fork server runs inside,
+with its own users, processes, network, queues and host name. It sees no files but the libraries,
+read-only; there is no /proc, /sys, /etc or home. All jobs of a fork server share this jail, so it
+has no writable place, and each job has the walls of ``portable`` as well.
 
 Source:
     ``bwrap(1)``.
@@ -29,13 +29,13 @@ _SPACES = ("pid", "net", "ipc", "uts")
 
 
 def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
-    """The command line of the fork server in its jail; its own process id is added to it.
+    """Return the command line of the fork server in its jail; its process id must be appended.
 
     Args:
-        program: bwrap.
+        program: path of bwrap.
         readable: folders that programs may read.
-        root: whether root calls it. Then the fork server leaves root by itself, which is all that
-            it is given the right to: in a namespace of users of its own it could not.
+        root: whether root calls it. Then the fork server changes to another user by itself and has
+            no other capability: in its own user namespace it could not do so.
     """
     words = [program, "--die-with-parent", "--as-pid-1"]
     words += [f"--unshare-{space}" for space in _SPACES] + ["--unshare-cgroup-try"]
@@ -45,7 +45,7 @@ def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
         words += ["--unshare-user-try"]
     interpreter = os.path.realpath(sys.executable)
     paths = [*readable, *_own_files(interpreter, readable)]
-    # Told one by one: those that it makes by itself are for their owner only.
+    # Name each folder: folders that bwrap makes by itself can be read by their owner only.
     for folder in dict.fromkeys(each for path in paths for each in _above(path)):
         words += ["--dir", str(folder)]
     for path in paths:
@@ -59,18 +59,18 @@ def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
 
 
 def _above(path: str) -> list[Path]:
-    """The folders that a path lies in, the uppermost first."""
+    """Return the folders that a path lies in, the uppermost first."""
     return [*Path(path).parents][-2::-1]
 
 
 def _own_files(interpreter: str, readable: Sequence[str]) -> list[str]:
-    """What the fork server starts from, but for what is readable anyway."""
+    """Return the files that the fork server starts from, without those readable anyway."""
     own = [interpreter, str(_PACKAGE / "__init__.py"), str(_PACKAGE / "sandbox")]
     return [path for path in own if not within_another(path, readable)]
 
 
 def become(words: Sequence[str], *files: int) -> NoReturn:
-    """Execute that command, with these files as 0, 1 and 2; of an error the last one is told."""
+    """Execute a command with these files as 0, 1 and 2; write an error to the last one."""
     for number, file in enumerate(files):
         os.dup2(file, number)
     try:

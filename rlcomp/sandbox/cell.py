@@ -1,4 +1,4 @@
-"""Source text that is run as a cell of a notebook: the value of a last expression is printed."""
+"""Source text as a cell of a notebook, which prints the value of its last expression."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ if value is not None:
 
 
 def as_cell(source: str) -> str:
-    """A program that runs source text and prints the value of its last expression, but None.
+    """Return a program that runs source text and prints the value of its last expression.
+
+    None is not printed.
 
     Examples:
         >>> exec(as_cell("x = 7; x * 8"), {})

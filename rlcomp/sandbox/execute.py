@@ -1,4 +1,4 @@
-"""Running source text in a sandboxed process, and its report."""
+"""Execution of source text in a sandboxed process, and its report."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Any, Literal
 
 from rlcomp.sandbox.plain_data import NotPlain
 
-REPORT = 3  # the file
+REPORT = 3  # file descriptor
 MARK = b""  # before each line
 MESSAGE = 500  # characters of an error
 
 
 def report(line: object) -> None:
-    """One line of the report."""
+    """Write one line of the report."""
     os.write(REPORT, MARK + json.dumps(line).encode() + b"\n")
 
 
 def told(error: BaseException) -> str:
-    """An error in a line: its name and message."""
+    """Return an error in one line: its name and message."""
     words = " ".join(str(error).split())
     return words if isinstance(error, NotPlain) else f"{type(error).__name__}: {words}".rstrip(": ")
 
 
 def module(name: str) -> dict[str, Any]:
-    """The namespace of a new module."""
-    made = sys.modules[name] = types.ModuleType(name)
-    return made.__dict__
+    """Add a new module and return its namespace."""
+    new = sys.modules[name] = types.ModuleType(name)
+    return new.__dict__
 
 
 def execute(source: str, namespace: dict[str, Any]) -> None:
@@ -39,9 +39,9 @@ def execute(source: str, namespace: dict[str, Any]) -> None:
 
 
 def compiled(source: str, mode: Literal["exec", "eval"]) -> types.CodeType:
-    """The code of source text: a program's, or an expression's; reports what does not compile.
+    """Compile source text, a program or an expression; report text that does not compile.
 
-    This file's own ``__future__`` imports are none of the text's.
+    The ``__future__`` imports of this file do not apply to the text.
     """
     try:
         return compile(source, "<program>", mode, dont_inherit=True)
@@ -51,7 +51,7 @@ def compiled(source: str, mode: Literal["exec", "eval"]) -> types.CodeType:
 
 
 def defined(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
-    """The function of that name."""
+    """Return the function of that name."""
     if not callable(namespace.get(name)):
         raise NameError(f"it defines no function {name!r}")
     return namespace[name]  # type: ignore[no-any-return]

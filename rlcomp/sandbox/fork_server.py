@@ -1,4 +1,4 @@
-"""The trusted side of a fork server: starts one, hands it jobs, ends it."""
+"""The trusted side of a fork server, which starts it, sends it jobs and ends it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from pathlib import Path
 
 from rlcomp.errors import RlcompError
 
-_START, _END = 60.0, 10.0  # seconds; a loaded machine
+_START, _END = 60.0, 10.0  # seconds, enough for a loaded machine
 _CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.zygote import main; main()"
 
 
 class ForkServer:
-    """A warm interpreter in a jail, in which each job is a fork.
+    """A warm interpreter in a jail; each job is a fork of it.
 
     Args:
-        tier: of the jail.
+        tier: tier of the jail.
     """
 
     def __init__(self, tier: str) -> None:
@@ -31,8 +31,8 @@ class ForkServer:
         interpreter = os.path.realpath(sys.executable)
         command = [interpreter, "-S", "-s", "-B", "-c", _CODE.format(root), tier, str(os.getpid())]
         if tier == "bwrap":
-            found = shutil.which("bwrap")
-            command.append(os.path.abspath(found) if found else "")
+            program = shutil.which("bwrap")
+            command.append(os.path.abspath(program) if program else "")
         self.tier = tier
         self.socket = ours
         try:
@@ -41,9 +41,9 @@ class ForkServer:
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                # Nothing of this process's; hashes are the same in every run.
+                # Nothing from this process's environment; a fixed seed of hashes.
                 env={"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PATH": "/usr/bin:/bin"},
-                start_new_session=True,  # Ctrl-C is for this process
+                start_new_session=True,  # Ctrl-C goes to this process only
             )
         except BaseException:
             ours.close()
@@ -52,7 +52,7 @@ class ForkServer:
             theirs.close()
 
     def refusal(self) -> str:
-        """Wait until it is ready: why it is not, empty if it is."""
+        """Wait until it is ready; return why it is not, '' if it is."""
         self.socket.settimeout(_START)
         try:
             answer = self.socket.recv(4096)
@@ -64,7 +64,7 @@ class ForkServer:
         return str(json.loads(answer).get("error", ""))
 
     def send(self, files: Sequence[int]) -> None:
-        """Hand over a job: its socket, its payload, and what it gets as 0, 1, 2, ...
+        """Send a job: its socket, its payload, and its files 0, 1, 2, ...
 
         Raises:
             RlcompError: the server has ended.
@@ -75,7 +75,7 @@ class ForkServer:
             raise RlcompError(f"a fork server of the sandbox has ended: {error}") from error
 
     def close(self) -> None:
-        """End it and everything in it; returns when nothing of it is left."""
+        """End it and all its processes; return when none is left."""
         self.socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(_END)

@@ -1,9 +1,9 @@
-"""SandboxFusion's ``POST /run_code``: what is asked, and what its answer means.
+"""Requests and answers of SandboxFusion's ``POST /run_code``.
 
-Our own side of a program (:mod:`rlcomp.sandbox.program`) is sent along as text, so that a program
-finds there what it finds at home. Its report goes to standard error, each line behind a nonce, by
-which it is told from what the program writes. As at home, the report is only ever that program's
-word.
+The code around a program (:mod:`rlcomp.sandbox.program`) is sent along as text, so that a program
+runs as in the local sandbox. Its report goes to standard error; a nonce before each line marks it
+off from the program's output. As in the local sandbox, the report cannot be trusted: the program
+may have written it.
 
 Source:
     github.com/bytedance/SandboxFusion, ``sandbox/server/sandbox_api.py``.
@@ -39,7 +39,7 @@ program.do(request)
 
 
 def asked(job: StdioJob | CallsJob, nonce: str) -> bytes:
-    """The body of the request for a job."""
+    """Return the body of the request for a job."""
     request = [_texts(), f"\n{nonce}", request_of(job)]
     stdin = job.stdin if isinstance(job, StdioJob) else ""
     body = {
@@ -63,15 +63,15 @@ def _texts() -> dict[str, str]:
 
 
 def most_bytes(limits: Limits) -> int:
-    """Of an answer: output and errors, of which JSON may make six bytes each, and the rest."""
+    """Return the most bytes of an answer: JSON may write a byte of output or errors as six."""
     return 12 * limits.output + 64 * 1024
 
 
 def outcome_of(job: StdioJob | CallsJob, nonce: str, answer: bytes) -> Outcome:
-    """What became of a job.
+    """Return the outcome of a job from the answer.
 
     Raises:
-        Lost: the answer is none, or says that the server failed.
+        Lost: the answer is malformed, or says that the server failed.
     """
     if len(answer) > most_bytes(job.limits):
         return Outcome("output", f"more than {job.limits.output} bytes")
@@ -82,35 +82,35 @@ def outcome_of(job: StdioJob | CallsJob, nonce: str, answer: bytes) -> Outcome:
 
 
 def _result(answer: bytes) -> dict[str, Any]:
-    """What is told of the program's run."""
+    """Return the result of the program's run."""
     try:
-        told = json.loads(answer, parse_int=_int)
+        reply = json.loads(answer, parse_int=_int)
     except (ValueError, RecursionError) as error:
         raise Lost(f"its answer is no JSON: {answer!r:.80}") from error
-    told = told if isinstance(told, dict) else {}
-    result = told.get("run_result")
-    if told.get("status") not in ("Success", "Failed") or not isinstance(result, dict):
-        words = (told.get(name) for name in ("status", "message"))
+    reply = reply if isinstance(reply, dict) else {}
+    result = reply.get("run_result")
+    if reply.get("status") not in ("Success", "Failed") or not isinstance(result, dict):
+        words = (reply.get(name) for name in ("status", "message"))
         raise Lost("it ran no program: " + ", ".join(f"{word!r:.200}" for word in words))
     return result
 
 
 def _int(text: str) -> int:
-    """A number that is soon read."""
+    """Read an integer; refuse a long one, which would take long."""
     if len(text) > 20:
         raise ValueError("a number of more than 20 digits")
     return int(text)
 
 
 def _ended(result: dict[str, Any], nonce: str) -> Ended:
-    found = {name: value for name, value in result.items() if value is not None}
-    status, wall = found.get("status"), found.get("execution_time", 0.0)
+    fields = {name: value for name, value in result.items() if value is not None}
+    status, wall = fields.get("status"), fields.get("execution_time", 0.0)
     late = status == "TimeLimitExceeded"
-    code = -signal.SIGKILL if late else found.get("return_code")
-    texts = [found.get(name, "") for name in ("stdout", "stderr")]
-    told = late or (status == "Finished" and type(code) is int)
+    code = -signal.SIGKILL if late else fields.get("return_code")
+    texts = [fields.get(name, "") for name in ("stdout", "stderr")]
+    has_ended = late or (status == "Finished" and type(code) is int)
     timed = type(wall) in (int, float) and 0 <= wall < math.inf
-    if not told or not timed or {*map(type, texts)} != {str}:
+    if not has_ended or not timed or {*map(type, texts)} != {str}:
         raise Lost(f"it tells no end of a program: {result!r:.200}")
     stdout, stderr = (text.encode(errors="replace") for text in texts)
     facts = {"code": code, "cpu": 0.0, "peak": 0, "wall": wall}

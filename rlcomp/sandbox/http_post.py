@@ -1,7 +1,6 @@
-"""A POST of JSON over HTTP, with limits on what comes back and on when.
+"""A POST of JSON over HTTP, with limits on the size and the time of the answer.
 
-No redirect is followed, no proxy is asked, and nothing is done with what the server says but to
-hand it on.
+No redirect is followed and no proxy is used. The answer is returned as it is.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from urllib.parse import SplitResult, urlsplit
 from rlcomp.errors import ConfigError, RlcompError, in_one_line
 
 _CONNECT = 10.0  # seconds
-_TOLD = 400  # bytes of a refusal that are told on
+_TOLD = 400  # bytes of a refusal in a message
 
 
 class Lost(RlcompError):
-    """No answer came, or none that counts: another time there may be one."""
+    """Error without a valid answer; a later attempt may succeed."""
 
 
 class Refused(RlcompError):
-    """The server does not do what it is asked, and another time it will not either.
+    """Error of a request that the server refuses; a later attempt would fail too.
 
     Args:
         told: the message.
-        status: of its answer.
+        status: status code of the answer.
     """
 
     def __init__(self, told: str, status: int) -> None:
@@ -37,14 +36,14 @@ class Refused(RlcompError):
 
 
 def address(url: str, name: str = "sandbox.url") -> SplitResult:
-    """The parts of the address of a server.
+    """Return the parts of the address of a server.
 
     Args:
         url: the address.
-        name: what it is called in messages.
+        name: its name in messages.
 
     Raises:
-        ConfigError: it is none, or holds a password.
+        ConfigError: it is no address, or holds a password.
 
     Examples:
         >>> address("http://localhost:8080/runner/").path
@@ -63,18 +62,18 @@ def address(url: str, name: str = "sandbox.url") -> SplitResult:
 
 
 def api_address(url: str, name: str, request: str) -> SplitResult:
-    """Return the parts of the address of an API whose version is ``/v1``.
+    """Return the parts of the address of an API with version ``/v1``.
 
-    Servers print their own address, without a path, and examples that of one request: both are
-    completed.
+    The address of a server, without a path, and the address of a single request are accepted too
+    and turned into the API's.
 
     Args:
         url: the address.
-        name: what it is called in messages.
+        name: its name in messages.
         request: the path of a request, below the API's.
 
     Raises:
-        ConfigError: as :func:`address`.
+        ConfigError: see :func:`address`.
 
     Examples:
         >>> for url in ("http://localhost:80", "http://localhost:80/v1/", "http://a/b/v1/chat"):
@@ -88,7 +87,7 @@ def api_address(url: str, name: str, request: str) -> SplitResult:
 
 
 def connect(where: SplitResult) -> None:
-    """Connect to a server, and say nothing.
+    """Connect to a server and disconnect again.
 
     Raises:
         Lost: there is no connection.
@@ -110,19 +109,19 @@ def post(
     most: int,
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """The body of the answer; of one with more than ``most`` bytes, one byte more than that.
+    """Send a POST and return the body of the answer, at most ``most + 1`` bytes of it.
 
     Args:
         where: the server.
-        path: below it.
-        data: what is sent.
-        seconds: until the whole answer must be there.
-        most: bytes of it.
-        headers: beside those that say what is sent.
+        path: path below the server's address.
+        data: the body of the request.
+        seconds: time limit of the whole answer.
+        most: most bytes of the answer; a longer body has one byte more.
+        headers: headers besides the content type.
 
     Raises:
         Lost: no connection, no whole answer in time, 429, or 5xx.
-        Refused: any other answer than 200.
+        Refused: any other status than 200.
     """
     kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
     port = where.port or kind.default_port
@@ -131,14 +130,14 @@ def post(
     try:
         connection.connect()
         with _ended_after(seconds, connection.sock, late):
-            sent = {**(headers or {}), "Content-Type": "application/json"}
-            connection.request("POST", where.path + path, data, sent)
+            fields = {**(headers or {}), "Content-Type": "application/json"}
+            connection.request("POST", where.path + path, data, fields)
             answer = connection.getresponse()
             _check(answer, path)
             body = answer.read(most + 1)
     except (OSError, HTTPException) as error:
-        told = f"no answer within {seconds:g} s" if late.is_set() else in_one_line(error)
-        raise Lost(told) from error
+        reason = f"no answer within {seconds:g} s" if late.is_set() else in_one_line(error)
+        raise Lost(reason) from error
     finally:
         connection.close()
     if late.is_set() or (len(body) <= most and answer.length):
@@ -148,14 +147,14 @@ def post(
 
 @contextlib.contextmanager
 def _ended_after(seconds: float, sock: socket.socket, late: threading.Event) -> Iterator[None]:
-    """Hang up then, however little at a time the other side says."""
+    """Close the connection after a time, even if the server sends bytes slowly."""
 
     def hang_up() -> None:
         late.set()
-        with contextlib.suppress(OSError):  # it has
+        with contextlib.suppress(OSError):  # it is already closed
             sock.shutdown(socket.SHUT_RDWR)
 
-    sock.settimeout(None)  # one clock, not two that end at the same time
+    sock.settimeout(None)  # the timer alone bounds the time
     watch = threading.Timer(seconds, hang_up)
     watch.start()
     try:
@@ -165,14 +164,14 @@ def _ended_after(seconds: float, sock: socket.socket, late: threading.Event) -> 
 
 
 def _check(answer: HTTPResponse, path: str) -> None:
-    told = f"{answer.status} {answer.reason!r:.60}"
+    status = f"{answer.status} {answer.reason!r:.60}"
     if answer.status == 429 or answer.status >= 500:
-        raise Lost(f"it answers {told}")
+        raise Lost(f"it answers {status}")
     if 300 <= answer.status < 400:
         elsewhere = f"{answer.getheader('Location')!r:.100}"
-        told = f"it answers {told} and sends to {elsewhere}, which is not followed"
-        raise Refused(told, answer.status)
+        message = f"it answers {status} and sends to {elsewhere}, which is not followed"
+        raise Refused(message, answer.status)
     if answer.status != 200:
-        said = answer.read(_TOLD).decode(errors="replace")
-        why = f" It says {said!r}" if said else ""
-        raise Refused(f"it answers {told}: has it POST {path}?{why}", answer.status)
+        body = answer.read(_TOLD).decode(errors="replace")
+        why = f" It says {body!r}" if body else ""
+        raise Refused(f"it answers {status}: has it POST {path}?{why}", answer.status)

@@ -1,7 +1,7 @@
-"""The first process of a job: starts the program, ends it in time, and says how it ended.
+"""The first process of a job, which starts the program, ends it in time and reports its end.
 
-It is trusted: the program cannot reach it (another process, which it may not signal or trace), and
-what the kernel says of the program's end goes to whoever asked on a socket that the program lacks.
+It is trusted: the program may not signal or trace it. The kernel's facts about the program's end go
+to the asker over a socket that the program does not have.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Any, NoReturn
 
 from rlcomp.sandbox import landlock, linux, namespaces, program, seccomp
 
-_STACK = 64 << 20  # of the main thread, for deep recursions
+_STACK = 64 << 20  # bytes for the main thread, for deep recursions
 _FILES = 64
-_OTHERS = 3  # processes of the jail that count as its user's: two of the fork server, and init
+_OTHERS = 3  # other processes of the user in the jail: two of the fork server, and init
 _HEADER = 4096
 _SHUT_IN = b"shut in"
 
@@ -32,15 +32,15 @@ def run_job(files: Sequence[int], *, jailed: bool) -> NoReturn:
     """Be the first process of a job.
 
     Args:
-        files: the socket of whoever asked, the job, and what the program gets as 0, 1, 2, ...
-        jailed: in namespaces of its own (tier ``strict``).
+        files: the socket of the asker, the job, and the program's files 0, 1, 2, ...
+        jailed: whether it has namespaces of its own (tier ``strict``).
     """
     asker = socket.socket(fileno=files[0])
     try:
         facts = _run(asker, files[1:], json.loads(asker.recv(_HEADER)), jailed)
     except OSError as error:
         facts = {"error": str(error)}
-    with contextlib.suppress(OSError):  # nobody waits for it any more
+    with contextlib.suppress(OSError):  # the asker has gone
         asker.send(json.dumps(facts).encode())
     os._exit(0)
 
@@ -52,36 +52,36 @@ def _run(
         options = f"size={header['disk']},nr_inodes=512,mode=1777"
         flags = linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC
         linux.mount("tmpfs", "/tmp", "tmpfs", flags, options)
-    told, tell = os.pipe()
+    reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         asker.close()
-        os.close(told)
-        _become_program(files, tell, header, jailed)
-    os.close(tell)
-    if (word := os.read(told, _HEADER)) != _SHUT_IN:
+        os.close(reader)
+        _become_program(files, writer, header, jailed)
+    os.close(writer)
+    if (word := os.read(reader, _HEADER)) != _SHUT_IN:
         raise OSError(f"the program could not be shut in: {word.decode()}")
-    started = time.monotonic()
+    start = time.monotonic()
     ended_by = _wait(asker, child, header["wall"])
-    wall = time.monotonic() - started
+    wall = time.monotonic() - start
     return _bury(child) | {"ended_by": ended_by, "wall": wall}
 
 
 def _wait(asker: socket.socket, child: int, seconds: float) -> str:
-    """Until the program ends, its time is up, or nobody wants to know any more."""
+    """Wait until the program ends, its time is up, or the asker closes the socket."""
     handle = os.pidfd_open(child)
     ready = select.poll()
     ready.register(handle, select.POLLIN)
     ready.register(asker, select.POLLIN)
-    found = {file for file, _ in ready.poll(math.ceil(1000 * seconds))}
-    if handle in found:
+    files = {file for file, _ in ready.poll(math.ceil(1000 * seconds))}
+    if handle in files:
         return "itself"
-    return "asker" if found else "wall"
+    return "asker" if files else "wall"
 
 
 def _bury(child: int) -> dict[str, Any]:
-    """Kill all that is left, wait for it, and tell how the program ended."""
-    # The first process of a namespace: everything in it. Otherwise the program is all there is.
+    """Kill and wait for all processes left; return the facts about the program's end."""
+    # The first process of a namespace kills all its processes; elsewhere there is only the program.
     target = -1 if os.getpid() == 1 else child
     with contextlib.suppress(ProcessLookupError):
         os.kill(target, signal.SIGKILL)
@@ -101,11 +101,11 @@ def _become_program(
     files: Sequence[int], tell: int, header: Mapping[str, Any], jailed: bool
 ) -> NoReturn:
     try:
-        # Out of the way first of the numbers that the program knows them by.
-        tell, payload, *given = (fcntl.fcntl(file, fcntl.F_DUPFD, 32) for file in (tell, *files))
-        for number, file in enumerate(given):
+        # Move the files away from the numbers that the program's files need.
+        tell, payload, *own = (fcntl.fcntl(file, fcntl.F_DUPFD, 32) for file in (tell, *files))
+        for number, file in enumerate(own):
             os.dup2(file, number)
-        os.closerange(len(given), program.LAST_FILE + 1)
+        os.closerange(len(own), program.LAST_FILE + 1)
         payload = os.dup2(payload, program.LAST_FILE + 1)
         tell = os.dup2(tell, payload + 1)
         os.closerange(tell + 1, 1 << 16)
@@ -122,7 +122,7 @@ def _become_program(
 
 
 def _shut_in(header: Mapping[str, Any], jailed: bool) -> None:
-    """Limits, no capabilities, few files, few system calls."""
+    """Set limits, drop capabilities, and restrict files and system calls."""
     if not jailed:
         linux.die_with_parent()
     os.chdir("/tmp" if jailed else "/")
@@ -143,7 +143,7 @@ def _limits(header: Mapping[str, Any], jailed: bool) -> dict[int, int]:
         resource.RLIMIT_FSIZE: header["output"],
         resource.RLIMIT_NOFILE: _FILES,
         resource.RLIMIT_STACK: _STACK,
-        resource.RLIMIT_CORE: 1,  # not 0: with that a program that takes dumps is still started
+        resource.RLIMIT_CORE: 1,  # with 0 the kernel would still start a handler of core dumps
         resource.RLIMIT_MEMLOCK: 0,
         resource.RLIMIT_MSGQUEUE: 0,
     }

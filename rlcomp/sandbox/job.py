@@ -1,4 +1,4 @@
-"""What the sandbox is asked to run: jobs and their limits."""
+"""Jobs of the sandbox and their limits."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ _PYTHON = 64 * MEBIBYTE
 
 @dataclass(frozen=True)
 class Limits:
-    """What one program may use.
+    """Limits of one program.
 
     Args:
-        wall: seconds until everything of the job is killed.
+        wall: seconds until all processes of the job are killed.
         cpu: seconds of the CPU until the program is killed; rounded up.
-        memory: bytes of address space of each process; Python itself takes some 30 MiB of it.
-        output: bytes of standard output, of standard error, of the values that come back, and of
-            any one file.
-        disk: bytes of /tmp, the one place to write to (tier ``strict``; in ``portable`` there is
-            none).
-        tasks: threads and processes at a time (``strict``; one in ``portable``). Without ``fork``
-            they are threads, and ``memory`` bounds all of them together.
+        memory: bytes of address space of each process; Python itself takes about 30 MiB.
+        output: bytes of standard output, of standard error, of the returned values, and of any one
+            file.
+        disk: bytes of /tmp, the only writable place (tier ``strict``; ``portable`` has none).
+        tasks: most threads and processes at a time (``strict``; one in ``portable``). Without
+            ``fork`` they are threads, and ``memory`` bounds all of them together.
         fork: whether it may make processes and execute files (``strict`` only).
     """
 
@@ -36,14 +35,14 @@ class Limits:
     fork: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what nothing can run in."""
+        """Refuse limits that no program can run in."""
         for name in ("wall", "cpu", "memory", "output", "disk", "tasks"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
                 raise ConfigError(f"limits.{name}={value}: a finite number above 0")
         if self.memory < _PYTHON:
-            told = f"limits.memory={self.memory}: Python itself needs {_PYTHON}"
-            raise ConfigError(told)
+            message = f"limits.memory={self.memory}: Python itself needs {_PYTHON}"
+            raise ConfigError(message)
 
 
 DEFAULT_LIMITS = Limits()
@@ -54,9 +53,9 @@ class StdioJob:
     """A program that reads standard input and writes standard output.
 
     Args:
-        source: Python.
-        stdin: all of its input.
-        limits: of it.
+        source: Python source.
+        stdin: the whole input.
+        limits: limits of the program.
     """
 
     source: str
@@ -66,14 +65,14 @@ class StdioJob:
 
 @dataclass(frozen=True)
 class CallsJob:
-    """A function, or an expression, at many inputs.
+    """Calls of a function, or evaluations of an expression, with many inputs.
 
     Args:
         source: Python that defines the function; with ``names`` an expression of these names.
-        inputs: the arguments of each call: a tuple's text (:mod:`rlcomp.sandbox.plain_data`).
-        entry_point: the function; unused with ``names``.
-        names: of an expression.
-        limits: of all calls together.
+        inputs: the arguments of each call: the text of a tuple (:mod:`rlcomp.sandbox.plain_data`).
+        entry_point: name of the function; unused with ``names``.
+        names: the variables of an expression.
+        limits: limits of all calls together.
     """
 
     source: str
@@ -85,14 +84,14 @@ class CallsJob:
 
 @dataclass(frozen=True)
 class CheckJob:
-    """A function of one source, tested by another.
+    """A function of one source and its tests in others.
 
     Args:
         candidate_source: Python that defines the function.
         test_sources: Python that calls the function by its name or as ``candidate``; each is one
-            test. If they define ``check``, ``check(candidate)`` is the last one.
-        entry_point: the function.
-        limits: of each of the two programs.
+            test. If they define ``check``, ``check(candidate)`` is the last test.
+        entry_point: name of the function.
+        limits: limits of each of the two programs.
     """
 
     candidate_source: str

@@ -1,4 +1,4 @@
-"""Landlock: which files a process may still reach, whatever its user may.
+"""Landlock: a restriction of a process to some files, beyond the rights of its user.
 
 Source:
     ``landlock(7)``; ``linux/landlock.h``.
@@ -15,31 +15,31 @@ from rlcomp.sandbox.linux import system_call
 
 _READ = 1 << 0 | 1 << 2 | 1 << 3  # execute, read a file, read a directory
 _PATH_BENEATH, _VERSION = 1, 1
-# Rights on files: 13 at first, then refer, truncate, ioctl on devices.
+# The number of rights on files by ABI: 13, then with refer, truncate, ioctl on devices.
 _RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 _FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 
 
 def version() -> int:
-    """Landlock's ABI of this kernel; ``OSError`` where there is none."""
+    """Return Landlock's ABI of this kernel; raise ``OSError`` if there is none."""
     return system_call("landlock_create_ruleset", None, 0, _VERSION)
 
 
 def ruleset_of(abi: int) -> tuple[int, bytes]:
-    """Rights on files that a kernel of this ABI can withhold, and ``landlock_ruleset_attr``."""
+    """Return the rights on files that an ABI can withhold, and ``landlock_ruleset_attr``."""
     rights = (1 << _RIGHTS.get(abi, 16)) - 1
     if abi < 4:
         return rights, struct.pack("=Q", rights)
-    network = 3  # bind and connect by TCP
+    network = 3  # rights to bind and to connect by TCP
     if abi < 6:
         return rights, struct.pack("=QQ", rights, network)
     return rights, struct.pack("=QQQ", rights, network, 3)  # abstract sockets, signals
 
 
 def restrict(readable: Sequence[str], writable: Sequence[str]) -> None:
-    """Leave reading below some paths and everything below others. Needs no_new_privs.
+    """Allow only reading below some paths, and all access below others. Needs no_new_privs.
 
-    Where the kernel can, TCP and signals and abstract sockets to others are shut off as well.
+    If the kernel supports it, TCP, and signals and abstract sockets to others, are refused too.
     """
     rights, attributes = ruleset_of(version())
     ruleset = system_call("landlock_create_ruleset", attributes, len(attributes), 0)

@@ -1,6 +1,6 @@
-"""Linux calls that Python has no function for, by ctypes.
+"""Linux calls without a function in Python, by ctypes.
 
-``OSError`` with the name of the call where the kernel refuses.
+A refused call raises ``OSError`` with its name.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ MS_BIND, MS_REC, MS_PRIVATE = 0x1000, 0x4000, 0x40000
 MNT_DETACH = 2
 
 _AT_RECURSIVE, _AT_FDCWD = 0x8000, -100
-_RDONLY, _NOSUID, _NODEV = 1, 2, 4  # of mount_setattr
+_RDONLY, _NOSUID, _NODEV = 1, 2, 4  # flags of mount_setattr
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 
-# PyDLL keeps the interpreter's lock: a clone must not come back without it.
+# PyDLL keeps the interpreter's lock, which a cloned child must hold.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
@@ -37,41 +37,41 @@ def _check(result: int, what: str) -> int:
 
 
 def raw(name: str, numbers: Mapping[str, int], *arguments: int | bytes | None) -> int:
-    """A system call by its number."""
+    """Make a system call by its number."""
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return _check(_libc.syscall(ctypes.c_long(numbers[name]), *words), name)
 
 
 def system_call(name: str, *arguments: int | bytes | None) -> int:
-    """One of the system calls of the sandbox itself."""
+    """Make one of the system calls of the sandbox itself."""
     return raw(name, own(machine()), *arguments)
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """``prctl(2)``; absent arguments are 0."""
+    """Call ``prctl(2)``; absent arguments are 0."""
     words = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     return _check(_libc.prctl(option, *words), f"prctl {option}")
 
 
 def unshare(flags: int) -> None:
-    """``unshare(2)``: namespaces of one's own."""
+    """Call ``unshare(2)``: enter new namespaces."""
     _check(_libc.unshare(flags), "unshare")
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """``mount(2)``."""
+    """Call ``mount(2)``."""
     words = [os.fsencode(each) for each in (source, target, kind)]
-    done = _libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(options))
-    _check(done, f"mount of {source} on {target}")
+    result = _libc.mount(*words, ctypes.c_ulong(flags), os.fsencode(options))
+    _check(result, f"mount of {source} on {target}")
 
 
 def detach(target: str) -> None:
-    """``umount2(2)``, lazily: gone from the tree at once."""
+    """Call ``umount2(2)`` lazily: the mount leaves the tree at once."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount of {target}")
 
 
 def make_read_only(path: str, *, below: bool = False, devices: bool = False) -> None:
-    """A mount, and those below it: read-only, no devices, no set-uid."""
+    """Make a mount read-only, without devices or set-uid; ``below``: also the mounts below it."""
     flags = _RDONLY | _NOSUID | (0 if devices else _NODEV)
     attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)
     address, size = ctypes.addressof(attributes), ctypes.sizeof(attributes)
@@ -85,21 +85,21 @@ def clone(flags: int, numbers: Mapping[str, int]) -> int:
 
 
 def die_with_parent() -> None:
-    """SIGKILL when the thread that forked this process ends."""
+    """Have this process killed when the thread that forked it ends."""
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def set_dumpable() -> None:
-    """Make /proc/self this process's own again after a change of user."""
+    """Give this process its /proc/self back after a change of user."""
     prctl(_PR_SET_DUMPABLE, 1)
 
 
 def drop_capabilities() -> None:
-    """No capability is left, nor can one be had again by executing a file."""
+    """Drop all capabilities, and forbid to regain one by executing a file."""
     for number in range(64):
         try:
             prctl(_PR_CAPBSET_DROP, number)
-        except OSError:  # past the last one of this kernel, or not even the right to drop one
+        except OSError:  # unknown to this kernel, or no right to drop one
             break
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)

@@ -8,7 +8,7 @@ import struct
 from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlain
 
 _LENGTH = struct.Struct("=I")
-_MOST = 4 * MAX_BYTES  # two values and what is around them
+_MOST = 4 * MAX_BYTES  # room for two values and their syntax
 
 
 def send(file: int, text: str) -> None:
@@ -22,7 +22,7 @@ def send(file: int, text: str) -> None:
 
 
 def receive(file: int) -> bytes | None:
-    """The next message; None if the other side has ended or says what no message is."""
+    """Read the next message; None if the other side has ended or the message is too long."""
     header = _read(file, _LENGTH.size)
     if header is None:
         return None

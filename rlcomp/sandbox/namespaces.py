@@ -1,7 +1,7 @@
 """A jail of namespaces: own users, processes, files, network, queues and host name.
 
-Its root is an empty file system of 1 MiB, read-only, with the system's libraries and Python's in
-it; no /proc, no /sys, no /etc, no device but /dev/null, nothing of what was mounted before.
+Its root is a read-only file system of 1 MiB with the libraries of the system and of Python. There
+is no /proc, /sys or /etc, no device but /dev/null, and no earlier mount.
 
 Source:
     ``namespaces(7)``, ``user_namespaces(7)``, ``pivot_root(2)``.
@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from rlcomp.sandbox import linux
 
 _SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin")
-_PLACE = "/tmp"  # where the new root is put together; seen by nobody else
+_PLACE = "/tmp"  # the new root is built here, in a mount namespace of its own
 _ALL = (
     linux.NEWNS
     | linux.NEWCGROUP
@@ -28,16 +28,16 @@ _ALL = (
     | linux.NEWPID
     | linux.NEWNET
 )
-# Started as root: a user that owns nothing and runs nothing else, so that the limit on processes,
-# which does not bind root, binds it.
+# Users for servers started as root. Such a user owns nothing and runs nothing else. The limit on
+# processes binds it, but would not bind root.
 _FIRST_USER, _USERS = 64000, 1000
-_INSIDE = 1000  # its number inside
+_INSIDE = 1000  # number of the user inside the jail
 
 
 @functools.cache
 def readable_paths() -> list[str]:
-    """What a program may read: the system's libraries and Python's own."""
-    base = {"platbase": sys.base_exec_prefix}  # not that of a virtual environment
+    """Return the folders that a program may read: libraries of the system and of Python."""
+    base = {"platbase": sys.base_exec_prefix}  # even in a virtual environment
     names = ("stdlib", "platstdlib")
     libraries = [os.path.realpath(sysconfig.get_path(name, vars=base)) for name in names]
     shared = sysconfig.get_config_var("LIBDIR")
@@ -47,7 +47,7 @@ def readable_paths() -> list[str]:
 
 
 def within_another(path: str, others: Sequence[str]) -> bool:
-    """Whether a path lies below one of others."""
+    """Return whether a path lies below one of others."""
     return any(path.startswith(other + "/") for other in others)
 
 
@@ -55,11 +55,11 @@ def enter() -> None:
     """Move this process into the jail; the next process it forks is the first one inside.
 
     Raises:
-        OSError: the kernel, or who rules this machine, does not allow it.
+        OSError: the kernel or the machine's settings do not allow it.
     """
     paths = readable_paths()
     own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
-    # Root makes the mounts as root, which may read a Python that lies in its home.
+    # Root makes the mounts before it changes user: Python may lie in root's home.
     as_root = os.geteuid() == 0
     if as_root:
         linux.unshare(linux.NEWNS)
@@ -77,7 +77,7 @@ def leave_root(number: int) -> None:
     """Change from root to a user that owns nothing.
 
     Args:
-        number: of a process; servers of different processes have different users.
+        number: number of a process; servers of different processes have different users.
     """
     user = _FIRST_USER + number % _USERS
     try:
@@ -105,13 +105,13 @@ def _map_ids(own: int, user: int, group: int) -> None:
 
 def _change_root(paths: Sequence[str]) -> None:
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
-    # Opened first: the new root may be mounted over some of them.
-    held = {path: os.open(path, os.O_PATH) for path in [*paths, "/dev/null"]}
+    # Open the paths first: the new root may be mounted over some of them.
+    files = {path: os.open(path, os.O_PATH) for path in [*paths, "/dev/null"]}
     links = {path: os.readlink(path) for path in paths if os.path.islink(path)}
     os.umask(0o022)
     flags = linux.MS_NOSUID | linux.MS_NODEV
     linux.mount("tmpfs", _PLACE, "tmpfs", flags, "size=1m,nr_inodes=256,mode=755")
-    for path, file in held.items():
+    for path, file in files.items():
         if path in links:
             os.symlink(links[path], _PLACE + path)
         else:
@@ -123,7 +123,7 @@ def _change_root(paths: Sequence[str]) -> None:
     os.chdir("/")
     linux.detach("/old")
     os.rmdir("/old")
-    for path in held.keys() - links.keys() - {"/dev/null"}:
+    for path in files.keys() - links.keys() - {"/dev/null"}:
         linux.make_read_only(path, below=True)
     linux.make_read_only("/dev/null", devices=True)
     linux.make_read_only("/")

@@ -1,4 +1,4 @@
-"""What became of a job, in words of the judge, from what the kernel and the reports say."""
+"""Outcomes of jobs, from the kernel's facts and the programs' reports."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Status = Literal["passed", "failed", "timeout", "memory", "output", "died", "uns
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a candidate: a value, or why there is none.
+    """One call of a candidate: its value or its error.
 
     Attributes:
         returned: whether it returned a value.
-        value: plain data.
-        error: name and message of what it raised; empty if it returned.
+        value: the value, plain data.
+        error: name and message of its exception; '' if it returned.
     """
 
     returned: bool
@@ -31,24 +31,24 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a job.
+    """The outcome of a job.
 
     Attributes:
         status: ``passed``: the program ended normally, all calls were answered, all tests passed.
-            ``failed``: an exception, an exit code, a test. ``timeout``: wall clock or CPU.
-            ``memory``, ``output``: the limit was hit. ``died``: killed by a signal.
-            ``unsupported``: it returned, or was given, something other than plain data. All but
-            ``passed`` are the program's doing, and none of them makes a reward invalid: else a
-            program could choose to be.
-        message: of the failure, in a line; a program's own words.
-        wall: seconds, of the slower of two programs.
-        cpu: seconds of the CPU, of both programs.
-        peak_memory: bytes, of the larger program.
-        stdout: of a program (``StdioJob``), or of the tests (``CheckJob``).
-        calls: of a ``CallsJob``, in order; fewer than asked for if it ended before.
-        tests: which tests passed, of a ``CheckJob``; fewer if it ended before.
-        compiles: whether the source is Python; of a ``CheckJob`` the candidate's, unless its tests
-            ended before it was read.
+            ``failed``: an exception, an exit code, or a failed test. ``timeout``: wall clock or
+            CPU. ``memory``, ``output``: the limit was hit. ``died``: killed by a signal.
+            ``unsupported``: an argument or a returned value was not plain data. The program causes
+            all of them, so none makes a reward invalid: otherwise a program could choose to have
+            an invalid reward.
+        message: the failure in one line, in a program's own words.
+        wall: seconds of the slower of two programs.
+        cpu: seconds of the CPU of both programs.
+        peak_memory: bytes of the larger program.
+        stdout: output of a program (``StdioJob``), or of the tests (``CheckJob``).
+        calls: calls of a ``CallsJob``, in order; fewer if it ended early.
+        tests: whether each test of a ``CheckJob`` passed; fewer if it ended early.
+        compiles: whether the source is Python; for a ``CheckJob`` the candidate's source, unless
+            its tests ended before it was read.
     """
 
     status: Status
@@ -64,13 +64,13 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Ended:
-    """How one program ended.
+    """The end of one program.
 
     Attributes:
-        facts: of the kernel: ``code``, ``cpu``, ``peak``, ``wall``, ``ended_by``.
-        stdout: bytes that it wrote.
-        stderr: likewise.
-        report: likewise; anybody's.
+        facts: facts of the kernel: ``code``, ``cpu``, ``peak``, ``wall``, ``ended_by``.
+        stdout: bytes of standard output.
+        stderr: bytes of standard error.
+        report: bytes of the report, untrusted.
     """
 
     facts: Mapping[str, Any]
@@ -79,8 +79,8 @@ class Ended:
     report: bytes
 
     def lines(self) -> list[dict[str, Any]]:
-        """The report, as far as it is one."""
-        found = []
+        """Return the lines of the report, up to the first malformed one."""
+        entries = []
         for line in self.report.splitlines():
             try:
                 entry = json.loads(line)
@@ -88,22 +88,22 @@ class Ended:
                 break
             if not isinstance(entry, dict):
                 break
-            found.append(entry)
-        return found
+            entries.append(entry)
+        return entries
 
     def word(self, key: str) -> str:
-        """The last word of the report on something; empty if there is none."""
+        """Return the last text of the report under a key; '' if there is none."""
         words = [str(line[key]) for line in self.lines() if line.get(key)]
         return words[-1] if words else ""
 
 
 def failure(ended: Ended, limits: Limits) -> tuple[Status, str] | None:
-    """Why a program did not come to its end; None if it did."""
+    """Return why a program did not end normally; None if it did."""
     facts, code = ended.facts, ended.facts["code"]
     error = ended.word("error")
     if facts["ended_by"] == "wall":
         return "timeout", f"not done after {limits.wall:g} s"
-    # The kernel counts for its limit in ticks, on a busy machine more of them than were used.
+    # The kernel counts ticks for its limit; on a busy machine it counts more than were used.
     if code == -signal.SIGKILL and facts["cpu"] >= 0.5 * limits.cpu:
         return "timeout", f"{limits.cpu:g} s of the CPU were not enough"
     if max(len(ended.stdout), len(ended.stderr), len(ended.report)) >= limits.output:
@@ -127,18 +127,18 @@ def _signal(number: int) -> str:
 
 
 def of_stdio(ended: Ended, limits: Limits) -> Outcome:
-    """Of a program."""
+    """Return the outcome of a program."""
     status, message = failure(ended, limits) or ("passed", "")
     return Outcome(status, message, **_used(ended), stdout=ended.stdout.decode(errors="replace"))
 
 
-def of_calls(ended: Ended, limits: Limits, asked: int) -> Outcome:
-    """Of calls."""
+def of_calls(ended: Ended, limits: Limits, expected: int) -> Outcome:
+    """Return the outcome of calls."""
     ready, *lines = [*ended.lines(), {}] if ended.lines() else [{}]
-    calls = tuple(_call(line) for line in lines[:asked] if line) if "ready" in ready else ()
+    calls = tuple(_call(line) for line in lines[:expected] if line) if "ready" in ready else ()
     status, message = failure(ended, limits) or ("passed", "")
-    if status == "passed" and len(calls) < asked:
-        status, message = "failed", f"it ended after {len(calls)} of {asked} calls"
+    if status == "passed" and len(calls) < expected:
+        status, message = "failed", f"it ended after {len(calls)} of {expected} calls"
     return Outcome(status, message, **_used(ended), calls=calls)
 
 
@@ -152,7 +152,7 @@ def _call(line: Mapping[str, Any]) -> Call:
 
 
 def of_check(candidate: Ended, tests: Ended, *, limits: Limits, asked: int) -> Outcome:
-    """Of tests: their word counts; the candidate's end tells why there is none."""
+    """Return the outcome of tests; without results the candidate's end gives the reason."""
     passed = tuple(line["passed"] for line in tests.lines() if "passed" in line)
     used = _used(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
     if passed and len(passed) >= asked and all(passed) and tests.facts["code"] == 0:

@@ -1,7 +1,7 @@
-"""A web page that nobody has read, in a headless browser that reaches no network.
+"""An untrusted web page in a headless browser without a network.
 
-The page has an address of its own, which is answered from its text; every other request is
-refused. Chromium's own sandbox is on, but for root, who cannot have it.
+Requests of the page's own address are answered with its text; every other request is refused.
+Chromium's own sandbox is on, except for root, where it does not work.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any
 from rlcomp.errors import ConfigError, RlcompError, require
 
 ADDRESS = "http://page.test/"
-WIDTH, HEIGHT = 1024, 768  # of the window, in CSS pixels
+WIDTH, HEIGHT = 1024, 768  # size of the window, in CSS pixels
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# Each by itself keeps the page from the network; the interception of requests does not see sockets.
+# Each flag keeps the page from the network; the interception of requests does not see sockets.
 _ALONE = [
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--proxy-bypass-list=<-loopback>",
@@ -33,37 +33,37 @@ _HOLDS = "goal => { try { return (0, eval)(`(${goal}\\n)`) === true } catch { re
 
 
 class Refused(Exception):
-    """The page does not let an action happen; the message is for the policy."""
+    """Error of an action that the page does not allow; the message is for the policy."""
 
 
 def program_of(given: str | None) -> str:
-    """The browser: the one given, else ``$CHROMIUM``, else one in the path.
+    """Return the browser: the one given, else ``$CHROMIUM``, else one in the path.
 
     Raises:
-        ConfigError: there is none.
+        ConfigError: there is no browser.
     """
-    wanted = [given] if given else [os.environ.get("CHROMIUM", ""), *_NAMES]
-    found = next(filter(None, map(shutil.which, wanted)), None)
-    if found is None:
+    names = [given] if given else [os.environ.get("CHROMIUM", ""), *_NAMES]
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
         raise ConfigError(
             f"environment.program={given}: there is no such browser: install Chromium "
             "(apt-get install chromium), or name its file"
         )
-    return found
+    return program
 
 
 class Page:
-    """A page and what can be done with it.
+    """A page and its actions.
 
     Args:
-        html: of the page.
+        html: the text of the page.
         program: the browser.
-        timeout: limit of an action, in seconds; a script of the page that never ends is not
-            bounded by it.
+        timeout: limit of an action, in seconds; it does not bound a script of the page that never
+            ends.
 
     Raises:
         MissingExtra: playwright is not installed.
-        playwright.sync_api.Error: the browser does not start, or not open the page.
+        playwright.sync_api.Error: the browser does not start or does not open the page.
     """
 
     def __init__(self, html: str, program: str, timeout: float) -> None:
@@ -74,7 +74,7 @@ class Page:
             offline=True,
             service_workers="block",
             accept_downloads=False,
-            bypass_csp=True,  # the goal is evaluated, whatever the page says
+            bypass_csp=True,  # a policy of the page must not forbid to evaluate the goal
             viewport={"width": WIDTH, "height": HEIGHT},
         )
         try:
@@ -98,14 +98,14 @@ class Page:
             route.abort("aborted")
 
     def snapshot(self, *, boxes: bool) -> str:
-        """What the page shows to assistive technology: a line an element, ``[ref=e1]`` its name."""
+        """Return the page's accessibility tree: a line an element, with its name ``[ref=e1]``."""
         return str(self.page.aria_snapshot(mode="ai", boxes=boxes))
 
     def click(self, element: str) -> None:
         """Click an element.
 
         Raises:
-            Refused: it cannot be clicked.
+            Refused: the element cannot be clicked.
         """
         self._do(lambda: self.page.locator(f"aria-ref={element}").click())
 
@@ -114,10 +114,10 @@ class Page:
         self._do(lambda: self.page.mouse.click(x, y))
 
     def write(self, element: str, text: str) -> None:
-        """Put a text into a field, or choose the option of that name.
+        """Fill a field with a text, or choose the option of that name.
 
         Raises:
-            Refused: it is no field, or has no such option.
+            Refused: the element is no field, or has no such option.
         """
         field = self.page.locator(f"aria-ref={element}")
 
@@ -130,19 +130,19 @@ class Page:
         self._do(put)
 
     def write_at(self, x: float, y: float, text: str) -> None:
-        """Click a point and type."""
+        """Click a point and type a text."""
         self._do(lambda: (self.page.mouse.click(x, y), self.page.keyboard.insert_text(text)))
 
     def scroll(self, screens: float) -> None:
-        """Move down by so many heights of the window; up if negative."""
+        """Scroll down by a number of window heights; up if negative."""
         self._do(lambda: self.page.evaluate("by => scrollBy(0, by * innerHeight)", screens))
 
     def fault(self, goal: str) -> str:
-        """Why an expression of JavaScript does not compile; empty if it does."""
+        """Return why an expression of JavaScript does not compile; '' if it does."""
         return str(self.page.evaluate(_COMPILES, goal) or "")
 
     def holds(self, goal: str) -> bool:
-        """Whether an expression of JavaScript is ``true`` in the page; raising is not.
+        """Return whether an expression of JavaScript is ``true`` in the page; an error is false.
 
         Raises:
             RlcompError: the page or the browser has crashed.
@@ -158,13 +158,13 @@ class Page:
             raise Refused(str(error).partition("\n")[0]) from error
 
     def close(self) -> None:
-        """Close it."""
+        """Close the page."""
         self.context.close()
 
 
 @functools.cache
 def _playwright(process: int) -> Any:  # noqa: ANN401
-    del process  # a fork cannot use that of its parent
+    del process  # the key of the cache: a fork cannot use its parent's playwright
     with _without_limits():
         return require("playwright.sync_api", "browser").sync_playwright().start()
 
@@ -173,7 +173,7 @@ _browsers: dict[tuple[int, str], Any] = {}
 
 
 def _browser(program: str) -> Any:  # noqa: ANN401
-    """One for all pages of a process, started again after it has crashed."""
+    """Return the browser for all pages of a process; start it again after a crash."""
     key = os.getpid(), program
     if key not in _browsers or not _browsers[key].is_connected():
         with _without_limits():
@@ -188,9 +188,9 @@ def _browser(program: str) -> Any:  # noqa: ANN401
 
 @contextlib.contextmanager
 def _without_limits() -> Iterator[None]:
-    """What is started is not under the limits of a worker of environments.
+    """Lift a worker's limits for processes that are started within this context.
 
-    A browser reserves more addresses than any machine has memory, and lives for many calls.
+    A browser reserves more address space than any machine has memory, and lives for many calls.
     """
     kinds = (resource.RLIMIT_AS, resource.RLIMIT_CPU)
     before = {kind: resource.getrlimit(kind) for kind in kinds}

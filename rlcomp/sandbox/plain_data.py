@@ -1,8 +1,8 @@
-"""Plain data as text: what may cross between a program and whoever judges it.
+"""Plain data as text: the only values that cross between a program and its judge.
 
-None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict, nested at most
-30 deep. A value arrives as exactly these types: a subclass loses its methods on the way, so no
-``__eq__`` of a program's own decides whether its answer is right.
+Plain data are None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict,
+nested at most 30 deep. A value arrives as exactly these types: a subclass loses its methods, so
+that a program's own ``__eq__`` cannot decide whether its answer is right.
 
 The text is JSON without line breaks. Numbers that JSON may lose, and all containers, are tagged:
 ``["int", "-ff"]``, ``["float", "nan"]``, ``["tuple", 1, 2]``, ``["dict", [key, value], ...]``.
@@ -17,20 +17,20 @@ from typing import Any, NoReturn
 
 MAX_DEPTH = 30
 MAX_BYTES = 1 << 20
-# Members of one set or dict: equal hashes can be made on purpose, and cost the square of it.
+# Most members of a set or dict: members with equal hashes take quadratic time.
 MAX_HASHED = 2000
 _EXACT_IN_JSON = 1 << 53
 
 
 class NotPlain(ValueError):
-    """A value, or a text that should be one, is not plain data within the limits."""
+    """Error of a value or a text that is not plain data within the limits."""
 
 
 def encode(value: object) -> str:
-    """The text of a value.
+    """Encode a value as text.
 
     Raises:
-        NotPlain: it is something else, or too deep or too long.
+        NotPlain: the value is no plain data, too deep or too long.
 
     Examples:
         >>> encode({"a": (1, 2.5)})
@@ -47,10 +47,10 @@ def encode(value: object) -> str:
 
 
 def decode(text: str | bytes) -> Any:  # noqa: ANN401
-    """The value of a text; the text may be anybody's.
+    """Decode the value of an untrusted text.
 
     Raises:
-        NotPlain: it is not the text of a value, or too long.
+        NotPlain: the text encodes no value, or is too long.
 
     Examples:
         >>> decode('["set",1,["int","-ff"]]') == {1, -255}
@@ -66,7 +66,7 @@ def decode(text: str | bytes) -> Any:  # noqa: ANN401
         raise NotPlain(f"not a value: {type(error).__name__}") from error
 
 
-# A subclass is what its base is; the base's own methods read it, not those that it overrides.
+# A subclass is encoded as its base, by methods of the base: its own overrides are not called.
 _SEQUENCES: tuple[tuple[type[Any], str], ...] = (
     (list, "list"),
     (tuple, "tuple"),

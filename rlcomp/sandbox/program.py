@@ -1,7 +1,7 @@
-"""What a sandboxed process does once it is shut in.
+"""The main function of a restricted process in the sandbox.
 
 Files: 0 input, 1 output, 2 errors, 3 the report (lines of JSON), 4 and 5 the pipe between a
-candidate and its tests. What stands in the report of a program is only ever that program's word.
+candidate and its tests. The report cannot be trusted: the program may write to it.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ Request = Mapping[str, Any]
 
 
 def run(payload: int) -> NoReturn:
-    """Do what the job says, which is read from a file, and end the process."""
+    """Read a job from a file, run it and end the process."""
     with open(payload, encoding="utf-8", errors="surrogatepass") as file:
         request = json.load(file)
     do(request)
 
 
 def do(request: Request) -> NoReturn:
-    """Do what the job says and end the process, without the interpreter's own clean-up."""
+    """Run a job and end the process, without the interpreter's own clean-up."""
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
-    random.seed(0)  # the same program, the same outcome
+    random.seed(0)  # for reproducible outcomes
     code = 1
     try:
         _KINDS[request["kind"]](request)
@@ -56,7 +56,7 @@ def _exit_code(leaving: SystemExit) -> int:
 
 
 def _finish(code: int) -> int:
-    """What the interpreter would do: wait for threads, call what is registered."""
+    """Wait for threads and call exit handlers, as the interpreter would."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     return code
@@ -66,7 +66,7 @@ def _flush() -> None:
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
-        except (OSError, ValueError):  # its limit is reached, or the program closed it
+        except (OSError, ValueError):  # the limit is reached, or the program closed the stream
             continue
 
 
@@ -75,7 +75,7 @@ def _run_stdio(request: Request) -> None:
 
 
 def _run_calls(request: Request) -> None:
-    """A line that says ready, then one a call: ``{"value": text}`` or ``{"error": told}``."""
+    """Report a line ``ready``, then one a call: ``{"value": text}`` or ``{"error": text}``."""
     function = _function(request)
     report({"ready": True})
     for text in request["inputs"]:

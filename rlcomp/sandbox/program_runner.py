@@ -1,4 +1,4 @@
-"""What runs programs that nobody has read: the interface of the sandbox here and elsewhere."""
+"""Interface of runners of untrusted programs, local and remote."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ Self = TypeVar("Self", bound="ProgramRunner")
 
 
 class ProgramRunner:
-    """Runs jobs, and says what became of them."""
+    """Interface of runners of jobs."""
 
     @property
     def tier(self) -> str:
-        """The walls there are (docs/sandbox.md).
+        """The tier of isolation (docs/sandbox.md).
 
         Raises:
-            ConfigError: there are none, or weaker ones than were asked for.
+            ConfigError: there is none, or a weaker one than required.
         """
         raise NotImplementedError
 
@@ -29,27 +29,27 @@ class ProgramRunner:
         """Run many jobs, each distinct one once.
 
         Returns:
-            Their outcomes, in the order of the jobs.
+            The outcomes, in the order of the jobs.
 
         Raises:
-            RlcompError: a job was lost, which is not its own doing.
+            RlcompError: the runner lost a job.
         """
         raise NotImplementedError
 
     def check(self, kind: type[Job] | None, *, measured: bool) -> None:
-        """Refuse what could not be done later.
+        """Refuse jobs that this runner cannot run later.
 
         Args:
-            kind: of the jobs to come; None: not known yet.
-            measured: whether their memory will be asked for.
+            kind: kind of the jobs to come; None: not known yet.
+            measured: whether their memory must be measured.
 
         Raises:
-            ConfigError: it cannot run them, or there are no such walls.
+            ConfigError: it cannot run them, or lacks the required isolation.
         """
         _ = self.tier
 
     def run_stdio(self, source: str, stdin: str = "", limits: Limits = DEFAULT_LIMITS) -> Outcome:
-        """Run a program on an input; whether ``stdout`` is right is for the caller to say."""
+        """Run a program on an input; the caller judges its ``stdout``."""
         return self.map([StdioJob(source, stdin, limits)])[0]
 
     def run_check(
@@ -59,7 +59,7 @@ class ProgramRunner:
         entry_point: str,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Outcome:
-        """Test a function of one source by another: ``check(candidate)``, or a list of asserts."""
+        """Test a function by another source: ``check(candidate)``, or a list of asserts."""
         tests = (test_source,) if isinstance(test_source, str) else tuple(test_source)
         return self.map([CheckJob(candidate_source, tests, entry_point, limits)])[0]
 
@@ -71,12 +71,12 @@ class ProgramRunner:
         names: Sequence[str] = (),
         limits: Limits = DEFAULT_LIMITS,
     ) -> Outcome:
-        """Call a function, or evaluate an expression of ``names``, at many inputs in one job."""
+        """Call a function, or evaluate an expression of ``names``, with many inputs in one job."""
         texts = tuple(encode(each) for each in inputs)
         return self.map([CallsJob(source, texts, entry_point, tuple(names), limits)])[0]
 
     def close(self) -> None:
-        """End what it has started."""
+        """End all processes of the runner."""
 
     def __enter__(self: Self) -> Self:
         return self

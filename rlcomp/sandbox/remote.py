@@ -1,4 +1,4 @@
-"""Remote sandbox: programs run on a server of SandboxFusion's protocol."""
+"""Remote sandbox: a runner of programs on a server of SandboxFusion's protocol."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.plain_data import encode
 from rlcomp.sandbox.program_runner import ProgramRunner
 
-_GRACE = 30.0  # seconds beyond the wall limit until there must be an answer: the server has a queue
+_GRACE = 30.0  # seconds beyond the wall limit to wait for an answer: the server has a queue
 _PAUSES = (1.0, 4.0)  # seconds before a job is sent again
 _NO_TESTS = (
     "sandbox=remote runs no unit tests: there the program under test would be in one process with "
@@ -33,16 +33,16 @@ _NO_MEMORY = (
 class RemoteSandbox(ProgramRunner):
     """Execution of untrusted Python on a server, by SandboxFusion's ``POST /run_code``.
 
-    The walls are the server's, whatever they are. Expected values do not go there: a program gets
-    its input, or the arguments of its calls, and what it gives back is compared here. Nothing is
-    asked of the server before the first job or :attr:`tier`.
+    The isolation depends on the server. Expected values are not sent there: a program gets its
+    input, or the arguments of its calls, and its results are compared here. There is no request
+    before the first job or :attr:`tier`.
 
     Args:
-        url: of the server, ``http://host:port``; ``/run_code`` is added.
-        workers: jobs under way at a time.
+        url: address of the server, ``http://host:port``; ``/run_code`` is added.
+        workers: most jobs at a time.
 
     Raises:
-        ConfigError: ``url`` is no address of that kind, or ``workers`` below 1.
+        ConfigError: ``url`` is no such address, or ``workers`` is below 1.
     """
 
     def __init__(self, *, url: str, workers: int = 8) -> None:
@@ -54,27 +54,27 @@ class RemoteSandbox(ProgramRunner):
 
     @functools.cached_property
     def tier(self) -> str:
-        """``remote``, once the server has run two programs as it should.
+        """``remote``, after the server has run two programs correctly.
 
         Raises:
-            ConfigError: it has not.
+            ConfigError: the server has not run them correctly.
         """
         program = StdioJob("print(input())", "here")
         calls = CallsJob("n + 1", (encode((41,)),), names=("n",))
         try:
-            said, called = self.map([program, calls])
+            printed, called = self.map([program, calls])
         except RlcompError as error:
             raise ConfigError(str(error)) from error
-        if said.stdout != "here\n" or [call.value for call in called.calls] != [42]:
-            told = said.message or called.message or f"a program wrote {said.stdout!r:.80}"
-            raise ConfigError(f"{self._name}: it does not run Python 3.10 or later: {told}")
+        if printed.stdout != "here\n" or [call.value for call in called.calls] != [42]:
+            why = printed.message or called.message or f"a program wrote {printed.stdout!r:.80}"
+            raise ConfigError(f"{self._name}: it does not run Python 3.10 or later: {why}")
         return "remote"
 
     def check(self, kind: type[Job] | None, *, measured: bool) -> None:
-        """Refuse unit tests, and what would need the memory of a program.
+        """Refuse unit tests and measurements of memory.
 
         Raises:
-            ConfigError: one of these, or the server does not run programs.
+            ConfigError: the jobs need one of these, or the server does not run programs.
         """
         if kind is CheckJob:
             raise ConfigError(_NO_TESTS)
@@ -86,10 +86,10 @@ class RemoteSandbox(ProgramRunner):
         """Run many jobs, ``workers`` at a time; each distinct one once.
 
         Returns:
-            Their outcomes, in the order of the jobs.
+            The outcomes, in the order of the jobs.
 
         Raises:
-            ConfigError: one of them is a ``CheckJob``.
+            ConfigError: one of the jobs is a ``CheckJob``.
             RlcompError: the server refused a job, or lost it each time.
         """
         distinct = list(dict.fromkeys(jobs))
@@ -112,8 +112,8 @@ class RemoteSandbox(ProgramRunner):
             return self._run_once(job)
         except RlcompError as error:
             times = f"it lost a program {len(_PAUSES) + 1} times: "
-            told = f"{self._name}: {times if isinstance(error, Lost) else ''}{error}"
-            raise RlcompError(told) from error
+            message = f"{self._name}: {times if isinstance(error, Lost) else ''}{error}"
+            raise RlcompError(message) from error
 
     def _run_once(self, job: StdioJob | CallsJob) -> Outcome:
         nonce = secrets.token_hex(16)

@@ -1,4 +1,4 @@
-"""A job under way: one program, or a candidate and its tests in two fork servers."""
+"""A running job: one program, or a candidate and its tests in two fork servers."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlcomp.sandbox.job import CallsJob, CheckJob, Job, StdioJob
 from rlcomp.sandbox.outcome import Outcome, of_calls, of_check, of_stdio
 from rlcomp.sandbox.started import Started
 
-# Seconds beyond the wall limit after which the fork servers are taken for dead.
+# Seconds beyond the wall limit until the fork servers count as dead.
 _GRACE = 20.0
 
 
 class Worker:
-    """Two fork servers: programs and candidates run in one, tests in the other, never together."""
+    """Two fork servers: one for programs and candidates, the other for tests."""
 
     def __init__(self, tier: str) -> None:
         self.servers = []
@@ -31,21 +31,21 @@ class Worker:
             raise
 
     def refusal(self) -> str:
-        """Why it cannot start; empty if it has."""
+        """Return why it cannot start; '' if it has started."""
         return next(filter(None, [server.refusal() for server in self.servers]), "")
 
     def close(self) -> None:
-        """End both."""
+        """End both fork servers."""
         for server in self.servers:
             server.close()
 
 
 class Running:
-    """A job under way.
+    """A running job.
 
     Args:
-        job: what runs.
-        worker: where.
+        job: the job.
+        worker: the worker that runs it.
     """
 
     def __init__(self, job: Job, worker: Worker) -> None:
@@ -67,28 +67,32 @@ class Running:
             self.programs.append(Started(programs, request_of(job), job.limits, stdin))
             return
         with contextlib.ExitStack() as ends:
-            asked, ask = _pipe(ends)
-            answered, answer = _pipe(ends)
+            request_reader, request_writer = _pipe(ends)
+            answer_reader, answer_writer = _pipe(ends)
             request = {"entry_point": job.entry_point}
             candidate = request | {"kind": "candidate", "source": job.candidate_source}
             check = request | {"kind": "tests", "tests": job.test_sources}
-            self.programs.append(Started(programs, candidate, job.limits, pipe=(asked, answer)))
-            self.programs.append(Started(tests, check, job.limits, pipe=(answered, ask)))
+            self.programs.append(
+                Started(programs, candidate, job.limits, pipe=(request_reader, answer_writer))
+            )
+            self.programs.append(
+                Started(tests, check, job.limits, pipe=(answer_reader, request_writer))
+            )
 
     def waiting(self) -> dict[socket.socket, Started]:
-        """What to wait for."""
+        """Return the running programs by the sockets to wait for."""
         return {each.socket: each for each in self.programs if each.facts is None}
 
     def done(self, program: Started) -> bool:
-        """Take the end of one of its programs; whether that was the last one."""
+        """Take the end of one of its programs; return whether it was the last one."""
         program.receive()
         candidate = self.programs[0]
         if program is not candidate and candidate.facts is None:
-            candidate.stop()  # its tests are done
+            candidate.stop()  # the tests are done
         return not self.waiting()
 
     def outcome(self) -> Outcome:
-        """What became of it."""
+        """Return the outcome of the job."""
         job, (first, *rest) = self.job, [program.ended() for program in self.programs]
         if isinstance(job, StdioJob):
             return of_stdio(first, job.limits)
@@ -97,13 +101,13 @@ class Running:
         return of_check(first, *rest, limits=job.limits, asked=len(job.test_sources))
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close its programs; those that still run are killed."""
         for program in self.programs:
             program.close()
 
 
 def request_of(job: StdioJob | CallsJob) -> Mapping[str, Any]:
-    """What :mod:`rlcomp.sandbox.program` is asked to do for a job."""
+    """Return the request for a job to :mod:`rlcomp.sandbox.program`."""
     if isinstance(job, StdioJob):
         return {"kind": "stdio", "source": job.source}
     named = {"entry_point": job.entry_point, "names": job.names}

@@ -1,4 +1,4 @@
-"""Sandbox: runs programs that nobody has read, and says what became of them."""
+"""Sandbox: the local runner of untrusted programs."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from rlcomp.sandbox.tier import Tier, known, strongest
 class Sandbox(ProgramRunner):
     """Sandboxed execution of untrusted Python.
 
-    Nothing is started, and nothing asked of the machine, before the first job, :meth:`start` or
-    ``with``: an object that nobody uses costs nothing.
+    Nothing is started or probed before the first job, :meth:`start` or ``with``: an unused object
+    costs nothing.
 
     Args:
-        workers: jobs at a time; each has two fork servers of some 15 MiB. None: one for each
-            processor.
-        min_tier: the weakest walls that will do: ``strict``, ``bwrap`` or ``portable``
+        workers: jobs at a time; each worker has two fork servers of about 15 MiB. None: one for
+            each processor.
+        min_tier: the weakest acceptable tier: ``strict``, ``bwrap`` or ``portable``
             (docs/sandbox.md).
 
     Raises:
@@ -51,12 +51,12 @@ class Sandbox(ProgramRunner):
         self._end = weakref.finalize(self, _close_all, self._workers, self._owner)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy asks for the same walls, and has workers of its own."""
+        """Pickle the settings only: a copy has the same minimum tier and its own workers."""
         return _sandbox, (self.workers, self.min_tier)
 
     @functools.cached_property
     def tier(self) -> Tier:
-        """The walls there are: the strongest tier of this machine.
+        """The strongest tier of this machine.
 
         Raises:
             ConfigError: this machine gives less than ``min_tier``.
@@ -64,7 +64,7 @@ class Sandbox(ProgramRunner):
         return strongest(self.min_tier)
 
     def start(self) -> None:
-        """Start the workers, unless they are there.
+        """Start the workers that are not yet there.
 
         Raises:
             ConfigError: this machine gives less than ``min_tier``.
@@ -86,24 +86,24 @@ class Sandbox(ProgramRunner):
         """Run many jobs, as many at a time as there are workers; each distinct one once.
 
         Returns:
-            Their outcomes, in the order of the jobs.
+            The outcomes, in the order of the jobs.
 
         Raises:
             ConfigError: this machine gives less than ``min_tier``.
-            RlcompError: it belongs to another process, or failed itself, twice at the same job.
+            RlcompError: it belongs to another process, or failed itself twice at the same job.
         """
         if not jobs:
             return []
         with self._lock:
-            # One job at a time, as a tool is called, needs one worker.
+            # Single jobs, such as calls of a tool, need one worker only.
             self._start(min(len({*jobs}), self.workers or os.cpu_count() or 1))
             outcomes = Batch(self._workers, self.tier, jobs).run()
         return [outcomes[job] for job in jobs]
 
     def close(self) -> None:
-        """End all workers; nothing is left of them. A later job starts new ones.
+        """End all workers and their processes. A later job starts new ones.
 
-        The end of the process does it as well.
+        The end of this process ends them too.
         """
         _close_all(self._workers, self._owner)
 
@@ -113,7 +113,7 @@ class Sandbox(ProgramRunner):
 
 
 def _close_all(workers: list[Worker], owner: int) -> None:
-    if os.getpid() == owner:  # a fork of the owner has no business with them
+    if os.getpid() == owner:  # a fork of the owner must not end them
         while workers:
             workers.pop().close()
 

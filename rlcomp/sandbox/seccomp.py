@@ -1,7 +1,7 @@
 """System call filter (seccomp): a BPF program that allows a list and refuses the rest.
 
-Refused calls fail with EPERM; numbers of calls newer than the list with ENOSYS, so that the C
-library takes its older way. A call of another architecture's table (x32, 32 bit) kills.
+Refused calls fail with EPERM. Calls newer than the list fail with ENOSYS, so that the C library
+falls back to older calls. A call of another architecture's table (x32, 32 bit) kills the process.
 
 Source:
     ``seccomp(2)``; ``linux/filter.h``, ``linux/seccomp.h``.
@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from rlcomp.sandbox.linux import prctl
 from rlcomp.sandbox.syscalls import allowed, audit_arch, changing, conditional, machine
 
-# Opcodes of classic BPF: load a word of seccomp_data, jump, return.
+# Opcodes of classic BPF that load a word of seccomp_data, jump or return.
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, KILL, REFUSE, ABSENT = 0x7FFF0000, 0x80000000, 0x50000 | errno.EPERM, 0x50000 | errno.ENOSYS
 _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in seccomp_data
 _X32_BIT = 0x40000000
-_FIRST_NEW = 424  # from here on the numbers are the same on every machine
+_FIRST_NEW = 424  # from this number on, calls have the same number on every machine
 
 _THREAD = 0x10000
 _NEW_NAMESPACES_OR_PARENT = 0x7E020000 | 0x8000
-# Not F_SETOWN, F_SETOWN_EX, F_SETSIG: they make the kernel signal any process of the same user.
+# Without F_SETOWN, F_SETOWN_EX, F_SETSIG: they make the kernel signal any process of the same user.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1032)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
@@ -38,14 +38,14 @@ Instruction = tuple[int, int, int, int]
 
 
 def filter_program(name: str, *, fork: bool, jailed: bool, process: int) -> list[Instruction]:
-    """The filter as instructions ``(code, jump if true, jump if false, operand)``.
+    """Return the filter as instructions ``(code, jump if true, jump if false, operand)``.
 
     Args:
-        name: of the machine.
-        fork: whether it may make processes and execute files.
+        name: name of the machine.
+        fork: whether the process may make processes and execute files.
         jailed: whether all processes and files that it can reach are its own; otherwise it may
-            neither make threads nor change files, and signal itself only.
-        process: its number.
+            not make threads or change files, and may signal itself only.
+        process: number of the process.
     """
     number = conditional(name)
     program: list[Instruction] = [
@@ -68,7 +68,7 @@ def filter_program(name: str, *, fork: bool, jailed: bool, process: int) -> list
     else:
         for call in ("kill", "tgkill"):
             program += _when(number[call], _one_of(0, (process,)))
-    program += _when(number["prlimit64"], _one_of(0, (0,)))  # of itself
+    program += _when(number["prlimit64"], _one_of(0, (0,)))  # its own limits only
     program += _when(number["fcntl"], _one_of(1, _FCNTL))
     program += _when(number["ioctl"], _one_of(1, _IOCTL))
     program += _when(number["prctl"], _one_of(0, _PRCTL))
@@ -91,7 +91,7 @@ def _one_of(argument: int, values: Sequence[int]) -> list[Instruction]:
 
 
 def _clone(fork: bool) -> list[Instruction]:
-    """No namespaces, no processes beside one's own; threads, and processes if it may fork."""
+    """Refuse new namespaces and siblings; allow threads, and processes if it may fork."""
     body: list[Instruction] = [
         (LOAD, 0, 0, _ARGUMENTS),
         (ANY_BIT, 0, 1, _NEW_NAMESPACES_OR_PARENT),
@@ -103,7 +103,7 @@ def _clone(fork: bool) -> list[Instruction]:
 
 
 def install(program: Sequence[Instruction]) -> None:
-    """Put this process under the filter, for good. Needs no_new_privs."""
+    """Put this process under the filter permanently. Needs no_new_privs."""
     code = b"".join(struct.pack("=HBBI", *each) for each in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(buffer)))

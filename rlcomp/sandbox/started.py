@@ -1,4 +1,4 @@
-"""One program under way in a fork server: its files, and its end."""
+"""A running program in a fork server: its files and its end."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rlcomp.sandbox.outcome import Ended
 
 
 class Started:
-    """A program under way; what it writes goes to files in memory that the kernel bounds.
+    """A running program; its output goes to files in memory, limited by the kernel.
 
     Args:
-        server: where.
-        request: what :mod:`rlcomp.sandbox.program` shall do.
-        limits: of it.
+        server: the fork server that runs it.
+        request: the request to :mod:`rlcomp.sandbox.program`.
+        limits: limits of the program.
         stdin: its input.
-        pipe: the ends of the pipe between a candidate and its tests: to read, to write.
+        pipe: its ends of the pipe between a candidate and its tests: to read, to write.
     """
 
     def __init__(
@@ -52,14 +52,14 @@ class Started:
             theirs.close()
 
     def receive(self) -> None:
-        """Take what its first process says, now that it says it.
+        """Receive the message of its first process, which must be ready.
 
         Raises:
-            RlcompError: the program was lost or could not be shut in, which is not its own doing.
+            RlcompError: the program was lost or could not be restricted; it is not at fault.
         """
         try:
             answer = self.socket.recv(4096)
-        except ConnectionResetError:  # it did not even come to read its job
+        except ConnectionResetError:  # it has not read its job
             answer = b""
         if not answer:
             raise RlcompError("the first process of a sandboxed job was killed")
@@ -69,17 +69,17 @@ class Started:
         self.facts = facts
 
     def stop(self) -> None:
-        """Ask for its end; what became of it is told all the same."""
+        """Ask for its end; its facts are still sent."""
         self.socket.shutdown(socket.SHUT_WR)
 
     def ended(self) -> Ended:
-        """How it ended, and what it wrote."""
+        """Return how it ended, and its output."""
         assert self.facts is not None
         _, _, *written = self.files
         return Ended(self.facts, *(_contents(file, self.limits.output) for file in written))
 
     def close(self) -> None:
-        """Let go of it: it is killed if it still runs."""
+        """Close its files; it is killed if it still runs."""
         self.socket.close()
         for file in self.files:
             os.close(file)

@@ -1,8 +1,8 @@
-"""System calls: the numbers of those that a program may make, on x86-64 and on aarch64.
+"""Numbers of the system calls that a program may make, on x86-64 and on aarch64.
 
-An allow list: what is not here is refused, new calls of later kernels among it. Not here, so
-refused: sockets, ptrace, another process's memory or limits, mounts, namespaces, keys, bpf, perf,
-io_uring, userfaultfd, memfd, SysV and POSIX queues, pidfds, timers that signal others.
+This is an allow list: all other calls are refused, including calls of later kernels. Among the
+refused calls are sockets, ptrace, another process's memory or limits, mounts, namespaces, keys,
+bpf, perf, io_uring, userfaultfd, memfd, SysV and POSIX queues, pidfds, timers that signal others.
 
 Source:
     ``asm/unistd_64.h`` and ``asm-generic/unistd.h`` of Linux 6.1.
@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import platform
 
-# name, number on x86-64, number on aarch64; "-": that machine does not have the call.
+# Name, number on x86-64, number on aarch64; "-": the machine does not have the call.
 _ALLOWED = """
 read 0 63          write 1 64         pread64 17 67      pwrite64 18 68     readv 19 65
 writev 20 66       preadv 295 69      pwritev 296 70     open 2 -           openat 257 56
@@ -42,7 +42,7 @@ set_tid_address 218 96                set_robust_list 273 99                rseq
 getrandom 318 278  arch_prctl 158 -
 """
 
-# Allowed where all that can be reached is a program's own: landlock does not know all of them.
+# Allowed if a program can reach its own files only: landlock does not cover all of these calls.
 _CHANGING = """
 truncate 76 45     creat 85 -         rename 82 -        renameat 264 38    renameat2 316 276
 mkdir 83 -         mkdirat 258 34     rmdir 84 -         link 86 -          linkat 265 37
@@ -57,18 +57,18 @@ kill 62 129        tgkill 234 131     fork 57 -          vfork 58 -         exec
 setsid 112 157     setpgid 109 154
 """
 
-# What the sandbox itself asks of the kernel and glibc has no function for.
+# Calls of the sandbox itself that glibc has no function for.
 _OWN = """
 pivot_root 155 41  mount_setattr 442 442                 landlock_create_ruleset 444 444
 landlock_add_rule 445 445             landlock_restrict_self 446 446
 """
 
-# As seccomp tells the machine (linux/audit.h).
+# The column of each machine, and its number for seccomp (linux/audit.h).
 _MACHINES = {"x86_64": (1, 0xC000003E), "aarch64": (2, 0xC00000B7)}
 
 
 def machine() -> str:
-    """This machine's name; ``OSError`` where its numbers are not known."""
+    """Return this machine's name; raise ``OSError`` if its numbers are not known."""
     name = platform.machine()
     if name not in _MACHINES:
         raise OSError(f"no system call numbers for the machine {name!r}")
@@ -76,12 +76,12 @@ def machine() -> str:
 
 
 def audit_arch(name: str) -> int:
-    """What ``seccomp_data.arch`` is on that machine."""
+    """Return the value of ``seccomp_data.arch`` on a machine."""
     return _MACHINES[name][1]
 
 
 def allowed(name: str) -> dict[str, int]:
-    """Calls that are always allowed, with their numbers on a machine.
+    """Return the calls that are always allowed, with their numbers on a machine.
 
     Examples:
         >>> allowed("x86_64")["openat"], allowed("aarch64")["openat"], "open" in allowed("aarch64")
@@ -91,17 +91,17 @@ def allowed(name: str) -> dict[str, int]:
 
 
 def changing(name: str) -> dict[str, int]:
-    """Calls that change files and folders by name or otherwise than by writing."""
+    """Return the calls that change files and folders by name or other than by writing."""
     return _parse(_CHANGING, name)
 
 
 def conditional(name: str) -> dict[str, int]:
-    """Calls that are allowed under conditions."""
+    """Return the calls that are allowed under conditions."""
     return _parse(_CONDITIONAL, name)
 
 
 def own(name: str) -> dict[str, int]:
-    """Calls of the sandbox itself."""
+    """Return the calls of the sandbox itself."""
     return _parse(_OWN, name)
 
 

@@ -1,7 +1,7 @@
 """A candidate and its tests: two processes in two jails, and calls from one to the other.
 
-The candidate never sees the tests, and what it returns reaches them as plain data only. So neither
-an exit code, nor a mark in its output, nor an object with an ``__eq__`` of its own passes a test.
+The candidate never sees the tests, and its results reach them as plain data only. So it cannot pass
+a test by an exit code, a mark in its output, or an object with its own ``__eq__``.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rlcomp.sandbox.execute import MESSAGE, defined, execute, module, report, to
 from rlcomp.sandbox.messages import receive, send
 from rlcomp.sandbox.plain_data import NotPlain, decode, encode
 
-INCOMING, OUTGOING = 4, 5  # files: the pipe between the two
+INCOMING, OUTGOING = 4, 5  # file descriptors of the pipe between the two
 
 
 def run_candidate(request: Mapping[str, Any]) -> None:
@@ -35,18 +35,18 @@ def run_candidate(request: Mapping[str, Any]) -> None:
             answer = {"error": type(error).__name__, "message": str(error)[:MESSAGE]}
         else:
             after = encode((arguments, named))
-            if after != before:  # it changed what it was given: so shall the tests' own
+            if after != before:  # it changed its arguments; the tests' own must change too
                 answer["arguments"] = after
         send(OUTGOING, json.dumps(answer))
 
 
 def run_tests(request: Mapping[str, Any]) -> None:
-    """A line a test: ``{"passed": bool, "error": told}``."""
+    """Run the tests and report a line a test: ``{"passed": bool, "error": text}``."""
     namespace = module("tests")
     namespace["candidate"] = namespace[request["entry_point"]] = call_candidate
     for source in request["tests"]:
         _test(lambda source=source: execute(source, namespace))  # type: ignore[misc]
-        # A source may hold a stub of the function beside what the test needs.
+        # A test's source may define a stub of the function.
         namespace["candidate"] = namespace[request["entry_point"]] = call_candidate
     if callable(check := namespace.get("check")) and check is not call_candidate:
         _test(lambda: check(call_candidate))
@@ -71,11 +71,11 @@ def _line_of(error: Exception) -> str:
 
 
 class CandidateEnded(BaseException):
-    """The candidate's process has ended, so no test can go on; tests cannot catch it by mistake."""
+    """End of the candidate's process; a BaseException, so that tests do not catch it."""
 
 
 def call_candidate(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-    """The function under test, in another sandbox: plain data there and back."""
+    """Call the function under test in the other sandbox, with plain data both ways."""
     call = encode((arguments, named))
     try:
         send(OUTGOING, call)
@@ -95,21 +95,21 @@ def call_candidate(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
 
 
 def _exception(name: str, message: str) -> Exception:
-    """A built-in exception of that name, for tests that expect it; never one that ends them."""
+    """Return a built-in exception of that name for tests that expect it; never a fatal one."""
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
             return kind(message)
-        except TypeError:  # one that wants more than a message
+        except TypeError:  # it needs more arguments than a message
             pass
     return RuntimeError(f"{name}: {message}")
 
 
 def _update(old: Any, new: Any) -> Any:  # noqa: ANN401
-    """Give the tests' own containers what the candidate left in its copies.
+    """Copy the candidate's changes of its arguments to the tests' own containers.
 
     Returns:
-        What stands for ``new`` among them: ``old`` itself if it is a container.
+        ``old`` itself, updated, if it is a container of the same type; else ``new``.
     """
     if type(old) is not type(new):
         return new

@@ -1,4 +1,4 @@
-"""Tiers: how much of the sandbox this machine can give, and the refusal of less than was asked."""
+"""Tiers of isolation: the strongest one of this machine, and the check of the minimum."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TIERS: tuple[Tier, ...] = ("strict", "bwrap", "portable")  # the strongest first
 
 
 def probe() -> dict[Tier, str]:
-    """What each tier lacks on this machine; empty if nothing."""
+    """Return what each tier lacks on this machine; '' if nothing."""
     return {tier: lacks(tier) for tier in TIERS}
 
 
 @functools.cache
 def lacks(tier: Tier) -> str:
-    """What a tier lacks on this machine, found by starting a fork server in it; empty: nothing."""
+    """Return what a tier lacks on this machine; '' if a fork server starts in it."""
     if sys.platform != "linux":
         return f"Linux (this is {sys.platform})"
     from rlcomp.sandbox.fork_server import ForkServer
@@ -35,17 +35,17 @@ def known(tier: str) -> None:
     """Refuse a tier that does not exist.
 
     Raises:
-        ConfigError: names those there are.
+        ConfigError: there is no such tier; names the known ones.
     """
     if tier not in TIERS:
         raise ConfigError(f"sandbox.min_tier={tier!r}: one of {', '.join(TIERS)}")
 
 
 def strongest(min_tier: Tier) -> Tier:
-    """The strongest tier that this machine gives.
+    """Return the strongest tier of this machine.
 
     Raises:
-        ConfigError: it is weaker than ``min_tier``; says what lacks and what can be done.
+        ConfigError: it is weaker than ``min_tier``; names what is missing and a remedy.
     """
     known(min_tier)
     missing: dict[Tier, str] = {}
@@ -53,21 +53,21 @@ def strongest(min_tier: Tier) -> Tier:
         missing[tier] = lacks(tier)
         if not missing[tier]:
             break
-    found = None if missing[tier] else tier
-    if found is not None and TIERS.index(found) <= TIERS.index(min_tier):
-        return found
-    raise ConfigError(_refusal(min_tier, found, missing))
+    best = None if missing[tier] else tier
+    if best is not None and TIERS.index(best) <= TIERS.index(min_tier):
+        return best
+    raise ConfigError(_refusal(min_tier, best, missing))
 
 
-def _refusal(min_tier: Tier, found: Tier | None, missing: dict[Tier, str]) -> str:
-    told = "; ".join(f"{tier} lacks: {reason}" for tier, reason in missing.items() if reason)
-    here = f"the strongest tier here is {found}" if found else "there is no sandbox here"
+def _refusal(min_tier: Tier, best: Tier | None, missing: dict[Tier, str]) -> str:
+    reasons = "; ".join(f"{tier} lacks: {reason}" for tier, reason in missing.items() if reason)
+    here = f"the strongest tier here is {best}" if best else "there is no sandbox here"
     remedy = (
-        f"sandbox.min_tier={found} if its weaker walls will do (docs/sandbox.md)"
-        if found
+        f"sandbox.min_tier={best} if its weaker walls will do (docs/sandbox.md)"
+        if best
         else "run it on Linux 5.14 or later with landlock and seccomp"
     )
     return (
-        f"sandbox.min_tier={min_tier}: {here} ({told}). Allow unprivileged user namespaces "
+        f"sandbox.min_tier={min_tier}: {here} ({reasons}). Allow unprivileged user namespaces "
         f"(docs/sandbox.md says how), or {remedy}"
     )

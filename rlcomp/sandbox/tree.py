@@ -16,7 +16,7 @@ MOST_FILES = 500
 LONGEST_FILE, LONGEST_TREE = 200_000, 1_000_000  # characters
 _LONGEST_PATH = 200
 
-# Our own side of the two programs, which have no files: modules are made of texts.
+# Start of the two programs: they have no files, so their modules are made from texts.
 _START = """
 import sys, types
 sys.modules.pop(__name__)  # that of the two programs is free for a module of the repository
@@ -29,7 +29,7 @@ _TEST_FILE = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test
 
 
 def path_fault(path: str) -> str:
-    """What is wrong with a path of a repository; empty: nothing.
+    """Return the fault of a path of a repository; '' if there is none.
 
     Examples:
         >>> path_fault("../a.py"), path_fault("a/b.py")
@@ -44,7 +44,7 @@ def path_fault(path: str) -> str:
 
 
 def tree_fault(files: Tree) -> str:
-    """What is wrong with a repository; empty: nothing."""
+    """Return the fault of a repository; '' if there is none."""
     if len(files) > MOST_FILES:
         return f"{len(files)} files, more than {MOST_FILES}"
     for path, text in files.items():
@@ -56,10 +56,10 @@ def tree_fault(files: Tree) -> str:
 
 
 def read_tree(value: object, name: str) -> dict[str, str]:
-    """The repository that a column holds.
+    """Return the repository in a column.
 
     Raises:
-        DataError: it is no mapping of paths to texts, or breaks a limit; names the column.
+        DataError: the column is no mapping of paths to texts, or exceeds a limit; names the column.
     """
     if not isinstance(value, Mapping) or not all(
         isinstance(each, str) for pair in value.items() for each in pair
@@ -71,7 +71,7 @@ def read_tree(value: object, name: str) -> dict[str, str]:
 
 
 def is_test(path: str) -> bool:
-    """Whether a file belongs to the tests: ``test_*.py``, and all in a folder ``tests``.
+    """Return whether a file belongs to the tests: ``test_*.py``, and all in a folder ``tests``.
 
     Examples:
         >>> is_test("tests/data.py"), is_test("pkg/test_a.py"), is_test("pkg/latest.py")
@@ -81,13 +81,13 @@ def is_test(path: str) -> bool:
 
 
 def job_of(files: Tree, tests: Tree, names: Sequence[str], limits: Limits) -> CheckJob:
-    """A job that runs tests of a repository, the two in jails of their own.
+    """Return a job that runs tests of a repository, each side in its own jail.
 
     Args:
-        files: the repository; test files among them do not count.
-        tests: files of the tests, and all that they need beside the repository.
-        names: ``path::function`` or ``path::Class::method``; none: all that are found, printed.
-        limits: of each side.
+        files: the repository; its test files are left out.
+        tests: files of the tests, and other files that they need besides the repository.
+        names: ``path::function`` or ``path::Class::method``; empty: run and print all tests.
+        limits: limits of each side.
     """
     served = {path: text for path, text in files.items() if path not in tests and not is_test(path)}
     candidate = (
@@ -103,9 +103,9 @@ def job_of(files: Tree, tests: Tree, names: Sequence[str], limits: Limits) -> Ch
 
 
 def passed(outcome: Outcome, names: Sequence[str]) -> dict[str, bool]:
-    """Which tests of a job passed; those that were not reached did not."""
-    told = [*outcome.tests[1:], *[False] * len(names)]
-    return dict(zip(names, told, strict=False))
+    """Return whether each test of a job passed; tests that were not reached did not."""
+    verdicts = [*outcome.tests[1:], *[False] * len(names)]
+    return dict(zip(names, verdicts, strict=False))
 
 
 def _start(*own: str) -> str:

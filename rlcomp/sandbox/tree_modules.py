@@ -1,6 +1,6 @@
-"""Import of Python modules from a mapping of paths to texts: no file is there.
+"""Import of Python modules from a mapping of paths to texts, without files.
 
-Sent into the sandbox as text.
+This module is sent into the sandbox as text.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ ROOTS = ("", "src/")
 
 
 class TreeLoader(SourceLoader):
-    """Loads a module of a tree; ``pkgutil.get_data`` finds the other files of its package."""
+    """Loader of a module of a tree; ``pkgutil.get_data`` finds the other files of its package."""
 
     def __init__(self, files: Mapping[str, str], path: str) -> None:
         self.files = files
         self.path = path
 
     def get_filename(self, fullname: str) -> str:
-        """The path of the module."""
+        """Return the path of the module."""
         return self.path
 
     def get_data(self, path: str | bytes) -> bytes:
-        """A file; ``OSError`` where there is none."""
+        """Return the bytes of a file; raise ``OSError`` if there is none."""
         if str(path) not in self.files:
             raise FileNotFoundError(f"the repository has no file {path!r:.200}")
         return self.files[str(path)].encode()
 
 
 class TreeFinder(MetaPathFinder):
-    """Finds modules below the roots of a tree; the standard library is found before.
+    """Finder of modules below the roots of a tree; the standard library comes first.
 
     Args:
         files: texts by path.
-        roots: folders from which names are looked up, each ending in a slash, or empty.
+        roots: folders to look up names in, each ending in a slash, or ''.
     """
 
     def __init__(self, files: Mapping[str, str], roots: Sequence[str] = ROOTS) -> None:
@@ -46,7 +46,7 @@ class TreeFinder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A module or a package with its file; None: there is none."""
+        """Return the spec of a module or a package with a file; None if there is none."""
         place = fullname.replace(".", "/")
         for root in self.roots:
             for ending in ("/__init__.py", ".py"):
@@ -62,12 +62,12 @@ class TreeFinder(MetaPathFinder):
 
 
 class FolderFinder(TreeFinder):
-    """Finds packages that are a folder and no more."""
+    """Finder of packages without ``__init__.py``."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A folder with files in it; None: there is none."""
+        """Return the spec of a folder with files; None if there is none."""
         folders = [f"{root}{fullname.replace('.', '/')}/" for root in self.roots]
         if any(each.startswith(tuple(folders)) for each in self.files):
             return ModuleSpec(fullname, None, is_package=True)

@@ -1,7 +1,7 @@
-"""A repository in a sandbox of its own: what its tests, in another one, ask of it.
+"""Server of a repository in its own sandbox; the tests in another sandbox send requests.
 
-Requests and answers are plain data. What is none stays here and is told by a number. Sent into the
-sandbox as text.
+Requests and answers are plain data. Other objects stay here and are referred to by numbers. This
+module is sent into the sandbox as text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from rlcomp.sandbox.tree_modules import FolderFinder, TreeFinder
 
 Answer = tuple[Any, ...]
 
-_MOST = 10_000  # objects that tests may hold at a time
+_MOST = 10_000  # most objects that tests may refer to
 
 
 class Served:
-    """Answers ``(what, ...)``: ``import`` a module, ``get`` a name of an object, ``call`` it.
+    """Server of requests: ``import`` a module, ``get`` an attribute of an object, ``call`` it.
 
     An answer is ``("value", plain data)``, ``("object", number)``, ``("exception", names)`` for a
     class of exceptions, with the names of its bases, or ``("raised", names, arguments, message)``.
@@ -34,7 +34,7 @@ class Served:
         self.objects: list[Any] = []
 
     def ask(self, what: str, *request: Any) -> Answer:  # noqa: ANN401
-        """Do what a request says."""
+        """Answer a request."""
         steps: Mapping[str, Callable[..., Any]] = {
             "import": importlib.import_module,
             "get": self._get,
@@ -49,8 +49,8 @@ class Served:
         return getattr(self.objects[number], name)
 
     def _call(self, number: int, arguments: Sequence[Answer], named: Mapping[str, Answer]) -> Any:  # noqa: ANN401
-        given = [self._meant(each) for each in arguments]
-        return self.objects[number](*given, **{key: self._meant(named[key]) for key in named})
+        values = [self._meant(each) for each in arguments]
+        return self.objects[number](*values, **{key: self._meant(named[key]) for key in named})
 
     def _meant(self, argument: Answer) -> Any:  # noqa: ANN401
         kind, value = argument
@@ -70,7 +70,7 @@ class Served:
 
 
 def _names(kind: type) -> list[str]:
-    """An exception's class and its bases, from itself up."""
+    """Return the names of an exception's class and its bases, in order of resolution."""
     return [f"{each.__module__}.{each.__qualname__}" for each in kind.__mro__]
 
 

@@ -1,8 +1,8 @@
-"""Stand-ins for what tests import of a repository that is in another sandbox.
+"""Proxies of the objects that tests import from a repository in another sandbox.
 
-A stand-in has no equality: what the tests compare is plain data, which keeps no method of the
-repository's. So nothing in the repository decides what equals what, and no test framework of
-these tests is within its reach. Sent into the sandbox as text.
+A proxy has no equality: tests compare plain data, which carries no method of the repository. So
+the repository cannot decide what is equal, and it cannot reach the tests' framework. This module is
+sent into the sandbox as text.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 
 Ask = Callable[..., Any]
 
-_PYTHON = {*sys.stdlib_module_names, "org"}  # copy tries org.python.core, of Jython
+_PYTHON = {*sys.stdlib_module_names, "org"}  # copy tries to import org.python.core of Jython
 _exceptions: dict[str, type[Exception]] = {}
 
 
 class StandIn:
-    """An object of the repository: its names, calls and items are asked of it there."""
+    """Proxy of an object of the repository; its attributes, calls and items are requests."""
 
     def __init__(self, ask: Ask, number: int) -> None:
         self.__dict__.update(_ask=ask, _number=number)
@@ -36,16 +36,16 @@ class StandIn:
         _of("builtins", "setattr", self._ask)(self, name, value)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Call it there."""
-        given = [_sent(each) for each in arguments]
+        """Call the object in the repository's sandbox."""
+        values = [_sent(each) for each in arguments]
         named = {key: _sent(value) for key, value in named.items()}
-        return meant(self._ask, self._ask("call", self._number, given, named))
+        return meant(self._ask, self._ask("call", self._number, values, named))
 
     def __enter__(self) -> Any:  # noqa: ANN401
         return self.__getattr__("__enter__")()
 
     def __exit__(self, *_: object) -> None:
-        # Never true: it would swallow what the tests say of the repository.
+        # Never return true: that would swallow failures of the tests.
         self.__getattr__("__exit__")(None, None, None)
 
     def __instancecheck__(self, other: object) -> bool:
@@ -63,8 +63,8 @@ def _operator(module: str, name: str) -> Callable[..., Any]:
     return lambda self, *rest: _of(module, name, self._ask)(self, *rest)
 
 
-# No operator that takes what a test expects (``==``, ``-``, ``in``): it would be the repository's
-# to say that its answer is right. Nor the questions of texts and sets that are of this kind.
+# Operators that take a test's expected value (``==``, ``-``, ``in``) are left out: the repository
+# would decide whether its answer is right. So are such methods of texts and sets.
 for _name in ("len", "str", "repr", "bool", "int", "float", "iter", "next"):
     setattr(StandIn, f"__{_name}__", _operator("builtins", _name))
 for _name in ("getitem", "setitem", "delitem"):
@@ -73,7 +73,7 @@ _VERDICTS = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint"}
 
 
 def _of(module: str, name: str, ask: Ask) -> Any:  # noqa: ANN401
-    """A function of Python, in the other sandbox."""
+    """Return a proxy of a function of Python in the other sandbox."""
     return getattr(meant(ask, ask("import", module)), name)
 
 
@@ -84,26 +84,26 @@ def _sent(value: object) -> tuple[str, object]:
 
 
 def meant(ask: Ask, answer: Sequence[Any]) -> Any:  # noqa: ANN401
-    """What an answer of the repository stands for; raises what it raised."""
-    what, *told = answer
+    """Convert an answer of the repository to its value or proxy; raise its exception."""
+    what, *content = answer
     if what == "value":
-        return told[0]
+        return content[0]
     if what == "object":
-        return StandIn(ask, int(told[0]))
+        return StandIn(ask, int(content[0]))
     if what == "exception":
-        return exception_class(told[0])
-    names, arguments, message = told
+        return exception_class(content[0])
+    names, arguments, message = content
     try:
         error = exception_class(names)(*arguments)
-    except TypeError:  # one that wants other arguments than it holds
+    except TypeError:  # its constructor needs other arguments
         error = RuntimeError(f"{names[0]}: {message}")
     raise error
 
 
 def exception_class(names: Sequence[str]) -> type[Exception]:
-    """The class of that name here; of the repository's own one with the same bases.
+    """Return the exception class of that name, or for the repository's own a copy with its bases.
 
-    Never one that would end the tests: ``SystemExit`` and its like are a ``RuntimeError``.
+    It never ends the tests: ``SystemExit`` and similar ones become a ``RuntimeError``.
     """
     first, *bases = map(str, names)
     module, _, name = first.rpartition(".")
@@ -118,7 +118,7 @@ def exception_class(names: Sequence[str]) -> type[Exception]:
 
 
 class RepositoryFinder(MetaPathFinder, Loader):
-    """Modules of the repository: found and loaded there."""
+    """Finder and loader of proxies of the repository's modules."""
 
     def __init__(self, ask: Ask) -> None:
         self.ask = ask
@@ -126,9 +126,9 @@ class RepositoryFinder(MetaPathFinder, Loader):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """A stand-in; None where the repository has no such module.
+        """Return the spec of a proxy; None if the repository has no such module.
 
-        Nor what Python itself tries to import and lacks here: its modules are its own.
+        Modules of Python itself are never looked up in the repository.
         """
         if fullname.partition(".")[0] in _PYTHON:
             return None
@@ -138,7 +138,7 @@ class RepositoryFinder(MetaPathFinder, Loader):
         return ModuleSpec(fullname, self, is_package=True, loader_state=meant(self.ask, answer))
 
     def exec_module(self, module: ModuleType) -> None:
-        """Look up its names there; those of Python itself (``__all__``) are not its to say."""
+        """Forward its names to the repository, except special ones such as ``__all__``."""
         assert module.__spec__ is not None
         there = module.__spec__.loader_state
 

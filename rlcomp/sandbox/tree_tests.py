@@ -1,6 +1,6 @@
-"""Tests of a repository that is in another sandbox, run one by one.
+"""Runner of the tests of a repository in another sandbox, one by one.
 
-Sent into the sandbox as text.
+This module is sent into the sandbox as text.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Any
 from rlcomp.sandbox.tree_modules import FolderFinder, TreeFinder
 from rlcomp.sandbox.tree_stand_ins import Ask, RepositoryFinder
 
-_LONGEST = 1000  # characters that are told of a fault
+_LONGEST = 1000  # most characters of a fault in the message
 
 
 class Result(unittest.TestResult):
-    """What became of one test; a skipped one has not passed."""
+    """The result of one test; a skipped test has not passed."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
         super().__init__()
@@ -29,27 +29,27 @@ class Result(unittest.TestResult):
         self.faults: list[str] = []
 
     def addSuccess(self, test: unittest.TestCase) -> None:
-        """It passed, but for parts of it."""
+        """Record that the test passed; subtests may still have failed."""
         self.passed = True
 
     def addError(self, test: object, err: Any) -> None:  # noqa: ANN401
-        """It raised."""
+        """Record an exception of the test."""
         self.faults.append(told(err[1], self.files))
 
     addFailure = addError
 
     def addSubTest(self, test: object, subtest: object, err: Any) -> None:  # noqa: ANN401
-        """A part of it ended."""
+        """Record the end of a subtest."""
         if err is not None:
             self.addError(test, err)
 
 
 def told(error: BaseException, files: Mapping[str, str]) -> str:
-    """An exception, and the last line of the tests that it passed."""
-    said = "".join(traceback.format_exception_only(error)).strip()[:_LONGEST]
+    """Describe an exception, with the last line of the tests in its traceback."""
+    text = "".join(traceback.format_exception_only(error)).strip()[:_LONGEST]
     frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename in files]
     return (
-        f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n{said}" if frames else said
+        f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n{text}" if frames else text
     )
 
 
@@ -58,7 +58,7 @@ class Tests:
 
     Args:
         files: texts by path.
-        ask: the repository.
+        ask: sends a request to the repository.
     """
 
     def __init__(self, files: Mapping[str, str], ask: Ask) -> None:
@@ -72,7 +72,7 @@ class Tests:
         """Run a test, ``path::function`` or ``path::Class::method``.
 
         Raises:
-            AssertionError: it has not passed; says why.
+            AssertionError: the test has not passed; says why.
         """
         path, *inner = name.split("::")
         faults = self._faults(self._case(path, inner))
@@ -85,14 +85,14 @@ class Tests:
         )
 
     def _case(self, path: str, inner: Sequence[str]) -> unittest.TestCase:
-        found: Any = self._module(path)
+        target: Any = self._module(path)
         *outer, last = inner
         for each in outer:
-            found = getattr(found, each)
-        if isinstance(found, type) and issubclass(found, unittest.TestCase):
-            return found(last)
+            target = getattr(target, each)
+        if isinstance(target, type) and issubclass(target, unittest.TestCase):
+            return target(last)
         return unittest.FunctionTestCase(
-            getattr(found() if isinstance(found, type) else found, last)
+            getattr(target() if isinstance(target, type) else target, last)
         )
 
     def _faults(self, case: unittest.TestCase) -> list[str]:
@@ -101,10 +101,10 @@ class Tests:
         return result.faults or ([] if result.passed else ["it did not run to its end"])
 
     def every(self) -> None:
-        """Run all tests of all files, and print what became of each that did not pass.
+        """Run all tests of all files, and print each failure.
 
         Raises:
-            AssertionError: one has not passed, or there is none.
+            AssertionError: a test has not passed, or there is none.
         """
         passed = failed = 0
         for name in [each for path in sorted(self.files) for each in self._names(path)]:
@@ -124,7 +124,7 @@ class Tests:
         try:
             module = self._module(path)
         except BaseException:
-            return [path]  # which raises the same again
+            return [path]  # running it raises the same exception again
         own = {
             k: v for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
         }

@@ -1,8 +1,8 @@
 """Fork server: a warm interpreter in a jail that forks a process for each job.
 
-It never reads a job: it passes files on to the fork, so that nothing of one job is in the memory of
-the next one. ``python -c "... main()" TIER PARENT`` with the socket of whoever asks as file 0; for
-the tier ``bwrap`` a third word says where that is.
+It never reads a job: it passes files on to the fork, so that no job leaves traces in the memory of
+the next one. It is started as ``python -c "... main()" TIER PARENT`` with the socket of the asker
+as file 0; for the tier ``bwrap`` a third argument is the path of bwrap.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from rlcomp.sandbox import bubblewrap, init, landlock, linux, namespaces
 from rlcomp.sandbox.syscalls import conditional, machine
 
 FILES = 8
-_TOLD = 500  # characters of what bubblewrap says
+_TOLD = 500  # most characters of bubblewrap's message
 _NAMESPACES_OF_A_JOB = linux.NEWPID | linux.NEWNS
-# What programs import most; a fork has it already.
+# Modules that programs often import; forks have them already.
 _WARM = """abc array bisect calendar cmath collections copy csv dataclasses datetime decimal enum
     fractions functools hashlib heapq io itertools json math numbers operator os pprint queue random
     re string struct sys textwrap threading time typing unicodedata uuid statistics encodings.idna
@@ -59,7 +59,7 @@ def main() -> None:
 
 
 def inside() -> None:
-    """Be the fork server in bubblewrap's jail; the word is the number of a process outside."""
+    """Be the fork server in bubblewrap's jail; the argument is the number of a process outside."""
     number = int(sys.argv[1])
     asker = _asker()
     try:
@@ -74,8 +74,8 @@ def inside() -> None:
 
 
 def _asker() -> socket.socket:
-    """The socket, no longer file 0; and no trace of how this interpreter was started."""
-    # The folder that this package lies in may hold others, and a program has the standard library.
+    """Return the socket, moved from file 0, and remove traces of the interpreter's start."""
+    # A program may import the standard library only, not the folder of this package.
     del sys.path[0]
     sys.argv[:] = ["program"]
     asker = socket.socket(fileno=os.dup(0))
@@ -87,7 +87,7 @@ def _asker() -> socket.socket:
 
 
 def _refuse(asker: socket.socket, reason: object) -> None:
-    with contextlib.suppress(OSError):  # nobody waits for it any more
+    with contextlib.suppress(OSError):  # the asker has gone
         asker.send(json.dumps({"error": str(reason)}).encode())
 
 
@@ -110,13 +110,13 @@ def _warm_up() -> None:
     for name in _WARM.split():
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
-    namespaces.readable_paths()  # looked up once
+    namespaces.readable_paths()  # fill its cache
     gc.collect()
     gc.freeze()
 
 
 def _guard(parent: int, server: int) -> None:
-    """Wait until either the server or its parent has ended, and end with everything."""
+    """Wait until the server or its parent has ended, then kill the server."""
     handle = os.pidfd_open(server)
     ready = select.poll()
     for file in (parent, handle):
@@ -128,22 +128,22 @@ def _guard(parent: int, server: int) -> None:
 
 
 def _default_signals() -> None:
-    """Programs find signals as a new interpreter does, whatever this one was started under."""
-    as_python_has_them = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGSTOP}
-    for number in signal.valid_signals() - as_python_has_them:
+    """Reset signal handlers to those of a new interpreter."""
+    handled = {signal.SIGPIPE, signal.SIGXFSZ, signal.SIGKILL, signal.SIGSTOP}  # as Python has them
+    for number in signal.valid_signals() - handled:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 def _reap(number: int, frame: object) -> None:
-    """Let ended forks go."""
+    """Reap ended forks."""
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG)[0]:
             pass
 
 
 def _serve(asker: socket.socket, tier: str, lifeline: int | None = None) -> NoReturn:
-    """A fork for each message, until the socket is closed, or a pipe that somebody holds."""
+    """Fork for each message until the socket or the other end of ``lifeline`` is closed."""
     asker.send(json.dumps({"tier": tier}).encode())
     jailed = tier == "strict"
     _default_signals()
@@ -152,7 +152,7 @@ def _serve(asker: socket.socket, tier: str, lifeline: int | None = None) -> NoRe
     ready = select.poll()
     ready.register(asker, select.POLLIN)
     if lifeline is not None:
-        ready.register(lifeline, 0)  # its end is told unasked
+        ready.register(lifeline, 0)  # poll always reports its end
     while True:
         if lifeline in {file for file, _ in ready.poll()}:
             os._exit(0)

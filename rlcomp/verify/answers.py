@@ -1,4 +1,4 @@
-r"""Answer extraction: what a response says its answer is, in a box, in tags or as JSON."""
+r"""Extraction of a response's answer from a box, tags or JSON."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _TAGGED = re.compile(r"(?s)<answer>((?:(?!</?answer>).)*)</answer>")
 
 
 def extract(response: str, where: Where, *, think_end: str = "</think>") -> str | None:
-    r"""The answer that a response gives in the agreed place, without white space around it.
+    r"""Return the answer that a response gives in the agreed place, stripped of white space.
 
-    Thoughts do not count: what stands up to the last ``think_end`` is not looked at. A response
-    with two different answers in that place gives none, because it does not commit itself.
+    Thoughts do not count: text up to the last ``think_end`` is ignored. A response with two
+    different answers in that place has none, because it does not commit itself.
 
     Args:
         response: what the policy wrote.
         where: ``whole``: all of it is the answer; ``boxed``: ``\boxed{...}`` with balanced braces;
             ``tagged``: ``<answer>...</answer>``.
-        think_end: ends the thoughts; without one nothing is cut off.
+        think_end: ends the thoughts; if it does not occur, the whole response counts.
 
     Returns:
         The answer, which may be empty; None if there is none, or more than one.
@@ -35,9 +35,9 @@ def extract(response: str, where: Where, *, think_end: str = "</think>") -> str 
         >>> extract(r"\boxed{6} or \boxed{7}", "boxed") is None
         True
     """
-    said = response.rpartition(think_end)[2]
-    found = {answer.strip() for answer in _candidates(said, where)}
-    return found.pop() if len(found) == 1 else None
+    text = response.rpartition(think_end)[2]
+    answers = {answer.strip() for answer in _candidates(text, where)}
+    return answers.pop() if len(answers) == 1 else None
 
 
 def _candidates(text: str, where: Where) -> list[str]:
@@ -50,7 +50,7 @@ def _candidates(text: str, where: Where) -> list[str]:
 
 
 def read_json(text: str | None) -> object:
-    """The JSON value that an answer of at most 20,000 characters is; None if it is none.
+    """Return the JSON value of an answer of at most 20,000 characters; None if it is none.
 
     Examples:
         >>> read_json('{"a": [1]}'), read_json("a = 1"), read_json(None)

@@ -1,4 +1,4 @@
-"""Boxes, masks and key frames: overlap measures of vision answers."""
+"""Overlap measures of vision answers: boxes and key frames."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Box = Sequence[float]
 
 
 def is_box(value: object) -> TypeGuard[Box]:
-    """Whether a value is a box: four finite numbers ``[x1, y1, x2, y2]``, ``x1 < x2, y1 < y2``.
+    """Return whether a value is a box ``[x1, y1, x2, y2]`` with ``x1 < x2, y1 < y2``, all finite.
 
     Examples:
         >>> is_box([0, 0, 2, 1]), is_box([2, 0, 0, 1]), is_box([0, 0, float("inf"), 1])
@@ -26,12 +26,12 @@ def is_box(value: object) -> TypeGuard[Box]:
     )
 
 
-# Beyond this the area is not exact in a float.
+# The area of a larger box is not exact in a float.
 _LARGEST = 10**7
 
 
 def area(box: Box) -> float:
-    """The area of a box, 0 where its sides are the wrong way round."""
+    """Return the area of a box, 0 if ``x2 < x1`` or ``y2 < y1``."""
     return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
 
 
@@ -41,7 +41,7 @@ def _intersection(one: Box, other: Box) -> float:
 
 
 def iou(one: Box, other: Box) -> float:
-    """Intersection over union, ``|A n B| / |A u B|`` in [0, 1].
+    """Compute the intersection over union, ``|A n B| / |A u B|`` in [0, 1].
 
     Examples:
         >>> iou([0, 0, 2, 2], [1, 0, 3, 2])
@@ -52,7 +52,9 @@ def iou(one: Box, other: Box) -> float:
 
 
 def giou(one: Box, other: Box) -> float:
-    """Generalised IoU, ``IoU - (|C| - |A u B|) / |C|`` in (-1, 1], ``C`` the box around both.
+    """Compute the generalised IoU, ``IoU - (|C| - |A u B|) / |C|`` in (-1, 1].
+
+    ``C`` is the smallest box around both.
 
     Source:
         Rezatofighi et al. 2019, arXiv:1902.09630.
@@ -67,7 +69,7 @@ def giou(one: Box, other: Box) -> float:
 
 
 def dice(one: Box, other: Box) -> float:
-    """Dice coefficient, ``2 |A n B| / (|A| + |B|)`` in [0, 1].
+    """Compute the Dice coefficient, ``2 |A n B| / (|A| + |B|)`` in [0, 1].
 
     Examples:
         >>> dice([0, 0, 2, 2], [1, 0, 3, 2])
@@ -79,20 +81,20 @@ def dice(one: Box, other: Box) -> float:
 def average_precision(
     boxes: Sequence[Box], scores: Sequence[float], truth: Sequence[Box], threshold: float
 ) -> float:
-    """Average precision of boxes of one class: the area under precision over recall.
+    """Compute the average precision of boxes of one class: the area under precision over recall.
 
-    Boxes are taken by falling score; each true box is found at most once, by the first box that
-    overlaps it best and by at least the threshold. Precision at a recall is the best one at that
-    recall or a higher one (all points, COCO's limit).
+    Boxes are taken in decreasing score. A box is a hit if its IoU with the best true box that is
+    not yet matched reaches the threshold; that true box is then matched. The precision at a recall
+    is the best one at that recall or a higher one (all points, COCO's limit).
 
     Args:
-        boxes: that were predicted.
-        scores: of each.
+        boxes: predicted boxes.
+        scores: the score of each.
         truth: true boxes.
         threshold: of IoU, above 0.
 
     Returns:
-        In [0, 1]; of no true boxes 1 if none is predicted, else 0.
+        In [0, 1]; without true boxes 1 if no box is predicted, else 0.
 
     Examples:
         >>> truth = [[0, 0, 1, 1], [5, 0, 6, 1]]
@@ -101,12 +103,12 @@ def average_precision(
     """
     if not truth:
         return float(not boxes)
-    hits, found = [], set()
+    hits, matched = [], set()
     for n in sorted(range(len(boxes)), key=lambda n: -scores[n]):
-        overlaps = [-1.0 if m in found else iou(boxes[n], gold) for m, gold in enumerate(truth)]
+        overlaps = [-1.0 if m in matched else iou(boxes[n], gold) for m, gold in enumerate(truth)]
         best = max(range(len(truth)), key=overlaps.__getitem__)
         hits.append(overlaps[best] >= threshold)
-        found |= {best} if hits[-1] else set()
+        matched |= {best} if hits[-1] else set()
     precision = [sum(hits[: n + 1]) / (n + 1) for n in range(len(hits))]
     return sum(max(precision[n:]) for n, hit in enumerate(hits) if hit) / len(truth)
 
@@ -119,9 +121,9 @@ def mean_average_precision(
     truth_labels: Sequence[str],
     thresholds: Sequence[float] = (0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95),
 ) -> float:
-    """mAP: average precision, averaged over the true classes and COCO's thresholds of IoU.
+    """Compute the mAP: average precision, averaged over the classes and COCO's IoU thresholds.
 
-    A class that is predicted but not true counts with 0.
+    A class with predictions but without true boxes counts with 0.
 
     Source:
         Lin et al. 2014, arXiv:1405.0312.
@@ -142,31 +144,31 @@ def mean_average_precision(
 
 
 def keyframe_f1(frames: Sequence[float], truth: Sequence[float], tolerance: float) -> float:
-    """F1 of key frames: a frame is right within the tolerance of a true one, each matched once.
+    """Compute the F1 of key frames: a frame is right within the tolerance of a true one.
 
-    Frames and true ones are paired in order of time, as many as possible.
+    Frames and true ones are paired in order of time, each at most once, as many as possible.
 
     Args:
-        frames: times or indices that were given.
+        frames: predicted times or indices.
         truth: the true ones, in the same unit.
         tolerance: in that unit.
 
     Returns:
-        In [0, 1]; 1 where there are neither.
+        In [0, 1]; 1 if both are empty.
 
     Examples:
         >>> keyframe_f1([1, 1.2, 9], [1, 5], tolerance=0.5)
         0.4
     """
-    given, true = sorted(frames), sorted(truth)
-    if not given and not true:
+    predicted, true = sorted(frames), sorted(truth)
+    if not predicted and not true:
         return 1.0
     matched = i = j = 0
-    while i < len(given) and j < len(true):
-        if abs(given[i] - true[j]) <= tolerance:
+    while i < len(predicted) and j < len(true):
+        if abs(predicted[i] - true[j]) <= tolerance:
             matched, i, j = matched + 1, i + 1, j + 1
-        elif given[i] < true[j]:
+        elif predicted[i] < true[j]:
             i += 1
         else:
             j += 1
-    return 2 * matched / (len(given) + len(true))
+    return 2 * matched / (len(predicted) + len(true))

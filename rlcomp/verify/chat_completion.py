@@ -1,4 +1,4 @@
-"""Replies of an OpenAI-compatible server, read as if a stranger had written them."""
+"""Reader of replies of an OpenAI-compatible server, which are untrusted."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, NamedTuple
 
 
 class Completion(NamedTuple):
-    """What one reply holds.
+    """The content of one reply.
 
     Attributes:
-        text: of the message.
-        first: probability by token of the first token's alternatives; None where it has none.
-        tokens: that the request took, prompt and answer; 0 where it does not say.
+        text: text of the message.
+        first: probabilities of the first token's alternatives, by token; None if it has none.
+        tokens: tokens of prompt and answer together; 0 if the reply does not say.
     """
 
     text: str
@@ -22,11 +22,11 @@ class Completion(NamedTuple):
 
 
 def completion(body: bytes) -> Completion:
-    """The one choice in the body of an answer of ``POST /chat/completions``.
+    """Return the only choice in the body of a reply to ``POST /chat/completions``.
 
     Raises:
-        ValueError: it is no such answer: no JSON, none or several choices, no text, half a
-            character, or log-probs that are no numbers up to 0.
+        ValueError: the body is no JSON, has none or several choices, no text, a lone surrogate,
+            or log-probs that are no numbers up to 0.
 
     Source:
         OpenAI API reference, "The chat completion object".
@@ -36,19 +36,19 @@ def completion(body: bytes) -> Completion:
         Completion(text='yes', first=None, tokens=0)
     """
     try:
-        told = json.loads(body.decode("utf-8"))
+        reply = json.loads(body.decode("utf-8"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    choices = _get(told, "choices")
+    choices = _get(reply, "choices")
     if not isinstance(choices, list) or len(choices) != 1:
-        found = len(choices) if isinstance(choices, list) else "no list of"
-        raise ValueError(f"it has {found} choices, and one was asked for")
+        count = len(choices) if isinstance(choices, list) else "no list of"
+        raise ValueError(f"it has {count} choices, and one was asked for")
     text = _get(_get(choices[0], "message"), "content")
     if not isinstance(text, str):
         raise ValueError(f"the content of its message is {str(text)!r:.40}, no text")
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("the content of its message holds half a character")
-    tokens = _get(_get(told, "usage"), "total_tokens")
+    tokens = _get(_get(reply, "usage"), "total_tokens")
     counted = tokens if type(tokens) is int and 0 <= tokens < 1 << 40 else 0
     return Completion(text, _first(choices[0]), counted)
 
@@ -58,20 +58,22 @@ def _get(value: object, name: str) -> Any:  # noqa: ANN401 - JSON
 
 
 def _first(choice: object) -> dict[str, float] | None:
-    """The probabilities of the alternatives of the first token."""
+    """Return the probabilities of the alternatives of the first token."""
     positions = _get(_get(choice, "logprobs"), "content")
     if not isinstance(positions, list) or not positions:
         return None
     listed = _get(positions[0], "top_logprobs")
     if not isinstance(listed, list) or not listed:
         return None
-    found: dict[str, float] = {}
+    probabilities: dict[str, float] = {}
     for entry in listed:
         token, log_prob = _get(entry, "token"), _get(entry, "logprob")
         if not isinstance(token, str) or type(log_prob) not in (int, float) or not log_prob <= 1e-3:
             raise ValueError(f"{str(entry)!r:.60} is no token with its log-prob")
-        # Several tokens may be shown as the same text. A whole number may be longer than any float.
-        found[token] = found.get(token, 0.0) + math.exp(max(min(log_prob, 0.0), -1e3))
-    if sum(found.values()) > 1.01:
+        # Several tokens may have the same text. An integer may be larger than any float.
+        probabilities[token] = probabilities.get(token, 0.0) + math.exp(
+            max(min(log_prob, 0.0), -1e3)
+        )
+    if sum(probabilities.values()) > 1.01:
         raise ValueError("the probabilities of its first token sum to more than 1")
-    return found
+    return probabilities

@@ -1,6 +1,6 @@
-"""Code answers: where a program stands in a response, and whether what it gave is right.
+"""Code answers: the program in a response, and comparisons of its outputs.
 
-Nothing is run here, and nothing parsed as Python: that is for the sandbox.
+No program is run or parsed here: that is for the sandbox.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,
 
 
 def code_of(response: str, where: Where, *, think_end: str = "</think>") -> str | None:
-    r"""The program that a response gives, its white space untouched.
+    r"""Return the program that a response gives, with its white space.
 
-    Thoughts do not count: what stands up to the last ``think_end`` is not looked at. Two different
-    programs are none, because the response does not commit itself; neither is a block that does not
-    close. Blocks of another language (`````text``, `````bash``) are no programs.
+    Thoughts do not count: text up to the last ``think_end`` is ignored. A response with two
+    different programs has none, because it does not commit itself; neither has one with a block
+    that is not closed. Blocks of another language (`````text``, `````bash``) are no programs.
 
     Args:
         response: what the policy wrote.
         where: ``block``: between a line ``` (or ```python) and a line ```; ``whole``: all of it.
-        think_end: ends the thoughts; without one nothing is cut off.
+        think_end: ends the thoughts; if it does not occur, the whole response counts.
 
     Returns:
         The program; None if there is none, more than one, or more than 100,000 characters.
@@ -38,17 +38,17 @@ def code_of(response: str, where: Where, *, think_end: str = "</think>") -> str 
         >>> code_of("```\nx = 1\n```\nor\n```\nx = 2\n```", "block") is None
         True
     """
-    said = response.rpartition(think_end)[2]
-    found = {said} if where == "whole" else _blocks(said)
-    if found is None or len(found) != 1:
+    text = response.rpartition(think_end)[2]
+    programs = {text} if where == "whole" else _blocks(text)
+    if programs is None or len(programs) != 1:
         return None
-    (code,) = found
+    (code,) = programs
     return code if len(code) <= _LONGEST else None
 
 
 def _blocks(text: str) -> set[str] | None:
-    """The programs between fences; None where the last fence does not close."""
-    found: set[str] = set()
+    """Return the programs between fences; None if the last block is not closed."""
+    programs: set[str] = set()
     inside: list[str] | None = None
     language = ""
     for line in text.split("\n"):
@@ -58,23 +58,23 @@ def _blocks(text: str) -> set[str] | None:
                 inside, language = [], fence[3:].strip().lower()
         elif fence == "```":
             if language in _LANGUAGES:
-                found.add("".join(f"{each}\n" for each in inside))
+                programs.add("".join(f"{each}\n" for each in inside))
             inside = None
         else:
             inside.append(line)
-    return found if inside is None else None
+    return programs if inside is None else None
 
 
 def same_output(given: str, expected: str, *, absolute: float = 0.0, relative: float = 0.0) -> bool:
-    r"""Whether two outputs are the same, line by line, but for white space.
+    r"""Return whether two outputs are the same, line by line, except for white space.
 
     Empty lines at both ends do not count, nor does the width of the white space in a line.
 
     Args:
-        given: what a program wrote.
-        expected: what it should.
-        absolute: two decimal numbers may differ by so much.
-        relative: or by so much of the larger one.
+        given: the output of a program.
+        expected: the right output.
+        absolute: the absolute tolerance of decimal numbers.
+        relative: their relative tolerance, a share of the larger one; at least one must hold.
 
     Examples:
         >>> same_output("1  2 \n\n", "1 2"), same_output("1\n2", "1 2")
@@ -96,17 +96,17 @@ def _same_line(
     if one is None or other is None or len(one) != len(other):
         return False
     return all(
-        given == wanted or _near_words(given, wanted, absolute, relative)
-        for given, wanted in zip(one, other, strict=True)
+        word == wanted or _near_words(word, wanted, absolute, relative)
+        for word, wanted in zip(one, other, strict=True)
     )
 
 
-def _near_words(given: str, wanted: str, absolute: float, relative: float) -> bool:
-    if not (absolute or relative) or max(len(given), len(wanted)) > 100:
+def _near_words(word: str, wanted: str, absolute: float, relative: float) -> bool:
+    if not (absolute or relative) or max(len(word), len(wanted)) > 100:
         return False
-    if not (_NUMBER.fullmatch(given) and _NUMBER.fullmatch(wanted)):
+    if not (_NUMBER.fullmatch(word) and _NUMBER.fullmatch(wanted)):
         return False
-    return _near(float(given), float(wanted), absolute, relative)
+    return _near(float(word), float(wanted), absolute, relative)
 
 
 def same_value(
@@ -116,16 +116,16 @@ def same_value(
     absolute: float = 0.0,
     relative: float = 0.0,
 ) -> bool:
-    """Whether a value of plain data is the one that JSON holds.
+    """Return whether a value of plain data equals a value read from JSON.
 
-    Lists and tuples are the same, numbers are equal as numbers within the tolerances, and a bool is
-    no number. The keys of a dict are texts in JSON: those that are integers count as their digits.
+    Lists and tuples are the same. Numbers are compared as numbers, within the tolerances; a bool
+    is no number. The keys of a dict are texts in JSON: an integer key counts as its digits.
 
     Args:
-        given: what a program returned.
-        expected: from JSON.
-        absolute: numbers may differ by so much.
-        relative: or by so much of the larger one.
+        given: the value that a program returned.
+        expected: the value from JSON.
+        absolute: the absolute tolerance of numbers.
+        relative: their relative tolerance, a share of the larger one; at least one must hold.
 
     Examples:
         >>> same_value((1, 2.0), [1, 2]), same_value(True, 1), same_value({1: "a"}, {"1": "a"})
@@ -159,15 +159,15 @@ def same_value(
     )
 
 
-def _named(given: dict[Any, Any]) -> dict[str, Any] | None:
-    """A dict with its keys as texts; None where a key is something else, or two become one."""
-    keys = [key for key in given if type(key) in (int, str)]
-    named = {str(key): given[key] for key in keys}
-    return named if len(named) == len(given) else None
+def _named(mapping: dict[Any, Any]) -> dict[str, Any] | None:
+    """Return a dict with texts as keys; None if a key is no text or integer, or two collide."""
+    keys = [key for key in mapping if type(key) in (int, str)]
+    named = {str(key): mapping[key] for key in keys}
+    return named if len(named) == len(mapping) else None
 
 
 def _near(one: float, other: float, absolute: float, relative: float) -> bool:
     try:
         return math.isclose(one, other, abs_tol=absolute, rel_tol=relative)
-    except OverflowError:  # an integer beyond all floats
+    except OverflowError:  # an integer larger than any float
         return False

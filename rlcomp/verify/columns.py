@@ -1,4 +1,4 @@
-"""The columns of an example that a verifier cannot do without."""
+"""Columns of an example that a verifier needs."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from rlcomp.errors import DataError, nearest
 
 
 def column(row: Mapping[str, object], name: str, asked_by: str) -> object:
-    """A column of a row.
+    """Return a column of a row.
 
     Args:
         row: texts and columns by name.
-        name: of the column.
-        asked_by: such as ``reward=ifeval``, for messages.
+        name: name of the column.
+        asked_by: the part that needs it, such as ``reward=ifeval``, for messages.
 
     Raises:
         DataError: the row has no such column.
@@ -27,7 +27,7 @@ def column(row: Mapping[str, object], name: str, asked_by: str) -> object:
 
 
 def gold_answers(row: Mapping[str, object]) -> list[str]:
-    """The answer of a row and those of its column ``answers``, but those without a word.
+    """Return the answer of a row and the answers in its column ``answers``, without blank ones.
 
     Raises:
         DataError: the column is no list of texts.

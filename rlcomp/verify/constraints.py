@@ -1,4 +1,4 @@
-"""Constraint satisfaction: an assignment checked against constraints, exactly."""
+"""Constraint satisfaction: an exact check of an assignment against constraints."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FUNCTIONS: dict[str, Callable[..., object]] = {
     "different": lambda *values: len(set(values)) == len(values),
     "implies": lambda one, other: bool(other) or not one,
 }
-# That is computed with.
+# The largest integer in a computation.
 _LARGEST = 10**12
 
 
@@ -41,20 +41,20 @@ def satisfied(
     variables: Mapping[str, Sequence[Value]],
     constraints: Sequence[str],
 ) -> float:
-    """The share of constraints that an assignment satisfies; 0 if it is none.
+    """Return the share of constraints that an assignment satisfies; 0 if it is invalid.
 
-    It is none unless it gives each variable, and nothing else, a value of its domain.
+    A valid assignment gives each variable, and nothing else, a value of its domain.
 
     Args:
-        assignment: a value for each variable, as JSON has it.
-        variables: the domain of each.
+        assignment: a value for each variable, from JSON.
+        variables: the domain of each variable.
         constraints: expressions such as ``a + b == 10``, ``different(a, b, c)``,
             ``implies(a == 1, b > 2)``, ``(ann == "knight") == (bob == "knave")``: variables,
             integers and texts, ``+ - * %``, comparisons, ``and``, ``or``, ``not``, ``abs``,
             ``sum``, ``different``, ``implies``.
 
     Raises:
-        DataError: a constraint is no such expression, or there is none.
+        DataError: a constraint is no such expression, or there are no constraints.
 
     Examples:
         >>> domains = {"a": [1, 2, 3], "b": [1, 2, 3]}
@@ -72,7 +72,7 @@ def satisfied(
 
 
 def _is_among(value: object, domain: Sequence[Value]) -> bool:
-    """Whether a value is in a domain, where 1 is not True and not 1.0."""
+    """Return whether a value is in a domain; 1, True and 1.0 are different values."""
     return any(type(value) is type(one) and value == one for one in domain)
 
 
@@ -87,14 +87,14 @@ def _compiled(text: str) -> tuple[ast.expr, str]:
 def _is_met(tree: ast.expr, values: Mapping[str, Value], text: str) -> bool:
     try:
         return bool(_value(tree, values, text))
-    except ZeroDivisionError:  # of %
+    except ZeroDivisionError:  # by %
         return False
     except (TypeError, RecursionError) as error:
         raise DataError(f"the constraint {text!r:.200} cannot be computed: {error}") from error
 
 
 def _value(tree: ast.expr, values: Mapping[str, Value], text: str) -> object:
-    """The value of an expression that is on the list above."""
+    """Return the value of an expression; refuse nodes other than the cases here."""
     match tree:
         case ast.Constant(value=int() | str() as value):
             return value

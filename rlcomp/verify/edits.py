@@ -1,4 +1,4 @@
-"""Edits of a repository, as a policy writes them: one action at the end of a turn."""
+"""Edits of a repository that a policy writes: one action at the end of a turn."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ _SHAPES = {
 
 
 class Mistake(Exception):
-    """An action that cannot be done; the message is for the policy."""
+    """Error of an action that cannot be done; the message is for the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """What a turn asks for.
+    """The action of a turn.
 
     Attributes:
-        kind: what to do.
-        path: of which file.
-        old: of an edit: what stands there.
-        new: of an edit, or of a new file: what shall.
-        lines: first and last, from 1, that shall be shown; None: all.
+        kind: the kind of action.
+        path: path of the file.
+        old: for an edit, the text to replace.
+        new: the new text of an edit or of a new file.
+        lines: for a view, the first and the last line, counted from 1; None: all.
     """
 
     kind: Literal["view", "edit", "create", "run", "submit"]
@@ -48,10 +48,10 @@ class Action:
 
 
 def action_of(text: str) -> Action:
-    """The action that a turn ends with.
+    """Return the action at the end of a turn.
 
     Raises:
-        Mistake: it ends with none, or with one of another form.
+        Mistake: the turn does not end with an action, or the action is malformed.
 
     Examples:
         >>> action_of("I look. <view>a.py</view>").path
@@ -67,59 +67,59 @@ def action_of(text: str) -> Action:
     if ending == "<submit/>":
         return Action(kind="submit")
     kind = ending[2:-1]
-    found = _SHAPES[ending].fullmatch(text.rstrip(), max(0, text.rfind(f"<{kind}")))
-    if found is None:
+    match = _SHAPES[ending].fullmatch(text.rstrip(), max(0, text.rfind(f"<{kind}")))
+    if match is None:
         raise Mistake(f"this is not the form of <{kind}>")
-    told = found.groupdict()
-    lines = (int(told.pop("first")), int(told.pop("last"))) if told.get("first") else None
+    groups = match.groupdict()
+    lines = (int(groups.pop("first")), int(groups.pop("last"))) if groups.get("first") else None
     return Action(
         kind=kind,  # type: ignore[arg-type]
-        path=told["path"],
-        old=told.get("old") or "",
-        new=told.get("new") or "",
+        path=groups["path"],
+        old=groups.get("old") or "",
+        new=groups.get("new") or "",
         lines=lines,
     )
 
 
-def viewed(files: Mapping[str, str], asked: Action) -> str:
-    """A file, or lines of it.
+def viewed(files: Mapping[str, str], action: Action) -> str:
+    """Return the text of a file, or some of its lines, for the policy.
 
     Raises:
         Mistake: there is no such file, or it has no such lines.
     """
-    lines = _file(files, asked.path).splitlines(keepends=True)
-    first, last = asked.lines or (1, len(lines))
-    if asked.lines and not 1 <= first <= last:
+    lines = _file(files, action.path).splitlines(keepends=True)
+    first, last = action.lines or (1, len(lines))
+    if action.lines and not 1 <= first <= last:
         raise Mistake(f"lines {first}-{last}: the first must be at least 1, the last not before it")
     if first > max(len(lines), 1):
-        raise Mistake(f"{asked.path} has {len(lines)} lines")
-    return f"{asked.path}, {len(lines)} lines:\n{''.join(lines[first - 1 : last])}"
+        raise Mistake(f"{action.path} has {len(lines)} lines")
+    return f"{action.path}, {len(lines)} lines:\n{''.join(lines[first - 1 : last])}"
 
 
-def edited(files: Mapping[str, str], asked: Action) -> dict[str, str]:
-    """The files after an edit.
+def edited(files: Mapping[str, str], action: Action) -> dict[str, str]:
+    """Return the files after an edit.
 
     Raises:
-        Mistake: the old text does not stand there once, or the new one is beyond a limit.
+        Mistake: the old text does not occur exactly once, or the new one exceeds a limit.
     """
-    text = _file(files, asked.path)
-    count = text.count(asked.old) if asked.old else 0
+    text = _file(files, action.path)
+    count = text.count(action.old) if action.old else 0
     if count != 1:
-        raise Mistake(f"<old> must stand in {asked.path} once, it does {count} times")
-    return _changed(files, asked.path, text.replace(asked.old, asked.new))
+        raise Mistake(f"<old> must stand in {action.path} once, it does {count} times")
+    return _changed(files, action.path, text.replace(action.old, action.new))
 
 
-def created(files: Mapping[str, str], asked: Action) -> dict[str, str]:
-    """The files with a new one.
+def created(files: Mapping[str, str], action: Action) -> dict[str, str]:
+    """Return the files with a new one.
 
     Raises:
-        Mistake: it is there already, its path is no path of a repository, or a limit is passed.
+        Mistake: the file exists, its path is not allowed in a repository, or a limit is exceeded.
     """
-    if fault := path_fault(asked.path):
+    if fault := path_fault(action.path):
         raise Mistake(fault)
-    if asked.path in files:
-        raise Mistake(f"{asked.path} is there: edit it")
-    return _changed(files, asked.path, asked.new)
+    if action.path in files:
+        raise Mistake(f"{action.path} is there: edit it")
+    return _changed(files, action.path, action.new)
 
 
 def _file(files: Mapping[str, str], path: str) -> str:

@@ -1,4 +1,4 @@
-"""GUI actions: type, click in the target's box, text and element."""
+"""GUI actions: checks of the kind, the clicked point, the text and the element."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from rlcomp.verify.short_answer import short_answer
 
 
 def gui_action(given: object, truth: Mapping[str, object]) -> dict[str, float]:
-    """The parts of a GUI action that are right: each 1 or 0.
+    """Score each part of a GUI action with 1 (right) or 0.
 
     Args:
-        given: ``{"action": "click", "point": [x, y], "text": "", "element": ""}``, as JSON has it.
-        truth: ``action``, and of these those that matter: ``box`` ``[x1, y1, x2, y2]``, in which
-            the point must lie (the edge counts), ``text``, equal but for case, punctuation and
-            articles, and ``element``, an id that must be the same.
+        given: ``{"action": "click", "point": [x, y], "text": "", "element": ""}``, from JSON.
+        truth: ``action``, and optionally ``box`` ``[x1, y1, x2, y2]`` around the point (the edge
+            counts), ``text``, equal except for case, punctuation and articles, and ``element``, an
+            equal id.
 
     Returns:
-        ``format`` (it is such an object) and ``action``; ``point``, ``text``, ``element`` where the
+        ``format`` (it is such an object) and ``action``; ``point``, ``text``, ``element`` if the
         truth has them; ``all`` of these. Parts of a wrong action are 0.
 
     Raises:
-        DataError: the truth has no action, or its box is none.
+        DataError: the truth has no action, or its box is malformed.
 
     Source:
-        The parts are those of Luo et al. 2025 (GUI-R1), arXiv:2504.10458.
+        Luo et al. 2025 (GUI-R1), arXiv:2504.10458, for the parts.
 
     Examples:
         >>> truth = {"action": "click", "box": [0, 0, 10, 10]}
@@ -35,15 +35,15 @@ def gui_action(given: object, truth: Mapping[str, object]) -> dict[str, float]:
     """
     _check(truth)
     is_action = isinstance(given, dict) and isinstance(given.get("action"), str)
-    said = given if isinstance(given, dict) and given.get("action") == truth["action"] else {}
-    parts = {"format": float(is_action), "action": float(bool(said))}
+    action = given if isinstance(given, dict) and given.get("action") == truth["action"] else {}
+    parts = {"format": float(is_action), "action": float(bool(action))}
     if "box" in truth:
-        parts["point"] = float(_is_inside(said.get("point"), truth["box"]))
+        parts["point"] = float(_is_inside(action.get("point"), truth["box"]))
     if "text" in truth:
-        text = said.get("text")
+        text = action.get("text")
         parts["text"] = short_answer(text, [str(truth["text"])]) if isinstance(text, str) else 0.0
     if "element" in truth:
-        parts["element"] = float("element" in said and said["element"] == truth["element"])
+        parts["element"] = float("element" in action and action["element"] == truth["element"])
     return {**parts, "all": float(all(parts.values()))}
 
 

@@ -1,4 +1,4 @@
-"""IFEval: verifiable instructions, strict and loose."""
+"""IFEval: verifiable instructions, checked strictly or loosely."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def ifeval(
     loose: bool = False,
     partial: bool = False,
 ) -> float:
-    """1 if a response follows all its instructions, else 0; or the share that it follows.
+    """Return 1 if a response follows all its instructions, else 0; or the share that it follows.
 
     Args:
-        response: what the policy wrote; an empty one follows none.
-        instruction_id_list: such as ``punctuation:no_comma``.
-        kwargs: of each instruction; what is None there counts as missing.
+        response: what the policy wrote; an empty one follows no instruction.
+        instruction_id_list: names such as ``punctuation:no_comma``.
+        kwargs: arguments of each instruction; None counts as missing.
         loose: see :func:`followed`.
-        partial: the share of the instructions that are followed, instead of all or nothing.
+        partial: return the share of the followed instructions instead of all or nothing.
 
     Raises:
-        DataError: an instruction is unknown, or its arguments are not what it takes.
+        DataError: an instruction is unknown, or it does not take its arguments.
 
     Source:
         Zhou et al. 2023, arXiv:2311.07911 (prompt-level and instruction-level accuracy).
@@ -48,13 +48,13 @@ def followed(
     *,
     loose: bool = False,
 ) -> list[bool]:
-    """Whether each instruction is followed.
+    """Return whether each instruction is followed.
 
     Loose: by any of eight versions of the response, with and without its first line, its last line
-    and its asterisks, because models introduce what they write.
+    and its asterisks, because models introduce their texts.
 
     Raises:
-        DataError: an instruction is unknown, or its arguments are not what it takes.
+        DataError: an instruction is unknown, or it does not take its arguments.
 
     Source:
         Zhou et al. 2023, arXiv:2311.07911.
@@ -62,8 +62,8 @@ def followed(
     _check(instruction_id_list, kwargs)
     texts = [text for text in (_versions(response) if loose else [response]) if text.strip()]
     return [
-        any(_follows(text, name, given) for text in texts)
-        for name, given in zip(instruction_id_list, kwargs, strict=True)
+        any(_follows(text, name, arguments) for text in texts)
+        for name, arguments in zip(instruction_id_list, kwargs, strict=True)
     ]
 
 
@@ -73,11 +73,11 @@ def _versions(response: str) -> list[str]:
     return [text.replace("*", mark) for text, mark in product(cuts, ("*", ""))]
 
 
-def _follows(text: str, name: str, given: Mapping[str, object]) -> bool:
-    known = {key: value for key, value in given.items() if value is not None}
+def _follows(text: str, name: str, arguments: Mapping[str, object]) -> bool:
+    known = {key: value for key, value in arguments.items() if value is not None}
     try:
         return RULES[name](text, **known)
-    # A name it does not take, a number for a text, a paragraph or a relation that there is not.
+    # An unknown argument, a number for a text, a paragraph or a relation that does not exist.
     except (TypeError, AttributeError, LookupError) as error:
         raise DataError(
             f"the instruction {name!r} cannot be given {known!r:.200}: {in_one_line(error)}"

@@ -1,4 +1,4 @@
-"""Checkers of IFEval's instructions: each says whether a text follows one of them."""
+"""Checkers of IFEval's instructions: each returns whether a text follows one of them."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def _existence(text: str, *, keywords: Sequence[str]) -> bool:
 
 
 def _frequency(text: str, *, keyword: str, frequency: int, relation: str) -> bool:
-    found = re.findall(re.escape(keyword), text, re.IGNORECASE)
-    return _compare(len(found), relation, frequency)
+    matches = re.findall(re.escape(keyword), text, re.IGNORECASE)
+    return _compare(len(matches), relation, frequency)
 
 
 def _forbidden_words(text: str, *, forbidden_words: Sequence[str]) -> bool:
-    found = (rf"\b{re.escape(word)}\b" for word in forbidden_words)
-    return not any(re.search(pattern, text, re.IGNORECASE) for pattern in found)
+    patterns = (rf"\b{re.escape(word)}\b" for word in forbidden_words)
+    return not any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
 
 
 def _letter_frequency(text: str, *, letter: str, let_frequency: int, let_relation: str) -> bool:
@@ -54,7 +54,7 @@ def _number_words(text: str, *, num_words: int, relation: str) -> bool:
 
 
 def _number_paragraphs(text: str, *, num_paragraphs: int) -> bool:
-    """Divided by ``***``; only the first and the last may be empty, and then do not count."""
+    """Check the number of parts between ``***``; an empty first or last part does not count."""
     paragraphs = [bool(part.strip()) for part in text.split("***")]
     return all(paragraphs[1:-1]) and sum(paragraphs) == num_paragraphs
 
@@ -62,7 +62,7 @@ def _number_paragraphs(text: str, *, num_paragraphs: int) -> bool:
 def _nth_paragraph_first_word(
     text: str, *, num_paragraphs: int, nth_paragraph: int, first_word: str
 ) -> bool:
-    """Divided by an empty line; empty ones count for the place, not for the number."""
+    """Check a paragraph's first word; empty paragraphs count for its index, not for the number."""
     paragraphs = text.split("\n\n")
     count = sum(bool(part.strip()) for part in paragraphs)
     if nth_paragraph > count or not paragraphs[nth_paragraph - 1].strip():
@@ -77,7 +77,7 @@ def _number_placeholders(text: str, *, num_placeholders: int) -> bool:
 
 
 def _brackets(line: str) -> int:
-    """How many ``[...]`` there are, each from an opening bracket to the next closing one."""
+    """Count the ``[...]``, each from an opening bracket to the next closing one."""
     count, start = 0, line.find("[")
     while start >= 0 and (end := line.find("]", start)) >= 0:
         count, start = count + 1, line.find("[", end)
@@ -124,10 +124,10 @@ def _title(text: str) -> bool:
 
 
 def _two_responses(text: str) -> bool:
-    """Divided by six asterisks; only the first and the last may be empty."""
+    """Check for two different parts between ``******``; an empty first or last part is ignored."""
     parts = [part.strip() for part in text.split("******")]
-    given = [part for part in parts if part]
-    return all(parts[1:-1]) and len(given) == 2 and given[0] != given[1]
+    responses = [part for part in parts if part]
+    return all(parts[1:-1]) and len(responses) == 2 and responses[0] != responses[1]
 
 
 def _repeat_prompt(text: str, *, prompt_to_repeat: str) -> bool:

@@ -15,20 +15,20 @@ def _library() -> ModuleType:
 
 
 @functools.cache
-def _profiles() -> Any:  # noqa: ANN401 - of a library without types
+def _profiles() -> Any:  # noqa: ANN401 - the library has no types
     library = _library()
     factory = library.DetectorFactory()
     factory.load_profile(str(Path(str(library.__file__)).parent / "profiles"))
-    # Its detection draws at random; the seed makes it a function of the text.
+    # Detection is random; the seed makes it a function of the text.
     factory.seed = 0
     return factory
 
 
 def detect_language(text: str) -> str | None:
-    """The most probable language of a text, such as ``en`` or ``zh-cn``; None if nothing tells it.
+    """Return the most probable language of a text, such as ``en`` or ``zh-cn``; None if unknown.
 
-    Nothing does without letters, nor where all of them are an address of the web or of a script
-    that no profile knows.
+    It is unknown without letters, and if all letters belong to web addresses or to a script that
+    no profile knows.
 
     Raises:
         MissingExtra: langdetect is not installed (extra ``verify``).
@@ -42,21 +42,21 @@ def detect_language(text: str) -> str | None:
     detector.append(text)
     try:
         return str(detector.detect())
-    except _library().LangDetectException:  # of its one kind here: no features in the text
+    except _library().LangDetectException:  # raised for a text without features
         return None
 
 
 def language_share(text: str, language: str) -> float | None:
-    """The share of a text that is in a language, by letters: R1's language consistency.
+    """Return the share of a text's letters in a language: R1's language consistency.
 
-    The text is taken line by line, and each line with at least 20 letters as written in one
-    language. Shorter ones, of which too little is known, are taken together as one; of fewer than
-    20 letters together they do not count, unless there is no other. A line that tells no language
-    is in none. Chinese is ``zh``, whatever its script.
+    Each line with at least 20 letters counts as one language. Shorter lines say little about their
+    language and are joined into one line; if that has fewer than 20 letters, it counts only if
+    there is no other line. A line of unknown language is in no language. Chinese is ``zh`` in
+    every script.
 
     Args:
         text: a response, its thought included.
-        language: such as ``en``.
+        language: a code such as ``en``.
 
     Returns:
         In [0, 1]; None for a text without letters.
@@ -73,11 +73,11 @@ def language_share(text: str, language: str) -> float | None:
     rest = ("\n".join(line for line, _ in short), sum(letters for _, letters in short))
     counted = [*long, rest] if rest[1] >= _LETTERS or not long else long
     total = sum(letters for _, letters in counted)
-    said = sum(letters for line, letters in counted if _is_in(line, language))
-    return said / total if total else None
+    inside = sum(letters for line, letters in counted if _is_in(line, language))
+    return inside / total if total else None
 
 
-# Fewer letters tell little of their language.
+# Fewer letters say little about their language.
 _LETTERS = 20
 
 

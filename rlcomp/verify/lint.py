@@ -1,4 +1,4 @@
-"""A linter's verdict on a program: ruff, which reads the program and runs nothing."""
+"""The verdict of ruff on a program; ruff reads the program and does not run it."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from rlcomp.errors import ConfigError, require
 
 _SECONDS = 10.0
-# Comments of which no flag of ruff's makes nothing.
+# Comments that change the verdict and that no flag of ruff disables.
 _UNSEEN = re.compile(r"#\s*(?:ruff:\s*)?isort:", re.IGNORECASE)
 
 
 def is_clean(source: str, rules: Sequence[str]) -> bool:
-    """Whether ruff finds nothing to say of a program.
+    """Return whether ruff has no complaint about a program.
 
-    No settings of this machine count, and no ``noqa`` of the program's; one that tells ruff by an
-    ``isort:`` comment what not to look at is not clean. Neither is what ruff cannot read, or not
-    within ten seconds.
+    Settings of this machine and ``noqa`` comments do not count. A program with an ``isort:``
+    comment, which hides lines from ruff, is not clean; nor is one that ruff cannot read within ten
+    seconds.
 
     Args:
         source: Python.
@@ -43,14 +43,14 @@ def check_rules(rules: Sequence[str]) -> None:
     """Refuse rules that ruff does not know.
 
     Raises:
-        ConfigError: it does not; in its own words.
+        ConfigError: a rule is unknown; the message is ruff's.
         MissingExtra: ruff is not installed (extra ``verify``).
     """
     require("ruff", "verify")
-    done = _ruff("", rules)
-    if done.returncode != 0:
-        told = " ".join(done.stderr.decode(errors="replace").split())
-        raise ConfigError(f"lint is {[*rules]}, which ruff refuses: {told[:200]}")
+    process = _ruff("", rules)
+    if process.returncode != 0:
+        message = " ".join(process.stderr.decode(errors="replace").split())
+        raise ConfigError(f"lint is {[*rules]}, which ruff refuses: {message[:200]}")
 
 
 def _ruff(source: str, rules: Sequence[str]) -> subprocess.CompletedProcess[bytes]:

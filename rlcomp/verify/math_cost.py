@@ -1,4 +1,4 @@
-"""Guards of symbolic answers: what takes a computer algebra system too long."""
+"""Guards of symbolic answers: formulas that take a computer algebra system too long."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-# Sizes of an answer that are allowed whatever the gold answer is.
+# Sizes of an answer that are allowed for every gold answer.
 _LENGTH, _DIGITS, _DEPTH, _BRACKETS, _FUNCTIONS = 512, 200, 6, 24, 16
 _LARGEST_FACTORIAL = 200
-# Of a plain number, and of anything else.
+# Largest exponents of a plain number, and of any other base.
 _EXPONENT_OF_NUMBER, _EXPONENT = 1000, 10
-# Of the expression: terms when it is multiplied out; sin(sin(x)) is 2 functions deep.
+# Most terms of the expression multiplied out, and deepest nesting: sin(sin(x)) has 2.
 _TERMS, _NESTED_FUNCTIONS = 200, 4
 
 _FUNCTION = re.compile(r"\\(?!left|right|[dt]?frac|text|mathrm|cdot|times)[A-Za-z]+")
-# Evaluated whatever they cost, or absorbing whatever they are compared with.
+# Commands that are always evaluated, and values such as infinity that absorb other terms.
 _COSTLY = re.compile(
     r"\\(?:sum|prod|i*o?int|lim|limsup|liminf|[dt]?binom|choose|Gamma|gamma|zeta|Zeta|det|big\w*"
     r"|[dt]?frac\s*\{\s*d|partial|nabla|uparrow|operatorname|[bp]?mod|infty|infinity|lfloor|lceil)"
@@ -24,7 +24,7 @@ _COSTLY = re.compile(
 )
 _FACTORIAL = re.compile(r"(?:(?<![0-9A-Za-z])([0-9]{1,9}|[A-Za-z]))?\s*!(\s*[!^(\[{])?")
 _POWER = re.compile(r"\^|\*\*")
-# In front of an exponent; one without braces, and what makes it larger.
+# Text before an exponent; an exponent without braces, and the sign after it that enlarges it.
 _BEFORE = re.compile(
     r"(?:[\s~+-]|\\[,;:! ]|\\(?:left|[dtc]?frac|sqrt|text|math\w+|displaystyle|textstyle)\b)*"
 )
@@ -32,14 +32,15 @@ _BARE = re.compile(r"([0-9]+(?=(\s*(?:\^|\*\*|!))?)|.?)", re.DOTALL)
 
 
 def costs(answer: str, gold: str) -> bool:
-    r"""Whether an answer may take long to parse or to simplify.
+    r"""Return whether an answer may take long to parse or to simplify.
 
-    Too long, too many digits, nested too deeply; a tower of powers, a large factorial, a sum, an
-    integral, a limit, an infinity. What the gold answer has itself is allowed.
+    Such an answer is too long, has too many digits or is nested too deeply; or it has a tower of
+    powers, a large factorial, a sum, an integral, a limit or an infinity. Anything that the gold
+    answer has too is allowed.
 
     Args:
-        answer: as it was written.
-        gold: the answer that it is compared with.
+        answer: the answer as written.
+        gold: the gold answer.
 
     Examples:
         >>> costs("9^{9^9}", "1"), costs("2^{2024}", "2^{2024}"), costs(r"\sum_{k=1}^n k", "7")
@@ -55,7 +56,7 @@ def _large(answer: str, gold: str) -> bool:
 
 
 def _sizes(text: str) -> tuple[int, ...]:
-    """Characters, digits, deepest nesting, brackets and functions of a text."""
+    """Count a text's characters, digits, deepest nesting, brackets and functions."""
     depth = deepest = brackets = 0
     for character in text:
         brackets += character in "([{"
@@ -70,10 +71,10 @@ def _evaluated(answer: str, gold: str) -> bool:
 
 
 def _factorial(answer: str, gold: str) -> bool:
-    for found in _FACTORIAL.finditer(answer.replace(r"\!", "").replace("!=", "")):
-        of = found[1]
-        if of is None or found[2] or (of.isdigit() and int(of) > _LARGEST_FACTORIAL):
-            return found[0] not in gold
+    for match in _FACTORIAL.finditer(answer.replace(r"\!", "").replace("!=", "")):
+        operand = match[1]
+        if operand is None or match[2] or (operand.isdigit() and int(operand) > _LARGEST_FACTORIAL):
+            return match[0] not in gold
     return False
 
 
@@ -84,7 +85,7 @@ def _power(answer: str, gold: str) -> bool:
 
 
 class _Power(NamedTuple):
-    """A power: its base as far as it is a number, its exponent, in braces as it is written."""
+    """A power: the digits of its base, and its exponent as written, with its braces."""
 
     base: str
     exponent: str
@@ -101,7 +102,7 @@ def _powers(text: str) -> Iterator[_Power]:
 
 
 def _exponent(text: str, start: int) -> tuple[str, int]:
-    """What stands behind a sign of a power, with a sign behind it, and where it ends."""
+    """Return the exponent after a power sign, with a sign that follows it, and its end."""
     before = _BEFORE.match(text, start)
     start = before.end() if before else start
     group = _group(text[start:])
@@ -114,7 +115,7 @@ def _exponent(text: str, start: int) -> tuple[str, int]:
 
 
 def _reach(text: str) -> float:
-    """The largest product of stacked exponents: 6 of ``(x^2)^3``, infinite of ``x^2^3``."""
+    """Return the largest product of stacked exponents: 6 for ``(x^2)^3``, inf for ``x^2^3``."""
     reach: dict[int, float] = {}
     for power in _powers(text):
         end = power.base_end
@@ -126,7 +127,7 @@ def _reach(text: str) -> float:
 
 
 def _opening(text: str, end: int) -> int:
-    """Where the bracket opens that closes before ``end``; ``end`` where none does."""
+    """Return where the bracket that closes just before ``end`` opens; ``end`` without one."""
     depth = 0
     for place in range(end - 1, -1, -1):
         depth += (text[place] in ")]}") - (text[place] in "([{")
@@ -136,7 +137,7 @@ def _opening(text: str, end: int) -> int:
 
 
 def _group(text: str) -> str:
-    """The bracket with which a text begins, to its end; nothing if it begins otherwise."""
+    """Return the bracketed group at the beginning of a text; '' if there is none."""
     depth = 0
     for size, character in enumerate(text, 1):
         depth += (character in "{(") - (character in "})")
@@ -151,29 +152,29 @@ def _is_too_large(base: str, exponent: str) -> bool:
 
 
 def _size(exponent: str) -> int:
-    """At most what the numbers of an exponent come to."""
+    """Return an upper bound of an exponent made of these numbers."""
     numbers = [int(number) for number in re.findall(r"[0-9]+", exponent)]
     return max(math.prod(numbers), sum(numbers))
 
 
 def is_large(expression: object, gold: object) -> bool:
-    """Whether an expression takes long to simplify: many terms, or functions of functions.
+    """Return whether an expression takes long to simplify: many terms or nested functions.
 
     Args:
-        expression: of sympy, not evaluated.
-        gold: what it is compared with, which may be as large.
+        expression: an expression of sympy, not evaluated.
+        gold: the gold expression; the size of the gold one is always allowed.
     """
     most, deepest = max(_TERMS, _terms(gold)), max(_NESTED_FUNCTIONS, _nested(gold))
     return _terms(expression) > most or _nested(expression) > deepest
 
 
 def _terms(expression: object) -> int:
-    """How many terms the expression has when all is multiplied out, above or below its line."""
+    """Return the terms of an expression multiplied out, the larger of numerator and denominator."""
     return max(_fraction(expression))
 
 
-def _fraction(expression: Any) -> tuple[int, int]:  # noqa: ANN401 - of sympy
-    """How many terms stand above and below the line, over a common denominator."""
+def _fraction(expression: Any) -> tuple[int, int]:  # noqa: ANN401 - sympy has no types
+    """Count the terms of numerator and denominator, over a common denominator."""
     parts = [_fraction(part) for part in getattr(expression, "args", ())]
     below = math.prod(under for _, under in parts)
     if type(expression).__name__ == "Mul":
@@ -189,6 +190,6 @@ def _fraction(expression: Any) -> tuple[int, int]:  # noqa: ANN401 - of sympy
 
 
 def _nested(expression: object) -> int:
-    """How deep functions stand within functions."""
+    """Return how deeply functions are nested."""
     inner = max(map(_nested, getattr(expression, "args", ())), default=0)
     return inner + bool(getattr(expression, "is_Function", False))

@@ -1,10 +1,10 @@
-"""Guards of symbolic answers: several values where one is asked for."""
+"""Guards of symbolic answers: answers with several values instead of one."""
 
 from __future__ import annotations
 
 import re
 
-# Between the parts of an answer that has several: x = 1, y = 2.
+# Separators of the parts of an answer: x = 1, y = 2.
 _PARTS = re.compile(
     r",|;|\\q?quad|\\text\s*\{[^{}]*\}|\b(?:and|or)\b|\\(?:lor|land|vee|cup)(?![A-Za-z])|\\\\|\n"
 )
@@ -12,17 +12,17 @@ _EQUALS = re.compile(
     r"(?<![<>!\\])=|\\approx|≈|\\equiv|\\(?:[lL]ong)?[rR]ightarrow|\\to(?![A-Za-z])"
     r"|\\implies|\\iff|[\u2192\u21d2\u27f9]"
 )
-# Words and commands have letters, but are no variables.
+# Words and commands: their letters are no variables.
 _TEXT = re.compile(r"\\(?:text|mathrm|textbf|mbox)\s*\{[^{}]*\}|\\[A-Za-z]+")
 _MOST_CLAIMS = 3
-# A gold answer that has several values itself.
+# Signs of several values in a gold answer.
 _SEVERAL = re.compile(r"[,;\n]|\\\\|\b(?:and|or)\b|\\(?:cup|lor|land|vee)(?![A-Za-z])")
 _THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))|\\[,;]")
-# Of which math-verify reads the last number, or evaluates what is in it: a question, copied.
+# Words of prose: math-verify reads the last number of a sentence, such as a copied question.
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]{2,}")
 _NEIGHBOURS = re.compile(r"[A-Za-z]{2,}\s+[A-Za-z]{2,}")
 _MOST_WORDS = 3
-# Of which math-verify reads one: of alternatives, of lines, and of what ends in an operator.
+# Alternatives, several lines, an operator at the end: math-verify reads only one of the values.
 _EITHER = re.compile(
     r"\\(?:lor|vee|wedge|land)(?![A-Za-z])|\bor\b|\S\s*(?:\n|\\\\)\s*\S|%\s*[0-9]|\|\||\.\.\.|…"
     r"|(?:[-+*/^=_]|\\(?:cdot|times|div|pm|frac))\s*\Z"
@@ -30,15 +30,15 @@ _EITHER = re.compile(
 
 
 def is_hedge(answer: str, gold: str) -> bool:
-    r"""Whether an answer leaves open which of several values it gives.
+    r"""Return whether an answer leaves open which of several values it gives.
 
-    Alternatives, several lines, an operator at the end, a list of values or of equations that have
-    more than one value each, more than three words of prose. What the gold answer has itself is
-    allowed.
+    Such an answer has alternatives, several lines, an operator at the end, a list of values or of
+    equations with more than one value each, or more than three words of prose. Anything that the
+    gold answer has too is allowed.
 
     Args:
-        answer: as it was written.
-        gold: the answer that it is compared with.
+        answer: the answer as written.
+        gold: the gold answer.
 
     Examples:
         >>> is_hedge(r"6 \lor 7", "7"), is_hedge("x=6=7, y=1", "7"), is_hedge("x=7", "7")
@@ -55,37 +55,37 @@ def is_hedge(answer: str, gold: str) -> bool:
 
 
 def _values(answer: str) -> set[str]:
-    """The different entries with digits of a list without brackets: ``5 cm, 6 cm``."""
-    found, depth = [""], 0
+    """Return the distinct entries with digits of a list without brackets: ``5 cm, 6 cm``."""
+    entries, depth = [""], 0
     for character in _THOUSANDS.sub("", answer):
         depth += (character in "([{") - (character in ")]}")
         if character in ",;" and depth == 0:
-            found.append("")
+            entries.append("")
         else:
-            found[-1] += character
-    return {part.strip() for part in found if re.search("[0-9]", part)}
+            entries[-1] += character
+    return {part.strip() for part in entries if re.search("[0-9]", part)}
 
 
 def _is_prose(answer: str, gold: str) -> bool:
-    """Whether an answer is a sentence, such as the question itself."""
+    """Return whether an answer is a sentence, such as the question itself."""
     plain = _TEXT.sub(" ", answer)
     more = len(_WORD.findall(plain)) - len(_WORD.findall(_TEXT.sub(" ", gold)))
     return more > _MOST_WORDS and bool(_NEIGHBOURS.search(plain))
 
 
 def claims(answer: str) -> list[str]:
-    r"""The values that an answer gives one after the other, joined by ``=``: each must be right.
+    r"""Return the values of a chain joined by ``=``; each of them must be right.
 
     Examples:
         >>> claims("x=6=7"), claims(r"\frac{10}{4}=2.5"), claims("x=7")
         (['6', '7'], ['\\frac{10}{4}', '2.5'], ['x=7'])
     """
-    found = _constants(answer)
-    return found if len(found) > 1 else [answer]
+    values = _constants(answer)
+    return values if len(values) > 1 else [answer]
 
 
 def _constants(part: str) -> list[str]:
-    """The sides of an equation that have no variable."""
+    """Return the sides of an equation without a variable."""
     sides = _EQUALS.split(part)
     return [side for side in sides if len(sides) > 1 and _is_constant(side)]
 

@@ -1,4 +1,4 @@
-"""Notes: what an agent writes down of what it was told."""
+"""Notes that an agent writes between tags."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.verify.short_answer import short_answer
 
 
 def notes_of(text: str, tag: str) -> str:
-    """What stands between the tags, all pieces joined by spaces.
+    """Return the texts between the tags, joined by spaces.
 
     Examples:
         >>> notes_of("<refine>Ann</refine> so <refine>in 1901</refine><refine>x", "refine")
@@ -20,7 +20,7 @@ def notes_of(text: str, tag: str) -> str:
 
 
 def notes_hold(text: str, tag: str, answers: Sequence[str]) -> bool:
-    """Whether the notes hold a gold answer, as whole words in one piece.
+    """Return whether the notes hold a gold answer, as whole words in one piece.
 
     Examples:
         >>> notes_hold("<refine>born in 2013</refine>", "refine", ["13"])

@@ -1,4 +1,4 @@
-r"""Numeric answers: the one number that a response commits itself to (GSM8K)."""
+r"""Numeric answers: the number that a response commits itself to (GSM8K)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rlcomp.verify.plain_math import plain_math
 from rlcomp.verify.qualifiers import without_rounding, words_around
 
 _PLACES: dict[str, Where] = {"<answer>": "tagged", r"\boxed{": "boxed"}
-# Behind the last of these the answer stands: the greedy dot looks from the end, in one pass.
+# The answer follows the last of these marks; the greedy dot finds it from the end in one pass.
 _MARKED = re.compile(r"(?s:.*)(?:####|(?<!\w)A:|(?i:answer(?: is|:)))")
-# A minus counts only where it is not a subtraction; commas only between groups of three digits.
-# No two ways to match the same text: time stays linear in hostile input.
+# A minus counts unless it is a subtraction; a comma counts between groups of three digits. No text
+# matches in two ways, so that hostile input takes linear time.
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3}(?![0-9]))+|[0-9]+)"
 _NUMBER = re.compile(
     r"(?P<minus>(?<![\w)\]])-)?(?:(?P<mixed>[0-9]{1,9}) +(?=[0-9]{1,9}/[0-9]))?"
@@ -31,29 +31,29 @@ _SCALE = {
     "million": 10**6,
     "billion": 10**9,
 }
-# Longer ones are refused: no answer needs them, and exact arithmetic on them is slow.
+# Longer numbers are refused: no answer needs them, and exact arithmetic on them is slow.
 _MOST_DIGITS = 1000
-# Characters of an answer, and of the end of a text in which the last number is looked for.
+# Most characters of an answer, and of the end of a text searched for its last number.
 _LONGEST = 4000
 
-# Between two numbers: an operator, perhaps behind a unit; behind them, the end of a calculation.
+# Between two numbers: an operator, perhaps after a unit. After them: the end of a calculation.
 _UNIT = r"[ )%]*(?:[A-Za-z]+ ?){0,2}"
 _OPERATOR = re.compile(rf"{_UNIT}[-+*/x][ (]*")
 _EQUALS = re.compile(rf"{_UNIT}[=≈]")
 _LIST = re.compile(r"(?:[\s,;:/|&~()\[\]=≈-]|\b(?:or|and|to|maybe|perhaps|either|vs)\b)*")
 _LONGEST_GAP = 40
-# In front of a number: it is not the answer, or only its bound.
+# Text before a number that denies it, or makes it a bound.
 _DENIED = re.compile(
     r"(?:[<>≤≥≠±~]\s*=?(?:\s*the\b)?|[\^_]|[!/]=|=/|\bnot|n't)[\s(\[*\"']*\Z|!\Z|\b0[xXbBoO]\Z"
 )
-# The result of a calculation may be rounded: 2/3 ≈ 0.67.
+# A calculation may round its result: 2/3 ≈ 0.67.
 _ROUNDED = re.compile(r"(?:[0-9][ )%$A-Za-z]*)?≈[\s(\[*]*\Z")
-# Behind a number: a base, an exponent, a relation.
+# Text after a number: it begins a base, an exponent or a relation.
 _RAISED = re.compile(
     r" ?[\^_⁰¹²³⁴-⁹₀-₉]|(?<=\b0)[xXbBoO][0-9A-Fa-f]|[\s)%]*(?:[<>≤≥≠±~]|[!/]=|=/)"
     r"|[\s)%]*\+(?!\s*(?:[-0-9($]|\.[0-9]))"
 )
-# Words beside a number that is one of several.
+# Words beside one of several numbers.
 _OR = re.compile(r"\b(?:or|either|infinity)\b|∞", re.IGNORECASE)
 
 
@@ -71,15 +71,15 @@ def numeric(
     absolute: float = 1e-6,
     relative: float = 0.0,
 ) -> float | None:
-    r"""1 if the number a response commits itself to is the answer's, else 0.
+    r"""Return 1 if the number a response commits itself to is the answer's, else 0.
 
     ``|given - gold| <= max(absolute, relative * |gold|)``, exactly, in rational numbers. A response
-    may round (``about 2.5``) where the gold number is no whole one.
+    may round (``about 2.5``) if the gold number is not an integer.
 
     Args:
         response: what the policy wrote.
         answer: the gold answer, or a worked solution that ends in it; ``\frac12`` is a half.
-        where: of the response, see :func:`committed_number`.
+        where: the place of the number in the response, see :func:`committed_number`.
         absolute: largest difference that still counts as equal.
         relative: the same, as a share of the gold number.
 
@@ -87,7 +87,7 @@ def numeric(
         1 or 0; None if the answer holds no single number.
 
     Source:
-        The task: Cobbe et al. 2021, arXiv:2110.14168.
+        Cobbe et al. 2021, arXiv:2110.14168, for the task.
 
     Examples:
         >>> numeric("#### 0.5", r"\frac12"), numeric("A: 6 or 7", "7"), numeric("7", "seven")
@@ -98,18 +98,18 @@ def numeric(
         return None
     if gold.denominator > 1:
         response = without_rounding(response)
-    given = committed_number(response, where=where)
+    number = committed_number(response, where=where)
     within = max(Fraction(absolute), Fraction(relative) * abs(gold))
-    return float(given is not None and abs(given - gold) <= within)
+    return float(number is not None and abs(number - gold) <= within)
 
 
 def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction | None:
-    r"""The one number that a text gives as its answer, exactly; None if there is none or several.
+    r"""Return the number that a text gives as its answer, exactly; None if none or several.
 
-    The answer is the content of ``<answer>`` or ``\boxed{}``, else all that follows the last
-    ``####``, ``A:``, ``answer is`` or ``answer:``. It must hold one number only, as often as it
-    likes; the terms of a calculation that ends in ``=`` do not count (``6*7 = 42``), the links of
-    a chain do (``x=6=7``).
+    The answer is the content of ``<answer>`` or ``\boxed{}``, else the text after the last
+    ``####``, ``A:``, ``answer is`` or ``answer:``. It must hold one number only, which may be
+    repeated. The terms of a calculation that ends in ``=`` do not count (``6*7 = 42``), the links
+    of a chain do (``x=6=7``).
 
     ``$``, units, a full stop and thousands commas do not matter, and neither does ``%``: 50% is 50.
     ``5.0`` is 5, ``1 1/2`` and ``1\frac12`` are 3/2, ``1.5e-3`` is 0.0015, ``5 million`` is
@@ -117,7 +117,7 @@ def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction
     no number, and neither do more than 4,000 characters.
 
     Args:
-        text: a response or a worked solution; what stands before ``</think>`` is not looked at.
+        text: a response or a worked solution; text before ``</think>`` is ignored.
         where: ``marked``: in such a place only; ``last``: without one the last number of the text
             counts, unless another one is listed with it (``6 or 7``).
 
@@ -131,20 +131,20 @@ def committed_number(text: str, *, where: Literal["marked", "last"]) -> Fraction
 
 
 def _number(text: str, where: Literal["marked", "last"], *, worded: bool) -> Fraction | None:
-    """Return the number of a text; with ``worded`` (a gold answer) despite the words around it."""
-    said = text.rpartition("</think>")[2]
+    """Return the number of a text; ``worded`` (for gold answers) allows qualifying words."""
+    rest = text.rpartition("</think>")[2]
     for sign, place in _PLACES.items():
-        if sign in said:
-            inner = extract(said, place)
+        if sign in rest:
+            inner = extract(rest, place)
             return None if inner is None else _only(inner, worded)
-    marked = _MARKED.match(said)
-    if marked is not None:
-        return _only(said[marked.end() :], worded)
-    return _last(said, worded) if where == "last" else None
+    mark = _MARKED.match(rest)
+    if mark is not None:
+        return _only(rest[mark.end() :], worded)
+    return _last(rest, worded) if where == "last" else None
 
 
 def _only(text: str, worded: bool) -> Fraction | None:
-    """The value that all numbers of a text share."""
+    """Return the value that all numbers of a text share; None if they differ."""
     if len(text) > _LONGEST:
         return None
     text = plain_math(text)
@@ -158,7 +158,7 @@ def _only(text: str, worded: bool) -> Fraction | None:
 
 
 def _last(text: str, worded: bool) -> Fraction | None:
-    """The last number of a text, if none that is listed with it differs."""
+    """Return the last number of a text; None if another one is listed with it."""
     text = plain_math(text[-_LONGEST:])
     terms = _terms(text)
     if not terms:
@@ -179,7 +179,7 @@ def _last(text: str, worded: bool) -> Fraction | None:
 
 
 def _terms(text: str) -> list[_Term]:
-    """The numbers of a text, without the terms of calculations that end in ``=``."""
+    """Return the numbers of a text, without the terms of calculations that end in ``=``."""
     numbers = list(_NUMBER.finditer(text))
     terms: list[_Term] = []
     run: list[_Term] = []

@@ -1,7 +1,7 @@
 """Choice between two options, by the probabilities of a first token or by words.
 
-Case does not count, nor do white space, quotes, emphasis and brackets in front of an option, or
-what is no letter or digit behind it: ``Yes.``, ``"yes"``, ``**YES**`` are all ``yes``.
+Case does not count. White space, quotes, emphasis and brackets before an option do not count, nor
+do signs other than letters and digits after it: ``Yes.``, ``"yes"``, ``**YES**`` are all ``yes``.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-# Marks that may stand in front of an option, besides white space and invisible characters.
+# Marks that may precede an option, besides white space and invisible characters.
 _QUOTES = "\"'`*_([{\u201c\u201d\u2018\u2019\u201e\u00ab\u00bb"
 _LEAD = f"{_QUOTES} \t\n\r\f\v\u00a0\u200b\ufeff"
-# Beginnings of the spellings that probabilities are summed over.
+# Beginnings of the spellings; their probabilities are summed.
 _LEADS = ("", "\n", " ", *(space + mark for mark in "\"'`*([" for space in ("", " ")), "**", " **")
-# Both options, one behind the other: a model that repeats the question has chosen neither.
+# Between both options: a model that repeats the question has chosen neither.
 _JOINED = r"[\W_]*(?:or|and|[/|&])[\W_]*"
 
 
 def spellings(option: str) -> list[str]:
-    r"""Return the texts by which a model says an option, the plain one first.
+    r"""Return the spellings of an option, the plain one first.
 
     Examples:
         >>> spellings("yes")[:4], spellings("1")[:4]
@@ -31,7 +31,7 @@ def spellings(option: str) -> list[str]:
 
 
 def plain_option(option: str) -> str:
-    """Return an option in lower case without marks in front; itself if it is a mark.
+    """Return an option in lower case without marks before it; a mark itself is unchanged.
 
     Examples:
         >>> plain_option('"Yes'), plain_option("*")
@@ -42,9 +42,9 @@ def plain_option(option: str) -> str:
 
 
 def option_masses(first: Mapping[str, float], one: str, other: str) -> tuple[float, float]:
-    """Return the probabilities of the tokens that begin either of two options.
+    """Return the probability of each option: the sum over the tokens that begin it.
 
-    A token that begins both counts for none.
+    A token that begins both options counts for neither.
 
     Examples:
         >>> option_masses({"Yes": 0.25, ' "yes': 0.125, "no": 0.125, "So": 0.5}, "yes", "no")
@@ -59,7 +59,7 @@ def option_masses(first: Mapping[str, float], one: str, other: str) -> tuple[flo
 
 
 def share_of(masses: tuple[float, float], least_mass: float) -> float | None:
-    """Return ``p(one) / (p(one) + p(other))``; None where both have less than ``least_mass``.
+    """Return ``p(one) / (p(one) + p(other))``; None if the sum is below ``least_mass``.
 
     Examples:
         >>> share_of((0.375, 0.125), 0.5), share_of((0.1, 0.0), 0.5)
@@ -70,7 +70,7 @@ def share_of(masses: tuple[float, float], least_mass: float) -> float | None:
 
 
 def said_option(text: str, one: str, other: str) -> float | None:
-    """1 where a text begins with one option, 0 with the other; None where it does with neither.
+    """Return 1 if a text begins with ``one``, 0 if with ``other``, None if with neither.
 
     Examples:
         >>> said_option(" 2, because ...", "1", "2"), said_option("Both are good", "1", "2")
@@ -86,25 +86,25 @@ def said_option(text: str, one: str, other: str) -> float | None:
 
 
 def _normal(text: str) -> str:
-    """Return a text in lower case, full-width letters as the usual ones."""
+    """Return a text in lower case, with full-width letters as usual ones."""
     return unicodedata.normalize("NFKC", text).lower()
 
 
 def _stripped(text: str, option: str) -> str:
-    """Return a text without the quotes in front of an option, but for the option's own."""
+    """Strip the marks before an option from a text, except the option's own marks."""
     own = option[: len(option) - len(option.lstrip(_LEAD))]
     return _normal(text).lstrip("".join(set(_LEAD) - set(own)))
 
 
 def _behind(text: str, option: str) -> str | None:
-    """Return the text behind an option that begins a text; None if it does not."""
+    """Return the rest of a text that begins with an option; None if it does not."""
     option = _normal(option)
     stripped = _stripped(text, option)
     return stripped[len(option) :] if stripped.startswith(option) else None
 
 
 def _goes_on(rest: str, other: str) -> bool:
-    """Return whether the text behind an option makes another word or names the other option."""
+    """Return whether the text after an option makes another word or names the other option."""
     if rest[:1].isalnum() or re.match(r"[.,]\d", rest):
         return True
     joined = re.match(_JOINED + re.escape(plain_option(other)), rest)
@@ -112,7 +112,7 @@ def _goes_on(rest: str, other: str) -> bool:
 
 
 def _begins(token: str, option: str) -> bool:
-    """Return whether a token is a beginning of an option, or the whole of it."""
+    """Return whether a token is the beginning of an option, or the whole option."""
     text, whole = _stripped(token, _normal(option)), _normal(option)
     if whole.startswith(text):
         return bool(text)

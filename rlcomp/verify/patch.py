@@ -1,4 +1,4 @@
-"""Patch similarity: how like a patch is to the true one (SWE-RL)."""
+"""Similarity of a patch and the true one (SWE-RL)."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from collections.abc import Sequence
 from difflib import Match, SequenceMatcher
 from itertools import accumulate
 
-# Of equal characters, each of one text with each of the other.
+# Most pairs of equal characters, one from each text.
 _MOST_PAIRS = 2_000_000
-# Pairs that are looked at: each of texts that are unlike about eight times, of texts that are made
-# for it once for each block that matches.
+# Most visits of pairs. Unlike texts visit each pair about eight times; adversarial texts visit it
+# once for each matching block.
 _MOST_LOOKS = 10 * _MOST_PAIRS
 
 
 def patch_similarity(patch: str | None, truth: str) -> float:
-    """Similarity of a patch and the true one.
+    """Compute the similarity of a patch and the true one.
 
     ``R = 2 M / T`` in [0, 1], ``M`` the characters in matching blocks, ``T`` those of both
-    (Ratcliff and Obershelp); -1 where there is no patch, so that a wrong form costs more than a
+    (Ratcliff and Obershelp); -1 if there is no patch, so that a wrong form costs more than a
     wrong patch.
 
-    White space at the ends of lines does not count. Long texts are compared line by line, because
-    time grows with the square: where more than 2 million pairs of characters are equal. Of texts
-    that are made to take longer still, what is left after 20 million looks counts as unlike.
+    White space at the ends of lines does not count. The time grows with the square of the length:
+    texts with more than 2 million pairs of equal characters are compared line by line. After 20
+    million visits of pairs the rest of the texts counts as unlike.
 
     Args:
         patch: the unified diff of a response, or its new text; None: it gave none.
-        truth: the same of the true change.
+        truth: the diff or text of the true change.
 
     Source:
         Wei et al. 2025 (SWE-RL), arXiv:2502.18449, eq. 1.
@@ -47,7 +47,7 @@ def patch_similarity(patch: str | None, truth: str) -> float:
 
 
 class _Bounded(SequenceMatcher[str]):
-    """Matching blocks in bounded time: at worst it grows with the cube of the length."""
+    """Matching blocks in bounded time; without a bound it grows with the cube of the length."""
 
     def __init__(self, one: Sequence[str], other: Sequence[str]) -> None:
         super().__init__(None, one, other, autojunk=False)
@@ -58,7 +58,7 @@ class _Bounded(SequenceMatcher[str]):
     def find_longest_match(
         self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
     ) -> Match:
-        """The longest block in a part of both; an empty one behind the bound."""
+        """Return the longest block in a part of both texts; an empty one beyond the bound."""
         end = -1 if ahi is None else ahi
         self.looks += self.looks_before[end] - self.looks_before[alo]
         if self.looks > _MOST_LOOKS:

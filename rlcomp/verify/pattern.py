@@ -1,4 +1,4 @@
-"""Matching with a user's regular expression in bounded time: one that backtracks may never end."""
+"""Time limit for a user's regular expressions: one that backtracks may never end."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from collections.abc import Iterator
 
 from rlcomp.errors import ConfigError
 
-# Of the processor, for one text: a pattern that does not backtrack takes milliseconds.
+# Processor time for one text; a pattern that does not backtrack takes milliseconds.
 _SECONDS = 5.0
 
 
 @contextlib.contextmanager
 def bounded(pattern: str, text: str) -> Iterator[None]:
-    """Context in which matching takes at most five seconds of the processor.
+    """Limit matching within this context to five seconds of processor time.
 
-    By a signal, which ends a match as it runs, and which only the main thread gets: in another one
-    there is no bound.
+    A signal interrupts the match. Only the main thread receives signals: in other threads there is
+    no limit.
 
     Args:
-        pattern: what is matched, for the message.
-        text: in which.
+        pattern: the regular expression, for the message.
+        text: the text that is searched, for the message.
 
     Raises:
-        ConfigError: it takes longer.
+        ConfigError: the match takes longer.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

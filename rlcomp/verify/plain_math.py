@@ -1,4 +1,4 @@
-"""Numbers in LaTeX and Unicode as plain text."""
+"""Conversion of numbers in LaTeX and Unicode to plain text."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _COMMANDS = {
     "overline": "≠",
     "bar": "≠",
 }
-# Of their number they make another one.
+# Commands that change the value of their number.
 _CHANGING = (
     "sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth log ln lg exp gcd det "
     "lim sum prod int binom dbinom tbinom choose pi theta phi"
@@ -62,12 +62,12 @@ _CHANGING = (
 _FUNCTIONS = frozenset(_CHANGING.split())
 _BLANKS = {"rightarrow", "Rightarrow", "longrightarrow", "implies", "to", "item", "newline", "par"}
 _COMMAND = re.compile(r"\\([A-Za-z]+)")
-# An exponent of a unit and an index of a name are no numbers of their own.
+# The exponent of a unit and the index of a name are no separate numbers.
 _ATTACHED = re.compile(r"(?:(?<=[A-Za-z])|(?<=[A-Za-z]\}))[\^_](?:\{-?\w*\}|-?\w)")
 
 
 def plain_math(text: str) -> str:
-    r"""A text with numbers in LaTeX or Unicode, as one with plain numbers.
+    r"""Convert the numbers of a text in LaTeX or Unicode to plain numbers.
 
     ``\frac12`` becomes `` 1/2``, ``1\,000`` and ``1{,}000`` become ``1000`` and ``1,000``; dollar
     signs, tags, emphasis, GSM8K's calculations ``<<..>>`` and formatting commands disappear. A

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 
-# Commands that form a value or only its looks. Any other one may qualify what stands beside it.
+# Commands that form a value or its format. Any other command may qualify its neighbour.
 _VALUES = (
     "frac dfrac tfrac cfrac sqrt cdot times div over left right lvert rvert vert lbrace rbrace "
     "langle rangle pi theta alpha beta gamma delta epsilon varepsilon zeta eta iota kappa "
@@ -24,7 +24,7 @@ _VALUES = (
     "longrightarrow Longrightarrow implies checkmark blacksquare"
 )
 VALUE_COMMANDS = frozenset(_VALUES.split())
-# Signs of sets, which change the meaning of an answer whose gold answer is a value.
+# Signs of sets. They change the meaning of an answer if the gold answer is a value.
 _SETS = "in setminus backslash mathbb R emptyset varnothing cap mid"
 _SET_COMMANDS = frozenset(_SETS.split())
 _SPELLINGS = {
@@ -43,7 +43,7 @@ _SPELLINGS = {
     "\u222a": "",
     "∞": "",
 }
-# Names of signs that are no value in any notation.
+# Names of signs that form no value in any notation.
 _RELATED = (
     "ne order not neg sim simeq cong propto exists nexists forall notin nless ngtr nleq ngeq "
     "ll gg lesssim gtrsim pm mp !"
@@ -52,7 +52,7 @@ _RELATIONS = frozenset(_RELATED.split())
 _DOUBLED = re.compile(r"\\\\([A-Za-z]+)")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _ESCAPES = frozenset(",;:! \\%${}()[]\n-/|")
-# Of a gold answer that is a range, relations are another spelling; of a list, sets are one.
+# Gold answers that are ranges: relations spell them as well. Sets spell lists.
 _RANGE = re.compile(
     r"[\[(].*,.*[\])]|\\\{|\\(?:cup|infty|lor|begin)(?![A-Za-z])|\u222a|∞|\bor\b", re.DOTALL
 )
@@ -62,21 +62,21 @@ _SIGN = re.compile(
     r"|\^\s*(?:\{\s*[-+]\s*\}|[-+](?!\s*[0-9A-Za-z\\({]))"
 )
 _SPACE = re.compile(r"\\[!,;: ]")
-# Of LaTeX: a space in front of a unit, or within it.
+# LaTeX writes the space before or inside a unit as ``~``.
 _TIE = re.compile(r"(?<=[0-9)}])~(?=\\(?:text|mathrm|rm)|[A-Za-z]{2})|(?<=[mt]\{)~(?=[A-Za-z])")
-# Between what is sought, such as f'(2) or \max f, and its value.
+# Sign between the quantity sought, such as f'(2) or \max f, and its value.
 _EQUALS = re.compile(r"(?<![!<>=/\\])=(?![<>=/])(?<!\\not=)")
-# In front of a value; a factorial stands behind one.
+# ``!`` before a value; a factorial follows one.
 _BANG = re.compile(r"(?:^|[^\w)}\]!])\s*!(?!\s*=)")
-# A complement: a primed letter.
+# A primed letter, which is a complement.
 _PRIME = re.compile(r"[A-Za-z]\s*(?:'|\^\s*\{?\s*\\prime)(?![A-Za-z])")
-# Operators, primes, arrows, dashes, quotes, and the punctuation of Chinese.
+# Operators, primes, arrows, dashes, quotes and Chinese punctuation.
 _PLAIN = frozenset(
     "\u2192\u21d2\u27f9\u2234\u2713"
     "\u00d7\u00f7\u00b7\u2219\u22c5\u221a\u00b0\u2032\u2033\u2212\u2013\u2014\u2010"
     "\u2011\u2030\u201c\u201d\u2018\u2019\u2026\u3001\uff0c\u3002\uff1b\uff1a\uff08\uff09"
 )
-# Letters, numerals, spaces and currencies.
+# Unicode categories of letters, numerals, spaces and currencies.
 _CATEGORIES = frozenset(["Ll", "Lu", "Lo", "No", "Nd", "Zs", "Sc"])
 _BASE = re.compile(r"_\s*(\{(?:[^{}]|\{[^{}]*\})*\}|\\?\w)|([₀-₉]+)")
 _NUMERAL = re.compile(r"[0-9)\]₀-₉](?:\s*\\?\})*\s*\Z")
@@ -106,16 +106,16 @@ _WRONG = r"wrong|incorrect|false|untrue|impossible"
 _BASE_WORD = (
     r"(?:in |to )?\(?(?:base|bin(?:ary)?|oct(?:al)?|hex(?:adecimal)?|ternary|mod(?:ulo)?)\b"
 )
-# That a number is written in; of "base", which one stands behind it.
+# Names of bases, and "base" with the number that follows it.
 _NAMED_BASE = re.compile(
     r"\bbase[\s-]*(\w+)|\b(bin(?:ary)?|ternary|oct(?:al)?|hex(?:adecimal)?)\b", re.IGNORECASE
 )
-# Of place and time as well.
+# Words that bound a number, but may be about place or time.
 _LOOSE = r"over|under|above|below|around|beyond|between|near|past"
 _FILLER = r"equals?|equal to|be|been|exactly|the|an?|is|number|value|necessarily|just|only|of|to"
 _FILLER += r"|going|really|actually|possibly|even|it|any"
 _OPENING = r"[(\[{\"'$*]*\s*\Z"
-# In front of a number, but for the sign behind a calculation.
+# Signs and words that round a number; group 1 is a calculation before the sign.
 _ROUNDING = re.compile(
     rf"([0-9][ )%$A-Za-z]*)?(?:≈|\\approx(?![A-Za-z]))|\b(?:{_ROUND})(?=[\s*$(]*[0-9.])",
     re.IGNORECASE,
@@ -123,12 +123,12 @@ _ROUNDING = re.compile(
 _DECIMAL = re.compile(r"[0-9]\.[0-9]")
 _COUNT = r"(?:an?|one|two|three|four|five|six|seven|eight|nine|ten)"
 _PARTS = r"(?:hal(?:f|ves)|thirds?|quarters?|fourths?|fifths?|sixths?|eighths?|tenths?)"
-# Behind a number they make it another one.
+# Words after a number that change it.
 _CHANGED = (
     rf"squared|cubed|factorial|halves|ish|and {_COUNT}[ -]{_PARTS}|point {_COUNT}"
     rf"|(?:plus|minus|divided by) {_COUNT}"
 )
-# Words in front of a number that deny or bound it, and behind one.
+# Words before and after a number that deny or bound it.
 _BEFORE = re.compile(
     rf"\b(?:(?:{_DENIAL})[\s:]+(?:(?:{_FILLER})\s+)*|(?:{_BOUND})[\s:]+(?:(?:the|an?|only|just)\s+)?)"
     + _OPENING,
@@ -163,14 +163,14 @@ _TEXT = re.compile(r"\\(?:text\w*|mathrm|mbox|hbox|operatorname)\s*\{([^{}]*)\}"
 def is_qualified(answer: str, gold: str) -> bool:
     r"""Return whether an answer qualifies its value in a way that the gold answer does not.
 
-    By a relation other than ``=``, a denial, a quantifier, a bound, another base, or a sign that
-    is not known to form values; in front of the last ``=``, where it forms what is sought, by the
-    former alone. Relations and sets are allowed where the gold answer is one, and rounding where it
-    is a decimal fraction.
+    Qualifiers are relations other than ``=``, denials, quantifiers, bounds, other bases, and signs
+    that are not known to form values. Such unknown signs do not count before the last ``=``, where
+    they form the quantity sought. Relations and sets are allowed if the gold answer is one, and
+    rounding if it is a decimal fraction.
 
     Args:
-        answer: as it was written, in LaTeX, Unicode or ASCII.
-        gold: the answer that it is compared with.
+        answer: the answer as written, in LaTeX, Unicode or ASCII.
+        gold: the gold answer.
 
     Examples:
         >>> is_qualified(r"\neq 7", "7"), is_qualified("at least 7", "7"), is_qualified("x=7", "7")
@@ -193,7 +193,7 @@ def is_qualified(answer: str, gold: str) -> bool:
 
 
 def without_rounding(text: str) -> str:
-    """Return a text without the signs and words by which it rounds numbers.
+    """Remove the signs and words that round numbers from a text.
 
     Examples:
         >>> without_rounding("about 2.5, or ≈2.5"), without_rounding("5/2 ≈ 2.5")
@@ -203,7 +203,7 @@ def without_rounding(text: str) -> str:
 
 
 def _continues(text: str) -> bool:
-    r"""Whether words of a formula hold digits or operators beside its number: ``7\text{.5}``."""
+    r"""Return whether text in a formula holds digits or operators beside its number: 7\text{.5}."""
     outside = _TEXT.sub(" ", text)
     return bool(_NUMBER.search(outside)) and any(map(_COUNTED.search, _TEXT.findall(text)))
 
@@ -212,8 +212,8 @@ def is_related(formula: str, gold: str) -> bool:
     r"""Return whether a formula within a text relates its value to another one, or denies it.
 
     Args:
-        formula: at the end of a text; it may round: ``x \approx 7``.
-        gold: the answer that it is compared with.
+        formula: the formula at the end of a text; it may round: ``x \approx 7``.
+        gold: the gold answer.
 
     Examples:
         >>> is_related("x > 7", "7"), is_related(r"x \approx 7", "7"), is_related("x > 7", "7 < x")
@@ -233,7 +233,7 @@ def _allowed(gold: str) -> set[str]:
 
 
 def _signs(text: str) -> set[str]:
-    """Return the signs of a formula that form no value, under one name for all spellings."""
+    """Return the signs of a formula that form no value, with one name for all spellings."""
     text = _SPACE.sub(" ", _TIE.sub(" ", text))
     signs = {re.sub(r"[\s\\]", "", sign[0]) for sign in _SIGN.finditer(text)}
     rest = _SIGN.sub(" ", text)
@@ -255,7 +255,7 @@ def _is_plain(sign: str) -> bool:
 
 
 def _odd_bases(text: str) -> set[str]:
-    """The bases but ten, which goes without saying."""
+    """Return the bases that a text states, except ten."""
     return _bases(text) - {"10"}
 
 
@@ -275,7 +275,7 @@ def _bases(text: str) -> set[str]:
 
 
 def _other_words(text: str, gold: str) -> set[str]:
-    """The words that deny or bound a formula's value alone; which base it has is told apart."""
+    """Return the words that deny or bound a formula's value, except names of bases."""
     words = _words(text) - _words(gold)
     return {word for word in words if not (_bases(text) and _OF_BASE.search(word))}
 
@@ -290,14 +290,14 @@ def _words(text: str) -> set[str]:
 
 
 def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
-    """Return the words in front of a number in a text and behind it that deny or bound it.
+    """Return the words before and after a number in a text that deny or bound it.
 
     Args:
-        text: without commands.
-        start: of the number.
-        end: of the number.
-        loose: also words of rounding, and those that may be of place and time, such as ``over``,
-            wherever they stand; else where a sentence begins with them, or they follow "is".
+        text: a text without commands.
+        start: index of the number's first character.
+        end: index after its last character.
+        loose: include words of rounding, and words that may be about place or time, such as
+            ``over``; otherwise the latter count only at the beginning of a sentence or after "is".
 
     Examples:
         >>> sorted(words_around("no more than 7 or so", 13, 14, loose=False))
@@ -310,7 +310,7 @@ def words_around(text: str, start: int, end: int, *, loose: bool) -> set[str]:
 
 
 def plain_signs(text: str) -> str:
-    """Return a text in which each sign of mathematics that forms no value is an inequality's.
+    """Replace each sign of mathematics that forms no value by ``≠``.
 
     Examples:
         >>> plain_signs("∃7 · 2 ≤ 8")

@@ -1,7 +1,7 @@
-"""Answers to the puzzles of reasoning-gym, scored by its own checkers behind a guard.
+"""Scores of answers to puzzles of reasoning-gym by its own checkers, behind a guard.
 
-Eight of its checkers evaluate what they are given as Python or as a formula: an answer reaches them
-only if it is a plain list or a plain formula. Four take wrong answers for right: they are refused.
+Eight of its checkers evaluate an answer as Python or as a formula: they receive it only if it is a
+plain list or a plain formula. Four checkers accept wrong answers and are refused.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from rlcomp.errors import ConfigError, nearest, require
 from rlcomp.verify.answers import Where, extract
 from rlcomp.verify.math_cost import costs
 
-# Characters of an answer that is looked at.
+# Most characters of an answer.
 _LONGEST = 4_000
-# Checkers that call eval on an answer, which may be a list; and sympy's parser, on a formula.
+# Checkers that call eval on a list, and checkers that call sympy's parser on a formula.
 _LISTS = frozenset({"binary_matrix", "n_queens", "spiral_matrix", "string_insertion"})
 _FORMULAS = frozenset(
     {"intermediate_integration", "polynomial_multiplication", "simple_integration"}
 )
-# Checkers that a number that is none passes: it is at no distance from the right one.
+# Checkers that accept NaN: its distance to the right number is never too large.
 _NUMBERS = frozenset({"complex_arithmetic", "number_sorting"})
-# In version 0.1.25 each of these takes wrong answers for right; composite is made of others.
+# Version 0.1.25 accepts wrong answers for each of these; composite is made of others.
 _UNSOUND = {
     "coin_flip": "takes 0 for right",
     "game_of_life_halting": "takes any text for True",
@@ -33,10 +33,10 @@ _UNSOUND = {
     "puzzle24": "does not look at which numbers an answer uses",
     "composite": "judges by other data sets: choose one of them",
 }
-# No call, no attribute of a name, no comprehension, no format string.
+# Excludes calls, attributes, comprehensions and format strings.
 _PLAIN_LIST = re.compile(r"""[\w\s,.\[\]'"-]*""", re.ASCII)
 _PLAIN_FORMULA = re.compile(r"[\w\s+\-*/^().]*", re.ASCII)
-# Of the numbers that are given: x/x would be a 1 for nothing, and 3.5 is two of them.
+# Only integers: x/x would be a 1 for free, and 3.5 would count as two numbers.
 _PLAIN_SUM = re.compile(r"[0-9\s+\-*/()]*", re.ASCII)
 _WORDS = re.compile(r"[^\W\d]\w*")
 _FUNCTIONS = frozenset(
@@ -65,17 +65,17 @@ _FUNCTIONS = frozenset(
 
 
 def puzzles(name: str, settings: Mapping[str, Any], seed: int, size: int) -> Any:  # noqa: ANN401
-    """A data set of reasoning-gym: ``len`` and ``[index]``; the same one for the same arguments.
+    """Return a data set of reasoning-gym with ``len`` and ``[index]``, cached by the arguments.
 
     Args:
-        name: such as ``leg_counting``.
-        settings: of its difficulty, as reasoning-gym calls them.
-        seed: which puzzles.
-        size: how many.
+        name: its name, such as ``leg_counting``.
+        settings: its settings of difficulty, as reasoning-gym names them.
+        seed: fixes the puzzles.
+        size: number of puzzles.
 
     Raises:
-        ConfigError: there is no such data set, it has no such settings, or its checker takes wrong
-            answers for right.
+        ConfigError: there is no such data set, it has no such settings, or its checker accepts
+            wrong answers.
         MissingExtra: reasoning-gym is not installed (extra ``gym``).
     """
     return _puzzles(name, json.dumps(settings, sort_keys=True), seed, size)
@@ -98,16 +98,16 @@ def _puzzles(name: str, settings: str, seed: int, size: int) -> Any:  # noqa: AN
 
 
 def question(puzzle: Mapping[str, Any]) -> str:
-    """What a puzzle asks.
+    """Return the question of a puzzle.
 
     Args:
-        puzzle: ``name``, ``settings``, ``seed``, ``size``, as of :func:`puzzles`, and ``index``.
+        puzzle: ``name``, ``settings``, ``seed`` and ``size`` of :func:`puzzles`, and ``index``.
     """
     return str(_made(puzzle)[int(puzzle["index"])]["question"])
 
 
 def _made(puzzle: Mapping[str, Any]) -> Any:  # noqa: ANN401
-    """The data set that a puzzle is of."""
+    """Return the data set of a puzzle."""
     name, settings = str(puzzle["name"]), puzzle["settings"]
     return puzzles(name, settings, int(puzzle["seed"]), int(puzzle["size"]))
 
@@ -115,40 +115,40 @@ def _made(puzzle: Mapping[str, Any]) -> Any:  # noqa: ANN401
 def reasoning_gym(
     response: str, puzzle: Mapping[str, Any], *, where: Where = "tagged", partial: bool = False
 ) -> float:
-    """What the checker of a puzzle gives for a response's answer: 1 if it is right, else 0.
+    """Return the score of a response's answer by the puzzle's checker: 1 if right, else 0.
 
-    Runs code of reasoning-gym on what the policy wrote: call it in a worker with limits. An answer
-    at which the checker fails, though not at its own, is wrong, and so is a formula that takes
-    long (:mod:`rlcomp.verify.math_cost`).
+    It runs code of reasoning-gym on text of the policy: call it in a worker with limits. If the
+    checker fails on an answer, but not on the gold one, the answer is wrong. A formula that takes
+    long is wrong too (:mod:`rlcomp.verify.math_cost`).
 
     Args:
         response: what the policy wrote.
-        puzzle: as of :func:`question`.
-        where: the answer stands, behind the thought.
-        partial: what the checker gives between 0 and 1, too; some give .01 to any text.
+        puzzle: see :func:`question`.
+        where: the place of the answer, after the thought.
+        partial: return scores between 0 and 1 too; some checkers give .01 to any text.
     """
     answer = extract(response, where)
     name = str(puzzle["name"])
     if answer is None or not is_plain(answer, name):
         return 0.0
-    made = _made(puzzle)
-    entry = made[int(puzzle["index"])]
+    dataset = _made(puzzle)
+    entry = dataset[int(puzzle["index"])]
     if name in _FORMULAS and costs(answer, str(entry["answer"])):
         return 0.0
     try:
-        score = float(made.score_answer(answer, entry))
+        score = float(dataset.score_answer(answer, entry))
     except Exception:
-        made.score_answer(entry["answer"], entry)  # else the checker is at fault
+        dataset.score_answer(entry["answer"], entry)  # raises if the checker itself is at fault
         return 0.0
     return score if partial else float(score >= 1)
 
 
 def is_plain(answer: str, name: str) -> bool:
-    """Whether a checker may see an answer.
+    """Return whether an answer may be passed to a checker.
 
     Args:
-        answer: empty ones and long ones are not.
-        name: of the data set: of those whose checkers evaluate, lists or formulas only.
+        answer: must not be empty or long.
+        name: name of the data set; a checker that evaluates answers gets lists or formulas only.
 
     Examples:
         >>> is_plain("[[0, 1]]", "binary_matrix"), is_plain("exit()", "binary_matrix")

@@ -1,4 +1,4 @@
-"""Repetition: the share of n-grams that were there before."""
+"""Repetition: the share of repeated n-grams."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Hashable, Sequence
 
 
 def repetition(items: Sequence[Hashable], size: int) -> float:
-    """``1 - distinct / all`` n-grams, in [0, 1): 0 where none is repeated or there is none.
+    """Compute ``1 - distinct / all`` n-grams, in [0, 1); 0 without n-grams or repeated ones.
 
     Args:
         items: tokens or words.
         size: n, at least 1.
 
     Source:
-        Yeo et al. 2025, arXiv:2502.03373, as TRL's ``get_repetition_penalty_reward`` counts it.
+        Yeo et al. 2025, arXiv:2502.03373, counted as in TRL's ``get_repetition_penalty_reward``.
 
     Examples:
         >>> repetition([5, 5, 5, 5, 5], 2), repetition([1, 2], 3)

@@ -1,10 +1,10 @@
-"""Sentences and words of English texts, counted without a model."""
+"""Sentences and words of English texts, by rules without a model."""
 
 from __future__ import annotations
 
 import re
 
-# A full stop behind one of these ends no sentence.
+# A full stop after one of these ends no sentence.
 _ABBREVIATIONS = re.compile(
     r"(?:[a-hj-z]|mr|mrs|ms|dr|prof|sr|jr|st|vs|etc|e\.g|i\.e|u\.s|u\.k|inc|ltd|co|corp|fig|gen|rep|sen"
     r"|gov|dept|est|approx|jan|feb|mar|apr|jun|jul|aug|sept|oct|nov|dec|mt|capt|col|lt|sgt|rev|hon)"
@@ -18,11 +18,11 @@ _TOKEN = re.compile(r"[^\W_]+(?:[-.&/][^\W_]+)*")
 
 
 def count_sentences(text: str) -> int:
-    """How many sentences a text has.
+    """Count the sentences of a text.
 
-    A sentence ends with ``.``, ``!``, ``?`` or an ellipsis and closing quotes and brackets, where
-    white space follows; not with a full stop behind an abbreviation or an initial, nor with an
-    ellipsis before a lower-case letter. The rest of the text is one as well.
+    A sentence ends with ``.``, ``!``, ``?`` or an ellipsis, with closing quotes and brackets, if
+    white space follows. A full stop after an abbreviation or an initial ends no sentence, nor does
+    an ellipsis before a lower-case letter. The rest of the text counts as a sentence.
 
     Examples:
         >>> count_sentences('Dr. A. Smith said "no". Why? because... well')
@@ -42,7 +42,7 @@ def _divides(text: str, end: re.Match[str]) -> bool:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text: letters and digits, joined by ``-``, ``.``, ``&`` or ``/``.
+    """Return the words of a text: letters and digits, joined by ``-``, ``.``, ``&`` or ``/``.
 
     Examples:
         >>> words("The U.S. isn't AT&T, well-known.")

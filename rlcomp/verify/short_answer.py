@@ -1,4 +1,4 @@
-"""Short answers of search and reading: exact match, F1 of words, and words that are contained."""
+"""Scores of short answers in search and reading: exact match, F1 of words, containment."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Literal
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-# Excluded are the sign and the point of a number, or -5 and 12.5 would be 5 and 125, and the signs
-# of a fraction, an exponent and a base.
+# Punctuation to remove. The sign and the point of a number stay: otherwise -5 and 12.5 would be 5
+# and 125. The signs of a fraction, an exponent and a base stay too.
 _PUNCTUATION = re.compile(
     r"(?!-(?<!\w-)\.?[0-9])(?!\.(?<![A-Za-z]\.)[0-9])(?![/_^](?<=[0-9].)\{?[0-9])[!-/:-@\[-`{-~]"
 )
-# A relation beside a number: > 7, ~7, != 7, 7 <, 7+.
+# Relations beside a number: > 7, ~7, != 7, 7 <, 7+.
 _RELATION = re.compile(
     r"(?:[<>~]=?|[!/]=|=[<>/]=?)\s*(?=[-$]?\.?[0-9])|(?<=[0-9])\s*(?:[<>~]=?|[!/]=|\+(?!\s*[0-9]))"
 )
-# Words in front of the gold words that deny or bound them.
+# Words that deny or bound the gold words after them.
 _DENIED = "not never isnt arent wasnt cannot cant except than least most ≠ ¬ neq ne neg geq leq sim"
 _DENIALS = frozenset(_DENIED.split())
 
@@ -28,21 +28,20 @@ def short_answer(
     *,
     metric: Literal["exact", "f1", "contains"] = "exact",
 ) -> float:
-    """How well an answer agrees with the best of several gold ones, after SQuAD's normalisation.
+    """Score an answer against the best of several gold ones, after SQuAD's normalisation.
 
-    Unlike there, a number keeps its sign and its point: -5 is not 5, and 12.5 not 125. A relation
-    beside a number stays (``> 7`` is not 7).
+    Unlike in SQuAD, a number keeps its sign and its point: -5 is not 5, and 12.5 not 125. A
+    relation beside a number stays (``> 7`` is not 7).
 
-    ``exact``: 1 if they are equal; ``f1``: ``2 p r / (p + r)`` of the words they share, ``p`` of
-    those given and ``r`` of the gold ones; ``contains``: 1 if the gold words stand in the answer in
-    one piece, as whole words (``art`` is not in ``start``), not behind a denial (``not art``).
-
-    Two answers without a word left are equal only if both texts are the same.
+    ``exact``: 1 if they are equal. ``f1``: ``2 p r / (p + r)``, with ``p`` the share of the
+    answer's words that are gold, ``r`` the share of the gold words in the answer. ``contains``: 1
+    if the answer holds the gold words in one piece, as whole words (``art`` is not in ``start``),
+    not after a denial (``not art``). Two answers without words are equal only as whole texts.
 
     Args:
-        given: what the response answers.
-        answers: gold, at least one.
-        metric: what is compared.
+        given: the response's answer.
+        answers: gold answers, at least one.
+        metric: the measure.
 
     Source:
         Rajpurkar et al. 2016, arXiv:1606.05250; as a search reward Jin et al. 2025 (Search-R1),
@@ -58,7 +57,7 @@ def short_answer(
 
 
 def normalized_words(text: str) -> list[str]:
-    """The words of a text in small letters, without punctuation and English articles.
+    """Return the words of a text in lower case, without punctuation and English articles.
 
     Examples:
         >>> normalized_words("The U.S. and a well-known art")
@@ -70,20 +69,20 @@ def normalized_words(text: str) -> list[str]:
     return _ARTICLES.sub(" ", _PUNCTUATION.sub("", related)).split()
 
 
-def _exact(given: str, gold: str) -> float:
+def _exact(answer: str, gold: str) -> float:
     words = normalized_words(gold)
-    return float(normalized_words(given) == words if words else given.strip() == gold.strip())
+    return float(normalized_words(answer) == words if words else answer.strip() == gold.strip())
 
 
-def _f1(given: str, gold: str) -> float:
-    one, other = Counter(normalized_words(given)), Counter(normalized_words(gold))
+def _f1(answer: str, gold: str) -> float:
+    one, other = Counter(normalized_words(answer)), Counter(normalized_words(gold))
     if not one or not other:
-        return _exact(given, gold)
+        return _exact(answer, gold)
     return 2 * (one & other).total() / (one.total() + other.total())
 
 
-def _contains(given: str, gold: str) -> float:
-    gold_words, words = normalized_words(gold), normalized_words(given)
+def _contains(answer: str, gold: str) -> float:
+    gold_words, words = normalized_words(gold), normalized_words(answer)
     starts = range(len(words) - len(gold_words) + 1) if gold_words else ()
     return float(
         any(

@@ -1,4 +1,4 @@
-r"""Mathematical equality of answers, by math-verify behind guards."""
+r"""Mathematical equality of answers, checked by math-verify behind guards."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from rlcomp.verify.math_hedge import claims, is_hedge
 from rlcomp.verify.qualifiers import is_qualified, is_related
 from rlcomp.verify.unicode_math import unicode_math
 
-# Of a response without an agreed place: characters at its end that are looked at.
+# Characters read at the end of a response without an agreed place.
 _TAIL = 512
-# The last formula in dollars, without a number behind it.
+# The last formula in dollars, without a number after it.
 _ENDING = re.compile(r"\$([^$]+)\$[^$0-9]*\Z")
 
 
@@ -28,23 +28,23 @@ def symbolic(
     where: Literal["boxed", "tagged", "anywhere"] = "boxed",
     decimals: int = 6,
 ) -> float | None:
-    r"""1 if a response's answer is mathematically equal to the gold one, else 0.
+    r"""Return 1 if a response's answer is mathematically equal to the gold one, else 0.
 
-    Equal are ``\frac12`` and ``0.5``, ``x + 1`` and ``1 + x``, sets in any order, intervals and
-    inequalities, matrices, ``9`` and ``9\%``. Wrong is an answer that hedges
-    (:mod:`rlcomp.verify.math_hedge`), that costs too much (:mod:`rlcomp.verify.math_cost`) or that
-    math-verify cannot parse, and a chain of values (``\frac{10}{4} = 2.5``) unless each is equal.
+    ``\frac12`` equals ``0.5``, ``x + 1`` equals ``1 + x``, ``9`` equals ``9\%``; so do sets in any
+    order, intervals and their inequalities, and matrices. An answer is wrong if it hedges
+    (:mod:`rlcomp.verify.math_hedge`), costs too much (:mod:`rlcomp.verify.math_cost`) or cannot be
+    parsed by math-verify. A chain (``\frac{10}{4} = 2.5``) is wrong unless each value is equal.
 
-    It has no time limit of its own: the guards keep it to about a second, a worker that can be
-    killed to the letter.
+    There is no time limit here: the guards keep it to about a second. For a strict limit run it in
+    a worker that can be killed.
 
     Args:
         response: what the policy wrote.
-        answer: gold: LaTeX, bare or in a box, in dollars or at the end of a worked solution.
-        where: of the response: a box or tags behind the thought; ``anywhere`` reads whatever looks
-            like mathematics in its last 512 characters: to evaluate a model that was not told where
-            to answer, never to train one.
-        decimals: to which decimal fractions are rounded before they are compared.
+        answer: the gold answer: LaTeX, bare, in a box, in dollars or at the end of a solution.
+        where: the place in the response: a box or tags after the thought; ``anywhere`` reads any
+            mathematics in its last 512 characters. Use it to evaluate a model without an agreed
+            place, never to train one.
+        decimals: decimal fractions are rounded to so many digits before they are compared.
 
     Returns:
         1 or 0; None if the gold answer cannot be read.
@@ -65,15 +65,15 @@ def symbolic(
         if costs(tail, answer) or is_related(_last_formula(tail), _gold_formula(answer)):
             return 0.0
         return float(_equal(library, gold, tail, decimals))
-    given = extract(response, where)
-    if given is None or costs(given, answer) or _is_open(given, answer):
+    candidate = extract(response, where)
+    if candidate is None or costs(candidate, answer) or _is_open(candidate, answer):
         return 0.0
-    values = map(_formula, claims(given))
+    values = map(_formula, claims(candidate))
     return float(all(_equal(library, gold, value, decimals) for value in values))
 
 
 def _is_open(answer: str, gold: str) -> bool:
-    """Return whether an answer gives anything but one value."""
+    """Return whether an answer hedges or qualifies its value."""
     return is_hedge(answer, gold) or is_qualified(answer, _gold_formula(gold))
 
 
@@ -91,19 +91,19 @@ def _formula(text: str) -> str:
 
 
 def _end_of(response: str) -> str:
-    """The last "answer is" with what follows, of that the last line of boxes, or the end."""
-    _, marker, said = response.rpartition("</think>")[2].rpartition("answer is")
-    if r"\\boxed{" in said:  # escaped twice
-        said = said.replace("\\\\", "\\")
-    boxes = [line for line in said.splitlines() if r"\boxed{" in line]
+    """Return the boxes of the last line with some, else the last "answer is", else the end."""
+    _, marker, rest = response.rpartition("</think>")[2].rpartition("answer is")
+    if r"\\boxed{" in rest:  # escaped twice
+        rest = rest.replace("\\\\", "\\")
+    boxes = [line for line in rest.splitlines() if r"\boxed{" in line]
     if not boxes:
-        return marker + said[:_TAIL] if marker else said[-_TAIL:]
+        return marker + rest[:_TAIL] if marker else rest[-_TAIL:]
     contents = commands(boxes[-1].encode("utf-8", "replace"), b"boxed")
     return " and ".join(_formula(box.decode()) for box in contents)
 
 
 def _last_formula(tail: str) -> str:
-    """Return the formula in dollars at a text's end, else the sentence behind "answer is"."""
+    """Return the formula in dollars at a text's end, else the sentence after "answer is"."""
     ending = _ENDING.search(tail)
     if ending:
         return ending[1]
@@ -113,7 +113,7 @@ def _last_formula(tail: str) -> str:
 
 def _library() -> ModuleType:
     library = require("math_verify", "verify")
-    # They warn once that the time limits by signal are off, which work in a main thread only.
+    # Silence its warning that time limits are off: they work by signals, in a main thread only.
     for name in ("parser", "grader"):
         logging.getLogger(f"math_verify.{name}").setLevel(logging.ERROR)
     return library
@@ -124,18 +124,18 @@ def _is_marked_up(answer: str) -> bool:
 
 
 def _parsed(library: ModuleType, text: str) -> list[Any]:
-    found: list[Any] = library.parse(text, parsing_timeout=None)
-    return found
+    expressions: list[Any] = library.parse(text, parsing_timeout=None)
+    return expressions
 
 
 def _equal(library: ModuleType, gold: list[Any], text: str, decimals: int) -> bool:
-    given = _parsed(library, text)
-    if given and is_large(given[0], gold[0]):
+    expressions = _parsed(library, text)
+    if expressions and is_large(expressions[0], gold[0]):
         return False
     return bool(
         library.verify(
             gold,
-            given,
+            expressions,
             float_rounding=decimals,
             allow_set_relation_comp=True,
             timeout_seconds=None,

@@ -1,4 +1,4 @@
-"""Tool calls: read from a response, and matched with gold calls that have alternatives (BFCL)."""
+"""Tool calls: a reader of responses, and a match with gold calls with alternatives (BFCL)."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ Call = tuple[str, dict[str, object]]
 
 OPEN, CLOSE = "<tool_call>", "</tool_call>"
 _SPACE = re.compile(r"[ \t\n\r]*")
-# Of one turn.
+# Most calls of one turn.
 MOST_CALLS = 16
-# Longer ones are refused: nobody calls a tool with that much, and parsers are slow on it.
+# Longer calls are refused: no tool needs them, and parsers are slow on them.
 _LONGEST = 10_000
-# Levels of lists and mappings in an argument.
+# Most levels of lists and mappings in an argument.
 _DEEPEST = 32
 _DECODER = json.JSONDecoder()
-# White space and these do not count in texts, as BFCL compares them.
+# Spaces and these signs do not count in texts, as in BFCL.
 _IGNORED = re.compile(r"[ ,./\-_*^()]")
 
 
 def tool_match(
     response: str, ground_truth: Sequence[Mapping[str, Mapping[str, Sequence[object]]]]
 ) -> float:
-    """1 if the calls of a response are the gold ones, in any order, else 0.
+    """Return 1 if the calls of a response are the gold ones, in any order, else 0.
 
-    Each gold call is ``{name: {parameter: alternatives}}``; a parameter may be left out where
-    ``""`` is among its alternatives, and no other parameter may be given. Each call counts once.
-    Without gold calls, calling nothing is right (irrelevance).
+    Each gold call is ``{name: {parameter: alternatives}}``; a parameter may be left out if ``""``
+    is among its alternatives, and unknown parameters are wrong. Each call counts once. Without gold
+    calls, a response without calls is right (irrelevance).
 
-    Texts are compared in small letters, without spaces and ``,./-_*^()``, quotes of both kinds
-    alike; 5 and 5.0 are the same number, a bool is none.
+    Texts are compared in lower case, without spaces and ``,./-_*^()``; both kinds of quotes are
+    the same. 5 and 5.0 are the same number, a bool is no number.
 
     Args:
         response: see :func:`read_calls`.
-        ground_truth: as in BFCL's ``possible_answer``.
+        ground_truth: the gold calls, as in BFCL's ``possible_answer``.
 
     Source:
         Patil et al. 2025, the Berkeley Function Calling Leaderboard (AST evaluation).
@@ -65,9 +65,9 @@ class Tagged(NamedTuple):
     """Text between a pair of tags.
 
     Attributes:
-        body: without the tags; None where no closing tag ends it.
-        start: of the opening tag in the text.
-        end: behind the closing one.
+        body: the text without the tags; None if there is no closing tag.
+        start: index of the opening tag in the text.
+        end: index after the closing tag.
     """
 
     body: str | None
@@ -78,8 +78,8 @@ class Tagged(NamedTuple):
 def tagged_calls(text: str) -> list[Tagged]:
     """Return the texts between ``<tool_call>`` tags, in order.
 
-    A JSON value ends where its decoder ends, so that a tag within one of its strings is text.
-    Anything else ends at the next closing tag, unless an opening one comes first.
+    A JSON value ends where its decoder ends, so that a tag within one of its strings is text. Any
+    other body ends at the next closing tag, unless an opening tag comes first.
 
     Examples:
         >>> [call.body for call in tagged_calls('<tool_call>"</tool_call>"</tool_call>')]
@@ -102,7 +102,7 @@ def tagged_calls(text: str) -> list[Tagged]:
 
 
 def _json_end(text: str, start: int) -> int | None:
-    """Return the place of the closing tag behind a JSON value; None without such a value."""
+    """Return the index of the closing tag after a JSON value; None without such a value."""
     piece = text[start : start + _LONGEST + len(CLOSE) + 1]
     try:
         _, end = _DECODER.raw_decode(piece, _spaced(piece, 0))
@@ -118,7 +118,7 @@ def _spaced(text: str, place: int) -> int:
 
 
 def ends_in_text(text: str) -> bool:
-    """Return whether a text ends within a text of a call's JSON, so that no tag at its end counts.
+    """Return whether a text ends within a string of a call's JSON; a tag there does not count.
 
     Examples:
         >>> ends_in_text('<tool_call>{"name": "</tool_call>')
@@ -142,7 +142,7 @@ def ends_in_text(text: str) -> bool:
 
 
 def outside_calls(text: str, calls: Sequence[Tagged]) -> list[str]:
-    """Return the texts before, between and behind the calls of a text.
+    """Return the texts before, between and after the calls of a text.
 
     Examples:
         >>> text = "a<tool_call>1</tool_call>b"
@@ -154,9 +154,9 @@ def outside_calls(text: str, calls: Sequence[Tagged]) -> list[str]:
 
 
 def arguments_of(call: Mapping[str, object]) -> object:
-    """Return the arguments of a JSON call, which stand under ``arguments`` or ``parameters``.
+    """Return the ``arguments`` or ``parameters`` of a JSON call.
 
-    None where both are there; an empty mapping where neither is.
+    None if it has both keys; an empty mapping if it has neither.
 
     Examples:
         >>> arguments_of({"name": "f", "parameters": {"a": 1}})
@@ -168,20 +168,20 @@ def arguments_of(call: Mapping[str, object]) -> object:
 
 
 class CallError(ValueError):
-    """What is wrong with a call, in words that follow which call it is."""
+    """Error of a malformed call; the message continues the name of the call."""
 
 
 def json_call(body: str) -> Call:
-    """Return the name and the arguments of a call that is written as one JSON object.
+    """Return the name and the arguments of a call written as one JSON object.
 
     Args:
-        body: ``{"name": ..., "arguments": {...}}``; ``arguments`` may be called ``parameters``, or
+        body: ``{"name": ..., "arguments": {...}}``; ``arguments`` may be named ``parameters``, or
             be left out.
 
     Raises:
-        CallError: it is none; a value is no JSON (NaN, a name that is there twice), or nested more
-            than 32 deep.
-        RecursionError: it is nested too deeply to be read.
+        CallError: it is no such object, holds NaN or a duplicate name, or is nested more than 32
+            deep.
+        RecursionError: it is nested too deeply for the parser.
     """
     return _call_of(_strict_json(body))
 
@@ -220,10 +220,10 @@ def _no_number(name: str) -> None:
 
 
 def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
-    """Return a value that JSON can hold, tuples as lists.
+    """Return a value of JSON types, with tuples as lists.
 
     Raises:
-        CallError: it holds another one, or is nested more than 32 deep.
+        CallError: it holds a value of another type, or is nested more than 32 deep.
     """
     if depth > _DEEPEST:
         raise CallError(f" is nested more than {_DEEPEST} deep")
@@ -244,12 +244,12 @@ def json_value(value: object, depth: int = 0) -> Any:  # noqa: ANN401
 
 
 def read_calls(response: str) -> list[Call] | None:
-    """The tool calls of a response, behind its thought; None if there are none to be read.
+    """Return the tool calls of a response, after its thought; None if it has none.
 
-    Read are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` (or ``parameters``), as
-    often as they are there, by the reader of environments (:func:`tagged_calls`); else the whole
-    response as JSON, one such object or a list of them, or as Python calls with literal arguments
-    by name: ``[f(a=1), g()]``. JSON is read as strictly as by environments (:func:`json_call`).
+    Calls are ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` (or ``parameters``), any
+    number of them, read as in environments (:func:`tagged_calls`). Without tags the whole response
+    is read as JSON, one such object or a list of them, or as Python calls with literal keyword
+    arguments: ``[f(a=1), g()]``. JSON is read as strictly as in environments (:func:`json_call`).
 
     Examples:
         >>> read_calls('<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>')
@@ -257,16 +257,16 @@ def read_calls(response: str) -> list[Call] | None:
         >>> read_calls("[f(a=1), m.g()]")
         [('f', {'a': 1}), ('m.g', {})]
     """
-    said = response.rpartition("</think>")[2].strip()
-    tagged = tagged_calls(said)
-    texts = [call.body for call in tagged] or [_unfenced(said)]
+    rest = response.rpartition("</think>")[2].strip()
+    tagged = tagged_calls(rest)
+    texts = [call.body for call in tagged] or [_unfenced(rest)]
     if len(tagged) > MOST_CALLS or any(text and len(text) > _LONGEST for text in texts):
         return None
-    if tagged and any(CLOSE in text for text in outside_calls(said, tagged)):
+    if tagged and any(CLOSE in text for text in outside_calls(rest, tagged)):
         return None
-    parsed = [text and (_json_calls(text) or _python_calls(text)) for text in texts]
-    calls = [call for group in parsed for call in group or ()]
-    return calls if calls and all(parsed) else None
+    groups = [text and (_json_calls(text) or _python_calls(text)) for text in texts]
+    calls = [call for group in groups for call in group or ()]
+    return calls if calls and all(groups) else None
 
 
 def _unfenced(text: str) -> str:
@@ -285,25 +285,25 @@ def _json_calls(text: str) -> list[Call] | None:
 
 
 def _unwrapped(entry: object) -> object:
-    """The call in an entry of OpenAI's ``tool_calls``; any other entry as it is."""
+    """Unwrap the call in an entry of OpenAI's ``tool_calls``; return other entries unchanged."""
     wrapped = isinstance(entry, dict) and entry.keys() <= {"type", "id", "function"}
     return entry.get("function") if wrapped and isinstance(entry, dict) else entry
 
 
 def _python_calls(text: str) -> list[Call] | None:
     try:
-        with warnings.catch_warnings():  # of Python, on the policy's escapes
+        with warnings.catch_warnings():  # Python warns of the policy's invalid escapes
             warnings.simplefilter("ignore")
             tree = ast.parse(text.strip(), mode="eval").body
         entries = tree.elts if isinstance(tree, (ast.List, ast.Tuple)) else [tree]
         return [_python_call(entry) for entry in entries]
-    # TypeError: of a list in a set, or as a key
+    # TypeError: a list in a set, or as a key
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError):
         return None
 
 
 def _python_call(entry: ast.expr) -> Call:
-    """A call with literal arguments by name; ValueError where it is something else."""
+    """Return a call with literal keyword arguments; raise ValueError for anything else."""
     if not isinstance(entry, ast.Call) or entry.args:
         raise ValueError
     arguments = {}
@@ -322,11 +322,11 @@ def _gold(
 
 
 def _fits(call: Call, gold: tuple[str, Mapping[str, Sequence[object]]]) -> bool:
-    (name, given), (gold_name, options) = call, gold
-    if name != gold_name or not given.keys() <= options.keys():
+    (name, arguments), (gold_name, options) = call, gold
+    if name != gold_name or not arguments.keys() <= options.keys():
         return False
     return all(
-        _is_one_of(given[key], some) if key in given else "" in some
+        _is_one_of(arguments[key], some) if key in arguments else "" in some
         for key, some in options.items()
     )
 
@@ -336,7 +336,7 @@ def _is_one_of(value: object, options: Sequence[object]) -> bool:
 
 
 def _same(value: object, option: object) -> bool:
-    """Whether a value is one of the alternatives; of a mapping each entry has alternatives."""
+    """Return whether a value equals an alternative; a mapping has alternatives for each entry."""
     if isinstance(option, Mapping):
         if not isinstance(value, dict) or not value.keys() <= option.keys():
             return False
@@ -364,18 +364,18 @@ def _plain(text: str) -> str:
 
 
 def _paired(fits: Sequence[Sequence[int]]) -> bool:
-    """Whether each call has a gold call of its own (bipartite matching by augmenting paths)."""
+    """Return whether calls match distinct gold calls (bipartite matching by augmenting paths)."""
     owner: dict[int, int] = {}
     return all(_assign(call, fits, owner, set()) for call in range(len(fits)))
 
 
 def _assign(
-    call: int, fits: Sequence[Sequence[int]], owner: dict[int, int], seen: set[int]
+    call: int, fits: Sequence[Sequence[int]], owner: dict[int, int], visited: set[int]
 ) -> bool:
     for gold in fits[call]:
-        if gold not in seen:
-            seen.add(gold)
-            if gold not in owner or _assign(owner[gold], fits, owner, seen):
+        if gold not in visited:
+            visited.add(gold)
+            if gold not in owner or _assign(owner[gold], fits, owner, visited):
                 owner[gold] = call
                 return True
     return False

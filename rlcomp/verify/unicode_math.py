@@ -1,4 +1,4 @@
-"""Signs of mathematics in Unicode as LaTeX, which math-verify reads."""
+"""Conversion of mathematical signs in Unicode to LaTeX, which math-verify reads."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _SIGNS = {
     **{"\uff08": "(", "\uff09": ")", "\uff0b": "+", "\uff1d": "=", "\uff0e": "."},
 }
 _TABLE = str.maketrans(_SIGNS)
-# Not of a unit: 7 m² is a 7, as math-verify has it.
+# Exponents, except after a unit: math-verify reads 7 m² as 7.
 _RAISED = re.compile(
     "(?<![cdkm]m)(?<!in)(?<!ft)(?<!yd)(?<![0-9 ]m)[\u2070\u00b9\u00b2\u00b3\u2074-\u207b]+"
 )
-# One half and its kin: of a whole in front of it a mixed number, so that 7½ is 15/2.
+# Fraction characters such as ½; after an integer they make a mixed number: 7½ is 15/2.
 _FRACTIONS = re.compile("[\u00bc-\u00be\u2150-\u215e\u2189]")
 
 
 def unicode_math(text: str) -> str:
-    r"""Return a text with operators, exponents, fractions and digits of Unicode as LaTeX has them.
+    r"""Convert operators, exponents, fractions and digits of Unicode to LaTeX.
 
     Examples:
         >>> unicode_math("2⁷ · 7½ − ３"), unicode_math("6，7")
@@ -36,7 +36,7 @@ def unicode_math(text: str) -> str:
 
 
 def ascii_numerals(text: str) -> str:
-    r"""Return a text with decimal digits of any script, and fractions, as LaTeX has them.
+    r"""Convert decimal digits of any script to ASCII, and fractions to LaTeX.
 
     Examples:
         >>> ascii_numerals("٧٠½")
