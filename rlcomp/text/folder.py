@@ -92,7 +92,7 @@ def _is_cached(name: str) -> bool:
 
 
 @contextmanager
-def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
+def foreign(path: str, message: str, remedy: str) -> Iterator[None]:
     """Context in which transformers reads a folder: whatever it cannot read is one message.
 
     Its readers do not check their input and raise errors of any kind. The files of a folder are
@@ -100,7 +100,7 @@ def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
 
     Args:
         path: a folder, or a name on the Hugging Face hub.
-        told: what cannot be read, ``no tokenizer at 'DIR'``.
+        message: what cannot be read, ``no tokenizer at 'DIR'``.
         remedy: what to do.
 
     Raises:
@@ -115,7 +115,7 @@ def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise  # the Rust of tokenizers panics with no Exception
         _refuse_own_code(path, error)
-        raise DataError(f"{told} ({in_one_line(error)}): {remedy}") from error
+        raise DataError(f"{message} ({in_one_line(error)}): {remedy}") from error
 
 
 def check_folder(folder: Path) -> None:

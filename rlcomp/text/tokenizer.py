@@ -96,14 +96,14 @@ def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
             reached.
     """
     local = local_only(path)
-    told = f"no tokenizer at '{path}' ({'local files only' if local else 'hub'})"
+    message = f"no tokenizer at '{path}' ({'local files only' if local else 'hub'})"
     remedy = (
         f"it needs tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or take that "
         "of the model this one was trained from, tokenizer=pretrained tokenizer.path=DIR"
     )
     if not Path(path).is_dir():
         remedy = "it needs tokenizer.json; look up the name on the hub, or set base=FOLDER"
-    with foreign(path, told, remedy):
+    with foreign(path, message, remedy):
         tokenizer = _class_of(path).from_pretrained(
             path, local_files_only=local, trust_remote_code=False
         )
