@@ -96,8 +96,8 @@ class Subject:
                 tensor.copy_(first)
         for draw, state in self._draws:
             draw.set_state(state)
-        for part, first in self._states:
-            part.load_run_state(copy.deepcopy(first))
+        for part, run_state in self._states:
+            part.load_run_state(copy.deepcopy(run_state))
 
     def run(self, batch: TensorDict) -> TensorDict:
         """Run the component on a shallow copy of a batch, from its first state, no gradient."""
