@@ -44,9 +44,9 @@ class Cache:
         self._lengths = list(lengths)
         self._limit = limit
         values = prompts[0][1]
-        # Zeros, because columns that are not written yet take part in sums with weight 0.
-        nobody = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
-        self._own = [_of((key[:, :, :0], value[:, :, :0]), nobody) for key, value in prompts]
+        # No column yet. New columns are zeros: unwritten ones take part in sums with weight 0.
+        first_prompts = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
+        self._own = [_of((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts]
         # Added to the scores of a row's own memory: -inf where nothing is written.
         self._seen = values.new_zeros(1, 1, 0)
         self.length = 0
