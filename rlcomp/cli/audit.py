@@ -26,19 +26,19 @@ if TYPE_CHECKING:
     from rlcomp.audit.audit import Audit
     from rlcomp.wiring.plan import Plan
 
-# Keys that a response gives which is a text; with a tokenizer, also those of its tokens.
+# Keys that a text response provides; with a tokenizer, also the keys of its tokens.
 _TEXTS = {"prompt", "response", "answer", "answer_ends", "columns", "group_id"}
 _TOKENS = {"tokens", "attention_mask", "response_mask"}
 
 
 def main() -> None:
-    """Attack a reward with wrong answers; exit code 1 if one is accepted that cannot be right.
+    """Attack a reward with wrong answers; exit code 1 if it accepts one that cannot be right.
 
-    Or if it accepts no gold answer in any form: then little was tried.
-    Empty, hedging, stuffed, copied, degenerate and mutated answers, in every form that it reads.
-    With pairwise_judge=... a judge compares the pairs of the task in both orders: the report has
-    its agreement and its biases of position, length and self-preference. Exit code 1 if it is
-    not shown to beat a coin.
+    The exit code is also 1 if it accepts no gold answer in any form: then little was tried.
+    The answers are empty, hedging, stuffed, copied, degenerate or mutated, in every form that it
+    reads. With pairwise_judge=... a judge compares the pairs of the task in both orders: the report
+    has its agreement and its biases of position, length and self-preference. Then the exit code is
+    1 unless the judge is shown to beat a coin.
     """
     guard(_app)
 
@@ -69,12 +69,12 @@ def _app() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write what was found")
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
     check_words(sys.argv[1:])
-    given = parser.parse()
-    _check_kinds(given.allow)
-    if given.json is not None and given.json.exists():
-        raise UserError(f"--json {given.json}: it is there already: name a new file")
-    show = _show_judge if names_judge(given.overrides) else _show_verifier
-    if show(given):
+    options = parser.parse()
+    _check_kinds(options.allow)
+    if options.json is not None and options.json.exists():
+        raise UserError(f"--json {options.json}: it is there already: name a new file")
+    show = _show_judge if names_judge(options.overrides) else _show_verifier
+    if show(options):
         sys.exit(1)
 
 
@@ -112,25 +112,25 @@ def _print(parts: Sequence[object]) -> None:
         console.print(part, soft_wrap=isinstance(part, str))
 
 
-# Options with a value, which is no setting.
+# Options with a value that is not a setting.
 _VALUED = ("--rows", "--seed", "--form", "--allow", "--json", "-cd", "--config-dir")
 _FILE = re.compile(r".*\.(jsonl?|jsonl\.gz|parquet|csv)")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 def check_words(words: Sequence[str]) -> None:
-    """Refuse a task or a reward that is not written as a setting.
+    """Check that tasks and rewards are written as settings.
 
     Raises:
-        UserError: names the word, and the whole line as it is written here.
+        UserError: one is not; names the word, and the whole line in its correct form.
     """
-    line, told, rest = list[str](), list[str](), [*words]
+    line, faults, rest = list[str](), list[str](), [*words]
     while rest:
         word = rest.pop(0)
         name, _, value = word.partition("=")
         if (Path(word) / "run.yaml").is_file():
             line += (own_words := _of_run(Path(word)))
-            told.append(f"{word}: it is a run; its reward and task are {' '.join(own_words)}")
+            faults.append(f"{word}: it is a run; its reward and task are {' '.join(own_words)}")
             continue
         if name in ("--task", "--reward"):
             value = value or (rest.pop(0) if rest else "NAME")
@@ -144,14 +144,14 @@ def check_words(words: Sequence[str]) -> None:
         else:
             own = _setting("reward", word) if _DOTTED.fullmatch(word) else [word]
         if own != [word]:
-            told.append(f"{word}: settings are written key=value; here it is {shlex.join(own)}")
+            faults.append(f"{word}: settings are written key=value; here it is {shlex.join(own)}")
         line += own
-    if told:
-        raise UserError("\n".join([*told, f"the whole line: rlcomp-audit {shlex.join(line)}"]))
+    if faults:
+        raise UserError("\n".join([*faults, f"the whole line: rlcomp-audit {shlex.join(line)}"]))
 
 
 def _of_run(run: Path) -> list[str]:
-    """The words of a run's command line that choose its reward and its task."""
+    """Return the words of a run's command line that choose its reward and its task."""
     from rlcomp.io.attempt import attempt_in
 
     attempt = attempt_in(run)
@@ -166,7 +166,7 @@ def _has(words: Sequence[str], name: str) -> bool:
 
 
 def _setting(group: str, value: str) -> list[str]:
-    """A task or a reward as a setting: by its name, its file, its function."""
+    """Return a task or a reward as a setting: by its name, its file or its function."""
     if group == "task" and ("/" in value or "." in value):
         return ["task=file", f"task.path={value}"]
     if group == "reward" and "." in value:
@@ -183,9 +183,9 @@ def _check_kinds(allowed: Sequence[str]) -> None:
             raise UserError(f"--allow {kind!r:.60}: there is no such kind{nearest(kind, KINDS)}")
 
 
-def _write(file: Path, found: object) -> None:
+def _write(file: Path, report: object) -> None:
     try:
-        file.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+        file.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise UserError(f"--json {file} cannot be written ({error}): name another file") from error
     print(printable(f"written: {file}"))
@@ -203,13 +203,13 @@ def audited(
     Args:
         overrides: as for ``rlcomp``.
         config_dirs: directories of the user's own configs.
-        rows: how many examples; all there are, if the task has fewer.
-        seed: which ones.
-        forms: of the user's own, beside :data:`rlcomp.audit.forms.FORMS`.
+        rows: number of examples; all of them, if the task has fewer.
+        seed: of the choice of examples.
+        forms: of the user, in addition to :data:`rlcomp.audit.forms.FORMS`.
 
     Raises:
-        ConfigError: reward or task cannot be built, or the reward reads what no text gives, or
-            judges an answer by others.
+        ConfigError: reward or task cannot be built; the reward reads keys that no text provides; or
+            it judges an answer by others.
     """
     from rlcomp.audit.audit import audit, examples_of
     from rlcomp.audit.forms import all_forms
@@ -234,10 +234,10 @@ def audited(
 
 
 def _checked(config: DictConfig) -> tuple[Plan, bool]:
-    """The nodes of reward and task, with all that they are built of; whether tokens are read.
+    """Return the nodes of reward and task, with their parts; and whether they read tokens.
 
     Raises:
-        ConfigError: what is wrong with them.
+        ConfigError: the faults in them.
     """
     from rlcomp.wiring.flow_source import flow_of
 
@@ -253,7 +253,7 @@ def _checked(config: DictConfig) -> tuple[Plan, bool]:
 
 
 def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) -> Plan:
-    """Return a plan of some nodes, with all that they are built of.
+    """Return a plan of some nodes, with all of their parts.
 
     Args:
         config: a whole one.
@@ -261,7 +261,7 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
         checked: whether their settings are checked.
 
     Raises:
-        ConfigError: one of them is not there, or cannot work.
+        ConfigError: one of them is missing, or cannot work.
     """
     from rlcomp.wiring.arguments import check_arguments
     from rlcomp.wiring.plan import Plan, below, read

@@ -30,8 +30,8 @@ def audited_judge(
     Args:
         overrides: as for ``rlcomp``, with ``pairwise_judge=...``.
         config_dirs: directories of the user's own configs.
-        rows: how many pairs; all there are, if the task has fewer.
-        seed: which ones.
+        rows: number of pairs; all of them, if the task has fewer.
+        seed: of the choice of pairs.
 
     Raises:
         ConfigError: judge or task cannot be built.
@@ -47,7 +47,7 @@ def audited_judge(
     plan = nodes_of(compose_or_explain(words, config_dirs), ["pairwise_judge", "task"])
     builder = Builder(plan, int(plan.tree["seed"]))
     task: Any = builder.build(plan.nodes["task"])
-    # A task without pairs is found before a model is loaded.
+    # A task without pairs is reported before a model is loaded.
     pairs = [labelled_pair(example) for example in examples_of(task, rows, seed)]
     judge: Any = builder.build(plan.nodes["pairwise_judge"])
     return judge_report(judge, pairs)

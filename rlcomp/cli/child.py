@@ -1,7 +1,7 @@
-"""A run in a process of its own: whatever ends it, somebody is left who says so.
+"""Supervisor: runs a job in a forked process, and reports how it ended.
 
-The run is forked; what started it only waits. A run that calls ``os._exit``, or that the system
-kills, cannot say so itself, and would take the other jobs of a sweep with it.
+The run is forked; the parent process only waits. A run that calls ``os._exit``, or that the system
+kills, cannot report this itself, and would take the other jobs of a sweep with it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from rlcomp.io.watch import Watch, where
 from rlcomp.run.signals import answer, stop_at_once
 
 _PR_SET_PDEATHSIG = 1
-# The signals that ask a run to stop.
+# The signals that request the end of a run.
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -39,7 +39,7 @@ def in_child(job: Callable[[], None], watch: Watch) -> None:
     Raises:
         Interrupted: the job was stopped on request.
         KeyboardInterrupt: it was stopped at once.
-        RunFailed: it failed by an exception.
+        RunFailed: it failed with an exception.
         Died: it ended in any other way: killed, or by ending its process.
     """
     sys.stdout.flush()
@@ -50,26 +50,26 @@ def in_child(job: Callable[[], None], watch: Watch) -> None:
             if not child:
                 _be_the_child(job, watch, stack, parent)
             children.append(child)
-            if _at_once(watch):  # asked before there was a process to pass it on to
+            if _at_once(watch):  # requested before the child existed
                 os.kill(child, signal.SIGINT)
             _, status = os.waitpid(child, 0)
-        told = watch.ended()
-        if told.get("exit_code") == 0:
+        report = watch.ended()
+        if report.get("exit_code") == 0:
             return
-        if told.get("exit_code") == Interrupted.exit_code:
-            raise Interrupted(told["error"])
-        at_its_end = watch.signals and not told and not status  # it was saying how it ended
-        interrupted = told.get("type") == KeyboardInterrupt.__name__
+        if report.get("exit_code") == Interrupted.exit_code:
+            raise Interrupted(report["error"])
+        at_its_end = watch.signals and not report and not status  # it was about to report its end
+        interrupted = report.get("type") == KeyboardInterrupt.__name__
         if watch.signals > 1 or interrupted or at_its_end:
             raise KeyboardInterrupt
-        if told:
-            raise RunFailed(told)
+        if report:
+            raise RunFailed(report)
         stack.seek(0)
         raise _died(status, watch, stack.read().decode(errors="replace"))
 
 
 def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], parent: int) -> NoReturn:
-    """Run the job, say how it ended, and leave as a process leaves that came to its end."""
+    """Run the job, report how it ended, and leave as a process leaves at its end."""
     try:
         _forget_the_parents_end()
         for number in _ASKING:
@@ -86,11 +86,11 @@ def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], paren
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        os._exit(0)  # what counts is what was said
+        os._exit(0)  # the exit code does not matter: the report does
 
 
 def _forget_the_parents_end() -> None:
-    """What the parent has left for its end is not the child's: its temporary folders are in use."""
+    """Drop the parent's exit handlers: the parent still uses its temporary folders."""
     atexit._clear()
     for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]
         finalizer.atexit = False
@@ -99,7 +99,7 @@ def _forget_the_parents_end() -> None:
 
 def _outcome(job: Callable[[], None], watch: Watch) -> dict[str, object]:
     try:
-        if _at_once(watch):  # asked before this process could be told
+        if _at_once(watch):  # requested before this process had handlers
             raise KeyboardInterrupt
         job()
     except BaseException as error:
@@ -108,12 +108,12 @@ def _outcome(job: Callable[[], None], watch: Watch) -> dict[str, object]:
 
 
 def _at_once(watch: Watch) -> bool:
-    """Whether the run is to stop now: asked twice, or before its first step."""
+    """Return whether the run must stop now: two requests, or one before its first step."""
     return watch.signals > bool(watch.place())
 
 
 def _die_with(parent: int) -> None:
-    """Be killed when the parent dies (Linux): a run that nobody watches over is not to go on."""
+    """Have this process killed when its parent dies (Linux): an unsupervised run must not go on."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -122,19 +122,19 @@ def _die_with(parent: int) -> None:
 
 @contextmanager
 def _passing_on_signals(watch: Watch) -> Iterator[list[int]]:
-    """Context in which the first signal is answered, and the run sees it after its step.
+    """Pass signals on to the run: the first is answered, and the run sees it after its step.
 
-    A terminal sends a signal to both processes, ``kill`` to one: the run counts its own and ours.
+    A terminal sends a signal to both processes, ``kill`` to one: the run counts both counters.
 
     Yields:
-        A list for the process of the run. Until it is there signals are counted.
+        A list for the process of the run. Signals are counted until it is there.
     """
     own, children = os.getpid(), list[int]()
 
     def ask(number: int, frame: FrameType | None) -> None:
         del number, frame
         if os.getpid() != own:
-            return  # the run, in the moment before it has handlers of its own
+            return  # the run, before it has handlers of its own
         watch.signals += 1
         if watch.signals == 1 and watch.place():
             answer(watch)
@@ -143,7 +143,7 @@ def _passing_on_signals(watch: Watch) -> Iterator[list[int]]:
                 os.kill(child, signal.SIGINT if watch.signals < 3 else signal.SIGKILL)
 
     if threading.current_thread() is not threading.main_thread():
-        yield children  # signals are somebody else's
+        yield children  # other code handles the signals
         return
     before = {number: signal.signal(number, ask) for number in _ASKING}
     try:

@@ -1,7 +1,7 @@
-"""Completion in a shell: what Hydra's does not take from the line that is typed.
+"""Completion in a shell: the part of the typed line that Hydra's completion ignores.
 
-The shell calls ``rlcomp -sc query=bash`` with the line in ``COMP_LINE``; Hydra completes its
-overrides by the configs of its own command line, on which there is no ``-cd``.
+The shell calls ``rlcomp -sc query=bash`` with the line in ``COMP_LINE``. Hydra completes overrides
+by the configs of its own command line, which has no ``-cd``.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ _DIRECTORY = re.compile(r"\s(?:-cd|--config-dir)[ =](\S+)")
 
 
 def words_with_line(words: Sequence[str]) -> list[str]:
-    """A command line with the ``-cd DIR`` of the line that it shall complete.
+    """Return a command line with the ``-cd DIR`` of the line to be completed.
 
-    ``help`` is taken out of that line, so that what it explains completes as what is chosen does.
+    ``help`` is removed from that line, so that its arguments complete like choices.
 
     Args:
         words: of the command line.
@@ -27,5 +27,5 @@ def words_with_line(words: Sequence[str]) -> list[str]:
         return list(words)
     os.environ["COMP_LINE"] = re.sub(r"\shelp\s", " ", line, count=1)
     places = [Path(place).expanduser() for place in _DIRECTORY.findall(line)]
-    # One that is still being typed is no mistake.
+    # A folder that is still being typed is no mistake.
     return [*words, *(word for place in places if place.is_dir() for word in ("-cd", str(place)))]

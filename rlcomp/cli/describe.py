@@ -33,8 +33,8 @@ from rlcomp.wiring.resolve import as_typed, check_plan
 def main() -> None:
     """Print phases, stages, keys and shapes; with ``--against``, the difference of two recipes.
 
-    With ``--equation``, the losses with the numbers of the config. With ``base=DIR``, what the
-    folder holds, and what a step on it needs.
+    With ``--equation``, the losses with the numbers of the config. With ``base=DIR``, the contents
+    of the folder, and the needs of a step on it.
     """
     guard(_app)
 
@@ -45,33 +45,33 @@ def _app() -> None:
     parser.add_argument("--against", nargs="+", metavar="OVERRIDE", help="a second recipe")
     parser.add_argument("--equation", action="store_true", help="the losses, as equations")
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
-    given = parser.parse()
+    options = parser.parse()
     # No markup: a config may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
-    for overrides in (given.overrides, given.against or []):
-        if twice := repeated(overrides, "rlcomp-describe"):  # one alone would be described
+    for overrides in (options.overrides, options.against or []):
+        if twice := repeated(overrides, "rlcomp-describe"):  # only one of them would be described
             raise ConfigErrors(twice)
-    config = compose_or_explain(given.overrides, given.config_dir)
-    if given.against:
-        other = compose_or_explain(given.against, given.config_dir)
-        names = " ".join(given.overrides) or "default", " ".join(given.against)
+    config = compose_or_explain(options.overrides, options.config_dir)
+    if options.against:
+        other = compose_or_explain(options.against, options.config_dir)
+        names = " ".join(options.overrides) or "default", " ".join(options.against)
         console.print(difference(config, other, names))
         return
     plan, errors = read(config)
     errors += check_plan(plan)
     try:
-        for line in equations(plan) if given.equation else (*model_facts(plan), *describe(plan)):
+        for line in equations(plan) if options.equation else (*model_facts(plan), *describe(plan)):
             console.print(line, soft_wrap=isinstance(line, str))
-    except ConfigError as error:  # a target that is not there is among the errors already
+    except ConfigError as error:  # a missing target is among the errors already
         errors += [] if errors else [str(error)]
     if errors:
-        raise ConfigErrors(as_typed(errors, given.overrides, plan))
-    tell_doubts(plan, given.overrides)
-    tell_idle(plan, given.overrides)
+        raise ConfigErrors(as_typed(errors, options.overrides, plan))
+    tell_doubts(plan, options.overrides)
+    tell_idle(plan, options.overrides)
 
 
 def describe(plan: Plan) -> list[Table | str]:
-    """One table a phase, or one for each list of stages that a phase has in turn; the ranks."""
+    """Return one table per phase, or one per alternating list of stages of a phase; the ranks."""
     at = marks(plan)
     tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
     return [*tables, *ranks_told(plan)]
@@ -109,23 +109,23 @@ def _list(title: str, stages: Sequence[object], phase: PhasePlan, at: Mapping[st
 
 def _rows(table: Table, node: Node, depth: int, at: Mapping[str, str]) -> None:
     declaration, flow = declare(node.target), flow_of(node)
-    started = "a new batch: " if flow.fresh else ""
+    prefix = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
-    kept = ", and what belongs to the prompt" if declaration.keeps_prompt else ""
+    suffix = ", and what belongs to the prompt" if declaration.keeps_prompt else ""
     own = frozenset(node.keys.get(key, key) for key in declaration.writes)
     writes = own if depth or declaration.contained else flow.writes
     table.add_row(
         " ".join(["  " * depth + node.path, *filter(None, [at.get(node.path)])]),
         declaration.name,
         unknown or _keys(flow.reads, declaration.optional),
-        unknown or started + _keys(writes, declaration.may_write) + kept,
+        unknown or prefix + _keys(writes, declaration.may_write) + suffix,
     )
     for child in ran(node, declaration):
         _rows(table, child, depth + 1, at)
 
 
 def _keys(keys: frozenset[str], conditional: Sequence[str] = ()) -> str:
-    """Keys with their shapes; those that are not always there in brackets."""
+    """Return keys with their shapes; optional ones in brackets."""
     shown = [f"{key}{_shape(key)}" for key in sorted(keys) if _shape(key)]
     shown += [f"({key}{_shape(key)})" for key in sorted(set(conditional) - keys)]
     shown += sorted(key for key in keys if not _shape(key))
@@ -133,12 +133,12 @@ def _keys(keys: frozenset[str], conditional: Sequence[str] = ()) -> str:
 
 
 def _shape(key: str) -> str:
-    found = lookup(key) or CONTROL.get(key)
-    return f"[{','.join(found.shape.split())}]" if found else ""
+    spec = lookup(key) or CONTROL.get(key)
+    return f"[{','.join(spec.shape.split())}]" if spec else ""
 
 
 def difference(one: DictConfig, other: DictConfig, names: tuple[str, str]) -> Table | str:
-    """What differs between two configs, as a table of config paths."""
+    """Return the difference of two configs, as a table of config paths."""
     differing = {path: pair for path, pair in changed(one, other).items() if path != "directory"}
     if not differing:
         return f"no difference between {names[0]} and {names[1]}"

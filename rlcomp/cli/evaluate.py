@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rlcomp.report.evaluation import Scores
     from rlcomp.run.suites import Opened
 
-# Short words, which set every suite.
+# Short words that set an option of every suite.
 _OF_SUITES = {
     "limit": "num_prompts",
     "samples": "samples_per_prompt",
@@ -33,7 +33,7 @@ _OVERRIDE = re.compile(r"~|\+{0,2}[\w./@]+=")
 
 
 class Asked(NamedTuple):
-    """What a command line asks for.
+    """Contents of a command line.
 
     Attributes:
         suites: by name.
@@ -82,14 +82,14 @@ def _app() -> None:
     )
     parser.add_argument("-cd", "--config-dir", action="append", default=[], help="your own configs")
     check_words(sys.argv[1:])
-    given = parser.parse()
-    models = [word for word in given.words if _is_model(word)]
-    asked = read_words([word for word in given.words if not _is_model(word)])
-    _check_suites(asked.suites, given.config_dir)
+    options = parser.parse()
+    models = [word for word in options.words if _is_model(word)]
+    request = read_words([word for word in options.words if not _is_model(word)])
+    _check_suites(request.suites, options.config_dir)
     if not models:
         raise UserError("no model is named: rlcomp-evaluate MODEL suite=..., MODEL a folder or run")
-    places = [place for model in models for place in _places(model, given.checkpoint)]
-    evaluate(places, asked, given.out, given.config_dir, given.trust)
+    places = [place for model in models for place in _places(model, options.checkpoint)]
+    evaluate(places, request, options.out, options.config_dir, options.trust)
 
 
 def _is_model(word: str) -> bool:
@@ -97,7 +97,7 @@ def _is_model(word: str) -> bool:
 
 
 def read_words(words: Sequence[str]) -> Asked:
-    """The suites and overrides of a command line.
+    """Return the suites and overrides of a command line.
 
     Raises:
         UserError: no suite is named.
@@ -137,7 +137,7 @@ def _check_suites(suites: Sequence[str], config_dirs: Sequence[str]) -> None:
 
 
 def _places(model: str, steps: Sequence[int]) -> list[str]:
-    """A model, or a run's checkpoints of some steps."""
+    """Return a model, or a run's checkpoints of some steps."""
     from rlcomp.cli.export import at_step
 
     return [str(at_step(Path(model), step)) for step in steps] or [model]
@@ -145,35 +145,37 @@ def _places(model: str, steps: Sequence[int]) -> list[str]:
 
 def evaluate(
     models: Sequence[str],
-    asked: Asked,
+    request: Asked,
     out: Path,
     config_dirs: Sequence[str] = (),
     trust: bool = False,
 ) -> None:
-    """Ask every model every suite, write verdicts and summary, print the table.
+    """Evaluate every model on every suite, write verdicts and summary, print the table.
 
     Args:
         models: folders, runs, checkpoints or names on the hub.
-        asked: suites and settings.
-        out: the folder of verdicts, each file for a model, a suite and its settings.
+        request: suites and settings.
+        out: the folder of verdicts, with one file for a model, a suite and its settings.
         config_dirs: directories of the user's own configs.
         trust: as for :func:`rlcomp.model.trained.trained_policy`.
 
     Raises:
         ConfigError: a setting cannot work.
-        DataError: a suite's file is not there.
+        DataError: a suite's file is missing.
         UserError: the folder cannot be written.
     """
     from rlcomp.report.evaluation import as_table, compare, summary
     from rlcomp.run.suites import open_suites
 
     labels = column_names(list(dict.fromkeys(models)))
-    found: dict[str, dict[str, Scores]] = {suite: {} for suite in asked.suites}
+    scores: dict[str, dict[str, Scores]] = {suite: {} for suite in request.suites}
     for number, (model, label) in enumerate(labels.items()):
         later = [*labels][number + 1 :]
-        for opened in open_suites(model, asked.suites, asked.overrides, config_dirs, trust, later):
-            found[opened.name][label] = _scores(opened, label, asked.sampled, out)
-    lines = compare(found)
+        for opened in open_suites(
+            model, request.suites, request.overrides, config_dirs, trust, later
+        ):
+            scores[opened.name][label] = _scores(opened, label, request.sampled, out)
+    lines = compare(scores)
     # No markup: a path may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     console.print("right answers, with 95 % intervals over problems", soft_wrap=True)
@@ -184,9 +186,9 @@ def evaluate(
 
 
 def column_names(models: Sequence[str]) -> dict[str, str]:
-    """What the columns of models are called: paths, long ones without what stands in front.
+    """Return the column names of models: paths, shortened from the front if they are long.
 
-    A checkpoint is ``RUN@STEP``. Names that would be the same are whole paths.
+    A checkpoint is ``RUN@STEP``. Names that would be equal are whole paths.
 
     Examples:
         >>> [*column_names(["Qwen/Qwen3-8B", "runs/a/checkpoints/step-00000040"]).values()]
@@ -199,7 +201,7 @@ def column_names(models: Sequence[str]) -> dict[str, str]:
 
 
 def _scores(opened: Opened, label: str, sampled: bool, out: Path) -> Scores:
-    """The scores of a model on a suite: those that are kept, or new ones."""
+    """Return the scores of a model on a suite: stored ones, or new ones."""
     from rlcomp.report.evaluation import kept_scores, write_verdicts
     from rlcomp.run.evaluate import verdicts
 
@@ -207,10 +209,10 @@ def _scores(opened: Opened, label: str, sampled: bool, out: Path) -> Scores:
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:12]
     model = re.sub(r"[^\w.-]+", "_", label).strip("_.")
     file = out / opened.name / f"{model}-{digest}.jsonl"
-    kept = kept_scores(file, header)
-    if kept is not None:
+    stored = kept_scores(file, header)
+    if stored is not None:
         print(printable(f"{opened.name}: {label}: kept from {file}"))
-        return kept
+        return stored
     print(printable(f"{opened.name}: {label}: {len(opened.suite.examples)} problems"), flush=True)
     with _written(out):
         return write_verdicts(file, header, verdicts(opened.suite, sampled=sampled))
@@ -218,7 +220,7 @@ def _scores(opened: Opened, label: str, sampled: bool, out: Path) -> Scores:
 
 @contextmanager
 def _written(out: Path) -> Iterator[None]:
-    """Context in which the folder is written."""
+    """Report an error of writing into the folder as a UserError."""
     try:
         yield
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Command lines of other harnesses, and of ``rlcomp``, as ``rlcomp-evaluate`` takes them."""
+"""Command lines of other harnesses, and of ``rlcomp``, in the form of ``rlcomp-evaluate``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rlcomp.errors import UserError
 
 _SUITES = ("gsm8k", "math500", "aime", "ifeval", "humaneval", "mbpp", "jsonl")
-# Options of lm-eval and lighteval that have a value; what stands for it here.
+# Options of lm-eval and lighteval that have a value, and the equivalent here.
 _OPTIONS = {
     "--model-args": "",
     "--tasks": "",
@@ -30,7 +30,7 @@ _OPTIONS = {
     "--dtype": None,
 }
 _SWITCHES = {"--apply-chat-template": "prompt=chat", "--log-samples": None}
-# What lm-eval calls a kind of model, which is none.
+# Names of backends in lm-eval; no models.
 _BACKENDS = ("hf", "vllm", "hf-auto", "hf-causal", "local")
 
 
@@ -40,7 +40,7 @@ def check_words(words: Sequence[str]) -> None:
     Raises:
         UserError: names them all, and the whole line.
     """
-    told, line = list[str](), list[str]()
+    faults, line = list[str](), list[str]()
     rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
     has_suite = any(re.match(r"\+?suite=", word) for word in words)
     while rest:
@@ -49,31 +49,31 @@ def check_words(words: Sequence[str]) -> None:
         if name in _OPTIONS:
             value = rest.pop(0) if rest and not rest[0].startswith("--") else "VALUE"
             line += (own := _option(name, value))
-            told.append(f"{word} {value}: {_shown(own)}")
+            faults.append(f"{word} {value}: {_shown(own)}")
         elif name in _SWITCHES:
             line += (own := [here] if (here := _SWITCHES[name]) else [])
-            told.append(f"{word}: {_shown(own)}")
+            faults.append(f"{word}: {_shown(own)}")
         elif not has_suite and (own := _of_rlcomp(word)) != [word]:
             line += own
-            told.append(f"{word}: problems of your own are suite=jsonl; here it is {own[0]}")
+            faults.append(f"{word}: problems of your own are suite=jsonl; here it is {own[0]}")
         else:
             line.append(word)
-    if not told:
+    if not faults:
         return
     if any(word.startswith("jsonl.") or "@jsonl." in word for word in line) and not has_suite:
         line.append("suite=jsonl")
     whole = shlex.join(["rlcomp-evaluate", *dict.fromkeys(line)])
-    raise UserError("\n".join([*told, f"the whole line: {whole}"]))
+    raise UserError("\n".join([*faults, f"the whole line: {whole}"]))
 
 
 def _option(name: str, value: str) -> list[str]:
-    """What an option of another program is here; empty: nothing."""
+    """Return the equivalent of an option of another program; empty for none."""
     if name == "--model-args":
         path = re.search(r"(?:pretrained|model|model_name)=([^,]+)", value)
         return [path[1]] if path else []
     if name == "--tasks":
-        asked = [task for task in value.split(",") if task.split("_")[0] in _SUITES]
-        names = ",".join(task.split("_")[0] for task in asked)
+        tasks = [task for task in value.split(",") if task.split("_")[0] in _SUITES]
+        names = ",".join(task.split("_")[0] for task in tasks)
         return [f"suite=[{names}]" if "," in names else f"suite={names or 'NAME'}", "data=FOLDER"]
     if name == "--model" and value in _BACKENDS:
         return []
@@ -85,7 +85,7 @@ def _shown(own: Sequence[str]) -> str:
 
 
 def _of_rlcomp(word: str) -> list[str]:
-    """The task and the reward of a run as those of the suite of one's own files."""
+    """Return the task and the reward of a run, as options of the suite of one's own files."""
     key, is_set, value = word.partition("=")
     if not is_set:
         return [word]

@@ -51,31 +51,31 @@ def _app() -> None:
         help="run code that the checkpoint's config names and rlcomp does not ship",
     )
     _check_words(sys.argv[1:])
-    given = vars(parser.parse())
-    if given["checkpoint"] is not None:
-        given["checkpoint"] = _step(given["run"], given["checkpoint"])
-    name, private = given.pop("push_to_hub"), given.pop("private")
-    export(**given)
-    print(printable(f"written: {given['directory']}"))
+    options = vars(parser.parse())
+    if options["checkpoint"] is not None:
+        options["checkpoint"] = _step(options["run"], options["checkpoint"])
+    name, private = options.pop("push_to_hub"), options.pop("private")
+    export(**options)
+    print(printable(f"written: {options['directory']}"))
     if name:
         from rlcomp.model.hub import upload
 
-        print(printable(f"uploaded: {upload(given['directory'], name, private=private)}"))
+        print(printable(f"uploaded: {upload(options['directory'], name, private=private)}"))
 
 
-# Options of other programs, for what stands alone here.
+# Options of other programs for arguments that are positional here.
 _NEW = ("--output", "--out", "-o", "--output-dir", "--save-path", "--target-dir")
 _RUN = ("--run", "--model", "--input", "--local-dir", "--base")
 _VALUED = ("--checkpoint", "--dtype", "--push-to-hub")
 
 
 def _check_words(words: Sequence[str]) -> None:
-    """Refuse options for what stands alone, and a checkpoint by its path.
+    """Refuse options for positional arguments, and a checkpoint by its path.
 
     Raises:
         UserError: names them all, and the whole line.
     """
-    told, run, new = list[str](), list[str](), list[str]()
+    faults, run, new = list[str](), list[str](), list[str]()
     plain, others = list[str](), list[str]()
     rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
     while rest:
@@ -83,21 +83,21 @@ def _check_words(words: Sequence[str]) -> None:
         name = word.replace("_", "-")
         value = [rest.pop(0)] if rest and name in (*_NEW, *_RUN, *_VALUED) else []
         if name in _NEW:
-            told.append(f"{word}: the new folder is the second word")
+            faults.append(f"{word}: the new folder is the second word")
             new += value
         elif name in _RUN:
-            told.append(f"{word}: the run is the first word")
+            faults.append(f"{word}: the run is the first word")
             run += value
         elif name == "--checkpoint" and "/" in "".join(value):
-            told.append(f"{word} takes a step; the path of one is the first word")
+            faults.append(f"{word} takes a step; the path of one is the first word")
             run = [*value, *run]
         else:
             (others if word.startswith("-") else plain).extend([word, *value])
-    if told:
-        # Beside the path of a checkpoint its run need not be named.
+    if faults:
+        # With the path of a checkpoint, the run need not be named.
         line = [(run or plain or ["RUN"])[0], (new or plain[not run :][-1:] or ["NEW_FOLDER"])[0]]
         whole = shlex.join(["rlcomp-export", *line, *others])
-        raise UserError("\n".join([*told, f"the whole line: {whole}"]))
+        raise UserError("\n".join([*faults, f"the whole line: {whole}"]))
 
 
 def export(
@@ -116,16 +116,16 @@ def export(
     Args:
         run: a run's directory, or one of its checkpoints.
         directory: must be new or empty.
-        checkpoint: the step; the last one if not given.
-        merge: adapters into the model they adapt.
-        critic: the critic instead of the policy.
-        scorer: the reward model instead of the policy.
-        dtype: of the weights; as they are if not given.
+        checkpoint: the step; by default the last one.
+        merge: whether adapters are merged into their model.
+        critic: whether to write the critic instead of the policy.
+        scorer: whether to write the reward model instead of the policy.
+        dtype: of the weights; by default unchanged.
         trust: as for :func:`rlcomp.model.trained.trained_policy`.
 
     Raises:
-        UserError: the folder has something in it, or both critic and reward model are asked for.
-        CheckpointError: as :func:`rlcomp.model.trained.trained_policy`; or no such step was kept.
+        UserError: the folder is not empty, or both critic and reward model are requested.
+        CheckpointError: as :func:`rlcomp.model.trained.trained_policy`; or there is no such step.
         ConfigError: the model cannot be written so.
     """
     if critic and scorer:
@@ -143,7 +143,7 @@ def export(
 
 @contextmanager
 def _new(directory: Path) -> Iterator[Path]:
-    """Context with a new folder beside ``directory``, which takes its name at the end."""
+    """Yield a new folder beside ``directory``; rename it to ``directory`` at the end."""
     target = directory.resolve()
     if directory.is_symlink() or (
         target.exists() and (not target.is_dir() or any(target.iterdir()))
@@ -165,14 +165,14 @@ def _new(directory: Path) -> Iterator[Path]:
 
 
 def _umask() -> int:
-    """What a new folder of the user's is not allowed (``mkdtemp`` allows nobody else)."""
-    found = os.umask(0)
-    os.umask(found)
-    return found
+    """Return the umask; a folder of ``mkdtemp`` has permissions only for its owner."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
 
 
 def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trust: bool) -> str:
-    """Weights, config and tokenizer; returns the model card."""
+    """Write weights, config and tokenizer; return the model card."""
     from rlcomp.model.export import export_policy
     from rlcomp.model.language_model import LanguageModel
     from rlcomp.model.trained import is_run, starting_point, trained_part
@@ -180,41 +180,43 @@ def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trus
     from rlcomp.report.model_card import model_card
     from rlcomp.text.chat import ChatPrompt
 
-    policy, config, saved = trained_part(place, "policy", LanguageModel, trust)
-    asked = trained_prompt(config, saved / "config.yaml", policy.tokenizer, trust)
-    if isinstance(asked, ChatPrompt):  # its template may be a file of the run's own
-        policy.tokenizer.chat_template = asked.template.source
+    policy, config, checkpoint = trained_part(place, "policy", LanguageModel, trust)
+    prompt = trained_prompt(config, checkpoint / "config.yaml", policy.tokenizer, trust)
+    if isinstance(prompt, ChatPrompt):  # its template may be a file of the run's own
+        policy.tokenizer.chat_template = prompt.template.source
     base = starting_point(config)
     adapts = None if base is None or is_run(base) else base
     export_policy(_as(policy, dtype), draft, merge=merge, adapts=adapts)
-    return model_card(saved, config, base=base)
+    return model_card(checkpoint, config, base=base)
 
 
 def _write_critic(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
-    """Weights, config and the policy's tokenizer; returns the model card."""
+    """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.critic import Critic
     from rlcomp.model.export import export_critic
     from rlcomp.model.language_model import LanguageModel
     from rlcomp.model.trained import starting_point, trained_part
     from rlcomp.report.model_card import model_card
 
-    critic, config, saved = trained_part(place, "critic", Critic, trust)
-    policy, _, _ = trained_part(saved, "policy", LanguageModel, trust)
+    critic, config, checkpoint = trained_part(place, "critic", Critic, trust)
+    policy, _, _ = trained_part(checkpoint, "policy", LanguageModel, trust)
     export_critic(_as(critic, dtype), policy.tokenizer, draft)
     base = starting_point(config)
-    return model_card(saved, config, base=base, pipeline="token-classification")
+    return model_card(checkpoint, config, base=base, pipeline="token-classification")
 
 
 def _write_scorer(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
-    """Weights, config and the policy's tokenizer; returns the model card."""
+    """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.export import export_scorer
     from rlcomp.model.scorer import Scorer
     from rlcomp.model.trained import starting_point, trained_part
     from rlcomp.report.model_card import model_card
 
-    scorer, config, saved = trained_part(place, "scorer", Scorer, trust)
+    scorer, config, checkpoint = trained_part(place, "scorer", Scorer, trust)
     export_scorer(_as(scorer, dtype), draft)
-    return model_card(saved, config, base=starting_point(config), pipeline="text-classification")
+    return model_card(
+        checkpoint, config, base=starting_point(config), pipeline="text-classification"
+    )
 
 
 def _as(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
@@ -232,10 +234,10 @@ def _step(run: Path, text: str) -> int:
 
 
 def at_step(run: Path, step: int) -> Path:
-    """The checkpoint of a run at a step.
+    """Return the checkpoint of a run at a step.
 
     Raises:
-        CheckpointError: no such step was kept.
+        CheckpointError: there is no such step.
     """
     from rlcomp.io.place import step_name
 
@@ -250,7 +252,7 @@ def _home(run: Path) -> Path:
 
 
 def _kept(run: Path) -> str:
-    """The steps of a run's checkpoints."""
+    """Return the steps of a run's checkpoints."""
     from rlcomp.io.saved import checkpoints_in
 
     return ", ".join(str(int(path.name[5:])) for path in checkpoints_in(_home(run))) or "none"

@@ -1,4 +1,4 @@
-"""Overrides on both sides of an option, as a parser of Hydra's does not take them."""
+"""Order of overrides: Hydra's parser does not accept them on both sides of an option."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from hydra._internal.utils import get_args_parser
 
 
 def gathered(words: Sequence[str]) -> list[str]:
-    """The words of a command line, with all overrides in front where options part them.
+    """Return the words of a command line, with all overrides first if options separate them.
 
     Args:
-        words: without the name of the program; they stay as they are if an option is not Hydra's.
+        words: without the name of the program; not changed if an option is not Hydra's.
 
     Examples:
         >>> gathered(["seed=1", "--cfg", "job", "~kl"])

@@ -23,23 +23,23 @@ from rlcomp.cli.stack import stack_of
 from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError, exit_code
 from rlcomp.wiring.explain import explained
 
-# Errors whose message says all; of any other the lines of code count as well.
+# Errors with a complete message; for others the lines of code are shown as well.
 FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)
 
 
 def guard(app: Callable[[], None], *, alone: bool = True) -> None:
-    """Run an app; whatever it ends by is one message and an exit code.
+    """Run an app; turn any end of it into one message and an exit code.
 
     Args:
         app: the program.
-        alone: refuse to be one of several processes.
+        alone: whether to refuse to be one of several processes.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # the user's own parts
     warnings.showwarning = _show_warning
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # of kernels that nobody asked for
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # on unused kernels
     try:
         if alone:
             check_alone(os.environ)
@@ -49,15 +49,15 @@ def guard(app: Callable[[], None], *, alone: bool = True) -> None:
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, BrokenPipeError) and _nobody_reads():
             sys.exit(128 + signal.SIGPIPE)
-        told = verdict(error)
-        print(message(told), file=sys.stderr, flush=True)
+        report = verdict(error)
+        print(message(report), file=sys.stderr, flush=True)
         if isinstance(error, Died) and error.signal:
             _die_of(error.signal)
-        sys.exit(int(str(told["exit_code"])))
+        sys.exit(int(str(report["exit_code"])))
 
 
 def _nobody_reads() -> bool:
-    """Whether what reads the output is gone (``| head``); what is left to say then goes nowhere."""
+    """Return whether the reader of the output is gone (``| head``); then discard further output."""
     try:
         out = sys.stdout.fileno()
     except (OSError, ValueError):
@@ -78,15 +78,15 @@ def _show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Tell a warning: ours in one line, that of a library with its place."""
+    """Print a warning: ours in one line, a library's with its place."""
     own = issubclass(category, RlcompWarning)
-    placed = warnings.formatwarning(message, category, filename, lineno, line)
-    text = f"rlcomp: {message}" if own else placed.rstrip()
+    formatted = warnings.formatwarning(message, category, filename, lineno, line)
+    text = f"rlcomp: {message}" if own else formatted.rstrip()
     print(printable(text), file=file or sys.stderr, flush=True)
 
 
 def verdict(error: BaseException) -> Mapping[str, object]:
-    """What is said of an error: ``error``, ``type``, ``exit_code``, ``traceback``, ``foreseen``.
+    """Return ``error``, ``type``, ``exit_code``, ``traceback`` and ``foreseen`` of an exception.
 
     The traceback is without the frames of Hydra.
     """
@@ -102,26 +102,26 @@ def verdict(error: BaseException) -> Mapping[str, object]:
     }
 
 
-def message(told: Mapping[str, object]) -> str:
-    """What the terminal shows of a verdict; nothing in it can steer the terminal."""
-    if told["foreseen"]:
-        return printable(f"rlcomp: {told['error']}")
-    return printable(str(told["traceback"]).rstrip())
+def message(report: Mapping[str, object]) -> str:
+    """Return a report as terminal text, without control characters."""
+    if report["foreseen"]:
+        return printable(f"rlcomp: {report['error']}")
+    return printable(str(report["traceback"]).rstrip())
 
 
 def explain(error: BaseException) -> str:
-    """One message for an error; Hydra's and OmegaConf's get what, where and the nearest name."""
+    """Return one message for an error; Hydra's and OmegaConf's get place and nearest name."""
     if isinstance(error, KeyboardInterrupt):
         return "stopped at once; checkpoints written so far are whole"
     if not isinstance(error, (HydraException, OmegaConfBaseException)):
-        # A mistake that only shows while a stage runs carries a note that says which.
+        # For a mistake that shows only while a stage runs, a note names the stage.
         remedy = [error.remedy] if isinstance(error, RlcompError) and error.remedy else []
         return "\n".join([str(error), *getattr(error, "__notes__", []), *remedy])
     return explained(error, sys.argv[1:], user_directories())
 
 
 def _die_of(number: int) -> None:
-    """End as the run's own process did, so that whoever started this sees the same signal."""
+    """End by the signal that ended the run's own process, so that the caller sees it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if number != signal.SIGKILL:
         signal.signal(number, signal.SIG_DFL)
@@ -129,19 +129,19 @@ def _die_of(number: int) -> None:
 
 
 def user_directories() -> list[str]:
-    """The config directories the command line adds (``-cd``)."""
-    given = [word for text in sys.argv[1:] for word in re.split("(?<=^--config-dir)=", text)]
-    return [given[i + 1] for i, text in enumerate(given[:-1]) if text in ("-cd", "--config-dir")]
+    """Return the config directories of the command line (``-cd``)."""
+    words = [word for text in sys.argv[1:] for word in re.split("(?<=^--config-dir)=", text)]
+    return [words[i + 1] for i, text in enumerate(words[:-1]) if text in ("-cd", "--config-dir")]
 
 
 def check_alone(environment: Mapping[str, str]) -> None:
-    """Refuse to be one of several processes where nothing says how they share a run.
+    """Refuse to be one of several processes without a setting that says how they share a run.
 
     Args:
-        environment: torchrun, accelerate and deepspeed say there how many there are.
+        environment: torchrun, accelerate and deepspeed set the number of processes there.
 
     Raises:
-        UserError: there are several; says how to start one.
+        UserError: there are several; names the remedy.
     """
     if re.fullmatch(r"[2-9]|[1-9]\d+", environment.get("WORLD_SIZE", "")):
         raise UserError(
@@ -153,16 +153,16 @@ def check_alone(environment: Mapping[str, str]) -> None:
 
 
 def check_packages() -> None:
-    """Refuse to run when another package of the user's stands in front of ``components``.
+    """Check that no other package of the user is imported as ``components``.
 
     Raises:
-        UserError: names the file and the remedy.
+        UserError: one is; names the file and the remedy.
     """
     spec = importlib.util.find_spec("components")
     home = Path(__file__).resolve().parents[2]
-    found = [Path(p).resolve() for p in (spec.submodule_search_locations or [])] if spec else []
-    if home / "components" not in found[:1]:
-        where = spec.origin or (found[0] if found else "nowhere") if spec else "nowhere"
+    folders = [Path(p).resolve() for p in (spec.submodule_search_locations or [])] if spec else []
+    if home / "components" not in folders[:1]:
+        where = spec.origin or (folders[0] if folders else "nowhere") if spec else "nowhere"
         raise UserError(
             f"'components' is {where}, which shadows rlcomp's own {home / 'components'}: rename "
             "your folder (or file), or run from another directory"

@@ -1,4 +1,4 @@
-"""``rlcomp --help`` and ``rlcomp help [GROUP[=OPTION]]``: options, as their yamls describe them.
+"""``rlcomp --help`` and ``rlcomp help [GROUP[=OPTION]]``: options, by the comments in their yamls.
 
 Hydra's own help composes the config once for each group, which takes seconds.
 """
@@ -40,7 +40,7 @@ Any value can be set: learner.optimizer.lr=3e-4. --cfg job prints the config,
 
 
 class Option(NamedTuple):
-    """A yaml: its first comment, whether it says where it belongs itself, and what it sets."""
+    """A yaml file: its first comment, whether it sets its own place, and its settings."""
 
     comment: list[str]
     patch: bool
@@ -48,17 +48,17 @@ class Option(NamedTuple):
 
     @property
     def told(self) -> list[str]:
-        """Its comment; where there is none, the target."""
+        """Return its comment, or its target if it has none."""
         return self.comment or self.targets[:1]
 
     @property
     def targets(self) -> list[str]:
-        """Its ``_target_``, and those within."""
+        """Return its ``_target_``, and nested ones."""
         return re.findall(r"^ *_target_: *(\S+)$", self.body, re.MULTILINE)
 
 
 def read_option(file: Path) -> Option:
-    """The option that a yaml is."""
+    """Read the option in a yaml file."""
     lines = file.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
     head = list(takewhile(lambda line: line.startswith("#"), lines))
     words = [line.lstrip("#").strip() for line in head]
@@ -67,7 +67,7 @@ def read_option(file: Path) -> Option:
 
 
 def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
-    """Group -> option -> yaml; those of a later directory stand in front of an earlier one's."""
+    """Return group -> option -> yaml; files of later directories override earlier ones."""
     groups: dict[str, dict[str, Path]] = {}
     for directory in directories:
         for file in directory.glob("*/**/*.yaml"):
@@ -77,12 +77,12 @@ def files_of(directories: Iterable[Path]) -> dict[str, dict[str, Path]]:
 
 
 def is_patch(files: Collection[Path]) -> bool:
-    """Whether most options of a group say themselves which places they set."""
+    """Return whether most options of a group set their own places."""
     return sum(read_option(file).patch for file in files) * 2 > len(files)
 
 
 def help_text(directories: Iterable[Path]) -> str:
-    """What there is, by name: a line for each group.
+    """Return the list of names, one line per group.
 
     Args:
         directories: of configs; options of a later one join those of an earlier one.
@@ -93,13 +93,13 @@ def help_text(directories: Iterable[Path]) -> str:
 
 
 def tell(words: Sequence[str], directories: Iterable[Path]) -> None:
-    """Print the help on words; lines are cut at the terminal's width, and whole in a file."""
+    """Print the help on words; lines are cut at the terminal's width, but not in a file."""
     width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     print(printable(help_on(words, directories, width)))
 
 
 def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> str:
-    """Every option with its first comment, those of a group, or one option whole.
+    """Return help on all options, on groups, or on one option in full.
 
     Args:
         words: groups (``advantage``) and options (``advantage=gdpo``); none for everything.
@@ -121,7 +121,7 @@ def help_on(words: Sequence[str], directories: Iterable[Path], width: int) -> st
 def _parts_apart(
     files: Mapping[str, Mapping[str, Path]], lines: Mapping[str, list[str]]
 ) -> list[str]:
-    """The lines of groups, those whose options are parts before those whose options are patches."""
+    """Return the lines of groups; groups of parts come before groups of patches."""
     patches = {group for group, options in files.items() if is_patch(options.values())}
     parts = [line for group in lines if group not in patches for line in lines[group]]
     return [
@@ -149,7 +149,7 @@ def _is_of_world(name: str, options: Mapping[str, Path]) -> bool:
 
 
 def _names(group: str, options: Mapping[str, Path]) -> list[str]:
-    """Return the names of a group in one line, and those of worlds in a second."""
+    """Return the names of a group in one line, and names of worlds in a second."""
     worlds = of_worlds(options)
     kernel = [name for name in options if name not in worlds]
     lines = [f"{group}: {', '.join(kernel)}"] if kernel else []
@@ -157,7 +157,7 @@ def _names(group: str, options: Mapping[str, Path]) -> list[str]:
 
 
 def _entries(group: str, options: Mapping[str, Path], width: int) -> list[str]:
-    """Return a line for each option of a group, those of worlds under a heading of their own."""
+    """Return a line for each option of a group; options of worlds have a heading of their own."""
     worlds = of_worlds(options)
     kernel = {name: file for name, file in options.items() if name not in worlds}
     parts = ((f"{group}:", kernel), (f"{group}, {_WORLDS}", worlds))
@@ -187,11 +187,13 @@ def _on(word: str, files: Mapping[str, Mapping[str, Path]], own: Sequence[str]) 
 
 
 def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
-    """What to ask for instead of a name that no group has."""
+    """Return a proposal for a name that is not a group."""
     owners = [group for group, options in files.items() if name in options]
     if owners:
-        asked = ", ".join(f"rlcomp help {group}={name}" for group in sorted(owners, key=_first)[:5])
-        return f"it is an option: {asked}"
+        commands = ", ".join(
+            f"rlcomp help {group}={name}" for group in sorted(owners, key=_first)[:5]
+        )
+        return f"it is an option: {commands}"
     if name == "phases":
         return "phases are no group; rlcomp-describe recipe=NAME shows those of a recipe"
     if here := word_here(name):
@@ -200,7 +202,7 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
 
 
 def _first(group: str) -> tuple[bool, str]:
-    """Recipes before parts."""
+    """Sort recipes before parts."""
     return group != "recipe", group
 
 
@@ -210,13 +212,13 @@ def _on_group(group: str, options: Mapping[str, Path]) -> list[str]:
     for name in sorted(options, key=lambda name: name in worlds):
         if name in worlds and _WORLDS not in lines:
             lines += ["", _WORLDS]
-        told = read_option(options[name]).told
-        lines += ["", f"  {name}", *(f"      {line}" for line in told)]
+        comment = read_option(options[name]).told
+        lines += ["", f"  {name}", *(f"      {line}" for line in comment)]
     return [*lines, "", f"rlcomp help {group}=NAME shows the settings of one."]
 
 
 def _on_option(group: str, name: str, options: Mapping[str, Path]) -> list[str]:
-    """Comment and settings, the same of what it starts from, and the docstring of its target."""
+    """Return comment and settings of an option and of its base, and the docstring of its target."""
     option = read_option(options[name])
     lines = [f"{group}={name}", "", *option.comment, "", option.body.rstrip()]
     others = {other: file for other, file in options.items() if other != name}
@@ -232,7 +234,7 @@ def _on_option(group: str, name: str, options: Mapping[str, Path]) -> list[str]:
 
 
 def _docstring(target: str) -> list[str]:
-    """What a target says of itself."""
+    """Return the docstring of a target."""
     try:
         return [f"{target}:", "", declare(target).doc]
     except ConfigError as error:

@@ -46,7 +46,7 @@ def model_facts(plan: Plan) -> Iterator[str]:
 
 
 def _shown(line: str) -> str:
-    """Return a line of a stranger without signs that steer a terminal, and shortened."""
+    """Remove control characters from an untrusted line, and shorten it."""
     plain = "".join(one if one.isprintable() else repr(one)[1:-1] for one in line[:_LONGEST_LINE])
     return plain if len(line) <= _LONGEST_LINE else f"{plain}..."
 

@@ -1,4 +1,4 @@
-"""Overrides that Hydra takes, or refuses without saying which one it means."""
+"""Checks of overrides that Hydra accepts, or refuses without naming the override."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from rlcomp.wiring.translated import in_our_words, translated, whole_line
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
-    """Refuse overrides that cannot mean what they say.
+    """Refuse overrides that cannot be meant.
 
     Args:
         words: the overrides of a command line.
@@ -34,11 +34,11 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
 
     Raises:
         UserError: names the override and the remedy.
-        ConfigError: the directory of the run has links where a run writes.
+        ConfigError: the run's directory has links at places that a run writes to.
     """
-    given = OverridesParser.create().parse_overrides(list(words))
-    check_count(given)  # before they are listed
-    for override in given:
+    overrides = OverridesParser.create().parse_overrides(list(words))
+    check_count(overrides)  # before they are listed
+    for override in overrides:
         value = override.value()
         if override.key_or_group == "directory" and isinstance(value, str):
             check_links(Path(value))  # before Hydra writes into it
@@ -47,10 +47,10 @@ def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
 
 
 def check_folders(directories: Sequence[str]) -> None:
-    """Refuse folders of configs (``-cd``) that are not there.
+    """Check that folders of configs (``-cd``) exist.
 
     Raises:
-        UserError: names the folder, and those like it.
+        UserError: one does not; names the folder, and similar ones.
     """
     for directory in directories:
         if not Path(directory).is_dir():
@@ -58,7 +58,7 @@ def check_folders(directories: Sequence[str]) -> None:
 
 
 def _configs_near(directory: str) -> str:
-    """The folder that is meant: like it by name, or one with a group of options in it."""
+    """Return a likely folder: one with a similar name, or with a group of options in it."""
     beside = Path(directory).parent
     folders = [one for one in beside.glob("[!._]*") if one.is_dir()]
     names = [one.name for one in folders]
@@ -72,10 +72,10 @@ def _configs_near(directory: str) -> str:
 
 
 def check_sweep_directory(words: Sequence[str]) -> None:
-    """Refuse to write a sweep's jobs into the directory of a single run.
+    """Refuse to write the jobs of a sweep into the directory of a single run.
 
     Raises:
-        UserError: names it, and another one.
+        UserError: names the directory, and a free one.
     """
     for word in words:
         key, _, path = word.partition("=")
@@ -87,9 +87,9 @@ def check_sweep_directory(words: Sequence[str]) -> None:
 
 
 def tell_repeated(words: Sequence[str]) -> None:
-    """Warn of choices that stand twice on a command line, of which the last counts."""
-    for told in repeated(words):
-        warnings.warn(told, RlcompWarning, stacklevel=2)
+    """Warn of choices that occur twice on a command line: the last one counts."""
+    for warning in repeated(words):
+        warnings.warn(warning, RlcompWarning, stacklevel=2)
 
 
 def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence[Path]) -> None:
@@ -97,15 +97,15 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
 
     Args:
         words: of the command line.
-        unknown: those that its parser did not know.
+        unknown: words that its parser did not recognise.
         places: the directories of configs.
 
     Raises:
-        UserError: names the word and what to write instead.
+        UserError: names the word and its replacement.
     """
     if not unknown:
         return
-    told, line = [], list[str]()
+    messages, line = [], list[str]()
     rest = [*words]
     while rest:
         word = rest.pop(0)
@@ -116,19 +116,19 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
         if not has and rest and not rest[0].startswith("-") and "=" not in rest[0]:
             value = rest.pop(0)
             while rest and re.fullmatch(r"[\w.-]+", rest[0]) and not rest[0].startswith("-"):
-                value += f",{rest.pop(0)}"  # as argparse takes several
+                value += f",{rest.pop(0)}"  # argparse takes several words, too
         message, own = _dashed(word, key, value, places)
-        told.append(message)
+        messages.append(message)
         line += own.split() or ([] if "here it is nothing to set" in message else [""])
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]
     if len(line) > 1 and all(line):
-        told += as_corrected(line, [*map(str, places[1:])])
-    raise UserError("\n".join(told))
+        messages += as_corrected(line, [*map(str, places[1:])])
+    raise UserError("\n".join(messages))
 
 
 def _dashed(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[str, str]:
-    """What to say of an option with dashes; and what it is here, where that is sure."""
+    """Return the message on an option with dashes, and its replacement if that is certain."""
     if key in ("model", "tokenizer") and "/" in value:
         here = own = f"base={value}"
     elif known := in_our_words(key, value or "true"):
@@ -165,23 +165,23 @@ def hydra_arguments(words: Sequence[str]) -> tuple[argparse.Namespace, list[str]
 
 # Hydra's options that exclude one another, with the value of each.
 _MODES: dict[str, Callable[[argparse.Namespace], object]] = {
-    "--run": lambda given: given.run,
-    "--multirun": lambda given: given.multirun,
-    "--cfg": lambda given: given.cfg,
-    "--info": lambda given: given.info,
-    "--shell-completion": lambda given: given.shell_completion,
+    "--run": lambda options: options.run,
+    "--multirun": lambda options: options.multirun,
+    "--cfg": lambda options: options.cfg,
+    "--info": lambda options: options.info,
+    "--shell-completion": lambda options: options.shell_completion,
 }
 
 
 def check_modes(words: Sequence[str], arguments: argparse.Namespace) -> None:
-    """Refuse Hydra's options that exclude one another, or that need another one.
+    """Refuse combinations of Hydra's options that exclude one another, or that need another one.
 
     Args:
         words: of the command line.
         arguments: its options, as Hydra reads them.
 
     Raises:
-        UserError: names the options, and a line that Hydra takes.
+        UserError: names the options, and a line that Hydra accepts.
     """
     modes = [name for name, is_there in _MODES.items() if is_there(arguments)]
     if arguments.experimental_rerun:
@@ -216,10 +216,10 @@ def _of_one_job(words: Sequence[str]) -> list[str]:
 
 
 def check_no_config_file(words: Sequence[str]) -> None:
-    """Refuse Hydra's own ways to name a config: there is one, and what is chosen in it.
+    """Refuse Hydra's own options that name a config: there is only one, and choices in it.
 
     Raises:
-        UserError: names the word and what to write instead.
+        UserError: names the word and its replacement.
     """
     for word in words:
         if word.partition("=")[0] in ("--config", "--config-name", "-cn", "--config-path", "-cp"):
@@ -231,14 +231,14 @@ def check_no_config_file(words: Sequence[str]) -> None:
 
 
 def _is_ours(key: str, places: Sequence[Path]) -> bool:
-    """Whether it is a setting of every run, or a group of options."""
+    """Return whether a key is a setting of every run, or a group of options."""
     return key in SETTINGS or any((place / key.partition("@")[0]).is_dir() for place in places)
 
 
 def _fault(override: Override, places: Sequence[Path]) -> str | None:
     key = override.key_or_group
     if override.is_delete():
-        deleted = key in SETTINGS  # there is nothing to fall back on
+        deleted = key in SETTINGS  # there is no value to fall back on
         return f"every run has {key}; leave this out, or set {key}=..." if deleted else None
     if not key:
         return "there is no key in front of the ="

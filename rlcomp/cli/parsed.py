@@ -1,4 +1,4 @@
-"""Words of the command lines that are not Hydra's."""
+"""Argument parser of the command lines that do not use Hydra."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from rlcomp.errors import UserError
 
 
 class Parser(argparse.ArgumentParser):
-    """Argument parser whose refusals are one line with a remedy, as those of ``rlcomp`` are.
+    """Argument parser whose errors are one line with a remedy, as in ``rlcomp``.
 
     ``--max_new_tokens`` means ``--max-new-tokens``.
 
     Args:
         prog: name of the program.
-        description: of what it does.
-        plain: options there are not, whose values stand alone (``--prompt``).
-        examples: by its name, what may stand where a word is missing.
+        description: of the program.
+        plain: missing options whose values are positional (``--prompt``).
+        examples: example values of required arguments, by name.
 
     Raises:
-        UserError: words that it does not take.
+        UserError: words that it does not accept.
     """
 
     def __init__(
@@ -43,48 +43,48 @@ class Parser(argparse.ArgumentParser):
         )
         self.plain = plain
         self.examples = dict(examples or {})
-        self.given: list[str] = []
+        self.typed: list[str] = []
 
     def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
-        """What a command line says; of this process if no words are given."""
-        self.given = given = [*(sys.argv[1:] if words is None else words)]
-        options = given.index("--") if "--" in given else len(given)
-        if odd := [word for word in given[:options] if word.partition("=")[0] in self.plain]:
-            raise UserError(self._alone(odd[0], given))
-        words = [*map(self._spelled, given[:options]), *given[options:]]
+        """Parse a command line; by default the one of this process."""
+        self.typed = typed = [*(sys.argv[1:] if words is None else words)]
+        options = typed.index("--") if "--" in typed else len(typed)
+        if odd := [word for word in typed[:options] if word.partition("=")[0] in self.plain]:
+            raise UserError(self._alone(odd[0], typed))
+        words = [*map(self._spelled, typed[:options]), *typed[options:]]
         if strange := [word for word in words[:options] if self._is_strange(word)]:
-            raise UserError(self._refused(strange[0]))  # before what is missing for its sake
-        # Words on both sides of an option, unless a -- says where the options end.
-        mixed = "--" not in given
-        found, unknown = (
+            raise UserError(self._refused(strange[0]))  # reported before missing words
+        # Words on both sides of an option are allowed, unless a -- ends the options.
+        mixed = "--" not in typed
+        namespace, unknown = (
             self.parse_known_intermixed_args(words) if mixed else self.parse_known_args(words)
         )
         if unknown:
             raise UserError(self._refused(unknown[0]))
-        return found
+        return namespace
 
     def error(self, message: str) -> NoReturn:
-        """Refuse; :mod:`argparse` calls this."""
+        """Raise a UserError; :mod:`argparse` calls this."""
         lacking = re.fullmatch(r"the following arguments are required: (.+)", message)
         if lacking and not {*lacking[1].split(", ")} - {*self.examples}:
             names = lacking[1].split(", ")
             line = [
                 self.prog,
-                *map(shlex.quote, self.given),
+                *map(shlex.quote, self.typed),
                 *(self.examples[name] for name in names),
             ]
-            told = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
-            raise UserError(f"{told}: {' '.join(line)}")
+            fault = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
+            raise UserError(f"{fault}: {' '.join(line)}")
         choice = r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)"
         if chosen := re.fullmatch(choice, message):
             raise UserError(self._chosen(*chosen.groups()))
         raise UserError(f"{message}; {self.prog} --help tells what it takes")
 
     def _chosen(self, option: str, value: str, known: str) -> str:
-        """What to say of a value that there is not: the whole line with the most alike."""
+        """Return the message on an invalid value: the line with the most similar valid one."""
         names = re.findall(r"[^', ]+", known)
         near = max(names, key=lambda name: difflib.SequenceMatcher(None, value, name).ratio())
-        words = [re.sub(rf"^(--[\w-]+=)?{re.escape(value)}$", rf"\1{near}", w) for w in self.given]
+        words = [re.sub(rf"^(--[\w-]+=)?{re.escape(value)}$", rf"\1{near}", w) for w in self.typed]
         line = shlex.join([self.prog, *words])
         return f"{option} {value}: it takes {' or '.join(names)}: {line}"
 
@@ -94,16 +94,16 @@ class Parser(argparse.ArgumentParser):
         )
 
     def _spelled(self, word: str) -> str:
-        """An option with dashes, where it was written with underscores."""
+        """Return an option with dashes instead of underscores."""
         name, is_set, value = word.partition("=")
         own = name.replace("_", "-")
         return f"{own}{is_set}{value}" if own in self._option_string_actions else word
 
-    def _alone(self, odd: str, given: Sequence[str]) -> str:
-        """What to say of an option whose value stands alone: the whole line without it."""
+    def _alone(self, odd: str, typed: Sequence[str]) -> str:
+        """Return the message on an option whose value is positional: the line without it."""
         words = [
             word.partition("=")[2] if word.partition("=")[0] in self.plain else word
-            for word in given
+            for word in typed
         ]
         line = " ".join([self.prog, *(shlex.quote(word) for word in words if word)])
         return f"{odd.partition('=')[0]}: its value stands without an option; write {line}"
@@ -114,10 +114,10 @@ class Parser(argparse.ArgumentParser):
         return f"{word}: one word too many; {self.prog} --help tells what it takes"
 
     def _like(self, word: str) -> str:
-        """Options like one there is not: by their names, and never the one that runs code."""
+        """Return options with similar names, but never the one that runs code."""
         names = [name[2:] for name in self._named() if name not in ("--trust", "--version")]
-        asked = word.partition("=")[0].lstrip("-")
-        close = difflib.get_close_matches(asked, names, n=1, cutoff=0.7)
+        wrong = word.partition("=")[0].lstrip("-")
+        close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.7)
         guess = f"; did you mean '--{close[0]}'?" if close else ""
         return f"{guess} (known: {', '.join(f'--{name}' for name in names)})"
 
@@ -126,7 +126,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def positive(text: str) -> int:
-    """An integer greater than 0, as a word of a command line.
+    """Convert a word of a command line to an integer greater than 0.
 
     Examples:
         >>> positive("12")

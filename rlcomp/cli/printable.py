@@ -1,15 +1,15 @@
-"""Text that a model or a stranger wrote, made safe for a terminal."""
+"""Escapes that make untrusted text safe for a terminal."""
 
 from __future__ import annotations
 
 import unicodedata
 
-# Control, format (which turns the direction of text), surrogate, private, unassigned.
+# Control, format (may change the direction of text), surrogate, private, unassigned.
 _HIDDEN = ("Cc", "Cf", "Cs", "Co", "Cn")
 
 
 def printable(text: str) -> str:
-    r"""Replace what a terminal would obey, or not show, by its escape; line breaks and tabs stay.
+    r"""Replace control and invisible characters by escapes, except line breaks and tabs.
 
     Examples:
         >>> print(printable("4 \x1b[2J is red"))

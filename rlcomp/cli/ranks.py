@@ -1,4 +1,4 @@
-"""The command line as one of several ranks: what rank 0 alone says and writes."""
+"""The command line as one of several ranks: only rank 0 prints and writes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcomp.wiring.plan import Plan
 
 @contextmanager
 def as_a_rank(*, multirun: bool) -> Iterator[None]:
-    """Context in which ranks above 0 write into a folder of their own, which is gone behind it.
+    """Give ranks above 0 a folder of their own in a context; delete it at the end.
 
     Raises:
         UserError: there are several ranks, and a sweep.
@@ -31,22 +31,22 @@ def as_a_rank(*, multirun: bool) -> Iterator[None]:
     if not rank:
         yield
         return
-    warnings.filterwarnings("ignore", category=RlcompWarning)  # rank 0 has said it
+    warnings.filterwarnings("ignore", category=RlcompWarning)  # rank 0 has shown it
     with tempfile.TemporaryDirectory(prefix="rlcomp-rank-") as folder:
         sys.argv = [*sys.argv, f"hydra.run.dir={folder}", "hydra.output_subdir=null"]
         yield
 
 
 def leads() -> bool:
-    """Whether this is rank 0, or the only one."""
+    """Return whether this is rank 0, or the only one."""
     return world()[0] == 0
 
 
 def check_shared(plan: Plan) -> None:
-    """Refuse several processes where nothing says how they share the run; warn of one that would.
+    """Check that several processes share a run by a setting; warn of a single process with it.
 
     Raises:
-        UserError: says what to add.
+        UserError: there is no such setting; names it.
     """
     if "parallel" not in plan.nodes:
         check_alone(os.environ)

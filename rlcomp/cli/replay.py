@@ -27,11 +27,11 @@ def _app() -> None:
         action="store_true",
         help="run code that the dump's config names and rlcomp does not ship",
     )
-    given = parser.parse()
-    found = replay(given.dump, given.trust)
-    for stage, bad in found.items():
+    options = parser.parse()
+    bad_keys = replay(options.dump, options.trust)
+    for stage, bad in bad_keys.items():
         print(printable(f"{stage:<10}  {bad or 'finite'}"))
-    first = next((bad for bad in found.values() if bad is not None), None)
+    first = next((bad for bad in bad_keys.values() if bad is not None), None)
     print(printable(f"first bad key: {first}" if first else "every number is finite"))
 
 
@@ -40,13 +40,13 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
 
     Args:
         folder: of the dump.
-        trust: whether its config may name code that rlcomp does not ship, which is then run.
+        trust: whether its config may name code that rlcomp does not ship; such code is run.
 
     Returns:
-        By stage of the step, in their order: the first bad key in it, in words, or None.
+        By stage of the step, in order: a description of the first bad key in it, or None.
 
     Raises:
-        CheckpointError: as :func:`dumped_learner`; or the batch is of another learner.
+        CheckpointError: as :func:`dumped_learner`; or the batch belongs to another learner.
     """
     from rlcomp.errors import CheckpointError, RlcompError, in_one_line
     from rlcomp.metrics import recording
@@ -59,7 +59,7 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
         raise
     except Exception as error:
         if trust:
-            raise  # code of one's own may be at fault, and its lines are told
+            raise  # the user's own code may be at fault, and its lines are shown
         raise CheckpointError(
             f"{folder}: the batch does not fit the learner of its config ({in_one_line(error)}): "
             "take both from the run again"
@@ -67,11 +67,11 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
 
 
 def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
-    """The learner of a dump as it was before the step, and the dump.
+    """Return the learner of a dump in its state before the step, and the dump.
 
     Raises:
-        CheckpointError: it is no dump, its run was not one of the command line, so it has no
-            config, or its config names code that rlcomp does not ship.
+        CheckpointError: it is no dump; its run has no config, because the command line did not
+            start it; or its config names code that rlcomp does not ship.
     """
     from rlcomp.errors import CheckpointError
     from rlcomp.interfaces.traced import Traced
@@ -88,10 +88,10 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     if not file.is_file():
         raise CheckpointError(f"{dump.saved.path} has no config.yaml: build the learner by hand")
     config = update_classes(saved_config(file, trust))
-    found = saved_node(config, dump.node, file, trust, LEARNER)
-    if found is None:
+    node = saved_node(config, dump.node, file, trust, LEARNER)
+    if node is None:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
-    plan, wanted = found
+    plan, wanted = node
     builder = Builder(plan, int(config.seed))
     allowance = Allowance([one.numel() for one in dump.saved.tensors().values()], str(file))
     with allowance, built_from(file, trust):

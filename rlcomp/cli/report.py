@@ -1,4 +1,4 @@
-"""``rlcomp-report``: sweeps and runs compared, offline. Never imports torch."""
+"""``rlcomp-report``: offline comparison of sweeps and runs. Never imports torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rlcomp.report.tables import Result
 
 _NEEDED = ("scipy", "jinja2")
-# Sentences on the terminal; the page has more.
+# The most sentences on the terminal; the page has more.
 _SAID = 10
 
 
@@ -38,9 +38,9 @@ def _app() -> None:
         metavar="SETTING",
         help="groups that differ in it alone make one front, e.g. objectives.aggregator.weights",
     )
-    given = parser.parse()
-    wanted = [name.strip() for name in given.metrics.split(",") if name.strip()]
-    for line in report(given.runs, given.out, given.baseline, wanted, given.along):
+    options = parser.parse()
+    wanted = [name.strip() for name in options.metrics.split(",") if name.strip()]
+    for line in report(options.runs, options.out, options.baseline, wanted, options.along):
         print(printable(line))
 
 
@@ -51,17 +51,17 @@ def report(
     wanted: list[str],
     along: str = "",
 ) -> list[str]:
-    """Read, compare, write.
+    """Read and compare runs, and write the report.
 
     Args:
         paths: runs, sweeps, folders of them or patterns.
-        out: the directory written into; the first of the paths if not given.
-        baseline: name or settings of the group to compare with; the first group if not given.
-        wanted: metrics; the usual ones if none.
+        out: the directory of the report; by default the first of the paths.
+        baseline: name or settings of the group to compare with; by default the first group.
+        wanted: metrics; if empty, the usual ones.
         along: a setting; groups that differ in nothing else make one front.
 
     Returns:
-        What to tell the user.
+        Lines for the user.
     """
     if out is not None and out.suffix.lower() in (".html", ".csv") and not out.is_dir():
         raise UserError(f"--out {out}: it names the folder that is written into, not a file")
@@ -89,18 +89,18 @@ def report(
         raise DataError(
             f"the report cannot be written: {error}; choose a directory with --out"
         ) from error
-    said = _said(groups, rows, against) if against else []
-    told = [_counted(runs, len(groups)), *_faults(runs), *said]
-    return [*told, f"report: {place / 'report.html'}"]
+    sentences = _said(groups, rows, against) if against else []
+    lines = [_counted(runs, len(groups)), *_faults(runs), *sentences]
+    return [*lines, f"report: {place / 'report.html'}"]
 
 
 def _chosen(
     runs: list[Run], groups: list[Group], baseline: str | None, wanted: list[str]
 ) -> tuple[Group | None, list[str]]:
-    """The group to compare with, and the metrics.
+    """Return the group to compare with, and the metrics.
 
     Raises:
-        ConfigErrors: what is wrong with either.
+        ConfigErrors: one of them is invalid.
     """
     from rlcomp.report.tables import chosen_metrics
 
@@ -119,31 +119,31 @@ def _chosen(
 
 
 def _said(groups: list[Group], rows: list[Result], against: Group) -> list[str]:
-    """The page's first sentences: what came out, by its headline metric."""
+    """Return the page's first sentences: results by the headline metric."""
     from rlcomp.report.verdicts import headline, verdicts
 
     metric = headline(rows)
     if metric is None:
         return []
-    said = [" ".join(one.sentence.split()) for one in verdicts(groups, rows, against, metric)]
-    named = " ".join(metric.split())  # it may hold line ends, and lines are read
+    sentences = [" ".join(one.sentence.split()) for one in verdicts(groups, rows, against, metric)]
+    named = " ".join(metric.split())  # a name may hold line breaks
     above = [f"{named}, last value, paired by seed:"] if len(groups) > 1 else []
-    more = [f"… and {len(said) - _SAID} more"] if len(said) > _SAID else []
-    return [*above, *said[:_SAID], *more]
+    more = [f"… and {len(sentences) - _SAID} more"] if len(sentences) > _SAID else []
+    return [*above, *sentences[:_SAID], *more]
 
 
 def left_by(directory: Path) -> list[Path]:
-    """Draw the curve, the front and the report of a finished run: what there is to look at.
+    """Draw the curve, the front and the report of a finished run; return their paths.
 
-    There is no report where what it needs (extra: ``report``) is not installed.
+    There is no report if its requirements (extra: ``report``) are not installed.
     """
     from rlcomp.report.summary import pictures
 
-    found = pictures(directory)
+    paths = pictures(directory)
     if all(importlib.util.find_spec(module) for module in _NEEDED):
         report([str(directory)], None, None, [])
-        found.append(directory / "report.html")
-    return found
+        paths.append(directory / "report.html")
+    return paths
 
 
 def _counted(runs: list[Run], groups: int) -> str:

@@ -1,4 +1,4 @@
-"""The command line: a Hydra app. torch is imported only once the config is known to be sound."""
+"""The command line: a Hydra app. torch is imported only after all checks of the config."""
 
 from __future__ import annotations
 
@@ -62,24 +62,24 @@ from rlcomp.wiring.unread import check_unread
 
 
 def main(*, apart: bool = True) -> None:
-    """``rlcomp``: compose, check, build, run.
+    """Compose, check, build and run a config: the program ``rlcomp``.
 
     Args:
-        apart: each run in a process of its own (:mod:`rlcomp.cli.child`).
+        apart: whether each run gets a process of its own (:mod:`rlcomp.cli.child`).
     """
-    given = sys.argv
-    sys.argv = [*given[:1], *gathered(with_base(given)[1:])]  # Hydra reads them there
+    argv = sys.argv
+    sys.argv = [*argv[:1], *gathered(with_base(argv)[1:])]  # Hydra reads them there
     try:
         guard(lambda: _app(apart), alone=False)
     finally:
-        sys.argv = given
+        sys.argv = argv
 
 
 class Jobs:
-    """Hydra's task function, called once or for every job of a sweep; collects errors.
+    """Hydra's task function, called for a run or for every job of a sweep; collects errors.
 
-    Hydra reports a job's exceptions in its own way, so the error of a single run is kept and raised
-    when Hydra is done.
+    Hydra reports a job's exceptions in its own way. So the error of a single run is stored and
+    raised when Hydra is done.
     """
 
     def __init__(self, *, apart: bool) -> None:
@@ -88,7 +88,7 @@ class Jobs:
         self.started = False
 
     def __call__(self, config: DictConfig) -> None:
-        """One job."""
+        """Run one job."""
         self.started = True
         if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
@@ -97,28 +97,28 @@ class Jobs:
         try:
             with failure_kept(Path(HydraConfig.get().runtime.output_dir), watch, verdict):
                 run_job(config, watch, preload=multirun)
-        # Whatever a job fails by: none is swallowed. That of a single run is raised when Hydra is
-        # done, which would tell it in its own way.
+        # Any failure of a job: none is swallowed. The failure of a single run is raised when Hydra
+        # is done; Hydra would report it in its own way.
         except Exception as error:
             if isinstance(error, Interrupted) or not multirun:
                 self.failed.append(error)
             if multirun:
-                # Raised: a launcher may run this in a process of its own, where the list is
-                # another. Hydra goes on with the other jobs, and its sweeper raises in the end.
-                told = verdict(error)
-                kind = "" if told["foreseen"] else f"{told['type']}: "
+                # Raised again: a launcher may run this in another process, with another list. Hydra
+                # goes on with the other jobs, and its sweeper raises at the end.
+                report = verdict(error)
+                kind = "" if report["foreseen"] else f"{report['type']}: "
                 number = HydraConfig.get().job.num
-                print(printable(f"rlcomp: job {number}: {kind}{told['error']}"), file=sys.stderr)
-                if isinstance(error, Died):  # a sweep does not die of what killed a job of it
-                    raise RunFailed({**told, "exit_code": 1}) from error
+                print(printable(f"rlcomp: job {number}: {kind}{report['error']}"), file=sys.stderr)
+                if isinstance(error, Died):  # a sweep must not die of the cause that killed a job
+                    raise RunFailed({**report, "exit_code": 1}) from error
                 raise
 
     def interrupted(self) -> list[Exception]:
-        """The jobs that were stopped on request."""
+        """Return the jobs that were stopped on request."""
         return [error for error in self.failed if isinstance(error, Interrupted)]
 
     def describe_error(self, error: Exception) -> Exception:
-        """The message for an error raised by Hydra itself, or for a job."""
+        """Return the message for an error raised by Hydra itself, or for a job."""
         if self.interrupted():
             return self.interrupted()[0]
         if self.started or isinstance(error, (UserError, HydraException)):
@@ -135,8 +135,8 @@ def _app(apart: bool) -> None:
     places = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
         places_named = {"help", *user_directories()}
-        asked = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in places_named]
-        return tell(asked, places) if asked else print(help_text(places))
+        words = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in places_named]
+        return tell(words, places) if words else print(help_text(places))
     if "--version" in sys.argv[1:]:
         return print(f"rlcomp {__version__}")
     check_no_config_file(sys.argv[1:])
@@ -145,14 +145,14 @@ def _app(apart: bool) -> None:
         return tell(arguments.overrides[1:], places)
     check_options(sys.argv[1:], unknown, places)
     check_modes(sys.argv[1:], arguments)
-    given = arguments.overrides
-    check_overrides(given, places)
+    overrides = arguments.overrides
+    check_overrides(overrides, places)
     check_folders(user_directories())
     check_choices(sys.argv[1:], user_directories())
-    check_own_yamls(given, user_directories())
+    check_own_yamls(overrides, user_directories())
     if arguments.multirun:
-        check_sweep_directory(given)
-    tell_repeated(given)
+        check_sweep_directory(overrides)
+    tell_repeated(overrides)
     offer_search()
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
@@ -177,9 +177,9 @@ def _hydra(app: Callable[[Jobs], Callable[[], None]], jobs: Jobs) -> None:
 
 
 def unknown_to_sweep(words: Sequence[str]) -> list[str]:
-    """The overrides that a sweep's own config does not know: jobs with other choices may."""
-    given = get_args_parser().parse_args(words)
-    if not given.multirun:
+    """Return the overrides that a sweep's base config does not know; jobs may know them."""
+    arguments = get_args_parser().parse_args(words)
+    if not arguments.multirun:
         return []
     place = create_config_search_path(str(config_directory()))
     for directory in user_directories():
@@ -187,17 +187,18 @@ def unknown_to_sweep(words: Sequence[str]) -> list[str]:
         place.prepend(provider="command-line", path=own, anchor=anchor)
     loader = ConfigLoaderImpl(place)
     _, refused = sift(
-        lambda texts: loader.load_configuration("config", texts, RunMode.MULTIRUN), given.overrides
+        lambda texts: loader.load_configuration("config", texts, RunMode.MULTIRUN),
+        arguments.overrides,
     )
     return [text for text, _ in refused]
 
 
 def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
-    """One run, or one job of a sweep.
+    """Run one run, or one job of a sweep.
 
     Args:
         config: of the run.
-        watch: is told where the run is; the run has a process of its own where it is watched.
+        watch: gets the location of the run; a watched run has a process of its own.
         preload: import torch before the process of the run begins, once for all jobs.
     """
     if refused := HydraConfig.get().job.env_set.get(REFUSED):
@@ -227,7 +228,7 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
 
 
 def _tracker_closed(config: DictConfig, watch: Watch) -> AbstractContextManager[None]:
-    """Context in which the tracker of a run that dies is closed by this process."""
+    """Close the tracker of a run that dies, at the end of a context."""
     tracker = config.get("tracker")
     if not tracker or not leads():
         return nullcontext()
@@ -249,14 +250,14 @@ def _job(config: DictConfig, plan: Plan, watch: Watch, words: Sequence[str]) -> 
 
 
 def _unread(config: DictConfig, words: Sequence[str]) -> list[str]:
-    """Settings that nothing reads; those of a sweep are looked at before its first job."""
+    """Return settings that nothing reads; a sweep's are checked before its first job."""
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         return []
     return check_unread(config, words, chosen_options(), user_directories())
 
 
 def _label(config: DictConfig) -> None:
-    """W&B's name, group, job type and tags from what differs, where the config sets none."""
+    """Set W&B's name, group, job type and tags from the run's differences, where they are unset."""
     tracker = config.get("tracker")
     if not tracker or "job_type" not in tracker:
         return

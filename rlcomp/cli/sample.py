@@ -41,29 +41,29 @@ def _app() -> None:
         action="store_true",
         help="run code that the checkpoint's config names and rlcomp does not ship",
     )
-    given = parser.parse()
-    if not given.checkpoint.exists() and any(Path(word).is_dir() for word in given.prompts):
-        first, *others = sorted([str(given.checkpoint), *given.prompts], key=_is_prompt)
+    options = parser.parse()
+    if not options.checkpoint.exists() and any(Path(word).is_dir() for word in options.prompts):
+        first, *others = sorted([str(options.checkpoint), *options.prompts], key=_is_prompt)
         line = shlex.join(["rlcomp-sample", first, *others])
-        raise UserError(f"{given.checkpoint}: the run stands in front of the prompts: {line}")
-    answered = sample(**vars(given))  # what the run cannot read is no prompt in quotes either
-    if told := _in_pieces(given.checkpoint, given.prompts):
-        warnings.warn(told, RlcompWarning, stacklevel=2)
-    for prompt, answers in zip(given.prompts, answered, strict=True):
+        raise UserError(f"{options.checkpoint}: the run stands in front of the prompts: {line}")
+    answered = sample(**vars(options))  # fails before any warning on prompts
+    if warning := _in_pieces(options.checkpoint, options.prompts):
+        warnings.warn(warning, RlcompWarning, stacklevel=2)
+    for prompt, answers in zip(options.prompts, answered, strict=True):
         for answer in answers:
             print(printable(f"{prompt}{answer}"))
 
 
 def _in_pieces(checkpoint: Path, prompts: list[str]) -> str | None:
-    """What to say of words that were one prompt before a shell has split it.
+    """Return the warning on words that were one prompt before a shell split it.
 
     Examples:
         >>> print(_in_pieces(Path("runs/a"), ["two", "words"]))
         2 prompts, 'two', 'words'; one of several words has quotes: rlcomp-sample runs/a 'two words'
         >>> _in_pieces(Path("runs/a"), ["12>", "34>"])
     """
-    spoken = re.match(r"[^\W\d]{2}", prompts[0])
-    if len(prompts) == 1 or not spoken or any(re.search(r"\s", word) for word in prompts):
+    is_word = re.match(r"[^\W\d]{2}", prompts[0])
+    if len(prompts) == 1 or not is_word or any(re.search(r"\s", word) for word in prompts):
         return None
     whole = shlex.join(["rlcomp-sample", str(checkpoint), " ".join(prompts)])
     shown = f"{', '.join(map(repr, prompts)):.60}"
@@ -84,10 +84,10 @@ def sample(
     seed: int,
     trust: bool = False,
 ) -> list[list[str]]:
-    """``n`` answers to every prompt, asked as the run asks: of a chat run it is a user's message.
+    """Return ``n`` answers to every prompt, in the run's format: as a user's message in a chat run.
 
     Raises:
-        CheckpointError: the checkpoint was not written by the command line, so it has no config;
+        CheckpointError: the checkpoint has no config, because the command line did not write it;
             its config names code that rlcomp does not ship; or its run has no language model.
     """
     import dataclasses
@@ -101,15 +101,15 @@ def sample(
     from rlcomp.seed import named_seed
     from rlcomp.text.answers import answer_prompts
 
-    policy, config, saved = trained_part(checkpoint, "policy", LanguageModel, trust)
-    asked = trained_prompt(config, saved / "config.yaml", policy.tokenizer, trust)
+    policy, config, folder = trained_part(checkpoint, "policy", LanguageModel, trust)
+    prompt = trained_prompt(config, folder / "config.yaml", policy.tokenizer, trust)
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)
     answered = answer_prompts(
         policy,
         prompts,
-        prompt_ids=_encoded(asked, prompts, policy.tokenizer, saved.parent.parent),
+        prompt_ids=_encoded(prompt, prompts, policy.tokenizer, folder.parent.parent),
         group_size=n,
         max_new_tokens=max_new_tokens or _limit(checkpoint, config.get("max_new_tokens")),
         decoding=decoding,
@@ -125,26 +125,26 @@ def _encoded(
     tokenizer: Any,  # noqa: ANN401
     run: Path,
 ) -> list[list[int]]:
-    """The token ids of prompts.
+    """Return the token ids of prompts.
 
     Raises:
-        DataError: a prompt has a character that the run does not know; names those it does.
+        DataError: the run's tokenizer lacks a character of a prompt; names the characters it has.
     """
     try:
-        found: list[list[int]] = asked.encode(prompts, [{}] * len(prompts))
+        ids: list[list[int]] = asked.encode(prompts, [{}] * len(prompts))
     except DataError as error:
-        told, remedy, _ = str(error).partition(": add it to")
+        fault, remedy, _ = str(error).partition(": add it to")
         if not remedy:
             raise  # no tokenizer could write it
         known = "".join(sorted(token for token in tokenizer.get_vocab() if len(token) == 1))
         raise DataError(
-            f"{told}; it knows {known!r}: ask as it was trained{_example(run)}"
+            f"{fault}; it knows {known!r}: ask as it was trained{_example(run)}"
         ) from error
-    return found
+    return ids
 
 
 def _example(run: Path) -> str:
-    """A prompt of the samples of a run, as it is typed; empty where it has none."""
+    """Return a sampled prompt of a run, quoted for a shell; empty if there is none."""
     try:
         with (run / "samples.jsonl").open(encoding="utf-8") as samples:
             prompt = json.loads(samples.readline(10_000))["prompt"]
@@ -153,14 +153,14 @@ def _example(run: Path) -> str:
     return f", rlcomp-sample {shlex.quote(str(run))} {shlex.quote(str(prompt))}"
 
 
-def _limit(checkpoint: Path, found: Any) -> int:  # noqa: ANN401
-    """The most new tokens of a run's config, which may say anything."""
-    if fault := problem(PositiveInt, found):
+def _limit(checkpoint: Path, limit: Any) -> int:  # noqa: ANN401
+    """Return the most new tokens by a run's config, which is untrusted."""
+    if fault := problem(PositiveInt, limit):
         raise CheckpointError(
-            f"{checkpoint}: max_new_tokens in its config is {found!r:.60}: {fault}; give "
+            f"{checkpoint}: max_new_tokens in its config is {limit!r:.60}: {fault}; give "
             "--max-new-tokens"
         )
-    return int(found)
+    return int(limit)
 
 
 if __name__ == "__main__":

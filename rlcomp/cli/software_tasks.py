@@ -19,8 +19,8 @@ from rlcomp.sandbox.tier import TIERS
 def main() -> None:
     """Make changes of a repository into rows for environment=repository; 1 if none is a task.
 
-    Every test of a change is run before and after it, in the sandbox: what fails before and passes
-    after is what the task asks for.
+    The sandbox runs every test of a change before and after it. The tests that fail before and pass
+    after define the task.
     """
     guard(_app)
 
@@ -38,23 +38,23 @@ def _app() -> None:
     parser.add_argument("--out", type=Path, required=True, help="the .jsonl file to write")
     parser.add_argument("--timeout", type=float, default=5.0, help="of a test, in seconds (5)")
     parser.add_argument("--min-tier", choices=TIERS, default="strict", help="walls (strict)")
-    given = parser.parse()
-    if bool(given.diffs) == bool(given.commits):
+    options = parser.parse()
+    if bool(options.diffs) == bool(options.commits):
         raise UserError("name diffs, or --commits A..B, and not both")
-    if given.out.exists():
-        raise UserError(f"--out {given.out}: it is there already: name a new file")
+    if options.out.exists():
+        raise UserError(f"--out {options.out}: it is there already: name a new file")
     changes = (
-        changes_of_commits(given.folder, given.commits)
-        if given.commits
-        else changes_of_diffs(given.folder, given.diffs)
+        changes_of_commits(options.folder, options.commits)
+        if options.commits
+        else changes_of_diffs(options.folder, options.diffs)
     )
-    limits = Limits(wall=given.timeout, cpu=given.timeout)
-    with Sandbox(min_tier=given.min_tier) as sandbox:
+    limits = Limits(wall=options.timeout, cpu=options.timeout)
+    with Sandbox(min_tier=options.min_tier) as sandbox:
         rows, dropped = tasks_of(changes, sandbox, limits)
-    with given.out.open("x", encoding="utf-8") as file:
+    with options.out.open("x", encoding="utf-8") as file:
         file.writelines(json.dumps(row) + "\n" for row in rows)
     for name, reason in dropped.items():
         print(f"dropped {name}: {reason}")
-    print(f"{len(rows)} tasks, {len(dropped)} changes dropped: {given.out}")
+    print(f"{len(rows)} tasks, {len(dropped)} changes dropped: {options.out}")
     if not rows:
         sys.exit(1)

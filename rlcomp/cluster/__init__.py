@@ -1,1 +1,1 @@
-"""Rollouts in other processes: what travels to a worker, and what it does there."""
+"""Rollouts in other processes: the data sent to a worker, and its work."""

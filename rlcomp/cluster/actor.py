@@ -1,4 +1,4 @@
-"""A worker in an actor: calls bring its requests and fetch its replies, a thread answers."""
+"""Worker in a Ray actor: calls deliver its requests and fetch its replies; a thread answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcomp.interfaces.cluster import Free
 
 
 class Handed:
-    """Weights as they were handed to an actor, by the number of their publication.
+    """Weights handed to an actor, by the number of their publication.
 
     Args:
         sizes: bytes of each storage.
@@ -31,8 +31,8 @@ class Handed:
         self.arrays: dict[int, npt.NDArray[np.uint8]] = {}
 
     def load(self, worker: Worker, number: int) -> bool:
-        """Have a worker take over a publication, which is whole; older ones are dropped."""
-        whole = torch.from_numpy(self.arrays[number].copy())  # Ray's own cannot be written to
+        """Let a worker load a publication, which is complete; drop older ones."""
+        whole = torch.from_numpy(self.arrays[number].copy())  # Ray's own array cannot be written to
         worker.load(torch.split(whole, self.sizes))
         for older in [each for each in list(self.arrays) if each < number]:
             del self.arrays[older]
@@ -40,13 +40,13 @@ class Handed:
 
 
 class Serving:
-    """What runs in the actor; to its thread it is the connection with the run.
+    """The object in the actor; its thread uses it as the connection with the run.
 
-    Calls of :meth:`take` and :meth:`ask` come in their order; one of :meth:`tell` may wait beside
-    them.
+    Calls of :meth:`take` and :meth:`ask` come in order; one call of :meth:`tell` may wait at the
+    same time.
 
     Args:
-        path: where the run looks for modules.
+        path: the run's search path of modules.
         sizes: bytes of each storage of weights.
     """
 
@@ -58,36 +58,36 @@ class Serving:
         threading.Thread(target=self._serve, daemon=True).start()
 
     def take(self, settings: Mapping[str, Any], stages: bytes, free: Free | None) -> None:
-        """The stages, and how they are run."""
+        """Take the stages and their settings."""
         self._inbox.put((settings, stages, self.weights, free))
 
     def ask(self, number: int, weights: npt.NDArray[np.uint8], request: bytes) -> None:
-        """Weights, and what is to be made with them."""
+        """Take weights, and a request for them."""
         self.weights.arrays[number] = weights  # there before its message is
         self._inbox.put((number, request))
 
     def tell(self) -> list[bytes]:
-        """What has been made since the last call; waits where it is nothing."""
-        told = [self._outbox.get()]
+        """Return the messages since the last call; wait if there are none."""
+        messages = [self._outbox.get()]
         while not self._outbox.empty():
-            told.append(self._outbox.get())
-        return told
+            messages.append(self._outbox.get())
+        return messages
 
     def _serve(self) -> None:
         try:
             with exit_refused("a stage on a worker", ProcessEnded):  # a thread would just be gone
                 serve_messages(self)
-        except Exception as error:  # the actor lives on, and would say nothing
+        except Exception as error:  # the actor survives the thread, and would not report the error
             self.send_bytes(pickle.dumps((FAILED, failure(error))))
 
     def poll(self) -> bool:
-        """Whether a message is there."""
+        """Return whether there is a message."""
         return not self._inbox.empty()
 
     def recv(self) -> tuple[Any, ...]:
-        """The next message, waited for."""
+        """Wait for the next message, and return it."""
         return self._inbox.get()
 
     def send_bytes(self, buf: bytes) -> None:
-        """Keep a message for who fetches it."""
+        """Store a message for the caller that fetches it."""
         self._outbox.put(buf)

@@ -1,7 +1,7 @@
-"""Serialisation of stages for workers: pickled once, their weights and generators apart.
+"""Serialisation of stages for workers: pickled once, separate from weights and generators.
 
-Weights are storages, as in a checkpoint of torch: tied tensors and views stay what they are, and
-new weights are written below all of them. Pickles go from a run to its own workers, and nowhere
+Weights are storages, as in a checkpoint of torch: tied tensors and views keep their relations, and
+new weights are written into the storages. Pickles go from a run to its own workers, and nowhere
 else.
 """
 
@@ -23,59 +23,61 @@ from rlcomp.io.state import HasRunState
 
 
 class Carried:
-    """Stages, and what of them is handed over with every request.
+    """Stages, and the parts of them that are sent with every request.
 
     Attributes:
         stages: in their order.
-        generators: all that the stages hold, each once.
-        weights: the storages of what may change: trainable parameters and buffers of modules,
-            wherever they stand, each once; as bytes.
+        generators: all generators that the stages hold, each once.
+        weights: the storages that may change, as bytes: trainable parameters and buffers of all
+            modules, each once.
 
     Raises:
-        ConfigError: a part has a state of its own that no request brings along, or cannot be sent.
+        ConfigError: a part has a state that no request carries, or cannot be sent.
     """
 
     def __init__(self, stages: Sequence[nn.Module]) -> None:
-        found, kind = _Pickler(file := io.BytesIO()), type(stages[0]).__name__
+        pickler, kind = _Pickler(file := io.BytesIO()), type(stages[0]).__name__
         try:
-            found.dump(list(stages))
+            pickler.dump(list(stages))
         except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
-            if not found.stateful:
+            if not pickler.stateful:
                 raise ConfigError(
                     f"cluster: what {kind} holds cannot be sent to a worker "
                     f"({type(error).__name__}: {error}): name other stages in cluster.remote, or "
                     "set cluster=none"
                 ) from error
-        if found.stateful:
+        if pickler.stateful:
             raise ConfigError(
-                f"cluster: a {type(found.stateful[0]).__name__}, which {kind} runs, has a state "
+                f"cluster: a {type(pickler.stateful[0]).__name__}, which {kind} runs, has a state "
                 "from step to step: on a worker it would be another one, which no checkpoint sees; "
                 "take it out of cluster.remote, or set cluster=none"
             )
         self.stages = list(stages)
-        self.generators = list(found.generators.values())
-        self._storages = [_bytes(storage) for storage in found.storages]
-        self._changing = found.changing()
+        self.generators = list(pickler.generators.values())
+        self._storages = [_bytes(storage) for storage in pickler.storages]
+        self._changing = pickler.changing()
         self._structure = file.getvalue()
         self.weights = [self._storages[place] for place in self._changing]
 
     def data(self) -> bytes:
-        """All that a worker needs, with what does not change as it is now."""
-        kept = list(self._storages)
+        """Return everything that a worker needs, with the current values of constant parts."""
+        storages = list(self._storages)
         for place in self._changing:
-            kept[place] = kept[place].new_zeros(()).expand(len(kept[place]))  # sent as one byte
-        return pickle.dumps((self._structure, kept, self._changing), protocol=5)
+            storages[place] = (
+                storages[place].new_zeros(()).expand(len(storages[place]))
+            )  # sent as one byte
+        return pickle.dumps((self._structure, storages, self._changing), protocol=5)
 
 
 def unpack(data: bytes) -> tuple[list[nn.Module], list[PartGenerator], list[Tensor]]:
-    """The stages, generators and weights of :meth:`Carried.data`; the weights are zero."""
-    stages, kept, changing = pickle.loads(data)
-    storages = [one.contiguous().untyped_storage() for one in kept]
+    """Return the stages, generators and weights of :meth:`Carried.data`; the weights are zero."""
+    stages, constants, changing = pickle.loads(data)
+    storages = [one.contiguous().untyped_storage() for one in constants]
     reader = _Unpickler(io.BytesIO(stages))
     reader.storages, reader.generators = storages, {}
-    found = reader.load()
+    modules = reader.load()
     generators = [reader.generators[n] for n in sorted(reader.generators)]
-    return found, generators, [_bytes(storages[place]) for place in changing]
+    return modules, generators, [_bytes(storages[place]) for place in changing]
 
 
 def _bytes(storage: torch.UntypedStorage) -> Tensor:
@@ -83,7 +85,7 @@ def _bytes(storage: torch.UntypedStorage) -> Tensor:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Puts storages and generators aside."""
+    """Pickler that takes out storages and generators."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -94,7 +96,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         self._tensors: list[Tensor] = []
 
     def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
-        """Called for every object on its way."""
+        """Return the reference of a storage or generator; pickle calls this for every object."""
         if isinstance(obj, torch.Generator):
             self.generators.setdefault(id(obj), obj)
             return "generator", [*self.generators].index(id(obj))
@@ -117,7 +119,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return self._places[key]
 
     def changing(self) -> list[int]:
-        """The places of storages that may be written to, in order."""
+        """Return the indices of storages that may change, in order."""
         return sorted({self._place(each.untyped_storage()) for each in self._tensors})
 
 

@@ -1,4 +1,4 @@
-"""A worker under schedule ``free``: refilled seats, weights between decode steps."""
+"""Worker under schedule ``free``: continuous batching, weights may change between decode steps."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ class _Asked(NamedTuple):
 
 
 class FreeWorker(Worker):
-    """Samples the groups that it is handed, by refilled seats.
+    """Worker that samples its groups by continuous batching.
 
     Args:
-        stages: of :class:`rlcomp.cluster.carried.Carried`: one, which refills seats.
-        settings: how it decodes.
+        stages: of :class:`rlcomp.cluster.carried.Carried`: one, which supports continuous batching.
+        settings: of the decoding.
     """
 
     def __init__(self, stages: bytes, settings: Free) -> None:
@@ -44,7 +44,7 @@ class FreeWorker(Worker):
         collector = self.stages[0]
         assert isinstance(collector, RefillsSeats)
         self.collector = collector
-        # Not before there are weights: what follows from buffers is computed once.
+        # Not before there are weights: values derived from buffers are computed once.
         self.seating = Seating(
             partial(collector.policy.seats, reread=settings.recompute_cache), settings
         )
@@ -54,17 +54,17 @@ class FreeWorker(Worker):
 
     @property
     def busy(self) -> bool:
-        """Whether there is something to sample."""
+        """Return whether there is something to sample."""
         return self.seating.busy
 
     def load(self, weights: Sequence[Tensor]) -> None:
-        """Take over weights: the next step decodes with them."""
+        """Load weights; the next step decodes with them."""
         super().load(weights)
         with torch.no_grad():
             self.seating.renew()
 
     def take(self, request: Request) -> None:
-        """Let the prompts of a request wait for seats."""
+        """Queue the prompts of a request."""
         size, limit = self.collector.group_size, self.collector.max_new_tokens
         prompts = self.collector.encode(request.batch)
         self.collector.policy.check_prompts(prompts, limit)
@@ -79,46 +79,53 @@ class FreeWorker(Worker):
                 for answer in range(size)
             ]
             part = Part(first, 1, request.part.of)
-            asked = _Asked(request, part, prompt, request.batch[place : place + 1])
-            self.seating.add(Group(asked, rows))
+            prompt_request = _Asked(request, part, prompt, request.batch[place : place + 1])
+            self.seating.add(Group(prompt_request, rows))
 
     def turn(self) -> list[Reply]:
-        """Take some decode steps; the groups that they complete."""
+        """Take some decode steps; return the groups that they complete."""
         start = time.perf_counter()
         version = version_of(self.stages)
         with torch.no_grad(), exit_refused("a stage on a worker", ProcessEnded):
             over = self.seating.turn(version or 0)
-            made = [self._made(group) for group in over]
+            results = [self._made(group) for group in over]
         self._seconds += time.perf_counter() - start
-        return [self._reply(g.told, version, *each) for g, each in zip(over, made, strict=True)]
+        return [self._reply(g.told, version, *each) for g, each in zip(over, results, strict=True)]
 
     def _made(self, group: Group) -> tuple[TensorDict, Ledger]:
-        asked: _Asked = group.told
-        request = asked.request
+        prompt_request: _Asked = group.told
+        request = prompt_request.request
         rows = rollout_rows(
-            [asked.prompt], sampled(group), pad=pad_id(self.collector.policy.tokenizer), version=0
+            [prompt_request.prompt],
+            sampled(group),
+            pad=pad_id(self.collector.policy.tokenizer),
+            version=0,
         )
         versions = [version for row in group.rows for version in row.versions]
         rows["policy_version"][rows["response_mask"]] = torch.tensor(versions)
         with recording(progress=request.progress, step=request.step) as ledger:
-            return self.collector.answered(asked.batch, rows).cpu(), ledger
+            return self.collector.answered(prompt_request.batch, rows).cpu(), ledger
 
-    def _reply(self, asked: _Asked, version: int | None, rows: TensorDict, ledger: Ledger) -> Reply:
+    def _reply(
+        self, prompt_request: _Asked, version: int | None, rows: TensorDict, ledger: Ledger
+    ) -> Reply:
         seconds, self._seconds = self._seconds, 0.0
-        return Reply(asked.request.number, version, rows, ledger, seconds, asked.part)
+        return Reply(
+            prompt_request.request.number, version, rows, ledger, seconds, prompt_request.part
+        )
 
 
 def sampled(group: Group) -> Sampled:
-    """What the rows of a group have said."""
+    """Return the samples of a group's rows."""
     lengths = [len(row.tokens) for row in group.rows]
     tokens = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
     log_probs = torch.zeros(len(lengths), max(lengths))
-    kept = [torch.cat(row.kept) for row in group.rows if row.kept]
-    sets = kept[0].new_zeros(*tokens.shape, kept[0].shape[1]) if kept else None
+    masks = [torch.cat(row.kept) for row in group.rows if row.kept]
+    padded_masks = masks[0].new_zeros(*tokens.shape, masks[0].shape[1]) if masks else None
     for place, row in enumerate(group.rows):
         tokens[place, : len(row.tokens)] = torch.tensor(row.tokens)
         log_probs[place, : len(row.tokens)] = torch.tensor(row.log_probs)
-        if sets is not None:
-            sets[place, : len(row.tokens)] = kept[place]
+        if padded_masks is not None:
+            padded_masks[place, : len(row.tokens)] = masks[place]
     truncated = torch.tensor([not row.stopped for row in group.rows])
-    return Sampled(tokens, log_probs, torch.tensor(lengths), truncated, sets)
+    return Sampled(tokens, log_probs, torch.tensor(lengths), truncated, padded_masks)

@@ -1,4 +1,4 @@
-"""The run's end of a local worker: starts it, sends and receives beside the run, ends it."""
+"""Client end of a local worker: starts it, sends and receives in threads, ends it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _GONE = object()
 
 
 class Link(Replies):
-    """A worker process. Neither sending nor receiving can hang the run: threads do both.
+    """A worker process. Neither sending nor receiving can block the run: threads do both.
 
     Args:
         number: of the worker, for messages.
@@ -37,7 +37,8 @@ class Link(Replies):
         self.process = context.Process(target=serve, args=(theirs,), daemon=True)
         with _without_main():
             self.process.start()
-        # At the interpreter's end, before it asks politely and waits: a worker ignores SIGTERM.
+        # At interpreter exit, before multiprocessing asks politely and waits: a worker ignores
+        # SIGTERM.
         self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
         theirs.close()
         self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
@@ -45,28 +46,28 @@ class Link(Replies):
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def send(self, told: object) -> None:
-        """Hand over a message; returns at once."""
-        self._outbox.put(told)
+    def send(self, message: object) -> None:
+        """Queue a message; return at once."""
+        self._outbox.put(message)
 
-    def read_out(self, told: Any) -> Reply | None:  # noqa: ANN401
-        """What a message says; None: the worker is ready."""
-        if told is _GONE:
+    def read_out(self, message: Any) -> Reply | None:  # noqa: ANN401
+        """Return the reply in a message; None: the worker is ready."""
+        if message is _GONE:
             self.process.join(1.0)
             raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
-        return super().read_out(told)
+        return super().read_out(message)
 
     def close(self) -> None:
-        """End the process, whatever it does."""
+        """Kill the process, even in the middle of its work."""
         self._outbox.put(_GONE)
         self._end()
-        self._reader.join(1.0)  # at the end of what was sent: not in the middle of a message
+        self._reader.join(1.0)  # the queue ends here, so no message is cut
         self._connection.close()
 
     def _send(self) -> None:
         with contextlib.suppress(OSError):
-            while (told := self._outbox.get()) is not _GONE:
-                self._connection.send(told)
+            while (message := self._outbox.get()) is not _GONE:
+                self._connection.send(message)
 
     def _read(self) -> None:
         try:
@@ -83,9 +84,9 @@ def _kill(process: BaseProcess) -> None:
 
 @contextlib.contextmanager
 def _without_main() -> Iterator[None]:
-    """Context in which a new process does not run the user's script once more.
+    """Keep a new process from running the user's script once more.
 
-    What the script defines comes with the stages, by value.
+    Definitions of the script are sent with the stages, by value.
     """
     main = sys.modules["__main__"]
     sys.modules["__main__"] = types.ModuleType("__main__")

@@ -1,4 +1,4 @@
-"""What a worker says, read by its run."""
+"""Replies of a worker, as the run reads them."""
 
 from __future__ import annotations
 
@@ -9,79 +9,79 @@ from typing import Any, Protocol
 from rlcomp.cluster.serve import FAILED, READY
 from rlcomp.interfaces.cluster import Reply, WorkerLost
 
-# To import torch and take over the stages, on however busy a machine.
+# Seconds to import torch and load the stages, even on a busy machine.
 START_SECONDS = 600.0
 
 
 class Inbox(Protocol):
-    """Messages of a worker in their order; both raise ``queue.Empty`` where none is there."""
+    """Messages of a worker in their order; both methods raise ``queue.Empty`` if there is none."""
 
     def get(self, *, timeout: float) -> Any:  # noqa: ANN401
-        """The next one, waited for."""
+        """Wait for the next message, and return it."""
         ...
 
     def get_nowait(self) -> Any:  # noqa: ANN401
-        """The next one."""
+        """Return the next message."""
         ...
 
 
 class Replies:
-    """The replies of a worker, with what it says beside them told apart.
+    """Reader of a worker's replies and of its other messages.
 
     Args:
         number: of the worker, for messages.
-        inbox: what it has said.
+        inbox: the worker's messages.
     """
 
     def __init__(self, number: int, inbox: Inbox) -> None:
         self.number = number
         self.inbox = inbox
         self.ready = False
-        self._started = 0.0  # seconds of the silence of now that its start has taken
+        self._started = 0.0  # seconds of the current silence that its start took
 
     def receive(self, timeout: float) -> Reply:
-        """The next reply.
+        """Wait for the next reply, and return it.
 
         Raises:
-            WorkerLost: the worker is gone, or says nothing for ``timeout`` seconds.
-            Exception: what the stages raised.
+            WorkerLost: the worker is gone, or sends nothing for ``timeout`` seconds.
+            Exception: an error of the stages.
         """
         while True:
             seconds = timeout if self.ready else START_SECONDS
             try:
-                told = self.inbox.get(timeout=seconds)
+                message = self.inbox.get(timeout=seconds)
             except queue.Empty:
                 raise self._silent(seconds) from None
-            if (reply := self.read_out(told)) is not None:
+            if (reply := self.read_out(message)) is not None:
                 return reply
 
     def poll(self, silent: float, timeout: float) -> Reply | None:
-        """The next reply, if one is there.
+        """Return the next reply, if there is one.
 
         Args:
-            silent: seconds that a reply is being waited for.
-            timeout: the most of them.
+            silent: seconds since the last reply.
+            timeout: limit of these seconds.
 
         Raises:
-            WorkerLost: the worker is gone, or has said nothing for too long.
-            Exception: what the stages raised.
+            WorkerLost: the worker is gone, or has sent nothing for too long.
+            Exception: an error of the stages.
         """
         while True:
             try:
-                told = self.inbox.get_nowait()
+                message = self.inbox.get_nowait()
             except queue.Empty:
                 seconds = timeout if self.ready else START_SECONDS
                 if silent - self._started > seconds:
                     raise self._silent(seconds) from None
                 return None
-            reply = self.read_out(told)
+            reply = self.read_out(message)
             self._started = silent if reply is None else 0.0
             if reply is not None:
                 return reply
 
-    def read_out(self, told: Any) -> Reply | None:  # noqa: ANN401
-        """What a message says; None: the worker is ready."""
-        kind, body = told
+    def read_out(self, message: Any) -> Reply | None:  # noqa: ANN401
+        """Return the reply in a message; None: the worker is ready."""
+        kind, body = message
         if kind == FAILED:
             raise pickle.loads(body)
         if kind == READY:

@@ -1,4 +1,4 @@
-"""Seating: which rows of which groups a worker samples now, and when a group is over."""
+"""Slot scheduler: which rows a worker samples now, and when a group is over."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rlcomp.interfaces.cluster import Free
 
 @dataclass(eq=False)
 class Row:
-    """A row of a group, and what it has said so far.
+    """A row of a group, and its tokens so far.
 
     Attributes:
         context: ids in front of it.
-        numbers: from a place and a count to the uniform numbers of its tokens from there on.
+        numbers: from a start and a count to the uniform numbers of its tokens from there on.
         limit: the most tokens.
         tokens: sampled ids.
-        log_probs: of each, nats, under the distribution that it was drawn from.
-        versions: of the weights that each was drawn with.
-        kept: of each token the set it was drawn from, where these are recorded.
-        stopped: a stop token ended it.
-        over: it samples no more.
+        log_probs: of each token, nats, under the distribution that it was drawn from.
+        versions: of the weights that sampled each token.
+        kept: sampling mask of each token, if masks are recorded.
+        stopped: whether a stop token ended it.
+        over: whether it samples no more.
     """
 
     context: list[int]
@@ -46,9 +46,9 @@ class Group:
     """The rows that answer a prompt.
 
     Attributes:
-        told: whose they are; handed on.
+        told: data of the caller; passed on.
         rows: in their order.
-        since: when the last of them began; None: some have not.
+        since: when the last of them began; None: some have not begun.
     """
 
     told: Any
@@ -59,15 +59,15 @@ class Group:
 class Seating:
     """The rows of a worker under ``schedule=free``.
 
-    A row that has ended gives its seat to the next one that waits, in the order in which the groups
-    came. After ``look_every`` steps new weights may be taken. A group is over when all its rows
-    are: by a stop token, by their limit, or because it has taken ``patience`` seconds from when the
-    last of them began; then what they have said is all they say.
+    A row that ends gives its slot to the next waiting row, in the order of arrival of the groups.
+    After ``look_every`` steps new weights may be loaded. A group is over when all of its rows are:
+    by a stop token, by their limit, or ``patience`` seconds after the last of them began; then
+    their tokens so far are final.
 
     Args:
-        begin: makes what decodes, before the first turn.
-        settings: how many rows at a time (given), and so on.
-        clock: seconds.
+        begin: makes the decoder, before the first turn.
+        settings: number of rows at a time (required), and others.
+        clock: in seconds.
     """
 
     def __init__(
@@ -88,31 +88,31 @@ class Seating:
 
     @property
     def busy(self) -> bool:
-        """Whether there is a row to sample."""
+        """Return whether there is a row to sample."""
         return bool(self.groups)
 
     @property
     def seats(self) -> Seats:
-        """What decodes."""
+        """Return the decoder."""
         if self._begun is None:
             self._begun = self.begin()
         return self._begun
 
     def renew(self) -> None:
-        """Take note that the weights have changed."""
+        """Register that the weights have changed."""
         if self._begun is not None:
             self._begun.renew()
 
     def add(self, group: Group) -> None:
-        """Let the rows of a group wait for seats."""
+        """Queue the rows of a group."""
         self.groups.append(group)
         self._waiting.extend(group.rows)
 
     def turn(self, version: int) -> list[Group]:
-        """Fill seats, take some decode steps; the groups that are over, in the order they came.
+        """Fill slots, and take decode steps; return the groups that are over, in order of arrival.
 
         Args:
-            version: of the weights of now.
+            version: of the current weights.
         """
         self._fill()
         if self._seated:
@@ -140,13 +140,13 @@ class Seating:
             )
             for place, row in self._seated.items()
         }
-        for place, said in self.seats.advance(numbers).items():
+        for place, new in self.seats.advance(numbers).items():
             row = self._seated[place]
-            row.tokens += said.tokens
-            row.log_probs += said.log_probs
-            row.versions += [version] * len(said.tokens)
-            row.kept += [] if said.kept is None else [said.kept]
-            row.stopped = not said.truncated
+            row.tokens += new.tokens
+            row.log_probs += new.log_probs
+            row.versions += [version] * len(new.tokens)
+            row.kept += [] if new.kept is None else [new.kept]
+            row.stopped = not new.truncated
             row.over = row.stopped or len(row.tokens) == row.limit
         self._free()
 

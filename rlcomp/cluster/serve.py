@@ -1,4 +1,4 @@
-"""A worker that reads requests and answers them; the process of a local one ends with its run."""
+"""Loop of a worker that reads requests and answers them; a local one ends with its run."""
 
 from __future__ import annotations
 
@@ -23,37 +23,37 @@ READY, REPLY, FAILED = "ready", "reply", "failed"
 
 
 def serve(connection: Connection) -> None:
-    """Answer what comes until the run is gone."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the run answers them
+    """Answer messages until the run is gone."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to the whole group: the run handles them
         signal.signal(number, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_run, daemon=True).start()
     try:
         serve_messages(connection)
-    except (EOFError, OSError):  # nobody is there any more
+    except (EOFError, OSError):  # the run is gone
         return
 
 
 class Messages(Protocol):
-    """What a worker reads and writes: a connection, or what looks like one."""
+    """Connection of a worker, or an object with the same methods."""
 
     def poll(self) -> bool:
-        """Whether a message is there."""
+        """Return whether there is a message."""
         ...
 
     def recv(self) -> Any:  # noqa: ANN401
-        """The next message, waited for."""
+        """Wait for the next message, and return it."""
         ...
 
     def send_bytes(self, buf: bytes) -> None:
-        """Tell the run."""
+        """Send a message to the run."""
         ...
 
 
 class Published(Protocol):
-    """Where a worker finds the weights of a publication."""
+    """Source of published weights."""
 
     def load(self, worker: Worker, number: int) -> bool:
-        """Have a worker take over a publication; whether it was whole."""
+        """Let a worker load a publication; return whether it was complete."""
         ...
 
 
@@ -62,7 +62,7 @@ class Shared(NamedTuple):
 
     Attributes:
         ring: a buffer for each of the last publications, uint8.
-        stamps: the number of the publication in each buffer; -1 while it is written.
+        stamps: number of the publication in each buffer; -1 while it is written.
         sizes: bytes of each storage.
     """
 
@@ -71,10 +71,10 @@ class Shared(NamedTuple):
     sizes: list[int]
 
     def load(self, worker: Worker, number: int) -> bool:
-        """Have a worker take over a publication; whether it was whole.
+        """Let a worker load a publication; return whether it was complete.
 
-        Under ``fixed`` it always is. A free worker may come so late that its buffer is being
-        written to, or holds a newer one: then a message about that one is on its way.
+        Under ``fixed`` it always is. A free worker may be so late that its buffer is being written,
+        or holds a newer publication: then a message about that one is on its way.
         """
         slot = number % len(self.ring)
         worker.load(torch.split(self.ring[slot], self.sizes))
@@ -82,12 +82,12 @@ class Shared(NamedTuple):
 
 
 def serve_messages(connection: Messages) -> None:
-    """Answer what comes: first the stages, then requests with the numbers of their weights."""
+    """Answer messages: first the stages, then requests with the numbers of their weights."""
     try:
         settings, stages, shared, free = connection.recv()
-    except Exception as error:  # where the run is gone, nobody is told
-        told = f"its stages have not come whole ({type(error).__name__}: {error})"
-        _send(connection, FAILED, failure(ProcessEnded(told)))
+    except Exception as error:  # if the run is gone, nothing is sent
+        text = f"its stages have not come whole ({type(error).__name__}: {error})"
+        _send(connection, FAILED, failure(ProcessEnded(text)))
         return
     try:
         apply_settings(settings)
@@ -113,14 +113,14 @@ def _serve_fixed(connection: Messages, worker: Worker, shared: Published) -> Non
 
 
 def _serve_free(connection: Messages, worker: FreeWorker, shared: Published) -> None:
-    """Decode; between two turns take what has come: all groups, and the newest weights."""
-    newest = loaded = -1  # publications: the last one told of; the one that is decoded with
+    """Decode; between two turns take all new groups, and the newest weights."""
+    newest = loaded = -1  # publications: the last one announced, and the one used for decoding
     while True:
-        # Where a publication was not whole, a message about a newer one is on its way.
-        told = _come(connection, wait=loaded < 0 or not worker.busy)
+        # If a publication was not complete, a message about a newer one is on its way.
+        messages = _come(connection, wait=loaded < 0 or not worker.busy)
         replies: list[Reply] = []
         try:
-            for number, data in told:
+            for number, data in messages:
                 newest = number
                 if (request := pickle.loads(data)) is not None:
                     worker.take(request)
@@ -136,20 +136,20 @@ def _serve_free(connection: Messages, worker: FreeWorker, shared: Published) -> 
 
 
 def _come(connection: Messages, *, wait: bool) -> list[tuple[int, bytes]]:
-    """All messages that are there; at least one, where there is nothing else to do."""
-    told: list[tuple[int, bytes]] = []
-    while connection.poll() or (wait and not told):
-        told.append(connection.recv())
-    return told
+    """Return all available messages; wait for one if there is nothing else to do."""
+    messages: list[tuple[int, bytes]] = []
+    while connection.poll() or (wait and not messages):
+        messages.append(connection.recv())
+    return messages
 
 
-def _send(connection: Messages, kind: str, told: Any) -> None:  # noqa: ANN401
-    # Not Connection.send, which would hand every tensor over as a file of its own.
-    connection.send_bytes(pickle.dumps((kind, told), protocol=pickle.HIGHEST_PROTOCOL))
+def _send(connection: Messages, kind: str, body: Any) -> None:  # noqa: ANN401
+    # Not Connection.send: it would send every tensor as a file of its own.
+    connection.send_bytes(pickle.dumps((kind, body), protocol=pickle.HIGHEST_PROTOCOL))
 
 
 def _end_with_the_run() -> None:
-    """A run that was killed says nothing, and a rollout may take minutes."""
+    """Have this worker killed with its run: a killed run sends nothing, and rollouts take long."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     multiprocessing.connection.wait([parent.sentinel])

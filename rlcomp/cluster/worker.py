@@ -1,4 +1,4 @@
-"""What a worker does: the stages of a request, with its weights and its seeds."""
+"""Worker: runs the stages of a request, with its weights and its seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlcomp.seed import named_seed
 
 
 def process_settings() -> dict[str, Any]:
-    """Settings of torch for the whole process, on which the bits of a result depend."""
+    """Return settings of torch for the whole process that change the bits of results."""
     return {
         "threads": torch.get_num_threads(),
         "dtype": torch.get_default_dtype(),
@@ -32,7 +32,7 @@ def process_settings() -> dict[str, Any]:
 
 
 def apply_settings(settings: Mapping[str, Any]) -> None:
-    """The settings of another process, here."""
+    """Apply the settings of another process to this one."""
     keep_freed_memory()
     torch.set_num_threads(settings["threads"])
     torch.set_default_dtype(settings["dtype"])
@@ -41,7 +41,7 @@ def apply_settings(settings: Mapping[str, Any]) -> None:
 
 
 class Worker:
-    """Answers requests.
+    """Runner of the stages of requests.
 
     Args:
         stages: of :class:`rlcomp.cluster.carried.Carried`.
@@ -51,15 +51,15 @@ class Worker:
         self.stages, self.generators, self.weights = unpack(stages)
 
     def load(self, weights: Sequence[Tensor]) -> None:
-        """Take over weights, as bytes, storage by storage."""
+        """Load weights, as bytes, storage by storage."""
         for mine, published in zip(self.weights, weights, strict=True):
             mine.copy_(published)
 
     def answer(self, request: Request) -> Reply:
-        """Run the stages.
+        """Run the stages of a request, and return the reply.
 
         Raises:
-            ConfigError: a stage keeps a state from request to request, or draws random numbers of
+            ConfigError: a stage keeps a state from request to request, or draws random numbers for
                 whole batches while it has a part.
         """
         start = time.perf_counter()
@@ -88,7 +88,8 @@ class Worker:
             part = request.part
             generator.first, generator.prompts, generator.of = part.first, part.prompts, part.of
             generator.taken = False
-        # Nobody of ours draws from the global ones: whoever does draws the same when asked again.
+        # Our stages do not use the global generators; other code draws the same when it is run
+        # again.
         seed = named_seed(request.number, f"{request.seeds} {request.part.first}")
         torch.manual_seed(seed)
         random.seed(seed)
@@ -120,16 +121,16 @@ class Worker:
 
 
 def version_of(stages: Sequence[nn.Module]) -> int | None:
-    """The version of the policy that the stages roll out; None: they have none."""
-    found = (getattr(getattr(stage, "policy", None), "version", None) for stage in stages)
-    return next((int(one) for one in found if one is not None), None)
+    """Return the version of the policy that the stages roll out; None if they have none."""
+    versions = (getattr(getattr(stage, "policy", None), "version", None) for stage in stages)
+    return next((int(one) for one in versions if one is not None), None)
 
 
 def failure(error: BaseException) -> bytes:
-    """An error as it travels: as it is, or, where it cannot, what it says."""
+    """Serialise an error: as it is, or, if that fails, by its message."""
     try:
         data = pickle.dumps(error)
         pickle.loads(data)
-    except Exception:  # whatever its class does when it is pickled
+    except Exception:  # its class may raise any error when it is pickled
         return pickle.dumps(RuntimeError(f"{type(error).__name__}: {error}"))
     return data

@@ -1,1 +1,1 @@
-"""An OpenAI-compatible endpoint on loopback: outside agents call the policy, and are recorded."""
+"""OpenAI-compatible endpoint on loopback: outside agents call the policy, and are recorded."""

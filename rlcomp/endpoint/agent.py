@@ -1,4 +1,4 @@
-"""An outside agent: a function ``agent(base_url, example) -> float | None``, called by name.
+"""Outside agent: a function ``agent(base_url, example) -> float | None``, called by name.
 
 Imported by the worker processes: standard library only.
 """
@@ -22,38 +22,38 @@ from typing import Any
 from rlcomp.errors import in_one_line
 from rlcomp.workers.call import is_async, load
 
-# Calls of the endpoint's own go past any proxy.
+# Calls of the endpoint itself bypass any proxy.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 _POST_SECONDS = 60.0
 
 
 def named(function: str) -> Callable[..., Any]:
-    """The function at a dotted path, or in a file: ``agents/mine.py:agent``."""
+    """Return the function at a dotted path, or in a file: ``agents/mine.py:agent``."""
     file, colon, name = function.rpartition(":")
     if not colon:
         return load(function, None)
     path = Path(file).expanduser().resolve()
     key = f"rlcomp_agent_{path.stem}"
-    found = importlib.util.spec_from_file_location(key, path)
-    if found is None or found.loader is None:
+    spec = importlib.util.spec_from_file_location(key, path)
+    if spec is None or spec.loader is None:
         raise ImportError(f"{file} is no file of Python")
-    module = sys.modules[key] = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
+    module = sys.modules[key] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     agent: Callable[..., Any] = getattr(module, name)
     return agent
 
 
 def usable(function: str) -> str:
-    """Why a function cannot be called; empty where it can."""
+    """Return why a function cannot be called; empty if it can."""
     try:
-        found = named(function)
+        target = named(function)
     except Exception as error:
         return in_one_line(error)
-    return "" if callable(found) else f"it is a {type(found).__name__}, nothing to call"
+    return "" if callable(target) else f"it is a {type(target).__name__}, nothing to call"
 
 
 class Agent:
-    """Runs an agent on examples, and tells the endpoint when each begins and ends.
+    """Runner of an agent on examples; reports the beginning and the end of each to the endpoint.
 
     Args:
         function: its dotted path, ``file.py:function``, or the function.
@@ -61,20 +61,20 @@ class Agent:
 
     def __init__(self, function: str | Callable[..., Any]) -> None:
         self.function = named(function) if isinstance(function, str) else function
-        # Its clients shall not ask a proxy for what is on this machine.
+        # The agent's clients must not ask a proxy for addresses of this machine.
         known = [os.environ[name] for name in ("no_proxy", "NO_PROXY") if name in os.environ]
         os.environ["no_proxy"] = os.environ["NO_PROXY"] = ",".join([*known[:1], "127.0.0.1"])
 
     async def __call__(self, base_url: str, example: Mapping[str, object], timeout: float) -> bool:
-        """Run on an example; what comes of it is told to the endpoint.
+        """Run the agent on an example, and report the result to the endpoint.
 
         Args:
             base_url: of the endpoint, for this episode.
             example: prompt, answer, columns and a seed.
-            timeout: seconds; an agent that takes longer has failed.
+            timeout: in seconds; an agent that takes longer has failed.
 
         Returns:
-            Whether it took too long, and perhaps still runs.
+            Whether it exceeded the time; then it may still be running.
         """
         run: asyncio.Future[None]
         if is_async(self.function):
@@ -84,8 +84,8 @@ class Agent:
         _, pending = await asyncio.wait([run], timeout=timeout)
         if pending:
             run.cancel()
-            told = {"failed": f"the agent ran for more than {timeout:g} s"}
-            await _in_thread(lambda: tell(base_url, "end", told))
+            report = {"failed": f"the agent ran for more than {timeout:g} s"}
+            await _in_thread(lambda: tell(base_url, "end", report))
         else:
             run.result()
         return bool(pending)
@@ -93,24 +93,24 @@ class Agent:
     def _whole(self, base_url: str, example: Mapping[str, object]) -> None:
         tell(base_url, "begin", {})
         try:
-            told = _outcome(self.function(base_url, dict(example)))
+            report = _outcome(self.function(base_url, dict(example)))
         except BaseException as error:
-            told = _failure(error)
-        tell(base_url, "end", told)
+            report = _failure(error)
+        tell(base_url, "end", report)
 
     async def _awaited(self, base_url: str, example: Mapping[str, object]) -> None:
         await _in_thread(lambda: tell(base_url, "begin", {}))
         try:
-            told = _outcome(await self.function(base_url, dict(example)))
+            report = _outcome(await self.function(base_url, dict(example)))
         except asyncio.CancelledError:
             raise
         except BaseException as error:
-            told = _failure(error)
-        await _in_thread(lambda: tell(base_url, "end", told))
+            report = _failure(error)
+        await _in_thread(lambda: tell(base_url, "end", report))
 
 
 def tell(base_url: str, what: str, body: Mapping[str, object]) -> None:
-    """Post something to an episode of the endpoint."""
+    """Post a report to an episode of the endpoint."""
     request = urllib.request.Request(
         f"{base_url}/{what}", json.dumps(body).encode(), {"Content-Type": "application/json"}
     )
@@ -119,7 +119,7 @@ def tell(base_url: str, what: str, body: Mapping[str, object]) -> None:
 
 
 def _outcome(returned: object) -> dict[str, object]:
-    """What an agent returned: its reward, nothing, or why that is no reward."""
+    """Return the report of an agent's result: its reward, none, or why it is no valid reward."""
     if returned is None:
         return {}
     if not isinstance(returned, Real) or not math.isfinite(returned):
@@ -131,13 +131,13 @@ def _failure(error: BaseException) -> dict[str, object]:
     frames = [
         frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != __file__
     ]
-    # Where in the agent: clients of its own are many frames deep.
+    # Name the agent's own line: its client libraries are many frames deep.
     where = f" ({os.path.basename(frames[0].filename)}, line {frames[0].lineno})" if frames else ""
     return {"failed": in_one_line(error) + where}
 
 
 def _in_thread(call: Callable[[], None]) -> asyncio.Future[None]:
-    """A call in a thread of its own, which nobody waits for at the end of the process."""
+    """Call a function in a daemon thread: the process does not wait for it at its end."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[None] = loop.create_future()
 

@@ -1,4 +1,4 @@
-"""Where outside agents run: in worker processes, or in threads of the process itself."""
+"""Pools that run outside agents: worker processes, or threads of the process itself."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from rlcomp.workers.pool import WorkerPool
 # An agent: its dotted path, ``file.py:function``, or the function itself.
 Function = str | Callable[..., Any]
 _AGENT = "rlcomp.endpoint.agent"
-# Seconds that a process may go on beyond the time of its agents, to say so.
+# Seconds that a process may go on beyond the time of its agents, to report their end.
 _GRACE = 5.0
 
 
 class Agents(Protocol):
-    """What runs agents (``agent_pool``)."""
+    """Pool that runs agents (``agent_pool``)."""
 
     def check(self, function: Function) -> None:
-        """Refuse what cannot be called.
+        """Check that a function can be called as an agent.
 
         Raises:
-            ConfigError: it cannot be imported, or not be sent to another process.
+            ConfigError: it cannot be imported, or cannot be sent to another process.
         """
         ...
 
@@ -40,27 +40,27 @@ class Agents(Protocol):
             calls: ``base_url`` and ``example`` of each.
 
         Returns:
-            Why each failed to say how it ended; empty where it did say.
+            For each, why it did not report its end; empty if it did.
         """
         ...
 
     def close(self) -> None:
-        """End what still runs."""
+        """End the agents that still run."""
         ...
 
 
 class ProcessAgents(metaclass=Checked):
-    """Agents in worker processes that can be killed, many in each: one thread or task an agent.
+    """Pool of worker processes that can be killed; many agents in each, in threads or tasks.
 
-    One that raises, returns no number or takes too long costs its own episode. One that ends its
-    process has the others of it begin anew, with the same draws.
+    An agent that raises, returns no number or takes too long loses only its own episode. If an
+    agent ends its process, the other agents of the process begin anew, with the same draws.
 
-    For mistakes, not for malice: what an agent runs for a policy belongs into a sandbox.
+    Protects against mistakes, not against malice: run code that a policy writes in a sandbox.
 
     Args:
         num_workers: processes; null: one for each processor.
-        timeout: limit of an episode in seconds, waiting for the policy included.
-        memory_gib: address space of each process.
+        timeout: limit of an episode in seconds, including the time it waits for the policy.
+        memory_gib: limit of the address space of each process.
         output_limit: characters that the agents of a process may print in a rollout.
     """
 
@@ -82,14 +82,14 @@ class ProcessAgents(metaclass=Checked):
         ]
 
     def check(self, function: Function) -> None:
-        """Refuse what cannot be called: it is imported where it will run."""
+        """Check that a function can be called, by importing it in a worker."""
         if not isinstance(function, str):
             raise ConfigError(
                 f"player.agent is {function!r:.100}, which no other process has: name it by its "
                 "dotted path or as file.py:function, or take agent_pool=in_process"
             )
-        (found,) = self.pools[0].map(f"{_AGENT}.usable", [{"function": function}], timeout=60.0)
-        why = found.message if isinstance(found, Failed) else str(found.value)
+        (outcome,) = self.pools[0].map(f"{_AGENT}.usable", [{"function": function}], timeout=60.0)
+        why = outcome.message if isinstance(outcome, Failed) else str(outcome.value)
         if why:
             raise _unusable(function, why)
 
@@ -97,7 +97,7 @@ class ProcessAgents(metaclass=Checked):
         """Run an agent on several examples at once."""
         workers = len(self.pools)
         shares = [range(n, len(calls), workers) for n in range(workers)]
-        told = [""] * len(calls)
+        reasons = [""] * len(calls)
         with ThreadPoolExecutor(workers) as threads:
             parts = [
                 threads.submit(self._run, pool, function, [calls[n] for n in share])
@@ -106,8 +106,8 @@ class ProcessAgents(metaclass=Checked):
             ]
             for share, part in zip(shares, parts, strict=False):
                 for number, why in zip(share, part.result(), strict=True):
-                    told[number] = why
-        return told
+                    reasons[number] = why
+        return reasons
 
     def _run(
         self, pool: WorkerPool, function: Function, calls: Sequence[Mapping[str, object]]
@@ -129,19 +129,19 @@ class ProcessAgents(metaclass=Checked):
 
 
 class InProcessAgents(metaclass=Checked):
-    """Agents in threads of the trainer's own process: what ends the process ends the run.
+    """Pool of threads in the trainer's own process; an agent that ends the process ends the run.
 
-    An agent that takes too long costs its episode, but its thread goes on.
+    An agent that takes too long loses its episode, but its thread goes on.
 
     Args:
-        timeout: limit of an episode in seconds, waiting for the policy included.
+        timeout: limit of an episode in seconds, including the time it waits for the policy.
     """
 
     def __init__(self, *, timeout: PositiveFloat = 120.0) -> None:
         self.timeout = timeout
 
     def check(self, function: Function) -> None:
-        """Refuse what cannot be called."""
+        """Check that a function can be called."""
         why = usable(function) if isinstance(function, str) else ""
         if why:
             raise _unusable(function, why)
@@ -158,7 +158,7 @@ class InProcessAgents(metaclass=Checked):
         return [in_one_line(one) if isinstance(one, BaseException) else "" for one in outcomes]
 
     def close(self) -> None:
-        """Threads cannot be ended."""
+        """No-op: threads cannot be ended."""
 
 
 def _unusable(function: Function, why: str) -> ConfigError:

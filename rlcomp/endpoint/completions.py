@@ -1,4 +1,4 @@
-"""A policy as a completions server: prompts as ids, responses as ids with their log-probs."""
+"""Completions server of a policy: prompts as ids, responses as ids with their log-probs."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from rlcomp.model.pretrained import check_filled, read_config, read_weights
 
 _LIMITS = HttpLimits(body=64 * 2**20, seconds=600.0)
 _SUPPRESSED = -100
-# Of a request's rows, the prompt told back in each: room for them is made at once.
+# Limit of the tokens of a request's rows, prompts included, because memory is allocated for all.
 _MOST_TOKENS = 2**22
 _REMEDY = "write one with model.save_pretrained"
 
 
 @contextlib.contextmanager
 def serving_policy(policy: LanguageModel) -> Iterator[Server]:
-    """Context in which a policy answers on a port of this machine's loopback.
+    """Serve a policy on a port of this machine's loopback within a context.
 
     Args:
-        policy: its weights are changed by ``POST /weights``.
+        policy: ``POST /weights`` changes its weights.
 
     Examples:
         >>> from rlcomp.testing import tiny_policy
@@ -50,17 +50,17 @@ def serving_policy(policy: LanguageModel) -> Iterator[Server]:
 
 
 class Completions:
-    """``POST /v1/completions`` and ``POST /weights``, one request after the other.
+    """Route of ``POST /v1/completions`` and ``POST /weights``; handles one request after the other.
 
     A request of completions has ``prompt`` (ids), ``n``, ``max_tokens``, ``seed``,
-    ``stop_token_ids``, and, where they are not those of a full distribution, ``temperature``,
-    ``top_p``, ``top_k``, ``min_p``, ``logit_bias`` (-100 bars an id), ``return_sampling_mask`` and
-    ``return_routed_experts``. Responses are those of :meth:`LanguageModel.generate` with a
+    ``stop_token_ids``, and, if the distribution is not the full one, ``temperature``, ``top_p``,
+    ``top_k``, ``min_p``, ``logit_bias`` (-100 suppresses an id), ``return_sampling_mask`` and
+    ``return_routed_experts``. Responses equal those of :meth:`LanguageModel.generate` with a
     generator of this seed, to the bit. ``POST /weights`` with ``folder`` and ``version`` reads the
-    weights of a folder of transformers; replies tell the version as ``weight_version``.
+    weights of a transformers folder; replies hold the version as ``weight_version``.
 
     Args:
-        policy: what answers.
+        policy: samples the responses.
     """
 
     def __init__(self, policy: LanguageModel) -> None:
@@ -70,25 +70,25 @@ class Completions:
         self._posts = {"/v1/completions": self._complete, "/weights": self._load}
 
     def admits(self, path: str) -> bool:
-        """Whether there is such a path."""
+        """Return whether there is such a path."""
         return path in self._posts
 
     def __call__(self, method: str, path: str, body: bytes) -> Sent:
-        """Answer.
+        """Return the reply to a request.
 
         Raises:
-            RefusedError: the request cannot be answered.
+            RefusedError: the request is invalid.
         """
         if method != "POST":
             raise RefusedError("use POST", 405)
         with self._free:
             try:
-                told = self._posts[path](parsed(body))
+                answer = self._posts[path](parsed(body))
             except KeyError as error:
                 raise RefusedError(f"the request has no {error}") from error
             except (TypeError, ValueError, AttributeError, OverflowError, RlcompError) as error:
                 raise RefusedError(f"{type(error).__name__}: {error}") from error
-        return Sent(json.dumps(told).encode())
+        return Sent(json.dumps(answer).encode())
 
     def _complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
         if {*body["stop_token_ids"]} != {*self.policy.stops}:
@@ -139,13 +139,15 @@ class Completions:
         folder, own = str(Path(body["folder"])), self.policy.model
         if not Path(folder, "config.json").is_file():
             raise RefusedError(f"there is no model in {folder}")
-        told, dtype = f"no weights in {folder}", str(own.dtype).removeprefix("torch.")
+        message, dtype = f"no weights in {folder}", str(own.dtype).removeprefix("torch.")
         with no_progress_bars():
-            config = read_config(folder, told, _REMEDY)
-            made, report = read_weights(AutoModelForCausalLM, folder, config, told, _REMEDY, dtype)
+            config = read_config(folder, message, _REMEDY)
+            loaded, report = read_weights(
+                AutoModelForCausalLM, folder, config, message, _REMEDY, dtype
+            )
         check_filled(folder, report)
-        theirs = made.state_dict()
-        # Before any is taken: weights that are half of another model's would answer all the same.
+        theirs = loaded.state_dict()
+        # Checked before any weight is loaded: a half-loaded model would still answer.
         if _shapes(theirs) != _shapes(own.state_dict()):
             raise RefusedError(f"the weights in {folder} are of another model")
         own.load_state_dict(theirs)

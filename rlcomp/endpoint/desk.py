@@ -1,4 +1,4 @@
-"""The desk: where calls of agents wait for the next wave, and for its answers."""
+"""Request queue of the endpoint: calls of agents wait here for the next batch and its answers."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.trace import Context, Trace
 from rlcomp.engine.session import Said
 
-# Seconds after which whoever waits looks whether all is over.
+# Seconds after which a waiting thread checks whether all episodes are over.
 _LOOK = 0.5
-# Seconds that agents are waited for which have not begun: their clients are being imported.
+# Seconds to wait for agents that have not begun: their clients are being imported.
 _STARTING = 30.0
 
 
 @dataclass
 class Waiting:
-    """A call that waits.
+    """A call that waits for its answers.
 
     Attributes:
-        episode: number.
+        episode: its number.
         trace: of the episode.
-        context: to go on from.
-        limit: tokens of an answer.
-        stops: texts that end one.
-        n: answers.
-        seed: that the client gave; None: none.
-        answers: once they are there.
-        refused: why there are none.
+        context: the tokens to continue.
+        limit: the most tokens of an answer.
+        stops: texts that end an answer.
+        n: number of answers.
+        seed: from the client; None: none.
+        answers: set when they exist.
+        refused: why there are no answers.
     """
 
     episode: int
@@ -45,23 +45,23 @@ class Waiting:
     done: threading.Event = field(default_factory=threading.Event)
 
     def refuse(self, why: str) -> None:
-        """Give no answer."""
+        """Refuse the call."""
         self.refused = RefusedError(why, 410, "over")
         self.done.set()
 
 
 class Desk:
-    """Episodes of agents, and the calls of theirs that wait.
+    """Queue of the calls of agents, by episode.
 
-    A wave begins when every episode that is not over waits, so that it is the same in every run
-    whatever the order in which calls come; or ``wait`` seconds after anything was heard of any
-    agent, and then those that are late are not waited for again until they call.
+    A batch begins when every unfinished episode has a waiting call, so that batches are the same in
+    every run, whatever the order of calls. Otherwise it begins ``wait`` seconds after the last sign
+    of any agent; agents that are late are then not waited for until they call again.
 
     Args:
-        episodes: how many there are.
+        episodes: their number.
         trace: makes an empty one.
         wait: in seconds.
-        max_calls: of an episode.
+        max_calls: the most calls of an episode.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class Desk:
         self._changed = threading.Condition()
 
     def begin(self, episode: int) -> None:
-        """An agent begins; what an earlier try of the same left is forgotten."""
+        """Begin an episode; drop the trace of an earlier try."""
         with self._changed:
             self._check(episode)
             for call in self._waiting:
@@ -92,7 +92,7 @@ class Desk:
             self._hear(episode)
 
     def end(self, episode: int, *, reward: float | None = None, failed: str = "") -> None:
-        """An agent is done; heard once, of what comes later nothing is."""
+        """Mark an episode as finished; later reports are ignored."""
         with self._changed:
             if episode in self.open:
                 self.open.remove(episode)
@@ -108,7 +108,7 @@ class Desk:
         """Add a reward to the last call of an episode.
 
         Raises:
-            RefusedError: it is over, or has no call yet.
+            RefusedError: the episode is over, or has no call yet.
         """
         with self._changed:
             self._check(episode)
@@ -116,10 +116,10 @@ class Desk:
                 raise RefusedError("there is no call yet that earned a reward", 409, "no_call")
 
     def trace(self, episode: int) -> Trace:
-        """The trace of an episode that may call once more, which is counted.
+        """Count one more call of an episode, and return its trace.
 
         Raises:
-            RefusedError: it is over, or had all its calls.
+            RefusedError: the episode is over, or has no calls left.
         """
         with self._changed:
             self._check(episode)
@@ -134,7 +134,7 @@ class Desk:
             return self.traces[episode]
 
     def ask(self, call: Waiting) -> list[Said]:
-        """Wait for the answers to a call.
+        """Wait for the answers to a call, and return them.
 
         Raises:
             RefusedError: there will be none.
@@ -160,7 +160,7 @@ class Desk:
         self._changed.notify_all()
 
     def next_wave(self) -> list[Waiting]:
-        """The calls to be answered together, in an order of their own; none: all is over."""
+        """Return the calls of the next batch, in a fixed order; none when all episodes are over."""
         with self._changed:
             while not self._ready():
                 if self._over or not self.open:
@@ -179,15 +179,15 @@ class Desk:
         return not missing
 
     def _patience(self, missing: set[int]) -> float:
-        begun = all(self.began[episode] for episode in missing)
-        return self.wait if begun else max(self.wait, _STARTING)
+        all_began = all(self.began[episode] for episode in missing)
+        return self.wait if all_began else max(self.wait, _STARTING)
 
     def _until_late(self) -> float:
         left = self._heard + self.wait - time.monotonic()
         return min(_LOOK, max(left, 0.01)) if self._waiting else _LOOK
 
     def answer(self, call: Waiting, answers: Sequence[Said]) -> None:
-        """Record the answers to a call, and give them."""
+        """Record the answers to a call, and wake the thread that waits for them."""
         with self._changed:
             self._hear(call.episode)
             if call.refused is None and self.traces[call.episode] is call.trace:
@@ -196,7 +196,7 @@ class Desk:
         call.done.set()
 
     def stop(self, why: str) -> None:
-        """Answer nothing any more."""
+        """Refuse all waiting and later calls."""
         with self._changed:
             self._over = self._over or why
             for call in self._waiting:

@@ -1,4 +1,4 @@
-"""A connection of the endpoint: requests and replies of HTTP, under limits of size and time."""
+"""Connection of the endpoint: HTTP requests and replies, under limits of size and time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class HttpLimits:
 
     Attributes:
         body: bytes of a request.
-        seconds: from the first byte of a request to its last, and to take a reply.
+        seconds: from the first byte of a request to its last, and for the client to take a reply.
         idle: seconds that a connection may stay open between requests.
         connections: at a time; further ones are closed at once.
     """
@@ -46,37 +46,37 @@ class Sent:
 
 
 class Route(Protocol):
-    """Answers requests."""
+    """Handler of requests by path."""
 
     def admits(self, path: str) -> bool:
-        """Whether somebody may ask here: only then the body is read."""
+        """Return whether the path may be used; only then the body is read."""
         ...
 
     def __call__(self, method: str, path: str, body: bytes) -> Sent:
-        """From a method, a path and a body to a reply."""
+        """Return the reply to a method, a path and a body."""
         ...
 
 
 def refusal(error: RefusedError) -> Sent:
-    """An error as OpenAI writes it."""
-    told = {"message": str(error), "type": "invalid_request_error", "param": None}
-    body = json.dumps({"error": {**told, "code": error.code}}).encode()
+    """Return an error in OpenAI's format."""
+    fields = {"message": str(error), "type": "invalid_request_error", "param": None}
+    body = json.dumps({"error": {**fields, "code": error.code}}).encode()
     return Sent(body, status=error.status)
 
 
 class Serves(Protocol):
-    """What a connection asks of its server."""
+    """Server of a connection."""
 
     route: Route
     limits: HttpLimits
 
     def broke(self) -> None:
-        """Keep the exception that is being handled: a mistake of our own."""
+        """Store the exception that is being handled: it is a mistake of our own."""
         ...
 
 
 class _Until(io.RawIOBase):
-    """What a socket receives, until a point in time."""
+    """Reader of a socket, up to a point in time."""
 
     def __init__(self, channel: socket.socket) -> None:
         self.channel = channel
@@ -98,7 +98,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "rlcomp", ""
-    wbufsize = -1  # head and body of a reply in one packet
+    wbufsize = -1  # sends head and body of a reply in one packet
     disable_nagle_algorithm = True
     server: Serves  # type: ignore[assignment]
 
@@ -113,11 +113,11 @@ class Handler(BaseHTTPRequestHandler):
         """Answer a request, unless the connection breaks or is too slow."""
         try:
             self.close_connection = not self._one_request()
-        except OSError:  # it took too long, or is gone: nobody is told
+        except OSError:  # too slow or closed: there is no one to report to
             self.close_connection = True
 
     def _one_request(self) -> bool:
-        """Answer a request; whether another one may come."""
+        """Answer a request; return whether another one may come."""
         self.source.end = time.monotonic() + self.limits.idle
         if not self.received.peek(1):
             return False
@@ -130,14 +130,14 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self) -> None:
         try:
-            if "Origin" in self.headers:  # a browser's: any page may post to a port of loopback
+            if "Origin" in self.headers:  # from a browser: any page may post to a port of loopback
                 raise RefusedError("requests of web pages are not answered", 403, "forbidden")
             if not self.server.route.admits(self.path):
                 raise RefusedError("there is nothing here", 404, "not_found")
             sent = self._routed(self._body())
         except RefusedError as error:
             sent = refusal(error)
-            # What was not read of the body would be taken for another request.
+            # The unread rest of the body would be taken for another request.
             self.close_connection |= error.status in (403, 404, 411, 413)
         self._send(sent)
 
@@ -147,7 +147,7 @@ class Handler(BaseHTTPRequestHandler):
         except RefusedError:
             raise
         except Exception:
-            # Told to whoever waits for the episodes: a client learns no more than that.
+            # Reported to the thread that waits for the episodes; the client gets no details.
             self.server.broke()
             return refusal(RefusedError("the endpoint failed", 500, "failed"))
 
@@ -174,17 +174,17 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """Errors of the protocol, as JSON."""
+        """Send a protocol error as JSON."""
         del explain
         self.close_connection = True
-        self.request_version = self.protocol_version  # of noise it is one without a head
+        self.request_version = self.protocol_version  # noise has a version without a head
         self._send(refusal(RefusedError(str(message or "bad request")[:200], code)))
 
     def handle_expect_100(self) -> bool:
-        """Say so at once, to a client that waits for it."""
+        """Answer at once a client that waits for permission to send."""
         done = super().handle_expect_100()
         self.wfile.flush()
         return done
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing is logged: a token stands in each path."""
+        """No-op: each path contains a token."""

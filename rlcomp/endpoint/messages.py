@@ -1,4 +1,4 @@
-"""Messages of a request, as chat templates take them."""
+"""Messages of a request, in the form of chat templates."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ _MOST_MESSAGES = 1000
 
 
 def read_messages(messages: object) -> list[dict[str, Any]]:
-    """Roles and contents, contents as texts, arguments of tool calls as objects.
+    """Return messages with contents as texts and arguments of tool calls as objects.
 
     Raises:
-        RefusedError: they are no messages, or hold what the policy does not read.
+        RefusedError: they are no messages, or hold parts that the policy does not read.
     """
     if not isinstance(messages, list) or not 0 < len(messages) <= _MOST_MESSAGES:
         raise RefusedError(f"messages must be a list of 1 to {_MOST_MESSAGES} messages")
@@ -32,19 +32,19 @@ def no_number(name: str) -> float:
 
 
 def _message(message: object) -> dict[str, Any]:
-    """A message as chat templates take it: contents as texts, arguments of calls as objects."""
+    """Return a message for chat templates: contents as texts, arguments of calls as objects."""
     if not isinstance(message, dict) or message.get("role") not in _ROLES:
         raise RefusedError(f"a message must be an object with a role, one of {', '.join(_ROLES)}")
-    kept: dict[str, Any] = {"role": message["role"], "content": _content(message.get("content"))}
+    fields: dict[str, Any] = {"role": message["role"], "content": _content(message.get("content"))}
     for name in ("name", "tool_call_id"):
         if message.get(name) is not None:
-            kept[name] = _text(name, message[name])
+            fields[name] = _text(name, message[name])
     if message.get("tool_calls"):
         calls = message["tool_calls"]
         if not isinstance(calls, list):
             raise RefusedError("tool_calls must be a list")
-        kept["tool_calls"] = [*map(_call, calls)]
-    return kept
+        fields["tool_calls"] = [*map(_call, calls)]
+    return fields
 
 
 def _content(content: object) -> str:
@@ -80,10 +80,10 @@ def _text(name: str, value: object) -> str:
 
 
 def whole_text(text: str) -> str:
-    """The text.
+    """Check a text, and return it.
 
     Raises:
-        RefusedError: a character in it is half of one.
+        RefusedError: it has half of a character.
     """
     try:
         text.encode()

@@ -1,4 +1,4 @@
-"""Episodes of outside agents: what the collector and the evaluator of agents share."""
+"""Episodes of outside agents, for the collector and the evaluator of agents."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ from rlcomp.text.tokenizer import decode_rows
 
 
 class TracePlayer(metaclass=Checked):
-    """Plays episodes in which an outside agent calls the policy by OpenAI's API, on loopback.
+    """Player of episodes in which an outside agent calls the policy by OpenAI's API, on loopback.
 
-    An agent is a function ``agent(base_url, example) -> float | None``. It asks
-    ``{base_url}/chat/completions`` or ``{base_url}/completions`` as often as it likes; everything
-    it asked is recorded as ids and log-probs (:class:`rlcomp.endpoint.trace.Trace`). What it
-    returns is the reward of its episode, else the sum of what it posted: ``POST {base_url}/reward``
-    pays the call before. The fact ``reward`` holds it, NaN where there is none.
+    An agent is a function ``agent(base_url, example) -> float | None``. It calls
+    ``{base_url}/chat/completions`` or ``{base_url}/completions`` any number of times; all calls are
+    recorded as ids and log-probs (:class:`rlcomp.endpoint.trace.Trace`). The reward of its episode
+    is the value it returns, else the sum of the rewards it posted: ``POST {base_url}/reward`` adds
+    a reward to the call before. The fact ``reward`` holds the reward, NaN if there is none.
 
-    All agents of a rollout run at once, and their calls are answered together, in waves.
+    All agents of a rollout run at once, and their calls are answered in batches.
 
     Args:
-        policy: answers.
+        policy: samples the answers.
         agent: its dotted path, ``file.py:function``, or the function itself.
-        agents: where agents run; in threads of the process if not given.
+        agents: the pool that runs agents; by default threads of the process.
         max_calls: of an episode; a further one is refused.
         max_new_tokens: longest answer, in tokens.
-        wait: seconds that a wave waits for agents of which nothing is heard.
-        prompt: how conversations become tokens; plain text if not given.
+        wait: seconds that a batch waits for agents without any sign.
+        prompt: encodes conversations; plain text by default.
 
     Raises:
         ConfigError: the agent cannot be called, or the policy does not take seeds, or does not stop
@@ -96,28 +96,28 @@ class TracePlayer(metaclass=Checked):
         """Roll out ``group_size`` episodes of each prompt.
 
         Args:
-            batch: ``prompt`` ``[P, W]``, or ``policy_prompt`` where it is there, ``answer`` and
-                ``columns`` are told to the agent.
+            batch: the agent gets ``prompt`` ``[P, W]``, or ``policy_prompt`` if there is one,
+                ``answer`` and ``columns``.
             group_size: episodes of each prompt.
             decoding: the distribution to draw from; the policy's own if None.
-            generator: not drawn from: everything follows from the seed.
-            seed: of what the policy draws, and of the agents: each is told one of its own.
+            generator: not used: all draws follow from the seed.
+            seed: of the policy's draws, and of the agents: each gets a seed of its own.
 
         Returns:
-            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with what belongs to a prompt:
-            at least one for each episode, those of an episode side by side.
+            The rows of :func:`rlcomp.episodes.rows.episode_rows`, with the entries that belong to a
+            prompt: at least one row for each episode, rows of an episode adjacent.
         """
         del generator
         examples = [each for each in _examples(batch) for _ in range(group_size)]
         seeds = [named_seed(seed, f"episode {number}") for number in range(len(examples))]
-        told = [{**each, "seed": own} for each, own in zip(examples, seeds, strict=True)]
-        traces = self._traces(told, decoding, seeds)
+        inputs = [{**each, "seed": own} for each, own in zip(examples, seeds, strict=True)]
+        traces = self._traces(inputs, decoding, seeds)
         return self._rows(traces, batch, group_size)
 
     def _traces(
         self, examples: Sequence[dict[str, object]], decoding: Decoding | None, seeds: list[int]
     ) -> list[Trace]:
-        """Run the agents, and answer what they ask."""
+        """Run the agents, and answer their calls."""
         desk = Desk(
             len(examples), partial(Trace, self.texts), wait=self.wait, max_calls=self.limits.turns
         )
@@ -160,14 +160,14 @@ class TracePlayer(metaclass=Checked):
         )
         episode = torch.tensor(owner, device=self.policy.device)
         rows["trajectory_id"], rows["group_id"] = episode, episode // group_size
-        # Rows of one episode are judged alike: by its last answer, in whichever row it stands.
+        # All rows of an episode are judged by its last answer, even if it is in another row.
         last = decode_rows(self.policy.tokenizer, [each.said for each in traces])
         response = encode_texts([last[number] for number in owner])
         rows["response"] = response.to(self.policy.device)
         return keep_prompt(rows, batch, episode // group_size)
 
     def _episodes(self, trace: Trace) -> list[Episode]:
-        """The rows of a trace, with what is known of the episode in each."""
+        """Return the rows of a trace, with the facts of the episode in each."""
         if not trace.calls and not trace.failed:
             trace.failed = "the agent made no call"
         episodes = trace.rows or [Episode(self.texts.begin(""))]
@@ -182,16 +182,16 @@ class TracePlayer(metaclass=Checked):
 
 
 def _examples(batch: TensorDict) -> list[dict[str, object]]:
-    """What an agent is told of each prompt: it, the answer, and the columns by name."""
-    asked = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
-    prompts = decode_texts(batch[asked])
+    """Return the inputs of an agent for each prompt: prompt, answer, and the columns by name."""
+    key = "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
+    prompts = decode_texts(batch[key])
     answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
-    told = zip(decode_columns(batch), prompts, answers, strict=True)
-    return [{**columns, "prompt": prompt, "answer": answer} for columns, prompt, answer in told]
+    rows = zip(decode_columns(batch), prompts, answers, strict=True)
+    return [{**columns, "prompt": prompt, "answer": answer} for columns, prompt, answer in rows]
 
 
 class _Running:
-    """The agents of a rollout, in a thread, so that the policy can answer them."""
+    """Running agents of a rollout, in a thread, so that the policy can answer them."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ class _Running:
     def _run(self) -> None:
         try:
             for number, why in enumerate(self.agents.run(self.function, self.calls)):
-                # Of those that have ended this is not heard.
+                # Ignored for agents that have reported their end.
                 self.desk.end(number, failed=why or "the agent did not say how it ended")
         except BaseException as error:
             self.error = error

@@ -1,13 +1,13 @@
-"""What the endpoint refuses."""
+"""HTTP error of the endpoint."""
 
 from __future__ import annotations
 
 
 class RefusedError(Exception):
-    """A request that is not answered.
+    """A request that is refused.
 
     Args:
-        message: what is wrong, and what to do.
+        message: the fault and the remedy.
         status: of HTTP.
         code: a word for clients.
     """

@@ -1,4 +1,4 @@
-"""Replies of the endpoint: answers of the policy in the form of OpenAI's API."""
+"""Replies of the endpoint: answers of the policy in the format of OpenAI's API."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ class Answer(NamedTuple):
     """One choice of a reply.
 
     Attributes:
-        content: the text, without what stopped it; None where all of it is tool calls.
-        calls: of tools, as OpenAI writes them.
+        content: the text, without the stop; None if it is only tool calls.
+        calls: tool calls, in OpenAI's format.
         finish: why it ended.
         tokens: bytes of each sampled token.
-        log_probs: of each, nats.
+        log_probs: of each token, nats.
     """
 
     content: str | None
@@ -32,53 +32,55 @@ class Answer(NamedTuple):
     log_probs: list[float]
 
 
-def answer(said: Said, asked: Asked, table: Sequence[bytes], name: str) -> Answer:
-    """What a client is told of an answer.
+def answer(turn: Said, request: Asked, table: Sequence[bytes], name: str) -> Answer:
+    """Convert a sampled answer to a choice of a reply.
 
     Args:
-        said: by the policy.
-        asked: for; tool calls are read where tools were given.
+        turn: the sampled answer.
+        request: of the client; tool calls are read if it has tools.
         table: the bytes of each token.
-        name: begins the ids of tool calls.
+        name: prefix of the ids of tool calls.
     """
-    tokens = [table[token] for token in said.tokens]
-    written = row_bytes(table, said.tokens)
-    ends = [written.find(stop.encode()) for stop in asked.stops if stop.encode() in written]
+    tokens = [table[token] for token in turn.tokens]
+    written = row_bytes(table, turn.tokens)
+    ends = [written.find(stop.encode()) for stop in request.stops if stop.encode() in written]
     text = written[: min(ends, default=len(written))].decode("utf-8", "replace")
-    calls = _calls(text, name) if asked.tools else []
-    finish = "length" if said.truncated else "tool_calls" if calls else "stop"
+    calls = _calls(text, name) if request.tools else []
+    finish = "length" if turn.truncated else "tool_calls" if calls else "stop"
     outside = "".join(outside_calls(text, tagged_calls(text)))
     content = (outside.strip() or None) if calls else text
-    return Answer(content, calls, finish, tokens, said.log_probs)
+    return Answer(content, calls, finish, tokens, turn.log_probs)
 
 
 def _calls(text: str, name: str) -> list[dict[str, Any]]:
-    """The calls of a text in tags (Hermes, Qwen); none where one of them is wrong: it is text."""
-    found = parse_calls(text)
+    """Return the tagged calls of a text (Hermes, Qwen); none if one is invalid: then it is text."""
+    parsed_calls = parse_calls(text)
     return [
         {
             "id": f"call_{name}_{number}",
             "type": "function",
             "function": {"name": call.name, "arguments": json.dumps(call.arguments)},
         }
-        for number, call in enumerate([] if isinstance(found, str) else found)
+        for number, call in enumerate([] if isinstance(parsed_calls, str) else parsed_calls)
     ]
 
 
-def reply(asked: Asked, answers: Sequence[Answer], prompt_tokens: int, name: str) -> dict[str, Any]:
-    """The body of a reply.
+def reply(
+    request: Asked, answers: Sequence[Answer], prompt_tokens: int, name: str
+) -> dict[str, Any]:
+    """Return the body of a reply.
 
     Args:
-        asked: for.
-        answers: each choice.
-        prompt_tokens: that were read.
+        request: of the client.
+        answers: one per choice.
+        prompt_tokens: number of prompt tokens.
         name: of the reply.
     """
     sampled = sum(len(each.tokens) for each in answers)
-    make = _chat_choice if asked.chat else _text_choice
-    choices = [make(number, each, asked.log_probs) for number, each in enumerate(answers)]
+    make = _chat_choice if request.chat else _text_choice
+    choices = [make(number, each, request.log_probs) for number, each in enumerate(answers)]
     return {
-        **_head(asked, name, "chat.completion"),
+        **_head(request, name, "chat.completion"),
         "choices": choices,
         "usage": {
             "prompt_tokens": prompt_tokens,
@@ -88,15 +90,15 @@ def reply(asked: Asked, answers: Sequence[Answer], prompt_tokens: int, name: str
     }
 
 
-def events(asked: Asked, whole: Mapping[str, Any]) -> bytes:
-    """A reply as server-sent events: everything in one chunk, then the end."""
-    head = {**whole, "object": _head(asked, "", "chat.completion.chunk")["object"]}
+def events(request: Asked, whole: Mapping[str, Any]) -> bytes:
+    """Return a reply as server-sent events: everything in one chunk, then the end."""
+    head = {**whole, "object": _head(request, "", "chat.completion.chunk")["object"]}
     usage = head.pop("usage")
     chunks: list[dict[str, Any]] = []
     for choice in whole["choices"]:
-        for part in _deltas(choice) if asked.chat else [choice]:
+        for part in _deltas(choice) if request.chat else [choice]:
             chunks.append({**head, "choices": [part]})
-    if asked.usage:
+    if request.usage:
         chunks.append({**head, "choices": [], "usage": usage})
     lines = [json.dumps(chunk) for chunk in chunks] + ["[DONE]"]
     return "".join(f"data: {line}\n\n" for line in lines).encode()
@@ -113,8 +115,8 @@ def _deltas(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**first, "logprobs": choice["logprobs"]}, last]
 
 
-def _head(asked: Asked, name: str, kind: str) -> dict[str, Any]:
-    begins, kind = ("chatcmpl", kind) if asked.chat else ("cmpl", "text_completion")
+def _head(request: Asked, name: str, kind: str) -> dict[str, Any]:
+    begins, kind = ("chatcmpl", kind) if request.chat else ("cmpl", "text_completion")
     return {
         "id": f"{begins}-{name}",
         "object": kind,
@@ -127,7 +129,7 @@ def _chat_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": each.content}
     if each.calls:
         message["tool_calls"] = each.calls
-    told = [
+    content = [
         {
             "token": token.decode("utf-8", "replace"),
             "logprob": value,
@@ -140,13 +142,13 @@ def _chat_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
         "index": number,
         "message": message,
         "finish_reason": each.finish,
-        "logprobs": {"content": told} if log_probs else None,
+        "logprobs": {"content": content} if log_probs else None,
     }
 
 
 def _text_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
     texts = [token.decode("utf-8", "replace") for token in each.tokens]
-    told = {
+    fields = {
         "tokens": texts,
         "token_logprobs": each.log_probs,
         "top_logprobs": None,
@@ -156,5 +158,5 @@ def _text_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
         "index": number,
         "text": each.content or "",
         "finish_reason": each.finish,
-        "logprobs": told if log_probs else None,
+        "logprobs": fields if log_probs else None,
     }

@@ -1,4 +1,4 @@
-"""Requests of the endpoint: what a client may ask, checked as if a stranger had written it."""
+"""Requests of the endpoint, checked as untrusted input."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlcomp.io.strict_json import parse_json
 _MOST_CHOICES = 64
 _MOST_STOPS = 16
 _LARGEST_SEED = 2**63
-# What says nothing of the answer, or nothing that a policy knows.
+# Ignored fields: they do not change the answer, or concern things that a policy does not have.
 _IGNORED = {
     *("model", "user", "store", "metadata", "service_tier", "prompt_cache_key"),
     *("safety_identifier", "parallel_tool_calls", "prompt_cache_retention"),
 }
-# What must be as if it were left out.
+# Fields that are accepted only with the value they have by default.
 _PLAIN = {
     "frequency_penalty": (0, None),
     "presence_penalty": (0, None),
@@ -30,7 +30,7 @@ _PLAIN = {
     "suffix": ("", None),
     "top_logprobs": (0, None),
     "response_format": ({"type": "text"}, None),
-    # A policy that is asked for a call still says what it says: nothing is forced on it.
+    # A forced tool call is not supported: the policy samples as always.
     "tool_choice": ("auto", "none", "required", None),
 }
 _OWN = {
@@ -44,16 +44,16 @@ class Asked:
     """A request for answers.
 
     Attributes:
-        chat: of messages; else a text is to be gone on with.
+        chat: whether it is a conversation; else it is a text to continue.
         messages: roles and contents, in the names of chat templates.
         tools: JSON schemas.
-        prompt: the text to be gone on with.
-        stops: texts that end an answer, and are no part of what the client is told.
-        max_tokens: of an answer; None: as many as the policy may.
-        n: how many answers.
-        seed: of them; None: none was given.
-        log_probs: whether they are told.
-        stream: whether the answer comes as server-sent events.
+        prompt: the text to continue.
+        stops: texts that end an answer; the client does not get them.
+        max_tokens: of an answer; None: as many as the policy may sample.
+        n: number of answers.
+        seed: of the answers; None: none.
+        log_probs: whether the client gets them.
+        stream: whether the answer is sent as server-sent events.
         usage: whether a stream ends with the number of tokens.
     """
 
@@ -71,29 +71,29 @@ class Asked:
 
 
 def parsed(body: bytes) -> dict[str, Any]:
-    """The object in the body of a request.
+    """Return the object in the body of a request.
 
     Raises:
-        RefusedError: it is no JSON, NaN or infinity is in it, or it is no object.
+        RefusedError: it is no JSON or no object, or it has NaN or infinity.
     """
     try:
-        found = parse_json(body, no_number)
+        fields = parse_json(body, no_number)
     except (ValueError, RecursionError) as error:
         raise RefusedError(f"the body is not JSON: {str(error)[:200]}") from error
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise RefusedError("the body must be a JSON object")
-    return found
+    return fields
 
 
 def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked:
-    """A request of ``/v1/chat/completions``.
+    """Read a request of ``/v1/chat/completions``.
 
     Args:
         body: of the request.
-        decodings: what the policy samples from, and may be asked for.
+        decodings: distributions of the policy that may be requested.
 
     Raises:
-        RefusedError: it asks for something else, or is none.
+        RefusedError: it is no such request, or requests something else.
     """
     _check(body, {"messages", "tools"}, decodings)
     messages = read_messages(body.get("messages"))
@@ -105,7 +105,7 @@ def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked
 
 
 def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked:
-    """A request of ``/v1/completions``; as :func:`read_chat`."""
+    """Read a request of ``/v1/completions``; otherwise like :func:`read_chat`."""
     _check(body, {"prompt"}, decodings)
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1:
@@ -118,8 +118,8 @@ def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) ->
         raise RefusedError(
             f"logprobs is {log_probs!r:.60}: those of the sampled tokens alone are told, logprobs=1"
         )
-    told = log_probs is not None and log_probs is not False
-    return Asked(False, prompt=prompt, log_probs=told, **_numbers(body))
+    wants_log_probs = log_probs is not None and log_probs is not False
+    return Asked(False, prompt=prompt, log_probs=wants_log_probs, **_numbers(body))
 
 
 def _check(body: Mapping[str, Any], own: set[str], decodings: tuple[Decoding, ...]) -> None:
@@ -130,20 +130,20 @@ def _check(body: Mapping[str, Any], own: set[str], decodings: tuple[Decoding, ..
         if name in body and body[name] not in allowed:
             raise RefusedError(f"{name} is {body[name]!r:.60}: is not supported, leave it out")
     for name in ("temperature", "top_p", "top_k", "min_p"):
-        asked = body.get(name)
-        if asked is None:
+        value = body.get(name)
+        if value is None:
             continue
         known = [getattr(each, name) for each in decodings]
-        if isinstance(asked, bool) or asked not in known:
+        if isinstance(value, bool) or value not in known:
             raise RefusedError(
-                f"{name} is {asked!r:.60}, but the policy is trained as it samples, at {known[0]} "
+                f"{name} is {value!r:.60}, but the policy is trained as it samples, at {known[0]} "
                 f"(decoding.{name}): leave it out",
                 code="unsupported_value",
             )
 
 
 def _numbers(body: Mapping[str, Any]) -> dict[str, Any]:
-    """What both kinds of requests have."""
+    """Return the fields that both kinds of requests have."""
     limits = [_whole(body, name, 1, 2**31) for name in ("max_tokens", "max_completion_tokens")]
     options = body.get("stream_options") or {}
     if not isinstance(options, dict):

@@ -1,4 +1,4 @@
-"""Routes of the endpoint: from a path and a body to the desk, and back."""
+"""Routes of the endpoint: from a path and a body to the queue, and back."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ _LARGEST = 3.4e38  # of float32
 
 
 class Routes:
-    """What each path does. A path begins with the secret of an episode.
+    """Routes by path. A path begins with the secret of an episode.
 
     Args:
-        desk: where calls wait.
-        prompt: how conversations become text.
+        desk: the queue of calls.
+        prompt: encodes conversations.
         table: the bytes of each token.
-        decodings: what the policy may be asked to sample from.
+        decodings: distributions of the policy that may be requested.
         max_new_tokens: longest answer.
-        context: tokens of a row; None without a limit.
+        context: the most tokens of a row; None for no limit.
     """
 
     def __init__(
@@ -57,24 +57,24 @@ class Routes:
         }
 
     def path(self, episode: int) -> str:
-        """Where the API of an episode is."""
+        """Return the base path of an episode's API."""
         return f"/{self.secrets[episode]}/v1"
 
     def admits(self, path: str) -> bool:
-        """Whether a path begins with the secret of an episode."""
+        """Return whether a path begins with the secret of an episode."""
         return self._found(path)[0] is not None
 
     def _found(self, path: str) -> tuple[int | None, str]:
-        """The episode of a path, and what stands behind; None: of no episode."""
+        """Split a path into its episode and the rest; the episode is None if there is none."""
         empty, secret, version, name = [*path.partition("?")[0].split("/", 3), "", "", ""][:4]
         episode = self._episodes.get(secret)
         return (None, "") if empty or version != "v1" else (episode, name)
 
     def __call__(self, method: str, path: str, body: bytes) -> Sent:
-        """Answer.
+        """Return the reply to a request.
 
         Raises:
-            RefusedError: there is no such path, or the request cannot be answered.
+            RefusedError: there is no such path, or the request is invalid.
         """
         episode, name = self._found(path)
         if episode is None:
@@ -105,46 +105,47 @@ class Routes:
         return _json({})
 
     def _chat(self, episode: int, body: Mapping[str, Any]) -> Sent:
-        asked = read_chat(body, self.decodings)
-        messages = self._spoken[episode].as_sampled(asked.messages)
+        request = read_chat(body, self.decodings)
+        messages = self._spoken[episode].as_sampled(request.messages)
 
         def written() -> str:
-            return self.prompt.conversation(messages, asked.tools)
+            return self.prompt.conversation(messages, request.tools)
 
-        return self._asked(episode, asked, written, leads=self.prompt.continues)
+        return self._reply_to(episode, request, written, leads=self.prompt.continues)
 
     def _complete(self, episode: int, body: Mapping[str, Any]) -> Sent:
-        asked = read_completion(body, self.decodings)
+        request = read_completion(body, self.decodings)
         texts = self.desk.traces[episode].texts
-        return self._asked(episode, asked, lambda: texts.written(asked.prompt), leads=True)
+        return self._reply_to(episode, request, lambda: texts.written(request.prompt), leads=True)
 
-    def _asked(
-        self, episode: int, asked: Asked, written: Callable[[], str], *, leads: bool
+    def _reply_to(
+        self, episode: int, request: Asked, written: Callable[[], str], *, leads: bool
     ) -> Sent:
         trace = self.desk.trace(episode)
         try:
             context = trace.context(written(), leads=leads)
         except DataError as error:
             raise RefusedError(str(error), code="cannot_be_written") from error
-        limit = min(self._room(len(context.ids)), asked.max_tokens or self.max_new_tokens)
-        call = Waiting(episode, trace, context, limit, asked.stops, asked.n, asked.seed)
-        said = self.desk.ask(call)
+        limit = min(self._room(len(context.ids)), request.max_tokens or self.max_new_tokens)
+        call = Waiting(episode, trace, context, limit, request.stops, request.n, request.seed)
+        turns = self.desk.ask(call)
         name = secrets.token_hex(8)
         answers = [
-            answer(each, asked, self.table, f"{name}_{choice}") for choice, each in enumerate(said)
+            answer(each, request, self.table, f"{name}_{choice}")
+            for choice, each in enumerate(turns)
         ]
-        for each, tokens in zip(answers, said, strict=True):
+        for each, tokens in zip(answers, turns, strict=True):
             self._spoken[episode].note(each, tokens, self.table)
-        whole = reply(asked, answers, len(context.ids), name)
-        if asked.stream:
-            return Sent(events(asked, whole), "text/event-stream")
+        whole = reply(request, answers, len(context.ids), name)
+        if request.stream:
+            return Sent(events(request, whole), "text/event-stream")
         return _json(whole)
 
     def _room(self, tokens: int) -> int:
-        """The most tokens of an answer behind so many.
+        """Return the most tokens of an answer behind a context.
 
         Raises:
-            RefusedError: there is room for none.
+            RefusedError: the context leaves no room.
         """
         if self.context is None:
             return self.max_new_tokens

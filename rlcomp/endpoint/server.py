@@ -16,10 +16,10 @@ _LOOPBACK = "127.0.0.1"
 
 
 class Server(ThreadingHTTPServer):
-    """Serves on a free port of 127.0.0.1; there is no other address to choose.
+    """Server on a free port of 127.0.0.1; the address is fixed.
 
     Args:
-        route: answers.
+        route: answers the requests.
         limits: of requests.
     """
 
@@ -36,11 +36,11 @@ class Server(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where it is."""
+        """Return its URL."""
         return f"http://{_LOOPBACK}:{self.server_port}"
 
     def server_bind(self) -> None:
-        """Bind, without looking up what the host is called."""
+        """Bind, without looking up the name of the host."""
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = _LOOPBACK, int(self.server_address[1])
@@ -54,7 +54,7 @@ class Server(ThreadingHTTPServer):
         super().process_request(request, client_address)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """Answer; the connection is free again then."""
+        """Answer, and count the connection as free again."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -62,14 +62,14 @@ class Server(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request: Any, client_address: Any) -> None:  # noqa: ANN401
-        """A connection that broke is nobody's error."""
+        """Ignore a broken connection: it is no error."""
 
     def broke(self) -> None:
-        """Keep the first mistake of our own, which ends the rollout."""
+        """Store the first mistake of our own; it ends the rollout."""
         self.error = self.error or sys.exc_info()[1]
 
     def end(self) -> None:
-        """Close it, and all connections."""
+        """Close the server and all connections."""
         self.shutdown()
         self.server_close()
         for channel in [*self._channels]:
@@ -79,7 +79,7 @@ class Server(ThreadingHTTPServer):
 
 @contextlib.contextmanager
 def serving(route: Route, limits: HttpLimits) -> Iterator[Server]:
-    """Context in which requests are answered."""
+    """Serve requests within a context."""
     server = Server(route, limits)
     thread = threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True)
     thread.start()

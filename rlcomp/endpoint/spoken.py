@@ -1,4 +1,4 @@
-"""Tool calls that were told to a client, which hands them back in the messages of its next call."""
+"""Cache of sampled tool calls: clients send them back in the messages of the next call."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rlcomp.text.token_bytes import row_bytes
 
 
 class Spoken:
-    """The texts that tool calls were read from, so that they are not written in another way.
+    """The sampled texts of tool calls, so that they are reproduced exactly.
 
-    A chat template would write a call with other white space than the policy did, and what was
-    sampled would not be found again.
+    A chat template would write a call with other white space than the policy, and the sampled
+    tokens would not be recognised.
     """
 
     def __init__(self) -> None:
         self._told: dict[str, tuple[Answer, str]] = {}
 
-    def note(self, answer: Answer, said: Said, table: Sequence[bytes]) -> None:
-        """Note an answer with calls."""
+    def note(self, answer: Answer, turn: Said, table: Sequence[bytes]) -> None:
+        """Store an answer with calls."""
         if answer.calls:
-            text = row_bytes(table, said.tokens).decode("utf-8", "replace")
+            text = row_bytes(table, turn.tokens).decode("utf-8", "replace")
             self._told[answer.calls[0]["id"]] = answer, text
 
     def as_sampled(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Messages in which what the policy said with calls is the text that it sampled.
+        """Replace messages with tool calls by the text that the policy sampled.
 
         A message that the client has changed stays as it is.
         """
@@ -36,16 +36,16 @@ class Spoken:
 
     def _one(self, message: Mapping[str, Any]) -> dict[str, Any]:
         calls = message.get("tool_calls")
-        told = self._told.get(calls[0]["id"]) if calls else None
-        if told is None:
+        recorded = self._told.get(calls[0]["id"]) if calls else None
+        if recorded is None:
             return dict(message)
-        answer, text = told
+        answer, text = recorded
         same = (answer.content or "") == message["content"] and _bare(answer.calls) == _bare(calls)
         return {"role": message["role"], "content": text} if same else dict(message)
 
 
 def _bare(calls: Any) -> list[tuple[str, object]]:  # noqa: ANN401
-    """Names and arguments."""
+    """Return names and arguments."""
     functions = [call["function"] for call in calls]
     return [(each["name"], _read(each["arguments"])) for each in functions]
 

@@ -1,4 +1,4 @@
-"""Trace of an episode: what an outside agent asked and was told, as rows of ids and log-probs."""
+"""Trace of an episode: an outside agent's calls and answers, as rows of ids and log-probs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from rlcomp.text.marked import MarkedTexts, shown
 
 
 class Context:
-    """What a call asks the policy to go on from.
+    """Context of a call, to be continued by the policy.
 
     Args:
         text: marked (:mod:`rlcomp.text.marked`).
-        ids: the same.
-        call: the earlier call whose ids they begin with; None: a row of its own.
+        ids: of the text.
+        call: the earlier call with whose ids it begins; None: it begins a row.
     """
 
     def __init__(self, text: str, ids: list[int], call: Recorded | None) -> None:
@@ -29,13 +29,13 @@ class Context:
 
 @dataclass
 class Recorded:
-    """An answer that was given.
+    """A recorded answer.
 
     Attributes:
-        text: everything up to its end, marked.
-        ids: the same.
-        row: the row it stands in.
-        turn: of that row.
+        text: all text of the row up to its end, marked.
+        ids: of the text.
+        row: index of its row.
+        turn: its index in the row.
     """
 
     text: str
@@ -47,20 +47,20 @@ class Recorded:
 class Trace:
     """One episode of an outside agent.
 
-    A call goes on in a row where its text begins with that of an earlier answer, the longest one:
-    by the ids that were recorded then, with the rest encoded behind them. Any other call begins a
-    row, also where another call has gone on from the same answer before: what is repeated of it is
-    read and not trained on, so that each sampled token is trained once.
+    A call continues a row if its text begins with the text of an earlier answer, the longest one:
+    its ids are the recorded ones, and only the rest is encoded. Any other call begins a row. So
+    does a call that continues an answer which another call has continued before: the repeated part
+    is read and not trained on, so that each sampled token is trained once.
 
     Args:
         texts: of the policy's tokenizer.
 
     Attributes:
         rows: each may hold several turns.
-        calls: how many were answered.
-        posted: rewards that were posted.
-        returned: what the agent returned; None: nothing.
-        failed: why the episode is invalid; empty where it is not.
+        calls: number of answered calls.
+        posted: posted rewards.
+        returned: the agent's return value; None: nothing.
+        failed: why the episode is invalid; empty if it is valid.
     """
 
     def __init__(self, texts: MarkedTexts) -> None:
@@ -72,22 +72,22 @@ class Trace:
         self.failed = ""
         self.answers: list[Recorded] = []
         self.last: Recorded | None = None
-        self.said: list[int] = []  # with the last call
+        self.said: list[int] = []  # by the last call
         self._asked: dict[str, int] = {}
 
     @property
     def reward(self) -> float:
-        """What the agent returned, else the sum of what it posted; NaN: nothing."""
+        """Return the agent's value, else the sum of posted rewards; NaN for neither."""
         if self.returned is not None:
             return self.returned
         return sum(self.posted) if self.posted else math.nan
 
     def context(self, text: str, *, leads: bool) -> Context:
-        """The ids of a text that the policy shall go on from.
+        """Return the context of a text that the policy continues.
 
         Args:
             text: marked.
-            leads: what a tokenizer puts in front of texts stands in front of it.
+            leads: whether the tokenizer's leading tokens come first.
 
         Raises:
             DataError: the tokenizer cannot write it.
@@ -95,32 +95,32 @@ class Trace:
         before = [each for each in [*self.answers] if text.startswith(each.text)]
         call = max(before, key=lambda each: len(each.text), default=None)
         if call is None:
-            begun = self.texts.begin(text) if leads else self.texts.encode(text)
-            return Context(text, begun, None)
+            ids = self.texts.begin(text) if leads else self.texts.encode(text)
+            return Context(text, ids, None)
         rest = self.texts.encode(text[len(call.text) :], call.text)
         return Context(text, [*call.ids, *rest], call)
 
     def times(self, digest: str) -> int:
-        """How often the same was asked before."""
+        """Count how often the same call was made before."""
         self._asked[digest] = self._asked.get(digest, -1) + 1
         return self._asked[digest]
 
     def record(self, context: Context, answers: Sequence[Said]) -> None:
-        """Take the answers to a call, of which each but the first stands in a row of its own."""
-        for choice, said in enumerate(answers):
+        """Record the answers to a call; each except the first gets a row of its own."""
+        for choice, turn in enumerate(answers):
             row = self._row(context) if not choice else self._new(context)
-            episode, text = self.rows[row], self.texts.said(said.tokens)
-            episode.sampled(said, self.texts.plain(said.tokens), None)
-            episode.truncated = said.truncated
+            episode, text = self.rows[row], self.texts.said(turn.tokens)
+            episode.sampled(turn, self.texts.plain(turn.tokens), None)
+            episode.truncated = turn.truncated
             episode.turns[-1].number = self.calls
             recorded = Recorded(context.text + text, episode.ids[:], row, len(episode.turns) - 1)
             self.answers.append(recorded)
             if not choice:
-                self.last, self.said = recorded, said.tokens
+                self.last, self.said = recorded, turn.tokens
         self.calls += 1
 
     def _row(self, context: Context) -> int:
-        """The row that a call stands in."""
+        """Return the index of a call's row."""
         call = context.call
         if call is None or call.turn != len(self.rows[call.row].turns) - 1:
             return self._new(context)
@@ -134,7 +134,7 @@ class Trace:
         return len(self.rows) - 1
 
     def pay(self, reward: float) -> bool:
-        """Add a reward to the last call; whether there is one."""
+        """Add a reward to the last call; return whether there is one."""
         if self.last is None:
             return False
         self.rows[self.last.row].turns[self.last.turn].reward += reward

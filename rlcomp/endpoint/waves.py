@@ -1,4 +1,4 @@
-"""Waves: calls of many agents, answered together."""
+"""Batched generation: calls of many agents are answered together."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from rlcomp.seed import named_seed
 
 
 class Waves:
-    """Answers the calls of a desk until all episodes are over.
+    """Generator of answers to a queue's calls, until all episodes are over.
 
-    What an answer draws follows from the seed, the episode, what is asked, how often the same was
-    asked before in the episode, and the number of the token: not from when calls come, nor from
-    what is answered beside it. Of a call with a seed of its own, the seed stands for how often.
+    The draws of an answer depend on the seed, the episode, the content of the call, the number of
+    equal calls before it in the episode, and the index of the token. They do not depend on the time
+    of calls or on other calls of the batch. A seed from the client replaces the number of equal
+    calls.
 
     Args:
-        policy: answers.
+        policy: samples the answers.
         decoding: the distribution to draw from; the policy's own if None.
         seeds: one for each episode.
     """
@@ -33,7 +34,7 @@ class Waves:
         self.waves = 0
 
     def run(self, desk: Desk) -> None:
-        """Answer until all is over."""
+        """Answer calls until all episodes are over."""
         while wave := desk.next_wave():
             self.waves += 1
             for stops in dict.fromkeys(call.stops for call in wave):
@@ -50,18 +51,18 @@ class Waves:
         )
         stops = [text.encode() for text in calls[0].stops]
         rows = range(len(owners))
-        said = session.generate(rows, limits=[call.limit for call in owners], texts=stops)
+        turns = session.generate(rows, limits=[call.limit for call in owners], texts=stops)
         session.close(rows)
-        if not all(map(math.isfinite, (value for each in said for value in each.log_probs))):
+        if not all(map(math.isfinite, (value for each in turns for value in each.log_probs))):
             raise NumericalError("the policy sampled a token whose log-prob is not finite")
         answers: dict[int, list[Said]] = {}
-        for call, each in zip(owners, said, strict=True):
+        for call, each in zip(owners, turns, strict=True):
             answers.setdefault(id(call), []).append(each)
         for call in calls:
             desk.answer(call, answers[id(call)])
 
     def _drawn(self, call: Waiting) -> list[int]:
-        """A seed for each answer to a call."""
+        """Return a seed for each answer to a call."""
         digest = call.context.digest
         times = call.trace.times(digest)
         which = f"time {times}" if call.seed is None else f"seed {call.seed}"

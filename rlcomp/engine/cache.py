@@ -8,32 +8,33 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# Columns by which the part of an answer's memory that is read grows, so that shapes are few.
+# The part of the rows' own memory that is read grows by this many columns: few distinct shapes.
 _STEP = 32
-# Bytes of a layer's prompts, once for each row, below which a copy for each row is read as fast as
-# one that rows share: about what a core's own cache holds.
+# Bytes of a layer's prompts, counted once for each row. Below this size a copy for each row is read
+# as fast as a shared prompt. It is about the size of a core's own cache.
 _COPIED = 2**21
 
-# Keys and values, ``[N, kv_heads, L, D]`` each: a token's numbers stand side by side.
+# Keys and values, ``[N, kv_heads, L, D]`` each: the numbers of a token are adjacent in memory.
 Memory = tuple[Tensor, Tensor]
 
 
 class Cache:
-    """KV cache of a batch of responses: each prompt stored once, plus each response's own tokens.
+    """KV cache of a batch of responses: each prompt once, and the own tokens of each response.
 
-    Rows are answers. To read a prompt, its rows take slots beside it, as many for every prompt;
-    a product of matrices then reads its keys once for all of its rows. When prompts are short or
-    few rows are left, each row gets a copy of its prompt in front of its own tokens instead, which
-    takes fewer steps to read.
+    Rows are answers. To read a prompt, its rows take slots beside it, the same number for every
+    prompt. One matrix product then reads the prompt's keys once for all of its rows. When prompts
+    are short or few rows are left, each row gets a copy of its prompt in front of its own tokens
+    instead: this takes fewer steps to read.
 
-    Memory, in numbers a layer: ``2 * kv_heads * D`` for each token, of the prompts up to the
-    longest one, and of the rows up to the capacity, which doubles up to ``limit``.
+    Memory, in numbers per layer: ``2 * kv_heads * D`` for each token. Prompts are padded to the
+    longest one, rows to the capacity. The capacity doubles up to ``limit``.
 
     Args:
-        prompts: what each layer remembers of the prompts; all end at the last of ``L`` tokens.
-        lengths: of the prompts; the longest has ``L`` tokens.
-        owners: which prompt each row answers.
-        limit: the most tokens a row will hold.
+        prompts: keys and values of the prompts, by layer; all prompts end at the last of ``L``
+            tokens.
+        lengths: tokens of each prompt; the longest has ``L`` tokens.
+        owners: for each row, the index of its prompt.
+        limit: the most tokens that a row will hold.
     """
 
     def __init__(
@@ -43,9 +44,9 @@ class Cache:
         self._lengths = list(lengths)
         self._limit = limit
         values = prompts[0][1]
-        # Zeros: what is not yet written takes part in sums with weight 0.
-        nobody = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
-        self._own = [_of((key[:, :, :0], value[:, :, :0]), nobody) for key, value in prompts]
+        # No column yet. New columns are zeros: unwritten ones take part in sums with weight 0.
+        first_prompts = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
+        self._own = [_of((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts]
         # Added to the scores of a row's own memory: -inf where nothing is written.
         self._seen = values.new_zeros(1, 1, 0)
         self.length = 0
@@ -58,16 +59,16 @@ class Cache:
         self._seen[..., self.length - 1] = 0.0
 
     def reserve(self, length: int) -> None:
-        """Make room for rows of a length."""
+        """Make room for rows of a given length."""
         capacity = self._seen.shape[-1]
         if length > capacity:
             more = min(self._growth(capacity, length), self._limit - capacity)
-            for layer, (keys, values) in enumerate(self._own):  # no second cache beside the first
+            for layer, (keys, values) in enumerate(self._own):  # one layer at a time
                 self._own[layer] = F.pad(keys, (0, 0, 0, more)), F.pad(values, (0, 0, 0, more))
             self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
 
     def _growth(self, capacity: int, length: int) -> int:
-        """Columns to add to a capacity for rows of a length, where the limit allows it."""
+        """Return how many columns to add to a capacity for rows of a length, up to the limit."""
         return max(_STEP, capacity, length - capacity)
 
     def keep(self, rows: Sequence[int]) -> None:
@@ -93,13 +94,13 @@ class Cache:
         self._place([new[owner] for owner in owners])
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-        """What every row's newest token attends to.
+        """Compute attention of the newest token of every row.
 
         Args:
-            layer: which.
+            layer: index of the layer.
             q: shape ``[R, heads, D]``.
-            k: shape ``[R, kv_heads, D]``, kept.
-            v: shape ``[R, kv_heads, D]``, kept.
+            k: shape ``[R, kv_heads, D]``; stored.
+            v: shape ``[R, kv_heads, D]``; stored.
             scale: of the logits.
 
         Returns:
@@ -107,13 +108,13 @@ class Cache:
         """
         rows, heads, size = k.shape
         self._write(layer, k, v)
-        # Heads that share keys and values ask together.
+        # Heads that share keys and values are processed together.
         q = q.reshape(rows * heads, -1, size)
         return self._read(layer, q, self._seen[..., : self._width], scale).view(rows, -1)
 
     @property
     def _width(self) -> int:
-        """Columns of the rows' own memory that are read."""
+        """Return how many columns of the rows' own memory are read."""
         return min(-(-self.length // _STEP) * _STEP, self._seen.shape[-1])
 
     def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
@@ -122,7 +123,7 @@ class Cache:
         own_values[:, :, self.length - 1] = v
 
     def _read(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
-        """What queries ``[R * kv_heads, n, D]`` attend to, given what is added to their scores."""
+        """Compute attention of queries ``[R * kv_heads, n, D]``, with a bias of their scores."""
         size, width = q.shape[-1], self._width
         own_keys, own_values = self._own[layer]
         own_keys = own_keys[:, :, :width].flatten(0, 1)
@@ -131,8 +132,8 @@ class Cache:
         if not self._prompts:
             return torch.bmm(own_scores.softmax(-1), own_values)
         keys, values = (each.flatten(0, 1) for each in self._prompts[layer])
-        asked = q.index_select(0, self._row_of).view(len(keys), -1, size)
-        scores = torch.baddbmm(self._padding, asked, keys.transpose(1, 2), alpha=scale)
+        queries = q.index_select(0, self._row_of).view(len(keys), -1, size)
+        scores = torch.baddbmm(self._padding, queries, keys.transpose(1, 2), alpha=scale)
         own_scores = own_scores.index_select(0, self._row_of).view(len(keys), -1, width)
         weights = torch.cat([scores, own_scores], -1).softmax(-1)
         weights, own_weights = weights.split_with_sizes([keys.shape[1], width], -1)
@@ -150,25 +151,25 @@ class Cache:
             self._seat(owners)
 
     def _copy(self, owners: Sequence[int]) -> None:
-        """Put a copy of its prompt in front of every row's own tokens."""
+        """Put a copy of its prompt in front of each row's own tokens."""
         index = torch.tensor(owners, device=self._seen.device)
         for layer, (prompts, own) in enumerate(zip(self._prompts, self._own, strict=True)):
             keys, values = _of(prompts, index)
             self._own[layer] = torch.cat([keys, own[0]], 2), torch.cat([values, own[1]], 2)
         longest = max(self._lengths)
-        padding, seen = self._padding, self._seen
+        padding, bias = self._padding, self._seen
         if len(padding) > 1:
             heads = self._own[0][0].shape[1]
             padding = _of_rows(padding, heads, index)
-        biases = max(len(padding), len(seen))
+        biases = max(len(padding), len(bias))
         padding = padding.expand(biases, -1, longest)
-        self._seen = torch.cat([padding, seen.expand(biases, -1, -1)], -1)
+        self._seen = torch.cat([padding, bias.expand(biases, -1, -1)], -1)
         self.length += longest
         self._limit += longest
         self._prompts = []
 
     def _seat(self, owners: Sequence[int]) -> None:
-        """Assign every row a slot of its prompt (padded to equal counts with the first row)."""
+        """Give every row a slot of its prompt (padded to equal counts with the first row)."""
         self._owners = list(owners)
         prompts, heads = self._prompts[0][0].shape[:2]
         taken = [0] * prompts
@@ -179,7 +180,7 @@ class Cache:
         row_of = torch.zeros(prompts, 1, max(taken), dtype=torch.int64)
         for row, (owner, slot) in enumerate(places):
             row_of[owner, 0, slot] = row
-        # The heads of a row stand side by side; those of a prompt have its slots each.
+        # The heads of a row are adjacent; a prompt has slots for each of its heads.
         head = torch.arange(heads)
         slot_of = torch.tensor([(owner, slot) for owner, slot in places])
         slot_of = (slot_of[:, :1] * heads + head) * max(taken) + slot_of[:, 1:]
@@ -187,7 +188,7 @@ class Cache:
         self._slot_of = slot_of.flatten().to(self._seen.device)
 
     def _mask_padding(self) -> Tensor:
-        """0 at the prompts' tokens and ``-inf`` before them, in the shape of their scores."""
+        """Return 0 at the prompts' tokens, ``-inf`` before them, in the shape of their scores."""
         _, heads, longest, _ = self._prompts[0][0].shape
         bias = self._seen.new_zeros(len(self._lengths), longest)
         if min(self._lengths) == longest:
@@ -203,6 +204,6 @@ def _of(memory: Memory, rows: Tensor) -> Memory:
 
 
 def _of_rows(bias: Tensor, heads: int, rows: Tensor) -> Tensor:
-    """Some rows of a bias of shape ``[R * heads, 1, n]``."""
+    """Select rows of a bias of shape ``[R * heads, 1, n]``."""
     count = len(bias) // heads
     return bias.view(count, heads, 1, bias.shape[-1])[rows].flatten(0, 1)

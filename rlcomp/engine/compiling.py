@@ -1,4 +1,4 @@
-"""Kernel fusion by torch.compile: what lies between the products of a pass, in few kernels."""
+"""Kernel fusion by torch.compile: the operations between the products of a pass, in few kernels."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from rlcomp.errors import ConfigError, in_one_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
-# Kinds of a call that are compiled: dtypes, dimensions, with and without a gradient.
+# How many kinds of a call are compiled: dtypes, dimensions, with and without a gradient.
 _KINDS = 64
 _compiles = Switch()
-# By function, what was compiled of it.
+# The compiled version of each function.
 _made: dict[Callable[..., Any], Callable[..., Any]] = {}
 
 
 def compiles() -> bool:
-    """Whether functions of :func:`compiled` are compiled here and now."""
+    """Return whether functions made by :func:`compiled` are compiled in this context and thread."""
     return _compiles.on
 
 
 def compiling(wanted: bool) -> AbstractContextManager[None]:
-    """Within it, and in this thread, functions of :func:`compiled` are compiled, or are not."""
+    """Return a context that switches compilation by :func:`compiled` on or off in this thread."""
     return _compiles.set(wanted)
 
 
 def compiled(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of tensors whose kernels torch.compile fuses within :func:`compiling`.
+    """Wrap a function of tensors so that torch.compile fuses it within :func:`compiling`.
 
-    Elsewhere it runs as it is. It is compiled where it is first called, for some seconds, and for
-    all sizes. Its numbers differ by rounding: what is half precision between two of its steps is
-    float32 when they are one kernel.
+    Elsewhere it runs as it is. Its first call compiles it, for all sizes; this takes some seconds.
+    Its numbers differ by rounding: intermediate results that are half precision between two steps
+    are float32 within one kernel.
 
     Args:
-        function: of tensors, numbers and dtypes; none of its sizes is part of its meaning.
+        function: of tensors, numbers and dtypes; its result must not depend on sizes as constants.
 
     Raises:
-        ConfigError: torch.compile lacks a compiler; when the function is called.
+        ConfigError: torch.compile lacks a compiler; raised when the function is called.
 
     Source:
         Ansel et al. 2024, "PyTorch 2: Faster machine learning through dynamic Python bytecode
@@ -54,21 +54,21 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
     """
 
     @wraps(function)
-    def call(*given: P.args, **named: P.kwargs) -> T:
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
         if not compiles():
-            return function(*given, **named)
+            return function(*args, **kwargs)
         if function not in _made:
-            import torch._dynamo.config as settings  # here: it takes two seconds
+            import torch._dynamo.config as settings  # imported here: it takes two seconds
             import torch._functorch.config as gradients
 
             # Several objectives are differentiated one after the other through one forward pass.
             gradients.donated_buffer = False
-            # Torch allows for 8.
+            # The default of torch is 8.
             settings.recompile_limit = max(settings.recompile_limit, _KINDS)
             by_torch: Any = torch.compile
             _made[function] = by_torch(function, dynamic=True)
         with _refused():
-            fast: T = _made[function](*given, **named)
+            fast: T = _made[function](*args, **kwargs)
         return fast
 
     return call
@@ -76,7 +76,7 @@ def compiled(function: Callable[P, T]) -> Callable[P, T]:
 
 @contextmanager
 def _refused() -> Iterator[None]:
-    """Context in which torch.compile tells what it lacks."""
+    """Turn an error of torch.compile about a missing compiler into a ConfigError."""
     try:
         yield
     except Exception as error:

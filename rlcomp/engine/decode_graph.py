@@ -1,4 +1,4 @@
-"""Decode loop of a GPU: a step is one CUDA graph, and the host looks every few steps."""
+"""Decode loop for a GPU: a step is one CUDA graph; the host reads tokens every few steps."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rlcomp.engine.draw import Draw, Drawn, Uniforms
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.stopping import StopRule
 
-# Steps between two looks at what was drawn: rows that end in between are computed in vain.
+# Steps between two reads of the drawn tokens. Rows that end in between are computed in vain.
 LOOK = 16
-# Columns by which the rows' own memory grows, since every size is a graph of its own.
+# The rows' own memory grows by this many columns; every size needs its own graph.
 _COLUMNS = 128
-# Rows that are over are computed in vain until so few are left.
+# Share of unfinished rows below which finished rows are dropped.
 _WORTH = 0.8
 
 
 class StaticCache(Cache):
-    """KV cache whose newest column is a number on the device, so that a graph can write there.
+    """KV cache that reads the index of its newest column from the device, as a graph requires.
 
     Arguments are those of :class:`rlcomp.engine.cache.Cache`.
     """
@@ -35,14 +35,14 @@ class StaticCache(Cache):
 
     @property
     def capacity(self) -> int:
-        """Columns of the rows' own memory."""
+        """Return the number of columns of the rows' own memory."""
         return self._seen.shape[-1]
 
     def _growth(self, capacity: int, length: int) -> int:
         return -(-(length - capacity) // _COLUMNS) * _COLUMNS
 
     def open_column(self) -> None:
-        """Let the rows see the column that is written next."""
+        """Make the column that is written next visible to the rows."""
         self._seen.index_fill_(-1, self.column, 0.0)
 
     @property
@@ -55,17 +55,17 @@ class StaticCache(Cache):
 
 
 class StepGraph:
-    """One decode step over static buffers: a draw, then the forward of what was drawn.
+    """One decode step over static buffers: a draw, then the forward pass of the drawn tokens.
 
-    The first step after rows or memory have changed runs as it is, and the next ones as the graph
-    that is captured behind it. On a CPU every step runs as it is.
+    After a change of rows or memory, the first step runs eagerly. The next ones run as the graph
+    captured after it. On a CPU every step runs eagerly.
 
     Args:
         fused: the model.
         cache: of the rows.
-        logits: behind each row, shape ``[R, V]``.
+        logits: of the next token of each row, shape ``[R, V]``.
         positions: of each row's next token, shape ``[R]``.
-        draw: from logits and uniform numbers to tokens; must not wait for the device.
+        draw: from logits and uniform numbers to tokens; must not synchronise with the device.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class StepGraph:
             if self.fused.device.type == "cuda" and number + 1 < count:
                 self._capture()
         assert self.drawn is not None
-        kept = self.drawn.kept
+        masks = self.drawn.kept
         tokens, log_probs = (
             each[:count].clone() for each in (self.drawn.tokens, self.drawn.log_probs)
         )
-        sets = [None] * count if kept is None else [*kept[:count].clone()]
-        return [Drawn(*step) for step in zip(tokens, log_probs, sets, strict=True)]
+        row_masks = [None] * count if masks is None else [*masks[:count].clone()]
+        return [Drawn(*step) for step in zip(tokens, log_probs, row_masks, strict=True)]
 
     def _capture(self) -> None:
         self.graph = torch.cuda.CUDAGraph()
@@ -121,10 +121,10 @@ class StepGraph:
             counter.add_(1)
 
     def _note(self, drawn: Drawn) -> None:
-        """Keep what was drawn in this step."""
+        """Store the tokens drawn in this step."""
         if self.drawn is None:
-            kept = None if drawn.kept is None else _room(drawn.kept)
-            self.drawn = Drawn(_room(drawn.tokens), _room(drawn.log_probs), kept)
+            masks = None if drawn.kept is None else _room(drawn.kept)
+            self.drawn = Drawn(_room(drawn.tokens), _room(drawn.log_probs), masks)
         into = self.drawn
         into.tokens.index_copy_(0, self.slot, drawn.tokens[None])
         into.log_probs.index_copy_(0, self.slot, drawn.log_probs[None])
@@ -137,9 +137,9 @@ def _room(one: Tensor) -> Tensor:
 
 
 class GraphLoop(Loop):
-    """Decode loop over prompts and their rows, some steps at a time; tokens are those of the other.
+    """Decode loop over prompts and their rows, several steps at a time.
 
-    Arguments are those of :class:`rlcomp.engine.decode_packed.Loop`.
+    Gives the tokens of :class:`rlcomp.engine.decode_packed.Loop` and takes the same arguments.
     """
 
     cache: StaticCache
@@ -148,7 +148,7 @@ class GraphLoop(Loop):
     def segments(
         self, draw: Draw, uniforms: Uniforms, stop: StopRule
     ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
-        """Runs of steps with the same rows: the rows, the first step, the draws."""
+        """Yield runs of steps with the same rows: the rows, the first step, the draws."""
         start, limit, graph = 0, self.limit, None
         while True:
             count = min(LOOK, limit - start)
@@ -170,7 +170,7 @@ class GraphLoop(Loop):
                 graph = None
 
     def _graph(self, draw: Draw, count: int, graph: StepGraph | None) -> StepGraph:
-        """The graph of the rows and the memory as they are; room for some more steps."""
+        """Return the graph for the current rows and memory, with room for ``count`` more steps."""
         capacity = self.cache.capacity
         self.cache.reserve(self.cache.length + count)
         if graph is not None and self.cache.capacity == capacity:

@@ -1,4 +1,4 @@
-"""Decode loop in C++: a rollout is one call, which takes all steps."""
+"""Decode loop in C++: one call takes all steps of a rollout."""
 
 from __future__ import annotations
 
@@ -30,14 +30,13 @@ def decode(
 ) -> Sampled:
     """Sample ``group_size`` responses per prompt.
 
-    From the same numbers it gives the tokens of :func:`rlcomp.engine.decode_packed.decode`, as far
-    as rounding leaves the logits alike. A row's tokens and log-probs are the same to the last bit
-    whatever other rows there are.
+    With the same numbers it gives the tokens of :func:`rlcomp.engine.decode_packed.decode`, unless
+    rounding of the logits changes one. The tokens and log-probs of a row are the same to the last
+    bit, whatever other rows are in the batch.
 
-    Reads the weights where they are. Takes memory for the keys and values of each distinct prompt
-    once and of each unfinished answer in pages of 32 tokens; of these no more than
-    :func:`rlcomp.engine.free_memory.cache_budget` at a time,
-    except for a single prompt.
+    Reads the weights in place. Takes memory for the keys and values of each distinct prompt, once,
+    and of each unfinished answer, in pages of 32 tokens. Keys and values take no more than
+    :func:`rlcomp.engine.free_memory.cache_budget` at a time, except for a single prompt.
 
     Arguments and result are those of that function; ``draw`` is a
     :class:`rlcomp.engine.draw.TokenDraw` without filters.
@@ -71,7 +70,7 @@ def decode(
 
 
 def _rollout(model: NativeModel, groups: dict[tuple[int, ...], list[int]], steps: Steps) -> None:
-    """Sample the rows of some prompts, each to its end."""
+    """Sample the rows of some prompts, each until it ends."""
     prompts = abi.integers([token for prompt in groups for token in prompt])
     lengths = abi.integers([len(prompt) for prompt in groups])
     owners = abi.integers([place for place, rows in enumerate(groups.values()) for _ in rows])

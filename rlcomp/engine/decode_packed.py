@@ -16,7 +16,7 @@ from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 
-# Prompt tokens read in one go: what the layers make of them on the way is not kept.
+# Prompt tokens read at a time; intermediate results of the layers are not kept.
 _READ_TOKENS = 2**14
 
 
@@ -33,15 +33,16 @@ def decode(
 ) -> Sampled:
     """Sample ``group_size`` responses per prompt.
 
-    From the same numbers it gives the tokens of
-    :func:`rlcomp.engine.decode_transformers.decode`, as far as rounding leaves the logits alike.
+    With the same numbers it gives the tokens of :func:`rlcomp.engine.decode_transformers.decode`,
+    unless rounding of the logits changes one.
 
-    Takes memory for one more copy of the model's layers, and of its head where the kernel wants
-    another layout; for keys and values of each distinct prompt once and of each answer; of these no
-    more than :func:`rlcomp.engine.free_memory.cache_budget` at a time, except for one prompt.
+    Takes memory for one more copy of the model's layers, and of its head where the kernel needs
+    another layout; and for keys and values of each distinct prompt, once, and of each answer. Keys
+    and values take no more than :func:`rlcomp.engine.free_memory.cache_budget` at a time, except
+    for one prompt.
 
-    Arguments and result are those of that function, but for ``transformer``: the model, and
-    ``loop``: what takes the steps, :class:`Loop` if not given. Equal prompts are read once.
+    Arguments and result are those of that function, except ``transformer``: the model, and
+    ``loop``: the class that takes the steps, :class:`Loop` by default. Equal prompts are read once.
     """
     loop = loop or Loop
     groups: dict[tuple[int, ...], list[int]] = {}
@@ -63,7 +64,7 @@ Groups = dict[tuple[int, ...], list[int]]
 
 
 def _passes(groups: Groups, new: int, token_bytes: int, budget: int) -> Iterator[Groups]:
-    """Chunks of prompts with their rows that fit in memory."""
+    """Yield chunks of prompts with their rows that fit in memory."""
     some: Groups = {}
     longest = answers = 0
     for prompt, rows in groups.items():
@@ -81,7 +82,7 @@ class Loop:
 
     Args:
         fused: the model.
-        groups: prompts, and the rows that answer them.
+        groups: prompts, and the rows that answer each of them.
         limit: the most tokens of a row.
     """
 
@@ -91,7 +92,7 @@ class Loop:
         prompts = list(groups)
         owners = [place for place, rows in enumerate(groups.values()) for _ in rows]
         self.fused = fused
-        # Rows of the batch that are still computed; repeated ones at the end fill up.
+        # Rows of the batch that are still computed; repeated rows at the end are padding.
         self.rows = [row for rows in groups.values() for row in rows]
         self.real = len(self.rows)
         lengths = [len(prompt) for prompt in prompts]
@@ -104,7 +105,7 @@ class Loop:
     def segments(
         self, draw: Draw, uniforms: Uniforms, stop: StopRule
     ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
-        """Runs of steps with the same rows: the rows, the first step, the draws."""
+        """Yield runs of steps with the same rows: the rows, the first step, the draws."""
         start, steps = 0, list[Drawn]()
         while True:
             numbers = uniforms.at(start + len(steps))[self.rows].to(self.fused.device)
@@ -125,13 +126,13 @@ class Loop:
     def _compact(self, left: list[int], size: int, tokens: Tensor) -> Tensor:
         """Keep the unfinished rows, padded with repeated ones to an efficient size.
 
-        Gives what it is given of each row (``tokens``, or more) of those rows.
+        Returns ``tokens`` of those rows.
         """
-        kept = (left + left)[:size]
-        self.rows = [self.rows[row] for row in kept]
+        chosen = (left + left)[:size]
+        self.rows = [self.rows[row] for row in chosen]
         self.real = len(left)
-        self.cache.keep(kept)
-        index = torch.tensor(kept, device=tokens.device)
+        self.cache.keep(chosen)
+        index = torch.tensor(chosen, device=tokens.device)
         self.positions = self.positions[index]
         return tokens[index]
 
@@ -147,12 +148,12 @@ class Loop:
 
 
 def size_of(rows: int) -> int:
-    """Batch size for a number of unfinished rows: few sizes, since kernels adapt to each."""
+    """Return the batch size for unfinished rows: one of few sizes, as kernels adapt to each."""
     return 1 << (rows - 1).bit_length() if rows < 8 else -(-rows // 8) * 8
 
 
 def read_prompts(fused: Fused, prompts: Sequence[Sequence[int]]) -> tuple[list[Memory], Tensor]:
-    """Prefill: keys and values of the prompts for :class:`Cache`, and their logits."""
+    """Prefill prompts; return their keys and values for :class:`Cache`, and their logits."""
     memory = fused.memory(len(prompts), max(len(prompt) for prompt in prompts))
     logits: list[Tensor] = []
     start = tokens = 0
@@ -172,7 +173,7 @@ def _read_some(
     lengths = torch.tensor([len(prompt) for prompt in prompts[some]], device=fused.device)
     places = torch.arange(some.start, some.stop, device=fused.device).repeat_interleave(lengths)
     ends = lengths.cumsum(0) - 1
-    # Prompts end where the longest ends, so that their answers can go on behind them.
+    # All prompts end in the column where the longest ends, so that answers continue behind it.
     columns = packed.positions + (memory[0][0].shape[2] - lengths)[places - some.start]
     x, rotation = fused.embed(packed.ids, packed.positions)
     for number, (block, (keys, values)) in enumerate(zip(fused.blocks, memory, strict=True)):
@@ -181,7 +182,7 @@ def _read_some(
         values[places, :, columns] = v
         attended = attend_packed(q, k, v, packed, block.block.scale)
         if number + 1 == len(fused.blocks):
-            # Nobody reads the other tokens' last states.
+            # The last states of the other tokens are not used.
             x, attended = x[ends], attended[ends]
         x = block.finish(x, attended)
     return fused.logits(x)

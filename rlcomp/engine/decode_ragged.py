@@ -1,4 +1,4 @@
-"""Decode loop of one turn of a session, whose rows have lengths of their own."""
+"""Decode loop of one turn of a session, whose rows have different lengths."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.engine.ragged_cache import RaggedCache
 from rlcomp.engine.session import TurnUniforms
 from rlcomp.engine.stopping import StopRule
 
-# Rows that are over are computed in vain until so few are left.
+# Share of unfinished rows below which finished rows are dropped.
 _WORTH = 0.75
 
 
@@ -23,8 +23,8 @@ class RaggedTurn:
 
     Args:
         fused: the model.
-        cache: of the rows; gets the tokens that are sampled, but not the last ones.
-        logits: behind each row.
+        cache: of the rows; gets the sampled tokens, except the last of each row.
+        logits: of the next token of each row.
         positions: of each row's next token.
         longest: tokens of the longest row that the model can read.
     """
@@ -43,13 +43,13 @@ class RaggedTurn:
     def run(
         self, places: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
     ) -> None:
-        """Sample until every row is over.
+        """Sample until every row has ended.
 
         Args:
-            places: of each row its number among those that sample; -1 of one that does not.
-            stop: when they end.
+            places: for each row its index among the rows that sample; -1 for a row that does not.
+            stop: the rule by which rows end.
             draw: from logits and uniform numbers to tokens.
-            uniforms: of those that sample.
+            uniforms: of the rows that sample.
         """
         self.transcript = Transcript(uniforms.rows)
         rows = list(range(len(places)))  # of the whole cache
@@ -58,8 +58,8 @@ class RaggedTurn:
         while True:
             numbers = uniforms.at(start + len(steps))[[places[row] for row in rows]]
             drawn = draw(self.logits, numbers.to(self.fused.device))
-            asked = real if len(real) < len(rows) else None
-            steps.append(drawn if asked is None else _of(drawn, asked))
+            sampling = real if len(real) < len(rows) else None
+            steps.append(drawn if sampling is None else _of(drawn, sampling))
             over = stop.take([places[rows[n]] for n in real], steps[-1].tokens)
             left = [n for n, ended in zip(real, over, strict=True) if not ended]
             if left and size_of(len(left)) > _WORTH * len(rows):
@@ -70,19 +70,19 @@ class RaggedTurn:
             self._settle([rows[n] for n in real])
             if not left:
                 return
-            kept = (left + left)[: size_of(len(left))]
-            self._keep(kept)
-            rows, real = [rows[n] for n in kept], list(range(len(left)))
-            self._step(drawn.tokens[torch.tensor(kept, device=drawn.tokens.device)])
+            chosen = (left + left)[: size_of(len(left))]
+            self._keep(chosen)
+            rows, real = [rows[n] for n in chosen], list(range(len(left)))
+            self._step(drawn.tokens[torch.tensor(chosen, device=drawn.tokens.device)])
 
     def _settle(self, rows: Sequence[int]) -> None:
-        """Hand what a branch has read to the whole cache; of each row, which one it is there."""
+        """Copy the tokens of a branch to the whole cache; ``rows`` are the branch's rows there."""
         if self.cache is not self.whole and self.forwards:
             self.whole.take_back(self.cache, rows, self.forwards)
         self.forwards = 0
 
     def _keep(self, rows: Sequence[int]) -> None:
-        """Go on with some rows, in memory of their own."""
+        """Continue with some rows, in a cache of their own."""
         if self.cache is self.whole:
             self.cache = self.whole.branch(rows)
         else:
@@ -92,7 +92,7 @@ class RaggedTurn:
     def _step(self, tokens: Tensor) -> None:
         """Forward one more token per row."""
         self.cache.grow()
-        # A row that is over, and computed in vain, may be at the end of its context.
+        # A finished row, computed in vain, may be at the end of its context.
         x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last))
         for number, block in enumerate(self.fused.blocks):
             q, k, v = block.project(x, rotation)
@@ -104,5 +104,5 @@ class RaggedTurn:
 
 def _of(drawn: Drawn, rows: Sequence[int]) -> Drawn:
     index = torch.tensor(rows, device=drawn.tokens.device)
-    kept = None if drawn.kept is None else drawn.kept[index]
-    return Drawn(drawn.tokens[index], drawn.log_probs[index], kept)
+    masks = None if drawn.kept is None else drawn.kept[index]
+    return Drawn(drawn.tokens[index], drawn.log_probs[index], masks)

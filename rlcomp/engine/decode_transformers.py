@@ -1,4 +1,4 @@
-"""Decode loop through the model's own forward (transformers), for any causal LM. No TensorDict."""
+"""Decode loop over the model's own forward pass (transformers), for any causal LM."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def decode(
 ) -> Sampled:
     """Sample ``group_size`` responses per prompt.
 
-    Each prompt is prefilled once and its cache repeated for its group, where the cache allows it.
+    Each prompt is prefilled once. Its cache is repeated for its group where the cache allows it.
 
     Args:
         model: a causal model in eval mode.
-        traits: how the model is spoken to.
+        traits: the model's call signature.
         prompts: ``P`` non-empty lists of token ids.
         group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
-        stop: when each row ends.
+        stop: the rule by which rows end.
         draw: from logits and uniform numbers to tokens.
         uniforms: of the rows, step by step.
 
@@ -58,7 +58,7 @@ def decode(
 class _State:
     """Decoding state: the model's cache of all rows, and the logits of their next token.
 
-    ``mask`` is None when no prompt is padded: attention without a mask is the fast path.
+    ``mask`` is None when no prompt is padded: attention without a mask is faster.
     """
 
     model: PreTrainedModel
@@ -82,9 +82,9 @@ class _State:
         self.logits = output.logits[:, -1]
 
     def step(self, token: Tensor, over: Sequence[bool]) -> None:
-        """Forward one more token per row; one that is over may stand at the last position."""
+        """Forward one more token per row; a finished row may stay at the last position."""
         if self.traits.recurrent:
-            # Such a memory has no columns: only what is being read can be padding.
+            # A recurrent state has no columns: only the tokens of this call can be padding.
             self.mask = None
         elif self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
@@ -93,7 +93,7 @@ class _State:
         self.read(token[:, None])
 
     def repeat(self, times: int) -> None:
-        """Every row, ``times`` times in a row."""
+        """Repeat every row ``times`` times, copies adjacent."""
         if self.cache is not None:
             self.cache.batch_repeat_interleave(times)
         self.logits = self.logits.repeat_interleave(times, 0)

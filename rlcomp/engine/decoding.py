@@ -12,8 +12,8 @@ from torch import Tensor
 from rlcomp.arguments import Fraction, Interval, NonNegativeFloat, NonNegativeInt
 from rlcomp.component import check_arguments
 
-# Tokens of a large vocabulary that are summed before the draw: about the root of its size, where
-# the sums over blocks and the sums in one block cost the same.
+# Tokens of a large vocabulary that are summed before the draw. Near the root of the vocabulary
+# size, sums over blocks and sums within a block cost the same.
 _BLOCK = 128
 
 
@@ -29,12 +29,12 @@ class Decoding:
         top_p: keep the smallest set of likeliest tokens whose probability reaches ``top_p``;
             1 keeps all.
         min_p: keep tokens at least ``min_p`` times as likely as the likeliest one; 0 keeps all.
-        replay: record the tokens that were kept, and score over the recorded set: V/8 bytes a
-            token. Without it the set is that of the model that scores.
-        keep_routing: of a mixture of experts, which experts read a token when it is scored.
+        replay: record the tokens that the filters keep, and score over the recorded set: V/8 bytes
+            a token. Without it, scoring applies the filters of the model that scores.
+        keep_routing: for a mixture of experts, the experts that read a token when it is scored.
             ``rollout``: those that read it when it was sampled (R3). ``proximal``: those that read
             it when ``old_log_probs=recomputed`` scored it (R2). ``none``: those that the model
-            chooses then, which may be others though its weights are the same, by rounding.
+            chooses at that time; rounding can change the choice even under equal weights.
 
     Source:
         top-p: Holtzman et al. 2019, arXiv:1904.09751; min-p: Nguyen et al. 2024, arXiv:2407.01082;
@@ -55,27 +55,27 @@ class Decoding:
 
     @property
     def truncates(self) -> bool:
-        """Whether top-k, top-p or min-p may set probabilities to 0."""
+        """Return whether top-k, top-p or min-p may set probabilities to 0."""
         return self.top_k > 0 or self.top_p < 1.0 or self.min_p > 0.0
 
     @property
     def replays(self) -> bool:
-        """Whether sampling masks are recorded and replayed in scoring (DeepSeek-V3.2)."""
+        """Return whether sampling masks are recorded and replayed in scoring (DeepSeek-V3.2)."""
         return self.replay and self.truncates
 
 
 def at_temperature(logits: Tensor, temperature: float) -> Tensor:
-    """Logits over the temperature, in float32 at least (bf16 is too coarse for a vocabulary)."""
+    """Divide logits by the temperature, in float32 at least (bf16 is too coarse)."""
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     return logits if temperature == 1.0 else logits / temperature
 
 
 @torch.no_grad()
 def kept(logits: Tensor, decoding: Decoding) -> Tensor:
-    """The sampling mask: tokens that pass top-k, top-p and min-p.
+    """Return the sampling mask: the tokens that pass top-k, top-p and min-p.
 
     Args:
-        logits: shape ``[N, V]``, already over the temperature.
+        logits: shape ``[N, V]``, already divided by the temperature.
         decoding: the filters; its temperature is not used.
 
     Returns:
@@ -98,12 +98,12 @@ def kept(logits: Tensor, decoding: Decoding) -> Tensor:
 
 
 def filtered(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = None) -> Tensor:
-    """Filtered logits: temperature, suppressed tokens and the sampling mask applied.
+    """Filter logits: apply temperature, suppressed tokens and the sampling mask.
 
     Args:
         logits: shape ``[N, V]``, any float dtype.
         decoding: temperature and filters.
-        suppressed: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
+        suppressed: tokens that are never drawn, whatever their logits; shape ``[V]``, bool.
 
     Returns:
         Shape ``[N, V]``, not normalised, float32 at least; ``-inf`` where a token cannot be drawn.
@@ -112,7 +112,7 @@ def filtered(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = Non
         likely = _without(at_temperature(logits, 1.0), suppressed)
         point = torch.full_like(likely, -torch.inf)
         return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
-    # Barred after the temperature: -inf over an infinite one is NaN.
+    # Suppressed after the temperature: -inf divided by an infinite temperature is NaN.
     scaled = _without(at_temperature(logits, decoding.temperature), suppressed)
     if decoding.truncates:
         scaled = scaled.masked_fill(~kept(scaled, decoding), -torch.inf)
@@ -122,12 +122,12 @@ def filtered(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = Non
 def sampling_log_probs(
     logits: Tensor, decoding: Decoding, suppressed: Tensor | None = None
 ) -> Tensor:
-    """Log-probs of the decoding distribution, filters included.
+    """Compute the log-probs of the decoding distribution, filters included.
 
     Args:
         logits: shape ``[N, V]``, any float dtype.
         decoding: temperature and filters.
-        suppressed: tokens that are never drawn, whatever the logits say; shape ``[V]``, bool.
+        suppressed: tokens that are never drawn, whatever their logits; shape ``[V]``, bool.
 
     Returns:
         Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
@@ -138,22 +138,23 @@ def sampling_log_probs(
 def _without(logits: Tensor, suppressed: Tensor | None) -> Tensor:
     if suppressed is None:
         return logits
-    if logits.is_cuda:  # to count them the host would have to wait for the device
+    if logits.is_cuda:  # counting the tokens would synchronise with the device
         return logits.masked_fill(suppressed, -torch.inf)
-    # Far fewer than the vocabulary: a mask over all of it takes twenty times as long.
+    # Far fewer tokens than the vocabulary: a mask over all of it takes twenty times as long.
     return logits.index_fill(-1, suppressed.nonzero().flatten(), -torch.inf)
 
 
 def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse-CDF sampling: draw one token per row.
+    """Draw one token per row by inverse-CDF sampling.
 
     Each row's token is a function of its scores and its uniform number alone. A token whose
-    probability is 0 in the dtype of the scores is never drawn. Of a large vocabulary first a block
-    of tokens is drawn, then a token in it with what the block has left of the uniform number, so
-    that few of the sums need float64.
+    probability is 0 in the dtype of the scores is never drawn. For a large vocabulary, first a
+    block of tokens is drawn, then a token in the block by the remainder of the uniform number. This
+    way few of the sums need float64.
 
     Args:
-        scores: log-probs up to a constant, shape ``[N, V]``; ``-inf`` for what cannot be drawn.
+        scores: log-probs up to a constant, shape ``[N, V]``; ``-inf`` for tokens that cannot be
+            drawn.
         uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
 
     Returns:
@@ -168,7 +169,7 @@ def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
         cumulative, block = _invert(sums, uniform)
         inside = _left_over(sums, cumulative, block, uniform)
         chosen = weights.gather(1, block[..., None].expand(-1, -1, _BLOCK)).squeeze(1)
-        # The clamp is for scores that are not numbers: their token must be one, too.
+        # The clamp is for scores that are NaN: their token must be a valid index, too.
         token = block * _BLOCK + _invert(chosen, inside)[1]
         token.clamp_(max=scores.shape[-1] - 1)
     log_prob = scores.gather(-1, token) - top - cumulative[:, -1:].log()
@@ -176,7 +177,7 @@ def sample(scores: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _in_blocks(scores: Tensor, top: Tensor) -> Tensor:
-    """``exp(scores - top)``, shape ``[N, ceil(V / block), block]``, filled up with zeros."""
+    """Compute ``exp(scores - top)``, shape ``[N, ceil(V / block), block]``, padded with zeros."""
     rows, vocabulary = scores.shape
     weights = scores.new_empty(rows, -(-vocabulary // _BLOCK), _BLOCK)
     flat = weights.view(rows, -1)
@@ -186,12 +187,12 @@ def _in_blocks(scores: Tensor, top: Tensor) -> Tensor:
 
 
 def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
-    """Inverse CDF: per row of weights ``[N, n]`` the index where the cumulative sum passes ``u``.
+    """Invert the CDF: find per row of weights ``[N, n]`` the first cumulative sum above ``u``.
 
-    With ``u`` in [0, total), the first index whose cumulative sum exceeds ``u`` is one at which the
-    sum grows. Two roundings could break that (``u * total`` reaching ``total``; a parallel prefix
-    sum that grows by an ulp at a zero): there the middle of the distribution is taken, with a
-    chance of about 1e-16.
+    With ``u`` in [0, total), the first cumulative sum that exceeds ``u`` belongs to a positive
+    weight. Two roundings could break this: ``u * total`` may reach ``total``, and a parallel prefix
+    sum may grow by an ulp at a zero weight. In these cases, with a chance of about 1e-16, the
+    middle of the distribution is taken.
 
     Returns:
         The cumulative sums, shape ``[N, n]``, float64; the index, int64, shape ``[N, 1]``.
@@ -204,7 +205,7 @@ def _invert(weights: Tensor, uniform: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _left_over(weights: Tensor, cumulative: Tensor, index: Tensor, uniform: Tensor) -> Tensor:
-    """The remainder of the uniform number within the chosen entry, in [0, 1], ``[N, 1]``."""
+    """Return the remainder of the uniform number within the chosen entry, in [0, 1], ``[N, 1]``."""
     weight = weights.gather(-1, index).double()
     level = uniform * cumulative[:, -1:]
     return ((level - cumulative.gather(-1, index)) / weight + 1).clamp_(0, 1)

@@ -14,9 +14,9 @@ from rlcomp.engine.sampling_mask import pack
 from rlcomp.engine.stopping import StopRule
 from rlcomp.seed import named_seed
 
-# Logits a draw looks at in one go: 1 million, which stay in a cache of 4 MB.
+# Logits that a draw processes at a time: 1 million, which fit in a cache of 4 MB.
 _DRAWN = 2**20
-# Numbers of a fork, or of a row with a seed, that are drawn in one go.
+# Random numbers of a fork, or of a row with a seed, that are drawn at a time.
 _BLOCK = 64
 
 
@@ -27,7 +27,7 @@ class Drawn:
     Attributes:
         tokens: shape ``[N]``, int64.
         log_probs: shape ``[N]``, nats.
-        kept: shape ``[N, ceil(V / 8)]``, uint8: the tokens each was drawn from; None if not
+        kept: shape ``[N, ceil(V / 8)]``, uint8: the sampling mask of each token; None if not
             recorded.
     """
 
@@ -45,7 +45,7 @@ class TokenDraw:
     """A draw of :func:`draw_tokens`.
 
     Attributes:
-        decoding: the distribution to draw from; whether the sets drawn from are recorded.
+        decoding: the distribution to draw from; says whether sampling masks are recorded.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
     """
 
@@ -64,9 +64,9 @@ class Sampled:
     Attributes:
         tokens: shape ``[B, S]``, int64; arbitrary after a row's end.
         log_probs: shape ``[B, S]``, nats; arbitrary after a row's end.
-        lengths: shape ``[B]``, int64: tokens sampled, with the one that ended the row.
-        truncated: shape ``[B]``, bool: none ended it within the limit.
-        kept: shape ``[B, S, ceil(V / 8)]``, uint8: the tokens each was drawn from; arbitrary after
+        lengths: shape ``[B]``, int64: sampled tokens, including the one that ended the row.
+        truncated: shape ``[B]``, bool: the row was cut at its limit.
+        kept: shape ``[B, S, ceil(V / 8)]``, uint8: the sampling mask of each token; arbitrary after
             a row's end. None if not recorded.
         routes: shape ``[B, P + S, L, K]``, uint8: the experts that read each token of a row, prompt
             included (:mod:`rlcomp.engine.routing`). None if not recorded.
@@ -81,11 +81,12 @@ class Sampled:
 
 
 def uniform(rows: int, generator: torch.Generator) -> Tensor:
-    """A number in [0, 1) for each row, shape ``[rows, 1]``, float64.
+    """Draw a number in [0, 1) for each row, shape ``[rows, 1]``, float64.
 
     Args:
-        rows: those that are here.
-        generator: on the CPU; of a part of a batch, it gives the numbers that its rows have in it.
+        rows: the rows of this process.
+        generator: on the CPU; the generator of a part of a batch gives the numbers that its rows
+            have in the whole batch.
     """
     if isinstance(generator, PartGenerator):
         return generator.uniform(rows)
@@ -95,9 +96,9 @@ def uniform(rows: int, generator: torch.Generator) -> Tensor:
 class Uniforms:
     """Uniform random numbers for the rows of a batch, step by step.
 
-    A row's numbers depend on the generator, the batch size and its place in the batch only, not on
-    which rows have finished, are decoded together, or are here at all
-    (:class:`rlcomp.engine.part.PartGenerator`).
+    A row's numbers depend only on the generator, the batch size and the row's place in the batch.
+    They do not depend on the rows that have finished, are decoded together, or belong to this
+    process (:class:`rlcomp.engine.part.PartGenerator`).
 
     Args:
         rows: ``B``.
@@ -108,30 +109,29 @@ class Uniforms:
         self.rows = rows
         self.generator = generator
         self._drawn: list[Tensor] = []
-        # Before steps were drawn that may turn out not to be needed: how many there were, and the
-        # generator.
+        # Before steps were drawn in advance: the number of steps, and the state of the generator.
         self._before: tuple[int, Tensor] | None = None
 
     def at(self, step: int) -> Tensor:
-        """Numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
+        """Return the numbers in [0, 1) of a step, shape ``[B, 1]``, float64, on the CPU."""
         self._draw(step + 1)
         return self._drawn[step]
 
     @property
     def known(self) -> int:
-        """Steps whose numbers were drawn."""
+        """Return the number of steps that have been drawn."""
         return len(self._drawn)
 
     def some(self, start: int, count: int) -> Tensor:
-        """Numbers of some steps, shape ``[count, B, 1]``, for which there may be no need."""
+        """Return the numbers of some steps, shape ``[count, B, 1]``; some may not be needed."""
         if len(self._drawn) < start + count:
-            # Some row has come as far as this: nobody goes back behind it.
+            # Some row has reached this step, so that nothing rewinds to an earlier one.
             self._before = len(self._drawn), self.generator.get_state()
             self._draw(start + count)
         return torch.stack(self._drawn[start : start + count])
 
     def rewind(self, steps: int) -> None:
-        """Leave the generator as it is after so many steps, whatever was drawn in advance."""
+        """Set the generator to its state after ``steps`` steps, also when more were drawn."""
         if steps < len(self._drawn):
             assert self._before is not None
             known, state = self._before
@@ -140,17 +140,17 @@ class Uniforms:
             self._draw(steps)
 
     def _draw(self, steps: int) -> None:
-        """Draw until there are numbers of so many steps."""
+        """Draw numbers until there are ``steps`` steps of them."""
         while len(self._drawn) < steps:
             self._drawn.append(uniform(self.rows, self.generator))
 
 
 class SeededUniforms(Uniforms):
-    """Uniform random numbers of rows with seeds of their own, whatever else is in the batch.
+    """Uniform random numbers of rows with seeds of their own, independent of the rest of the batch.
 
     Args:
-        seeds: of each row; nothing else its numbers depend on.
-        generator: that of what is forked off.
+        seeds: of each row; its numbers depend on nothing else.
+        generator: of the forks.
     """
 
     def __init__(self, seeds: Sequence[int], generator: torch.Generator) -> None:
@@ -163,19 +163,19 @@ class SeededUniforms(Uniforms):
             self._drawn += torch.stack(block, 1)[..., None].unbind()
 
     def rewind(self, steps: int) -> None:
-        """Nothing: what was drawn in advance is of generators that nobody else draws from."""
+        """Do nothing: numbers drawn in advance come from generators that only this object uses."""
 
 
 class ForkUniforms:
-    """Uniform random numbers of rows of which more are forked off; the others' stay as they are.
+    """Uniform random numbers of rows that can be forked; a fork leaves the numbers of others alone.
 
-    A fork's numbers depend on the generator, as it was before the first fork, and on how many came
-    before.
+    A fork's numbers depend on the state of the generator before the first fork, and on the number
+    of earlier forks.
 
     Args:
-        rows: those at the beginning, whose numbers are those of :class:`Uniforms`.
+        rows: rows at the beginning; their numbers are those of :class:`Uniforms`.
         generator: on the CPU.
-        seeds: of those rows, whose numbers then are those of :class:`SeededUniforms`.
+        seeds: of those rows; their numbers then are those of :class:`SeededUniforms`.
     """
 
     def __init__(
@@ -190,16 +190,16 @@ class ForkUniforms:
 
     def fork(self) -> None:
         """Add a row."""
-        if not self.forks:  # from a copy: the generator's own numbers are the rows'
-            copied = self.whole.generator.clone_state()
-            self._seed = int(torch.randint(2**62, (), generator=copied))
+        if not self.forks:  # from a copy: the generator's own numbers belong to the rows
+            generator = self.whole.generator.clone_state()
+            self._seed = int(torch.randint(2**62, (), generator=generator))
         self.forks += 1
 
     def ahead(self, steps: int) -> int:
-        """Draw the numbers of so many steps, for which there may be no need.
+        """Draw the numbers of ``steps`` steps in advance; some may not be needed.
 
         Returns:
-            How many there were before: :meth:`rewind` goes back to no less.
+            The number of steps drawn before: :meth:`rewind` takes this number or a greater one.
         """
         known = self.whole.known
         if steps > known:
@@ -207,18 +207,18 @@ class ForkUniforms:
         return known
 
     def rewind(self, steps: int) -> None:
-        """Leave the generator as it is after so many steps, whatever was drawn in advance."""
+        """Set the generator to its state after ``steps`` steps, also when more were drawn."""
         self.whole.rewind(steps)
 
     def at(self, step: int) -> Tensor:
-        """Numbers in [0, 1) of a step, shape ``[rows + forks, 1]``, float64, on the CPU."""
+        """Return numbers in [0, 1) of a step, shape ``[rows + forks, 1]``, float64, on the CPU."""
         if not self.forks:
             return self.whole.at(step)
         block, place = divmod(step, _BLOCK)
         return torch.cat([self.whole.at(step), self._block(block)[:, place : place + 1]])
 
     def _block(self, block: int) -> Tensor:
-        """The numbers of every fork at some steps, shape ``[forks, _BLOCK]``."""
+        """Return the numbers of every fork for a block of steps, shape ``[forks, _BLOCK]``."""
         known = self._blocks.get(block, torch.zeros(0, _BLOCK, dtype=torch.float64))
         if len(known) < self.forks:
             new = [self._numbers(fork, block) for fork in range(len(known), self.forks)]
@@ -245,34 +245,34 @@ class Transcript:
         """Store the steps of some rows.
 
         Args:
-            rows: the first of those that were drawn for; the others are left out.
+            rows: the first of the rows that were drawn for; the others are left out.
             start: number of the first step.
-            steps: what was drawn, at least one step.
+            steps: the draws, at least one step.
         """
-        kept = [step.kept[: len(rows)] for step in steps if step.kept is not None]
+        masks = [step.kept[: len(rows)] for step in steps if step.kept is not None]
         drawn = Drawn(
             torch.stack([step.tokens[: len(rows)] for step in steps], 1),
             torch.stack([step.log_probs[: len(rows)] for step in steps], 1),
-            torch.stack(kept, 1) if kept else None,
+            torch.stack(masks, 1) if masks else None,
         )
         self._pieces.append((list(rows), start, drawn))
 
     def sampled(self, stop: StopRule) -> Sampled:
-        """All rows; 0 where nothing was written.
+        """Return all rows; 0 where nothing was written.
 
         Args:
-            stop: what ended them.
+            stop: the rule that ended them.
         """
-        length = max(stop.lengths)  # steps beyond it were taken in vain
+        length = max(stop.lengths)  # later steps were taken in vain
         tokens = self._whole([drawn.tokens for _, _, drawn in self._pieces], length)
-        kept = [drawn.kept for _, _, drawn in self._pieces if drawn.kept is not None]
+        masks = [drawn.kept for _, _, drawn in self._pieces if drawn.kept is not None]
         lengths, truncated = stop.ends(tokens.device)
         return Sampled(
             tokens=tokens,
             log_probs=self._whole([drawn.log_probs for _, _, drawn in self._pieces], length),
             lengths=lengths,
             truncated=truncated,
-            kept=self._whole(kept, length) if kept else None,
+            kept=self._whole(masks, length) if masks else None,
         )
 
     def _whole(self, parts: Sequence[Tensor], length: int) -> Tensor:
@@ -291,7 +291,7 @@ def draw_tokens(
     Args:
         logits: shape ``[N, V]``.
         uniform: numbers in [0, 1), shape ``[N, 1]``, float64.
-        decoding: the distribution to draw from; whether the sets drawn from are recorded.
+        decoding: the distribution to draw from; says whether sampling masks are recorded.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
     """
     rows = max(1, _DRAWN // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
@@ -302,11 +302,11 @@ def draw_tokens(
         _draw_some(logits[at : at + rows], uniform[at : at + rows], decoding, suppressed)
         for at in starts
     ]
-    kept = [part.kept for part in parts if part.kept is not None]
+    masks = [part.kept for part in parts if part.kept is not None]
     return Drawn(
         torch.cat([part.tokens for part in parts]),
         torch.cat([part.log_probs for part in parts]),
-        torch.cat(kept) if kept else None,
+        torch.cat(masks) if masks else None,
     )
 
 

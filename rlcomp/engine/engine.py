@@ -30,42 +30,43 @@ _TOLD = "%s: packed forward pass, linear layers by %s, attention, norms and soft
 
 @dataclass(frozen=True, kw_only=True)
 class Engine:
-    """Compute engine of a language model; changes speed and memory, and results by rounding only.
+    """Compute engine of a language model; changes speed and memory, and results only by rounding.
 
     Attributes:
-        forward: ``packed`` is our own pass over the model's weights: no padding, every prompt read
-            once for all of its answers, finished answers dropped from sampling. ``transformers`` is
-            the model's own. ``auto`` takes the first where it knows the architecture (Llama, Qwen2,
-            Qwen3, GPT-2) and agrees with the second on a few tokens; the log says which it took.
-        linear: how linear layers multiply. ``torch``, ``onednn`` and ``bf16x6`` are all float32,
-            the last by six bfloat16 products on a CPU's matrix unit (Intel AMX), in scoring and
-            updates, by one thread. ``auto`` takes that where it can, else the first or what a
-            start-up probe finds clearly faster, the second. ``bfloat16`` rounds the
-            factors of every product, three decimal digits, and keeps weights and sums in float32.
-            ``tf32`` rounds them to TF32, four digits, on a GPU, and is ``torch`` elsewhere.
-            Only the packed forward pass heeds it. Whatever it is, sampling keeps large matrices in
-            oneDNN's layout on a CPU, where products with few rows are faster so.
-        compute: ``bfloat16`` computes in half precision what lies between the embedding and the
-            log-probs, attention included, but for the residual stream into which layers add, and
-            keeps weights, gradients and moments as they are; products and norms are summed in
-            float32. ``weights`` has the dtype of the
-            weights. Only the packed forward pass heeds it.
-        checkpointing: gradient checkpointing: of each layer only the input is kept for the backward
-            pass, which computes the rest again. Memory falls by the number of numbers a layer
-            keeps, an update takes a third longer, its numbers are the same.
-        decode: what samples with the packed forward pass on a CPU. ``native`` is a loop in C++,
-            float32, several times faster where models are small; ``torch`` is the loop it is
-            checked against. ``auto`` takes the first where its library was compiled for this
-            processor and can do what is asked: it has no filters (top-k, top-p, min-p), no half
-            precision and no GPU. The log says which it took, and why.
-        update: how attention, norms, rotary embedding and gate of the packed pass are computed,
-            and what is read off its logits, forward and backward. ``native`` is by the library that
-            comes compiled with rlcomp: in float32, on a CPU, by one thread. ``torch`` is by
-            PyTorch. ``auto`` takes the first where it can; the log says which, and why.
+        forward: ``packed`` is our own pass over the model's weights: no padding, every prompt is
+            read once for all of its answers, and finished answers are dropped from sampling.
+            ``transformers`` is the model's own pass. ``auto`` takes ``packed`` if it knows the
+            architecture (Llama, Qwen2, Qwen3, GPT-2) and agrees with the model's own pass on a few
+            tokens. The log names the choice.
+        linear: kernel of the linear layers. ``torch``, ``onednn`` and ``bf16x6`` are all float32.
+            ``bf16x6`` takes six bfloat16 products on a CPU's matrix unit (Intel AMX), in scoring
+            and updates, by one thread. ``auto`` takes it where possible, else ``torch``, or
+            ``onednn`` where a start-up probe finds it clearly faster. ``bfloat16`` rounds the
+            factors of every product to three decimal digits, and keeps weights and sums in float32.
+            ``tf32`` rounds them to TF32, four digits, on a GPU, and is ``torch`` elsewhere. Only
+            the packed forward pass uses this option. Whatever its value, sampling on a CPU keeps
+            large matrices in oneDNN's layout, because products with few rows are faster in it.
+        compute: ``bfloat16`` computes everything between the embedding and the log-probs in half
+            precision, attention included. The residual stream is not rounded, and weights,
+            gradients and moments stay as they are; products and norms are summed in float32.
+            ``weights`` takes the dtype of the weights. Only the packed forward pass uses this
+            option.
+        checkpointing: gradient checkpointing. Only the input of each layer is kept for the backward
+            pass, and the rest is computed again. This saves the memory of the layers' intermediate
+            results. An update takes a third longer; its numbers are the same.
+        decode: sampling loop of the packed forward pass on a CPU. ``native`` is a loop in C++,
+            float32, several times faster for small models. ``torch`` is the reference loop.
+            ``auto`` takes ``native`` if its library was compiled for this processor and supports
+            the options: it has no filters (top-k, top-p, min-p), no half precision and no GPU. The
+            log names the choice and the reason.
+        update: implementation of attention, norms, rotary embedding, gate and functions of the
+            logits in the packed pass, forward and backward. ``native`` is the library compiled with
+            rlcomp: float32, on a CPU, by one thread. ``torch`` is PyTorch. ``auto`` takes
+            ``native`` where possible. The log names the choice and the reason.
         compile: whether torch.compile fuses the kernels between the products of scoring and of
-            updates, for a GPU: each takes some seconds once. It needs Triton there, and a C++
-            compiler on a CPU, where what is ``native`` stays so. Only the packed forward pass heeds
-            it.
+            updates. Meant for a GPU, where it needs Triton; each kernel takes some seconds once. On
+            a CPU it needs a C++ compiler, and the parts that are ``native`` stay native. Only the
+            packed forward pass uses this option.
     """
 
     forward: Literal["auto", "packed", "transformers"] = "auto"
@@ -105,13 +106,14 @@ class Engine:
             )
 
     def transformer(self, model: PreTrainedModel) -> Transformer | None:
-        """The native forward pass for a model; None to use the model's own.
+        """Return the native forward pass for a model; None to use the model's own.
 
         Args:
             model: a causal model in eval mode.
 
         Raises:
-            ConfigError: ``forward`` is ``packed``, and the model is not known or disagrees.
+            ConfigError: ``forward`` is ``packed``, and the model is unknown or the two passes
+                disagree.
         """
 
         def theirs(ids: Tensor) -> Tensor:
@@ -120,7 +122,7 @@ class Engine:
         return self._checked(model, model, layers, theirs)
 
     def backbone(self, model: PreTrainedModel, backbone: nn.Module) -> Transformer | None:
-        """The native forward pass for a copied backbone; None to use the backbone's own.
+        """Return the native forward pass for a copied backbone; None to use the backbone's own.
 
         Args:
             model: the model it was copied from.
@@ -169,10 +171,10 @@ class Engine:
         return None
 
     def _why_not_native(self, model: PreTrainedModel) -> str | None:
-        """Why the update's kernels are not the library's; None where they are.
+        """Return why the update does not use the library's kernels; None if it does.
 
         Raises:
-            ConfigError: ``update`` is ``native``, and the library is not there or does not take
+            ConfigError: ``update`` is ``native``, and the library is missing or does not support
                 the model.
         """
         why = "engine.update=torch" if self.update == "torch" else self._not_native(model)
@@ -181,7 +183,7 @@ class Engine:
         return why
 
     def _warn_of_absence(self, model: PreTrainedModel) -> None:
-        """Warn where the library would be used and is not there."""
+        """Warn if the library would be used and is missing."""
         plain = self.compute == "weights" and model.dtype == torch.float32
         is_usable = model.device.type == "cpu" and plain and "auto" in (self.decode, self.update)
         if is_usable and (reason := absent()) is not None:
@@ -206,14 +208,14 @@ class Engine:
             checkpoint_layers(owner)
 
     def not_native(self, transformer: Transformer | None, decoding: Decoding) -> str | None:
-        """Why the loop in C++ does not sample; None if it does.
+        """Return why the loop in C++ does not sample; None if it does.
 
         Args:
-            transformer: of the model; None where its own forward pass is taken.
+            transformer: of the model; None where the model's own forward pass is used.
             decoding: the distribution to draw from.
 
         Raises:
-            ConfigError: ``decode`` is ``native``, and it cannot.
+            ConfigError: ``decode`` is ``native``, and the loop cannot sample.
         """
         if self.decode == "torch":
             return "engine.decode is torch"
@@ -226,11 +228,11 @@ class Engine:
         return why
 
     def _kernel(self, model: PreTrainedModel) -> Kernel:
-        """The matmul kernel.
+        """Return the matmul kernel.
 
         Raises:
-            ConfigError: oneDNN is asked for and not there; or BF16x6, and it does not take the
-                model.
+            ConfigError: oneDNN is requested and missing; or BF16x6 is requested and does not
+                support the model.
         """
         if self.linear == "onednn" and not has_onednn():
             raise ConfigError(
@@ -245,7 +247,7 @@ class Engine:
         return "bf16x6" if why is None else faster_kernel()
 
 
-# The default: whatever is fastest and gives the same numbers.
+# The default: the fastest choice among those that give the same numbers.
 AUTO = Engine()
 
 
@@ -253,7 +255,7 @@ AUTO = Engine()
 def _agree(
     transformer: Transformer, theirs: Callable[[Tensor], Tensor], device: torch.device
 ) -> bool:
-    """Whether both give the same states for a few tokens, up to rounding."""
+    """Return whether both passes give the same states for a few tokens, up to rounding."""
     rows = [[0, 1, 0, 1], [1, 1, 0]]
     ours, head = transformer(pack_prompts(rows, device), None)
     if head is not None:

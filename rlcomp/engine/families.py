@@ -15,17 +15,17 @@ from transformers import (
 
 from rlcomp.engine.transformer import Block, Layers
 
-# Rotations that depend on a token's position alone, not on how long its row has become.
+# Rotations that depend on a token's position alone, not on the current length of its row.
 _ROTATIONS = ("default", "linear", "llama3", "yarn")
 
 
 def unknown(model: PreTrainedModel) -> str | None:
-    """The reason why the native forward pass does not support a model; None if it does.
+    """Return why the native forward pass does not support a model; None if it does.
 
     Args:
         model: a causal model of transformers.
     """
-    # Exactly these: a subclass may compute something else.
+    # Exact types: a subclass may compute something else.
     if type(model) not in (GPT2LMHeadModel, LlamaForCausalLM, Qwen2ForCausalLM, Qwen3ForCausalLM):
         return f"its class is {type(model).__name__}"
     if type(model.get_output_embeddings()) is not nn.Linear:
@@ -45,16 +45,16 @@ def _unusual(config: Any) -> str | None:  # noqa: ANN401
 
 
 def layers(model: nn.Module) -> Layers:
-    """The modules of a known model."""
+    """Return the modules of a known model."""
     causal = cast("PreTrainedModel", model)
     return backbone_layers(causal.get_decoder(), cast("nn.Linear", causal.get_output_embeddings()))
 
 
 def backbone_layers(backbone: nn.Module, head: nn.Linear | None = None) -> Layers:
-    """The modules of a known model's backbone.
+    """Return the modules of a known model's backbone.
 
     Args:
-        backbone: what ``get_decoder`` gives.
+        backbone: the result of ``get_decoder``.
         head: the output head; None to do without.
     """
     decoder: Any = backbone
@@ -84,7 +84,7 @@ def _gpt2(layer: Any) -> Block:  # noqa: ANN401
 
 def _llama(layer: Any, config: Any) -> Block:  # noqa: ANN401
     attention = layer.self_attn
-    # Qwen3 alone norms its queries and keys.
+    # Only Qwen3 normalises its queries and keys.
     norms = (attention.q_norm, attention.k_norm) if config.model_type == "qwen3" else None
     return Block(
         module=layer,

@@ -1,4 +1,4 @@
-"""Where the numbers of a batch are not finite."""
+"""Search for numbers of a batch that are not finite."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ _ORDER = {key: place for place, key in enumerate(SCHEMA)}
 
 
 def first_bad(batch: TensorDict) -> str | None:
-    """The first entry of a batch that holds NaN or infinity where it is read, in words.
+    """Describe the first entry of a batch with NaN or infinity among the values that are read.
 
-    In the order of :data:`rlcomp.keys.SCHEMA`, then by name. Read are response tokens of rows with
-    a valid reward. NaN in ``rollout_log_probs`` stands for "not recorded", in the parts of
-    ``rewards`` for "missing", and a log-probability of a whole distribution may be ``-inf``.
+    Entries are searched in the order of :data:`rlcomp.keys.SCHEMA`, then by name. Only response
+    tokens of rows with a valid reward are read. NaN in ``rollout_log_probs`` means "not recorded",
+    NaN in the parts of ``rewards`` means "missing". A log-probability of a whole distribution may
+    be ``-inf``.
 
     Args:
         batch: ``[B]`` rows, of any keys.
 
     Returns:
-        None where all is finite.
+        The description; None if all numbers are finite.
 
     Examples:
         >>> batch = TensorDict({"reward": torch.tensor([1.0, torch.nan])}, batch_size=[2])
@@ -56,7 +57,7 @@ def _bad(name: str, entry: Tensor, spec: Spec | None) -> Tensor:
 
 
 def _read(entry: Tensor, batch: TensorDict) -> Tensor:
-    """Which values of an entry somebody reads, in its shape."""
+    """Return which values of an entry are read, in its shape."""
     mask, valid = batch.get("response_mask", None), batch.get("reward_valid", None)
     read = torch.ones_like(entry, dtype=torch.bool)
     if valid is not None and entry.ndim:

@@ -1,4 +1,4 @@
-"""Memory of the machine that is free for a cache."""
+"""Free memory of the machine for a cache."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from pathlib import Path
 
 import torch
 
-# Where Linux tells what is available, and a control group what it may take and has taken.
+# Linux reports available memory here; a control group its limit and its use.
 _MACHINE = Path("/proc/meminfo")
 _GROUP = Path("/sys/fs/cgroup")
-# Shares of what is there in all, and of what is free. That of a whole machine is the same in every
-# process, so that a run is repeated to the bit; what is free bounds it where memory is short.
+# Shares of all memory and of free memory. The share of a whole machine is the same in every
+# process, so that a run can be repeated to the bit; free memory bounds it where memory is short.
 _SHARE_OF_ALL = 0.25
 _SHARE_OF_FREE = 0.5
 
 
 def cache_budget(device: torch.device) -> int:
-    """Bytes that keys and values may take at a time.
+    """Return how many bytes keys and values may take at a time.
 
-    On a GPU half of what is free; else a quarter of the machine's memory (its control group's), or
-    half of what is free, whichever is less.
+    On a GPU half of the free memory. Elsewhere a quarter of the machine's memory (or its control
+    group's), or half of the free memory, whichever is less.
 
     Args:
-        device: where they go.
+        device: where keys and values are stored.
     """
     if device.type == "cuda":
         free, _ = torch.cuda.mem_get_info(device)
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(_SHARE_OF_FREE * (free + kept))
+        cached = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(_SHARE_OF_FREE * (free + cached))
     whole, free = machine_memory()
     return int(min(_SHARE_OF_ALL * whole, _SHARE_OF_FREE * free))
 
 
 def machine_memory(machine: Path = _MACHINE, group: Path = _GROUP) -> tuple[int, int]:
-    """Bytes of memory that this process may take in all, and that are free.
+    """Return the bytes of memory that this process may take in all, and the bytes that are free.
 
     Args:
-        machine: ``/proc/meminfo``; where there is none (not on Linux), all counts as free.
-        group: folder with ``memory.max`` and ``memory.current``; limits of version 2 of control
-            groups are obeyed where they are.
+        machine: ``/proc/meminfo``; where it is missing (not Linux), all memory counts as free.
+        group: folder with ``memory.max`` and ``memory.current``; limits of control groups of
+            version 2 are obeyed where they exist.
 
     Source:
         Linux, Documentation/filesystems/proc.rst (MemTotal, MemAvailable in kB),

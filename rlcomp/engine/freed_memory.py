@@ -1,4 +1,4 @@
-"""Freed memory stays with the process, in huge pages, where malloc is glibc's."""
+"""Settings of glibc's malloc that keep freed memory with the process, in huge pages."""
 
 from __future__ import annotations
 
@@ -8,29 +8,30 @@ import platform
 import resource
 from pathlib import Path
 
-# Of mallopt(3): no allocation is a mapping of its own, and the heap is never made smaller.
+# Parameters of mallopt(3): no allocation has a mapping of its own, and the heap never shrinks.
 _M_MMAP_MAX, _NONE = -4, 0
 _M_TRIM_THRESHOLD, _NEVER = -1, -1
-# Of madvise(2), and what it takes: huge pages of whole 2 MB.
+# Parameters of madvise(2): advice for huge pages, and the size of such a page, 2 MB.
 _MADV_HUGEPAGE, _HUGE = 14, 2**21
-# Addresses that the heap gets at once: this part of the machine's memory, and no more than that.
+# Addresses reserved for the heap at once: this part of the machine's memory, up to the maximum.
 _PART, _MOST = 4, 2**34
-# Of proc(5): 2 where what all processes may touch has to be there.
+# Of proc(5): 2 forbids to promise more memory than there is.
 _OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
 
 
 def keep_freed_memory() -> bool:
-    """Tell malloc to keep what is freed for the next step, and to take it in huge pages.
+    """Tell malloc to keep freed memory for the next step, and to take it in huge pages.
 
-    A step frees hundreds of megabytes (gradients, scores over a vocabulary) and asks for them
-    again. By default they go back to the system each time, and come again page by page: a sixth of
-    a step's time at 56 M weights, and more where memory is charged to a container. In huge pages
-    addresses are looked up 512 times less often, so that weights are read faster: another quarter.
+    A step frees hundreds of megabytes (gradients, scores over a vocabulary) and allocates them
+    again. By default this memory goes back to the system each time and comes back page by page: a
+    sixth of a step's time at 56 M weights, and more where memory is charged to a container. With
+    huge pages, addresses are looked up 512 times less often, so that weights are read faster:
+    another quarter.
 
-    To be called before what is large is made. Takes no memory; a page that is touched is 2 MB.
+    Call this before large allocations. Takes no memory itself; a page that is touched takes 2 MB.
 
     Returns:
-        Whether it was told: other systems and allocators are left as they are.
+        Whether malloc was told; other systems and allocators are left as they are.
 
     Source:
         mallopt(3); madvise(2), ``MADV_HUGEPAGE``.
@@ -38,26 +39,26 @@ def keep_freed_memory() -> bool:
     if platform.libc_ver()[0] != "glibc":
         return False
     libc = ctypes.CDLL(None)
-    told = bool(libc.mallopt(_M_MMAP_MAX, _NONE))
-    told = told and bool(libc.mallopt(_M_TRIM_THRESHOLD, _NEVER))
-    if told and not _addresses_are_counted():
+    accepted = bool(libc.mallopt(_M_MMAP_MAX, _NONE))
+    accepted = accepted and bool(libc.mallopt(_M_TRIM_THRESHOLD, _NEVER))
+    if accepted and not _addresses_are_counted():
         _ask_for_huge_pages(libc)
-    return told
+    return accepted
 
 
 def _addresses_are_counted() -> bool:
-    """Whether addresses without memory are missed by others: limits, or no overcommitment."""
+    """Return whether reserved addresses count against a limit, or overcommitment is forbidden."""
     limits = (resource.RLIMIT_AS, resource.RLIMIT_DATA)
     limited = any(resource.getrlimit(one)[0] != resource.RLIM_INFINITY for one in limits)
     try:
         policy = _OVERCOMMIT.read_text().strip()
-    except OSError:  # no Linux, or nobody may look
+    except OSError:  # not Linux, or the file is not readable
         policy = ""
     return limited or policy == "2"
 
 
 def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
-    """Of a stretch of the heap, whose pages come when they are touched, and which stays."""
+    """Request huge pages for a part of the heap; pages are allocated when touched, and stay."""
     malloc, free, madvise = libc.malloc, libc.free, libc.madvise
     malloc.restype, malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     free.restype, free.argtypes = None, [ctypes.c_void_p]
@@ -65,8 +66,8 @@ def _ask_for_huge_pages(libc: ctypes.CDLL) -> None:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     size = min(memory // _PART, _MOST)
     start = malloc(size)
-    if start is None:  # a limit of the system on what may be promised
+    if start is None:  # the system limits reservations
         return
     first, last = -(-start // _HUGE) * _HUGE, (start + size) // _HUGE * _HUGE
-    madvise(first, last - first, _MADV_HUGEPAGE)  # where there are none it changes nothing
+    madvise(first, last - first, _MADV_HUGEPAGE)  # has no effect where there are no huge pages
     free(start)

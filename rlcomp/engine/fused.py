@@ -16,18 +16,18 @@ from rlcomp.engine.norm import rms_norm
 from rlcomp.engine.precision import wide_product
 from rlcomp.engine.transformer import Block, Transformer
 
-# Numbers of a matrix from which oneDNN's own layout is faster than the plain one for few rows.
+# For few rows, oneDNN's own layout is faster than the plain one for matrices of this size or more.
 _LARGE = 2**18
 _HALF = frozenset((torch.bfloat16, torch.float16))
-# Rows up to which the plain product is as fast as any for a matrix that is not large.
+# With up to this many rows, the plain product is as fast as any for smaller matrices.
 _FEW = 128
 
 
 class Matrix:
     """A linear layer optimised for many products with few rows (decoding).
 
-    Whatever the kernel, a large matrix on a CPU is copied, once, into the layout of oneDNN: with
-    few rows, a product in the plain layout spends its time on making such a copy itself.
+    Whatever the kernel, a large matrix on a CPU is copied once into oneDNN's layout. With few rows,
+    a product in the plain layout spends its time on such a copy.
 
     Args:
         weight: shape ``[out, in]``.
@@ -47,7 +47,7 @@ class Matrix:
             self.turned = self.weight.t()
 
     def __call__(self, x: Tensor) -> Tensor:
-        """``x @ weight.T + bias`` for ``x`` of shape ``[N, in]``, in its dtype."""
+        """Compute ``x @ weight.T + bias`` for ``x`` of shape ``[N, in]``, in its dtype."""
         if self.kernel == "bfloat16":
             y = self._product(x.to(self.dtype), None).to(x.dtype)
             return y if self.bias is None else y.add_(self.bias)
@@ -58,12 +58,12 @@ class Matrix:
             y: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.weight, bias, "none", [], "")
             return y
         if len(x) <= _FEW and self.kernel != "tf32":
-            # What F.linear does, without its way there.
+            # The operations of F.linear, without its overhead.
             return torch.mm(x, self.turned) if bias is None else torch.addmm(bias, x, self.turned)
         return linear(x, self.weight, bias, "torch" if self.kernel == "bfloat16" else self.kernel)
 
     def wide(self, x: Tensor) -> Tensor:
-        """The layer's output in float32 at least."""
+        """Return the layer's output in float32 at least."""
         if x.dtype in _HALF and x.dtype == self.weight.dtype and not self.packed:
             return wide_product(x, self.weight, self.bias)
         return self(x)
@@ -82,8 +82,8 @@ class Norm:
 
     Args:
         module: a LayerNorm or a root-mean-square norm.
-        order: in which its weight is to be taken.
-        dtype: of the result; None for that of what it is given.
+        order: permutation of its weight.
+        dtype: of the result; None for that of the input.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Norm:
             self.eps = self.weight.new_full((1,), module.variance_epsilon)
 
     def __call__(self, x: Tensor) -> Tensor:
-        """``x`` normed over its last dimension."""
+        """Normalise ``x`` over its last dimension."""
         if self.plain:
             own: Tensor = self.module(x.to(self.module.weight.dtype))
             return own.to(self.dtype or x.dtype)
@@ -115,13 +115,13 @@ class Norm:
 class FusedBlock:
     """A transformer layer with fused QKV and MLP matrices and merged adapters.
 
-    Of queries and keys, features that rotate together stand side by side, so that a rotation is the
-    product of complex numbers. Their dot products, all that is made of them, stay what they are.
+    In queries and keys, features that rotate together are adjacent, so that a rotation is a product
+    of complex numbers. The dot products of queries and keys stay the same.
 
     Args:
         block: the layer.
-        rotates: whether its positions rotate.
-        kernel: how linear layers are multiplied.
+        rotates: whether positions are rotary.
+        kernel: of the linear layers.
         dtype: of their factors; the residual stream may be wider.
     """
 
@@ -144,10 +144,10 @@ class FusedBlock:
         self.head_norms = [Norm(norm, order, dtype) for norm in block.head_norms or ()]
 
     def project(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``.
+        """Compute queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of ``[N, H]``.
 
         Args:
-            x: the stream.
+            x: the residual stream.
             rotation: complex, shape ``[N, 1, D / 2]``; None for none.
         """
         joined = self.qkv(self.norms[0](x)).view(len(x), -1, self.size)
@@ -161,7 +161,7 @@ class FusedBlock:
         return turned[:, : self.heads], turned[:, self.heads :], v
 
     def finish(self, x: Tensor, attended: Tensor) -> Tensor:
-        """The residual stream after the layer, ``[N, H]``, from the attention output ``[N, A]``."""
+        """Return the residual stream after the layer, ``[N, H]``; ``attended`` is ``[N, A]``."""
         x = x + self.out(attended)
         inner = self.expand(self.norms[1](x))
         if len(self.block.expand) == 2:
@@ -173,17 +173,17 @@ class FusedBlock:
         return new.add_(x) if new.dtype == x.dtype else new + x
 
     def _paired(self, joined: Tensor, order: Tensor) -> Tensor:
-        """Rows of queries and keys in another order, head by head."""
+        """Reorder the rows of queries and keys, head by head."""
         heads = joined[: self.turned].view(-1, self.size, *joined.shape[1:])[:, order]
         return torch.cat([heads.flatten(0, 1), joined[self.turned :]])
 
 
 class Fused:
-    """A model's current weights, fused for decoding; one more copy of the fused ones.
+    """Current weights of a model, fused for decoding; takes the memory of one more copy of them.
 
     Args:
         transformer: the model.
-        positions: rows are never longer.
+        positions: the most tokens of a row.
     """
 
     def __init__(self, transformer: Transformer, positions: int) -> None:
@@ -197,7 +197,7 @@ class Fused:
         self.norm = Norm(layers.norm, dtype=dtype)
         bias = None if head.bias is None else head.bias.to(dtype)
         self.head = Matrix(head.weight.to(dtype), bias, kernel)
-        # Not the head's own matrix, which may have another layout.
+        # Not the head's own matrix: it may have another layout.
         self.like = head.weight[:, :1].to(dtype)
         self.device = self.like.device
         self.rotations: Tensor | None = None
@@ -210,7 +210,7 @@ class Fused:
             self.rotations = torch.complex(*parts)
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The residual stream before the first layer, ``[N, H]``, and the rotary embeddings."""
+        """Return the residual stream before the layers, ``[N, H]``, and the rotary embeddings."""
         layers = self.layers
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
@@ -225,11 +225,11 @@ class Fused:
 
     @property
     def token_bytes(self) -> int:
-        """Bytes of the keys and values of a token."""
+        """Return the bytes of the keys and values of a token."""
         return sum(keys.nbytes + values.nbytes for keys, values in self.memory(1, 1))
 
     def logits(self, x: Tensor) -> Tensor:
-        """Logits of the next token, ``[N, V]``, from the residual stream after the last layer."""
+        """Compute next-token logits, ``[N, V]``, from the residual stream after the last layer."""
         return self.head.wide(self.norm(x))
 
 
@@ -240,7 +240,7 @@ def _rotated(x: Tensor, rotation: Tensor) -> Tensor:
 
 
 def _stacked(modules: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
-    """Linear layers on the same input as one: weight ``[out, in]`` and bias."""
+    """Stack linear layers of the same input: weight ``[out, in]`` and bias."""
     each = [_weights(module) for module in modules]
     parts = [(w.to(dtype), None if b is None else b.to(dtype)) for w, b in each]
     if len(parts) == 1:
@@ -251,13 +251,13 @@ def _stacked(modules: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, 
 
 
 def _weights(module: Any) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
-    """Weight ``[out, in]`` and bias of a linear layer, with the adapters that are switched on."""
+    """Return weight ``[out, in]`` and bias of a linear layer, with its active adapters merged."""
     if type(module) is nn.Linear:
         return module.weight, module.bias
     if type(module) is Conv1D:
         return module.weight.t().contiguous(), module.bias
     if module.disable_adapters:
         return _weights(module.get_base_layer())
-    merged = copy.deepcopy(module)
-    merged.merge()
-    return _weights(merged.get_base_layer())
+    layer = copy.deepcopy(module)
+    layer.merge()
+    return _weights(layer.get_base_layer())

@@ -19,41 +19,41 @@ from rlcomp.engine.precision import tf32
 
 Kernel = Literal["torch", "onednn", "bf16x6", "tf32", "bfloat16"]
 
-# Rows, inputs and outputs, and multiply-adds, below which a kernel loses to the default product. A
-# call of oneDNN costs some 15 microseconds before it multiplies, and with a few rows the time goes
-# into reading the weight, which the default does as fast. BF16x6 multiplies 32 rows by 32 outputs,
-# and splitting a number has to pay.
+# Least rows, least inputs and outputs, and least multiply-adds for which a kernel beats the default
+# product. A call of oneDNN costs some 15 microseconds before it multiplies. With few rows most time
+# goes into reading the weight, in which the default is as fast. BF16x6 multiplies 32 rows by 32
+# outputs, and the cost of splitting numbers has to pay off.
 _LEAST = {"onednn": (8, 1, 2**21), "bf16x6": (64, 64, 2**22)}
-# Adding a block to what is there takes as long as oneDNN wins over some 100 rows.
+# Adding a block to the output takes as long as oneDNN saves over some 100 rows.
 _LEAST_ADDED = 128
-# Rows of a weight's gradient made at a time: what is added then lies in the cache.
+# Rows of a weight's gradient computed at a time: the summands then stay in the cache.
 _BLOCK = 1024
-# oneDNN is taken only where it is clearly faster, so that runs on one machine choose alike.
+# oneDNN must be faster by this factor, so that runs on one machine choose alike.
 _CLEARLY = 1.3
 _PROBE = (256, 512, 512)  # rows, inputs, outputs: some 2 ms
 _PROBES = 20
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Tensor:
-    """``x @ weight.T + bias`` by a chosen kernel, differentiable once in all three.
+    """Compute ``x @ weight.T + bias`` by a chosen kernel, differentiable once in all three.
 
-    Only the gradients that are wanted are computed, by the same kernel. A weight may be a
-    transposed view; it is not copied for that. oneDNN prepares a program for every shape, which
+    Only the gradients that are needed are computed, by the same kernel. A weight may be a
+    transposed view and is not copied for that. oneDNN prepares a program for every shape, which
     takes some 0.3 ms: few different numbers of rows are better than many.
 
     Args:
         x: shape ``[..., I]``.
         weight: shape ``[O, I]``.
         bias: shape ``[O]``; None for none.
-        kernel: ``torch`` is torch's default. ``onednn`` is float32 as well, by oneDNN where that
-            can win: on a CPU, in float32, with enough rows and work; else it is ``torch``. Like
-            ``torch`` it obeys ``torch.set_float32_matmul_precision``, and changes no setting.
+        kernel: ``torch`` is torch's default. ``onednn`` is float32 as well, by oneDNN where it can
+            be faster: on a CPU, in float32, with enough rows and work; elsewhere it is ``torch``.
+            Like ``torch`` it obeys ``torch.set_float32_matmul_precision``, and changes no setting.
             ``bf16x6`` is as exact as float32, by six bfloat16 products on a CPU's matrix unit
-            (:mod:`rlcomp.engine.native.bf16x6`), in one thread; where rows, inputs, outputs and
-            work are few it is ``torch`` as well.
-            ``tf32`` rounds float32 factors to 10 binary digits on a GPU that can, and sums in
-            float32; elsewhere it is ``torch``. ``bfloat16`` rounds the factors and the product to
-            bfloat16 and sums in float32; the bias is added unrounded.
+            (:mod:`rlcomp.engine.native.bf16x6`), in one thread; with few rows, inputs, outputs or
+            little work it is ``torch``. ``tf32`` rounds float32 factors to 10 binary digits on a
+            GPU that supports it, and sums in float32; elsewhere it is ``torch``. ``bfloat16``
+            rounds the factors and the product to bfloat16 and sums in float32; the bias is added
+            unrounded.
 
     Returns:
         Shape ``[..., O]``, the dtype of ``x``.
@@ -71,7 +71,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
     if plain or (kernel in _LEAST and not _pays(x, weight, kernel)):
         return F.linear(x, weight, bias)
     rows = x.reshape(-1, x.shape[-1])
-    # Entering the graph costs as much as a small product.
+    # Entering the autograd graph costs as much as a small product.
     multiply = _Linear.apply if torch.is_grad_enabled() else _layer
     product: Tensor = multiply(rows, weight, bias, kernel)
     return product.view(*x.shape[:-1], len(weight))
@@ -80,10 +80,10 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None, kernel: Kernel) -> Te
 def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
     """Add a weight gradient ``g.T @ x`` to ``out`` in place, in chunks of rows.
 
-    Nothing of the size of ``out`` is made.
+    Allocates nothing of the size of ``out``.
 
     Args:
-        out: what is added to, shape ``[O, I]``; may be wider than the factors.
+        out: shape ``[O, I]``, changed in place; its dtype may be wider than that of the factors.
         g: gradient with respect to the layer's output, shape ``[N, O]``.
         x: the layer's input, shape ``[N, I]``.
         kernel: as in :func:`linear`.
@@ -117,9 +117,9 @@ def accumulate(out: Tensor, g: Tensor, x: Tensor, kernel: Kernel) -> None:
 
 @cache
 def faster_kernel() -> Kernel:
-    """Benchmark: the faster float32 matmul of any threads on this machine, ``torch`` or ``onednn``.
+    """Find the faster float32 matmul of any threads on this machine: ``torch`` or ``onednn``.
 
-    Tried once per process in some 80 ms; draws no random numbers from torch's own generator.
+    Measured once per process in some 80 ms; draws no numbers from torch's own generator.
 
     Returns:
         ``onednn`` if it is clearly faster and as exact as float32 should be; else ``torch``.
@@ -140,13 +140,13 @@ def faster_kernel() -> Kernel:
 
 
 def has_onednn() -> bool:
-    """Whether this build of torch, on this machine, has the product of the kernel ``onednn``."""
+    """Return whether this build of torch, on this machine, has the kernel ``onednn``."""
     built: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     return built and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class _Linear(torch.autograd.Function):
-    """Linear layer with forward and both gradients by one matmul kernel."""
+    """Linear layer whose forward pass and gradients use one matmul kernel."""
 
     @staticmethod
     def forward(
@@ -168,7 +168,7 @@ class _Linear(torch.autograd.Function):
         kernel: Kernel = ctx.kernel
         wants_x, wants_weight, wants_bias, _ = ctx.needs_input_grad
         factor = _factor(g, kernel)
-        # Autograd brings each to the dtype of what it is the gradient of.
+        # Autograd casts each gradient to the dtype of its input.
         return (
             _product(factor, _factor(weight, kernel).t(), kernel) if wants_x else None,
             _weight_gradient(factor, _factor(x, kernel), kernel) if wants_weight else None,
@@ -189,7 +189,7 @@ def _factor(tensor: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _product(x: Tensor, weight: Tensor, kernel: Kernel, bias: Tensor | None = None) -> Tensor:
-    """``x @ weight.T + bias`` of factors, ``[N, I]`` and ``[O, I]``."""
+    """Compute ``x @ weight.T + bias`` of factors ``[N, I]`` and ``[O, I]``."""
     if kernel == "tf32":
         with tf32():
             return F.linear(x, weight, bias)
@@ -206,17 +206,17 @@ def _product(x: Tensor, weight: Tensor, kernel: Kernel, bias: Tensor | None = No
 
 
 def _weight_gradient(g: Tensor, x: Tensor, kernel: Kernel) -> Tensor:
-    """``g.T @ x``, shape ``[O, I]``."""
-    # oneDNN's first factor is copied if it is transposed. Take the smaller copy: that of g, or
-    # that of x and the result, which then comes transposed.
-    copied, other = g.numel(), x.numel() + g.shape[1] * x.shape[1]
-    if kernel == "onednn" and other < copied:
+    """Compute ``g.T @ x``, shape ``[O, I]``."""
+    # oneDNN copies a transposed first factor. Choose the smaller copy: g, or both x and the result,
+    # which then is transposed.
+    size, other_size = g.numel(), x.numel() + g.shape[1] * x.shape[1]
+    if kernel == "onednn" and other_size < size:
         return _product(x.t(), g.t(), kernel).t().contiguous()
     return _product(g.t(), x.t(), kernel)
 
 
 def _pays(x: Tensor, weight: Tensor, kernel: Kernel) -> bool:
-    """Whether a float32 kernel beside torch's takes these factors and is faster."""
+    """Return whether a float32 kernel other than torch's supports these factors and is faster."""
     rows, (least_rows, thinnest, least_work) = math.prod(x.shape[:-1]), _LEAST[kernel]
     able = x.device.type == "cpu" and x.dtype == weight.dtype == torch.float32
     wide = rows >= least_rows and min(weight.shape) >= thinnest
@@ -224,7 +224,7 @@ def _pays(x: Tensor, weight: Tensor, kernel: Kernel) -> bool:
 
 
 def _seconds(*calls: Callable[[], object]) -> list[float]:
-    """CPU seconds of each call, the least of several, by turns."""
+    """Measure the CPU seconds of each call: the minimum over several alternating runs."""
     least = [math.inf] * len(calls)
     for _ in range(_PROBES):
         for place, call in enumerate(calls):

@@ -11,7 +11,7 @@ from rlcomp.engine.decoding import Decoding, at_temperature, kept
 from rlcomp.engine.native import softmax
 from rlcomp.engine.sampling_mask import unpack
 
-# Nats: the exponential is exactly 0 in every precision.
+# In nats: its exponential is exactly 0 in every precision.
 _NEVER = -1e4
 
 
@@ -22,19 +22,19 @@ def token_log_probs(
     suppressed: Tensor | None = None,
     recorded: Tensor | None = None,
 ) -> Tensor:
-    """Log-prob of each sampled token under the decoding distribution.
+    """Compute the log-prob of each sampled token under the decoding distribution.
 
-    The sampled token is always added to the sampling mask: if the updated policy's own filter would
-    drop it, its log-prob is finite instead of ``-inf``. Greedy decoding is a point mass on the
-    sampled token: log-prob 0, without gradient.
+    The sampled token is always added to the sampling mask: if the filters of the updated policy
+    would drop it, its log-prob is finite instead of ``-inf``. Greedy decoding is a point mass on
+    the sampled token: log-prob 0, without gradient.
 
     Args:
         logits: shape ``[N, V]``, before the temperature.
         tokens: shape ``[N]``, int64.
         decoding: temperature and filters.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
-        recorded: the tokens each was drawn from, to renormalise over, shape ``[N, ceil(V / 8)]``,
-            uint8; holds the taken one. None for the set that the filters give here.
+        recorded: the sampling mask of each token, to renormalise over, shape ``[N, ceil(V / 8)]``,
+            uint8; contains the sampled token. None to apply the filters to these logits.
 
     Returns:
         Shape ``[N]``, nats, float32 at least.
@@ -63,13 +63,13 @@ def token_log_probs_slope(
     suppressed: Tensor | None = None,
     recorded: Tensor | None = None,
 ) -> Tensor:
-    """The gradient of :func:`token_log_probs` with respect to the logits, in closed form.
+    """Compute the gradient of :func:`token_log_probs` with respect to the logits, in closed form.
 
     ``d log p(a) / d z_v = (1[v = a] - p_v) / T``, with ``p`` over the tokens of the sampling mask.
 
     Args:
         gradient: with respect to the log-probs, shape ``[N]``.
-        logits: shape ``[N, V]``, before the temperature, which is above 0.
+        logits: shape ``[N, V]``, before division by the temperature, which must be above 0.
         tokens: shape ``[N]``, int64.
         decoding: as in :func:`token_log_probs`.
         suppressed: as in :func:`token_log_probs`.
@@ -100,13 +100,13 @@ def squared_probs(
     suppressed: Tensor | None = None,
     recorded: Tensor | None = None,
 ) -> Tensor:
-    """Sum of squared probabilities over the vocabulary: ``sum_v p_v^2``.
+    """Compute the sum of squared probabilities over the vocabulary: ``sum_v p_v^2``.
 
-    Of the same distribution as :func:`token_log_probs`; of a greedy one it is 1.
+    The distribution is that of :func:`token_log_probs`; for greedy decoding the sum is 1.
 
     Args:
         logits: shape ``[N, V]``, before the temperature.
-        tokens: taken, shape ``[N]``, int64.
+        tokens: sampled, shape ``[N]``, int64.
         decoding: temperature and filters.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
         recorded: as in :func:`token_log_probs`.
@@ -143,7 +143,7 @@ def _slope(
 
 
 def _scaled(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
-    """Logits over the temperature, ``-inf`` outside the sampling mask."""
+    """Divide logits by the temperature, and set ``-inf`` outside the sampling mask."""
     scaled = at_temperature(logits, temperature)
     return scaled if keep is None else _where(keep, scaled)
 
@@ -155,7 +155,7 @@ def _mask(
     suppressed: Tensor | None,
     recorded: Tensor | None,
 ) -> Tensor | None:
-    """The recorded sampling mask, or that of the filters; None if all tokens may be drawn."""
+    """Return the sampling mask, recorded or from the filters; None if all tokens may be drawn."""
     if recorded is not None:
         return unpack(recorded, logits.shape[-1])
     return _kept_or_taken(logits.detach(), tokens, decoding, suppressed)
@@ -169,7 +169,7 @@ def _where(keep: Tensor, scaled: Tensor) -> Tensor:
 def _kept_or_taken(
     logits: Tensor, tokens: Tensor, decoding: Decoding, suppressed: Tensor | None
 ) -> Tensor | None:
-    """The sampling mask plus the sampled token, ``[N, V]`` (or ``[V]``); None if unrestricted."""
+    """Add the sampled token to the sampling mask, ``[N, V]`` (or ``[V]``); None if unrestricted."""
     if decoding.truncates:
         scaled = at_temperature(logits, decoding.temperature)
         keep = kept(scaled if suppressed is None else _where(~suppressed, scaled), decoding)
@@ -183,7 +183,7 @@ def _kept_or_taken(
 
 
 def entropy(logits: Tensor, temperature: float, suppressed: Tensor | None = None) -> Tensor:
-    """Entropy of the next-token distribution at a temperature, before top-k, top-p, min-p.
+    """Compute the entropy of the next token at a temperature, before top-k, top-p, min-p.
 
     Args:
         logits: shape ``[N, V]``; ``-inf`` marks impossible tokens.
@@ -219,16 +219,16 @@ def _entropy(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
 def log_distribution(
     logits: Tensor, temperature: float, suppressed: Tensor | None = None
 ) -> Tensor:
-    """Log-probs of the full vocabulary at a temperature, before top-k, top-p, min-p.
+    """Compute log-probs of the full vocabulary at a temperature, before top-k, top-p, min-p.
 
     Args:
         logits: shape ``[N, V]``.
-        temperature: divides the logits; at 0 the largest has all of the probability.
+        temperature: divides the logits; at 0 the largest logit has all of the probability.
         suppressed: tokens that are never drawn, shape ``[V]``, bool.
 
     Returns:
-        Shape ``[N, V]``, nats, float32 at least; the least finite number where a token is never
-        drawn, so that differences stay finite.
+        Shape ``[N, V]``, nats, float32 at least; the least finite number for suppressed tokens, so
+        that differences stay finite.
 
     Source:
         Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4: the densities of the

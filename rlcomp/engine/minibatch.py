@@ -16,7 +16,7 @@ from rlcomp.errors import ConfigError
 def minibatches(
     batch: TensorDict, number: int, unit_rows: int, generator: torch.Generator
 ) -> Iterator[TensorDict]:
-    """Shuffled minibatches of nearly equal size; rows of a unit (a pair) stay together.
+    """Yield shuffled minibatches of nearly equal size; rows of a unit (a pair) stay together.
 
     Raises:
         ConfigError: there are fewer units than minibatches, or a unit is incomplete.
@@ -39,15 +39,15 @@ def minibatches(
 def micro_batches(
     batch: TensorDict, budget: int | None, unit_rows: int, *, packed: bool
 ) -> Iterator[TensorDict]:
-    """Micro-batches within a token budget.
+    """Yield micro-batches within a token budget.
 
     Args:
-        batch: with ``attention_mask`` ``[B, T]`` when there is a budget.
+        batch: holds ``attention_mask`` ``[B, T]`` when there is a budget.
         budget: tokens; None for no split. A single unit may exceed it.
         unit_rows: rows that stay together.
-        packed: count what a packed forward pass reads, every prompt once, and keep the answers to
-            a prompt together. Otherwise count padding as well, and keep rows of like length
-            together.
+        packed: count the tokens that a packed forward pass reads, every prompt once, and keep the
+            answers to a prompt together. Otherwise count padding as well, and keep rows of similar
+            length together.
     """
     if budget is None or batch["attention_mask"].numel() <= budget:
         yield batch

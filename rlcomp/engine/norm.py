@@ -13,10 +13,10 @@ from rlcomp.engine.once import differentiable_once
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, worked out in float32.
+    """Compute ``weight * x / sqrt(mean(x^2) + eps)`` over the last dimension, in float32.
 
-    On a GPU it is torch's own. On a CPU the gradient by autograd takes several times as long (the
-    derivative of a power).
+    On a GPU it is torch's own function. On a CPU the gradient by autograd takes several times as
+    long (the derivative of a power).
 
     Args:
         x: shape ``[..., H]``.
@@ -33,7 +33,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
         >>> rms_norm(torch.tensor([[3.0, 4.0]]), torch.tensor([1.0, 1.0]), 0.0)
         tensor([[0.8485, 1.1314]])
     """
-    if x.is_cuda:  # one kernel each way
+    if x.is_cuda:  # one kernel for forward and one for backward
         return F.rms_norm(x, weight.shape, weight.to(x.dtype), eps)
     if not torch.is_grad_enabled():
         return _weighed(weight, _unit(x, eps)[0], x)
@@ -43,7 +43,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 @compiled
 def rms_norm_to(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Tensor:
-    """:func:`rms_norm` in a dtype of its own, by torch's operations alone: one kernel if compiled.
+    """Compute :func:`rms_norm` in a given dtype, by torch's operations: one kernel if compiled.
 
     Args:
         x: shape ``[..., H]``.
@@ -58,7 +58,7 @@ def rms_norm_to(x: Tensor, weight: Tensor, eps: float, dtype: torch.dtype) -> Te
 
 
 def _weighed(weight: Tensor, unit: Tensor, x: Tensor) -> Tensor:
-    """In the dtype of ``x``; weights that are wider are multiplied before that rounds."""
+    """Return the product in the dtype of ``x``; a wider weight is multiplied before rounding."""
     if weight.dtype == x.dtype:
         return weight * unit.to(x.dtype)
     return (weight * unit).to(x.dtype)
@@ -66,7 +66,7 @@ def _weighed(weight: Tensor, unit: Tensor, x: Tensor) -> Tensor:
 
 def _unit(x: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     x = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
-    # As a norm: one pass over x, no squares in memory.
+    # By a norm: one pass over x, no squares in memory.
     square = torch.linalg.vector_norm(x, dim=-1, keepdim=True).square()
     scale = torch.rsqrt(square / x.shape[-1] + eps)
     return x * scale, scale

@@ -1,4 +1,4 @@
-"""Backward passes in closed form: differentiable once, and refused a second time."""
+"""Backward passes in closed form: differentiable once; a second derivative is refused."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Gradients = tuple[Tensor | None, ...]
 
 
 def differentiable_once(backward: Callable[..., Gradients]) -> Callable[..., Gradients]:
-    """A backward pass whose gradients have no derivative of their own.
+    """Wrap a backward pass whose gradients have no derivative.
 
-    :func:`torch.autograd.function.once_differentiable` lets a gradient that was asked for with
-    ``create_graph`` pass for a constant where the gradient that came in is one: its derivative
-    would be 0. Here it is refused, when it is asked for.
+    :func:`torch.autograd.function.once_differentiable` treats a gradient computed with
+    ``create_graph`` as a constant if the incoming gradient is a constant: its derivative would be
+    0. This wrapper raises an error when that derivative is computed.
 
     Args:
         backward: of a :class:`torch.autograd.Function`.
@@ -26,10 +26,10 @@ def differentiable_once(backward: Callable[..., Gradients]) -> Callable[..., Gra
     @wraps(backward)
     def call(ctx: Any, *gradients: Tensor | None) -> Gradients:  # noqa: ANN401
         with torch.no_grad():
-            found = backward(ctx, *gradients)
+            results = backward(ctx, *gradients)
         if not torch.is_grad_enabled():
-            return found
-        alone = (found,) if isinstance(found, Tensor) else found
+            return results
+        alone = (results,) if isinstance(results, Tensor) else results
         return tuple(None if each is None else _refused(each) for each in alone)
 
     return call
@@ -42,7 +42,7 @@ def _refused(gradient: Tensor) -> Tensor:
 
 
 class _Refused(torch.autograd.Function):
-    """A gradient as it is, whose derivative is refused."""
+    """Identity on a gradient; its derivative is refused."""
 
     @staticmethod
     def forward(ctx: Any, gradient: Tensor) -> Tensor:  # noqa: ANN401

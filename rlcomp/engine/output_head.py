@@ -18,16 +18,16 @@ from rlcomp.engine.native.softmax import by_library
 from rlcomp.engine.once import differentiable_once
 from rlcomp.engine.precision import wide_product
 
-# Logits of a tile: 16 million, 64 MB in float32. A tile of few tokens is slow, because each tile
-# reads the whole head: a large vocabulary takes more logits instead.
+# Logits of a tile: 16 million, 64 MB in float32. Each tile reads the whole head, so that a tile of
+# few tokens is slow: a large vocabulary takes more logits instead.
 _TILE = 2**24
 _LEAST_TOKENS = 128
-# Logits that the measures see at a time: what they make on the way stays in the cache.
+# Logits that the measures process at a time: intermediate results stay in the cache.
 _PART = 2**20
-# Tokens of the vocabulary per product: BLAS copies that much of the head to where it works.
+# Tokens of the vocabulary per product: BLAS copies this part of the head to its work space.
 _COLUMNS = 1024
-# On a GPU, where what counts is how few and how large the products are: logits of a tile, 2 GB in
-# float32, all of which the measures see, and all of whose columns are one product.
+# Logits of a tile on a GPU, 2 GB in float32: few and large products are fastest there. The measures
+# process a whole tile, and one product computes all of its columns.
 _GPU_TILE = 2**29
 _HALF = (torch.bfloat16, torch.float16)
 
@@ -39,9 +39,9 @@ class Head:
     Attributes:
         weight: shape ``[V, H]``.
         bias: shape ``[V]``; None for none.
-        kernel: what multiplies.
-        compiles: whether what is made of logits is compiled, where it goes by tiles.
-        native: whether it is made by the native library, where that can.
+        kernel: of the products.
+        compiles: whether the functions of logits are compiled, where logits are computed in tiles.
+        native: whether the native library computes these functions, where it can.
     """
 
     weight: Tensor
@@ -51,12 +51,12 @@ class Head:
     native: bool = False
 
     def of(self, states: Tensor) -> Head:
-        """The head whose factors have the dtype of the states."""
+        """Return the head with factors in the dtype of the states."""
         bias = None if self.bias is None else self.bias.to(states.dtype)
         return replace(self, weight=self.weight.to(states.dtype), bias=bias)
 
     def logits(self, states: Tensor) -> Tensor:
-        """Shape ``[N, V]``, of states ``[N, H]``, float32 at least."""
+        """Compute logits ``[N, V]`` of states ``[N, H]``, float32 at least."""
         if states.dtype in _HALF:  # without a gradient
             return wide_product(states, self.weight, self.bias)
         return linear(states, self.weight, self.bias, self.kernel)
@@ -67,10 +67,10 @@ class Measure:
     """A function of each row of logits (log-prob, entropy, ...), with an optional gradient.
 
     Attributes:
-        value: from some of the logits, ``[n, V]``, and the places of those tokens in the list to
+        value: from some of the logits, ``[n, V]``, and the indices of their tokens in the list, to
             ``[n, ...]``; row by row, and without writing into the logits.
-        differentiable: whether a gradient is wanted; without one, the backward pass does nothing.
-        slope: from the gradient with respect to the values, the logits and the places to the
+        differentiable: whether a gradient is needed; without one, the backward pass does nothing.
+        slope: from the gradient with respect to the values, the logits and the indices to the
             gradient with respect to the logits, ``[n, V]``. None to differentiate ``value``.
     """
 
@@ -85,16 +85,16 @@ def taken_log_probs(
     suppressed: Tensor | None = None,
     recorded: Tensor | None = None,
 ) -> Measure:
-    """:func:`rlcomp.engine.logprob.token_log_probs` of listed tokens, in nats.
+    """Return :func:`rlcomp.engine.logprob.token_log_probs` of listed tokens as a measure.
 
     Args:
         tokens: shape ``[N]``, int64.
-        decoding: a greedy one has no gradient.
+        decoding: greedy decoding has no gradient.
         suppressed: shape ``[V]``, bool; None for none.
         recorded: shape ``[N, ceil(V / 8)]``, uint8; None for none.
 
     Returns:
-        A measure of shape ``[N]``, whose gradient is worked out on the logits themselves.
+        A measure of shape ``[N]``, in nats. Its gradient is computed in the memory of the logits.
 
     Source:
         recorded sets: DeepSeek-V3.2 2025, arXiv:2512.02556, section 3.1 (keep sampling mask).
@@ -117,17 +117,16 @@ def taken_log_probs(
 def by_rows(
     measures: Sequence[Measure], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
-    """Functions of the logits of listed tokens, computed tile by tile.
+    """Compute functions of the logits of listed tokens, tile by tile.
 
-    Logits are dropped after use and recomputed in the backward pass, which directly accumulates the
-    gradients of the states and the head. At most about 16 million logits are in memory; smaller
+    Logits are dropped after use and recomputed in the backward pass. It accumulates the gradients
+    of the states and the head directly. At most about 16 million logits are in memory; smaller
     problems are computed in one piece.
 
     Args:
-        measures: what is read off the logits; one product with the head serves all.
-        states: what the head is applied to, shape ``[M, H]``; without a head, the logits
-            ``[M, V]``.
-        rows: which state speaks of each listed token; may repeat; shape ``[N]``, int64.
+        measures: functions of the logits; one product with the head serves all.
+        states: inputs of the head, shape ``[M, H]``; without a head, the logits ``[M, V]``.
+        rows: for each listed token, the state that predicts it; may repeat; shape ``[N]``, int64.
         head: None if the states are logits.
 
     Returns:
@@ -135,7 +134,7 @@ def by_rows(
 
     Source:
         Chen et al. 2016, "Training deep nets with sublinear memory cost", arXiv:1604.06174, section
-        4: what is dropped in the forward pass is computed again.
+        4: dropped results of the forward pass are computed again.
 
     Examples:
         >>> head = Head(torch.eye(2), None, "torch")
@@ -143,7 +142,7 @@ def by_rows(
         >>> by_rows([total], torch.eye(2), torch.tensor([1, 1, 0]), head)
         [tensor([1., 1., 1.])]
     """
-    # What half precision does to logits only tiles avoid: they add up in float32.
+    # In half precision only tiles sum gradients in float32.
     whole = head is None or states.dtype not in _HALF or not len(rows)
     if whole and len(rows) * _width(states, head) <= _tile(states):
         return _at_once(measures, states, rows, head)
@@ -180,11 +179,11 @@ class _ByTiles(torch.autograd.Function):
     ) -> tuple[Tensor, ...]:
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(rows, states, weight, bias)
-        # Of the head not its weights, which are saved.
+        # The head without its weights: those are saved by autograd.
         ctx.measures = measures
         ctx.head = None if head is None else (head.kernel, head.compiles, head.native)
         own = None if weight is None else Head(weight, bias, *ctx.head).of(states)
-        with _as_told(own):
+        with _head_context(own):
             values = _measured(measures, states, rows, own)
         paired = zip(values, measures, strict=True)
         ctx.mark_non_differentiable(*(v for v, measure in paired if not measure.differentiable))
@@ -198,21 +197,21 @@ class _ByTiles(torch.autograd.Function):
         wanted = [(m, g) for m, g in zip(ctx.measures, gradients, strict=True) if g is not None]
         if not wanted:
             return (None,) * 6
-        found = [
+        sums = [
             torch.zeros_like(one, dtype=_wide(one)) if needed else None
             for one, needed in zip((states, weight, bias), ctx.needs_input_grad[3:], strict=True)
         ]
         for some, taken, logits in _tiles(states, rows, head):
-            with _as_told(head):
+            with _head_context(head):
                 gradient = _gradient(wanted, logits, some)
-            _collect(found, rows[some], taken, gradient, head)
-        made = zip(found, (states, weight, bias), strict=True)
-        return (None,) * 3 + tuple(None if one is None else one.to(of.dtype) for one, of in made)
+            _collect(sums, rows[some], taken, gradient, head)
+        pairs = zip(sums, (states, weight, bias), strict=True)
+        return (None,) * 3 + tuple(None if one is None else one.to(of.dtype) for one, of in pairs)
 
 
 @contextmanager
-def _as_told(head: Head | None) -> Iterator[None]:
-    """Context in which measures are computed as a head says."""
+def _head_context(head: Head | None) -> Iterator[None]:
+    """Set the context in which measures are computed as the head requires."""
     with (
         compiling(head is not None and head.compiles),
         by_library(head is not None and head.native),
@@ -226,20 +225,20 @@ def _measured(
     values: list[Tensor] = []
     for some, _, logits in _tiles(states, rows, head):
         for part, place in _parts(logits, some):
-            found = [measure.value(part, place) for measure in measures]
-            values = values or [one.new_empty(len(rows), *one.shape[1:]) for one in found]
-            for whole, one in zip(values, found, strict=True):
+            part_values = [measure.value(part, place) for measure in measures]
+            values = values or [one.new_empty(len(rows), *one.shape[1:]) for one in part_values]
+            for whole, one in zip(values, part_values, strict=True):
                 whole[place] = one
     return tuple(values)
 
 
 def _wide(tensor: Tensor) -> torch.dtype:
-    """The dtype of sums over tiles: bfloat16 would round at every tile."""
+    """Return the dtype of sums over tiles: bfloat16 would round at every tile."""
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
 def _gradient(wanted: Sequence[tuple[Measure, Tensor]], logits: Tensor, some: slice) -> Tensor:
-    """With respect to a tile's logits, whose memory it takes where it is made in parts."""
+    """Compute the gradient with respect to a tile's logits, in their memory if in parts."""
     for part, place in _parts(logits, some):
         slopes = [_slope(measure, g[place], part, place) for measure, g in wanted]
         slope = torch.stack(slopes).sum(0) if len(slopes) > 1 else slopes[0]
@@ -250,7 +249,7 @@ def _gradient(wanted: Sequence[tuple[Measure, Tensor]], logits: Tensor, some: sl
 
 
 def _slope(measure: Measure, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
-    """The gradient of a measure with respect to the logits, shape ``[n, V]``."""
+    """Compute the gradient of a measure with respect to the logits, shape ``[n, V]``."""
     if measure.slope is not None:
         return measure.slope(gradient, logits, place)
     with torch.enable_grad():
@@ -262,10 +261,10 @@ def _slope(measure: Measure, gradient: Tensor, logits: Tensor, place: slice) -> 
 
 
 def _collect(
-    found: list[Tensor | None], rows: Tensor, taken: Tensor, gradient: Tensor, head: Head | None
+    sums: list[Tensor | None], rows: Tensor, taken: Tensor, gradient: Tensor, head: Head | None
 ) -> None:
-    """Accumulate a tile's gradient into those of the states, the weight and the bias."""
-    states, weight, bias = found
+    """Add a tile's gradient to the gradients of the states, the weight and the bias."""
+    states, weight, bias = sums
     gradient = gradient.to(taken.dtype)
     if states is not None:
         back = gradient if head is None else linear(gradient, head.weight.t(), None, head.kernel)
@@ -279,7 +278,7 @@ def _collect(
 def _tiles(
     states: Tensor, rows: Tensor, head: Head | None
 ) -> Iterator[tuple[slice, Tensor, Tensor]]:
-    """Places of some listed tokens, their states, and their logits, in memory used again."""
+    """Yield places of listed tokens, their states and logits; all logits share one buffer."""
     width = _width(states, head)
     step = max(_LEAST_TOKENS, _tile(states) // width)
     gpu = states.device.type != "cpu"
@@ -306,7 +305,7 @@ def _product(states: Tensor, head: Head, logits: Tensor) -> None:
 
 
 def _parts(logits: Tensor, some: slice) -> Iterator[tuple[Tensor, slice]]:
-    """Some of a tile's logits at a time, and where they stand in the whole list."""
+    """Yield parts of a tile's logits, and their places in the whole list."""
     step = max(1, _PART // logits.shape[1]) if logits.device.type == "cpu" else len(logits)
     for start in range(0, len(logits), step):
         part = logits[start : start + step]
@@ -314,7 +313,7 @@ def _parts(logits: Tensor, some: slice) -> Iterator[tuple[Tensor, slice]]:
 
 
 def _tile(states: Tensor) -> int:
-    """Logits in memory at a time."""
+    """Return how many logits are in memory at a time."""
     return _TILE if states.device.type == "cpu" else _GPU_TILE
 
 

@@ -15,10 +15,10 @@ from rlcomp.engine.paths import Indices, Paths, paths_of
 from rlcomp.engine.tree import nodes_of
 from rlcomp.functional.masked import masked
 
-# Tokens whose attention is worked out together. Smaller tiles mean fewer pairs that the mask throws
-# away, larger ones fewer calls; on a CPU 128 was the cheapest per token.
+# Tokens whose attention is computed together. Smaller tiles waste fewer masked pairs, larger ones
+# take fewer calls; on a CPU 128 was the cheapest per token.
 _TILE = 128
-# Numbers of a mask from which doing without is better, whatever it costs: 16 MB.
+# From this mask size on, 16 MB, attention without a mask is better at any cost.
 _LARGE_MASK = 2**22
 
 
@@ -27,12 +27,12 @@ class Tile:
     """A tile: tokens that attend to each other, with one mask.
 
     Attributes:
-        rows: the tokens that ask, as a range of the packed list.
-        prefix: numbers of the tiles that they see as well, whole, in order; none if all that they
-            see is among themselves.
-        mask: 0 where a token (first dimension) may see another, ``-inf`` elsewhere; the others are
-            the prefix, then the tile itself. None where the tile, behind its prefix, is one
-            sequence in which every token sees all before itself.
+        rows: the tokens of the queries, as a range of the packed list.
+        prefix: indices of the tiles that all of them see in full, in order; empty if they see only
+            each other.
+        mask: 0 where a token (first dimension) may see another, ``-inf`` elsewhere. The second
+            dimension is the prefix, then the tile itself. None where the tile, behind its prefix,
+            is one sequence in which every token sees all before itself.
     """
 
     rows: slice
@@ -47,8 +47,8 @@ class Packed:
     Attributes:
         ids: shape ``[N]``, int64.
         positions: shape ``[N]``, int64: columns of the rows they come from.
-        ends: of each row, in the order of their tokens, how many it has.
-        shared: how many of them it has in common with the one before it.
+        ends: number of tokens of each row, with rows sorted by their tokens.
+        shared: number of leading tokens that each row shares with the row before it.
     """
 
     ids: Tensor
@@ -58,17 +58,17 @@ class Packed:
 
     @cached_property
     def tiles(self) -> list[Tile]:
-        """They cover the tokens in order."""
-        return _Tiles(self.ends, self.shared, self.ids.device).found
+        """Return the tiles; they cover the tokens in order."""
+        return _Tiles(self.ends, self.shared, self.ids.device).tiles
 
     @cached_property
     def nodes(self) -> Indices:
-        """Those of their tree."""
+        """Return the nodes of the tokens' tree."""
         return nodes_of(self.ends, self.shared)
 
     @cached_property
     def paths(self) -> Paths:
-        """Of the rows with a stretch of their own."""
+        """Return the paths of the rows that have a stretch of their own."""
         return paths_of(self.ends, self.shared, self.ids.device)
 
 
@@ -77,9 +77,9 @@ class Listed:
     """The response tokens of a batch as one list of length ``R``.
 
     Attributes:
-        states: shape ``[R]``, int64: which packed token predicts each.
-        places: shape ``[R]``, int64: where each stands in the flattened batch.
-        targets: shape ``[R]``, int64: which token it is.
+        states: shape ``[R]``, int64: the packed token that predicts each.
+        places: shape ``[R]``, int64: the index of each in the flattened batch.
+        targets: shape ``[R]``, int64: the token itself.
     """
 
     states: Tensor
@@ -90,10 +90,10 @@ class Listed:
 def pack(batch: TensorDict) -> tuple[Packed, Listed]:
     """Pack the tokens needed to predict the response tokens of a batch.
 
-    A row is read up to the token before its last response token, and a row without one not at all.
-    What rows have in common from their first token on is read once, wherever they stand: prompts,
-    and what a branch shares with the row it was branched from. A response token in column 0 has
-    nothing before it and is left out.
+    A row is read up to the token before its last response token. A row without one is not read. A
+    prefix that rows have in common is read once, wherever the rows are in the batch: prompts, and
+    the part of a branch before it left its row. A response token in column 0 has nothing before it
+    and is left out.
 
     Args:
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, shape ``[B, T]``.
@@ -115,7 +115,7 @@ def pack(batch: TensorDict) -> tuple[Packed, Listed]:
 
 
 def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
-    """Pack prompts for prefill, each a sequence of its own.
+    """Pack prompts for prefill, each as a sequence of its own.
 
     Args:
         prompts: non-empty lists of ids; equal ones are not merged.
@@ -131,14 +131,14 @@ def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
 
 
 def _ends(wanted: Tensor) -> Indices:
-    """Columns where the reading of rows ends, at their last response token; 0 without one."""
+    """Return how many tokens of each row are read: up to its last response token, 0 without one."""
     mask = wanted.cpu().numpy()
     last = mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
     return np.where(mask.any(1), last, 0)
 
 
 def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Tensor]:
-    """Micro-batches of rows within a packed token budget; rows with a prefix in common adjoin.
+    """Split rows within a packed token budget; rows with a common prefix are adjacent.
 
     Args:
         batch: holds ``tokens`` and ``response_mask``, shape ``[B, T]``.
@@ -146,7 +146,7 @@ def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Te
         unit_rows: rows that stay together; divides ``B``.
 
     Returns:
-        Indices of rows, int64; every row once.
+        Indices of rows, int64; every row occurs once.
 
     Examples:
         >>> mask = torch.tensor([[False, True], [False, True], [False, True]])
@@ -160,37 +160,37 @@ def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Te
     rank = np.full(len(wanted), -1)  # rows that are not read cost nothing
     rank[trie.order] = np.arange(len(trie.order))
     read = np.zeros(len(trie.taken), dtype=bool)
-    found, held = [list[int]()], 0
+    pieces, held = [list[int]()], 0
     for unit in rank[::unit_rows].argsort(kind="stable").tolist():
         rows = list(range(unit * unit_rows, (unit + 1) * unit_rows))
-        asked = np.unique(np.concatenate([trie.states[row, : trie.counts[row]] for row in rows]))
-        new = int((~read[asked]).sum())
-        if found[-1] and held + new > budget:
-            found.append([])
-            read[:], held, new = False, 0, len(asked)
-        found[-1] += rows
-        read[asked] = True
+        nodes = np.unique(np.concatenate([trie.states[row, : trie.counts[row]] for row in rows]))
+        new = int((~read[nodes]).sum())
+        if pieces[-1] and held + new > budget:
+            pieces.append([])
+            read[:], held, new = False, 0, len(nodes)
+        pieces[-1] += rows
+        read[nodes] = True
         held += new
-    return [torch.tensor(rows) for rows in found]
+    return [torch.tensor(rows) for rows in pieces]
 
 
 class _Trie:
     """The distinct prefixes of rows, in the order of their tokens.
 
-    So sorted, what a row does not share with the row before it no row has before; the list is made
-    of these stretches.
+    In this order, the part of a row that differs from the row before it is new: no earlier row has
+    it. The list consists of these stretches.
 
     Args:
         ids: shape ``[B, T]``.
-        counts: of each row, how many of its tokens are read, shape ``[B]``.
+        counts: number of tokens read of each row, shape ``[B]``.
 
     Attributes:
-        counts: as given.
+        counts: the argument.
         order: of the rows that are read.
-        taken: places of the list's tokens in the flattened batch, shape ``[N]``, at least one.
-        states: where each token that is read stands in the list, shape ``[B, T]``.
-        ends: of the rows that are read, in order, how many tokens.
-        shared: how many of them each has in common with the one before it.
+        taken: indices of the list's tokens in the flattened batch, shape ``[N]``, at least one.
+        states: index in the list of each token that is read, shape ``[B, T]``.
+        ends: number of tokens of the rows that are read, in order.
+        shared: number of leading tokens that each shares with the row before it.
     """
 
     def __init__(self, ids: Indices, counts: Indices) -> None:
@@ -198,10 +198,10 @@ class _Trie:
         self.counts, self.order = counts, list[int]()
         self.states = np.zeros_like(ids)
         if not counts.any():
-            # One token that nobody reads keeps the result connected to the weights.
+            # One unused token keeps the result connected to the weights.
             self.taken, self.ends, self.shared = (np.array([n]) for n in (0, 1, 0))
             return
-        # Big-endian, and 0 behind the end: bytes in the order of tokens.
+        # Big-endian, and 0 behind the end: bytes sort like tokens.
         read = np.where(np.arange(width) < counts[:, None], ids + 1, 0)
         keys = read.astype(">i8")
         some = counts.nonzero()[0].tolist()
@@ -220,33 +220,33 @@ class _Trie:
 
 
 def _in_common(rows: Indices, ends: Indices) -> Indices:
-    """How many tokens each row has in common with the one before it; 0 for the first."""
+    """Count the leading tokens that each row shares with the one before it; 0 for the first."""
     unlike = rows[1:] != rows[:-1]
     common = np.where(unlike.any(1), unlike.argmax(1), ends[1:])
     return np.concatenate([[0], np.minimum(common, np.minimum(ends[1:], ends[:-1]))])
 
 
 class _Tiles:
-    """Tiles of a trie: small subtrees share one, a large one is cut where its rows part.
+    """Tiles of a trie: small subtrees share one, a large subtree is cut where its rows part.
 
     Args:
-        ends: of each row, in the order of their tokens, how many it has.
-        shared: how many of them it has in common with the one before it.
-        device: where masks go.
+        ends: number of tokens of each row, with rows sorted by their tokens.
+        shared: number of leading tokens that each row shares with the row before it.
+        device: of the masks.
 
     Attributes:
-        found: the tiles, which cover the list in order.
+        tiles: the tiles; they cover the list in order.
     """
 
     def __init__(self, ends: Indices, shared: Indices, device: torch.device) -> None:
         self.ends, self.shared, self.device = ends, shared, device
-        # Where each row's stretch of the list begins.
+        # Each row's stretch of the list begins here.
         self.begins = np.concatenate([[0], (ends - shared).cumsum()])
-        self.found: list[Tile] = []
+        self.tiles: list[Tile] = []
         self._cut(0, len(ends), 0, ())
 
     def _cut(self, low: int, high: int, depth: int, prefix: tuple[int, ...]) -> None:
-        """Tiles of rows that are alike up to a depth, behind the tiles of what they share."""
+        """Add the tiles of rows that are alike up to a depth, behind the tiles of their prefix."""
         inner = low + 1 + (self.shared[low + 1 : high] == depth).nonzero()[0]
         start = low
         for part, stop in itertools.pairwise([low, *inner.tolist(), high]):
@@ -255,44 +255,46 @@ class _Tiles:
                 self._add(start, part, depth, prefix)
                 start = part
             if size > _TILE and not self._single(part, stop):
-                # What all its rows share is a tile of its own.
+                # The tokens that all of its rows share are a tile of their own.
                 fork = int(self.shared[part + 1 : stop].min())
                 self._tile(self._at(part, depth), self._at(part, fork), prefix, None)
-                self._cut(part, stop, fork, (*prefix, len(self.found) - 1))
+                self._cut(part, stop, fork, (*prefix, len(self.tiles) - 1))
                 start = stop
         if start < high:
             self._add(start, high, depth, prefix)
 
     def _at(self, row: int, depth: int) -> int:
-        """Where the list has the token of a row behind so many that it shares."""
+        """Return the index in the list of a row's token at a depth."""
         return int(self.begins[row] + depth - self.shared[row])
 
     def _single(self, low: int, high: int) -> bool:
-        """Whether rows are one sequence and its beginnings."""
+        """Return whether rows are one sequence and its beginnings."""
         return bool((self.shared[low + 1 : high] == self.ends[low : high - 1]).all())
 
     def _add(self, low: int, high: int, depth: int, prefix: tuple[int, ...]) -> None:
-        """A tile of whole subtrees; none where there is no token."""
+        """Add a tile of whole subtrees, unless it has no token."""
         start, stop = self._at(low, depth), int(self.begins[high])
         if start < stop:
             plain = self._single(low, high)
             self._tile(start, stop, prefix, None if plain else self._visible(low, high, depth))
 
-    def _tile(self, start: int, stop: int, prefix: tuple[int, ...], seen: Indices | None) -> None:
-        """A tile; without ``seen`` every token sees all before it."""
-        before = sum(self.found[n].rows.stop - self.found[n].rows.start for n in prefix)
+    def _tile(
+        self, start: int, stop: int, prefix: tuple[int, ...], visible: Indices | None
+    ) -> None:
+        """Add a tile; without ``visible`` every token sees all before it."""
+        before = sum(self.tiles[n].rows.stop - self.tiles[n].rows.start for n in prefix)
         size = stop - start
         mask = None
-        if seen is not None or not _reads_on(before, size):
-            seen = np.tri(size, dtype=bool) if seen is None else seen
-            bias = np.where(seen, np.float32(0), np.float32(-np.inf))
+        if visible is not None or not _reads_on(before, size):
+            visible = np.tri(size, dtype=bool) if visible is None else visible
+            bias = np.where(visible, np.float32(0), np.float32(-np.inf))
             mask = torch.from_numpy(np.pad(bias, ((0, 0), (before, 0)))).to(self.device)
-        self.found.append(Tile(slice(start, stop), prefix, mask))
+        self.tiles.append(Tile(slice(start, stop), prefix, mask))
 
     def _visible(self, low: int, high: int, depth: int) -> Indices:
-        """Which tokens of some rows (second dimension) each of them sees, itself included."""
+        """Return for each token of some rows the tokens (second dimension) it may attend to."""
         shared, count = self.shared[low:high], high - low
-        # How many tokens each row has in common with each before it.
+        # The number of leading tokens that each row shares with each row before it.
         common = np.zeros((count, count), dtype=np.int64)
         for number in range(1, count):
             common[number, :number] = np.minimum(shared[number], common[number - 1, :number])
@@ -301,15 +303,15 @@ class _Tiles:
         new = self.ends[low:high] - first
         row = np.repeat(np.arange(count), new)
         column = np.repeat(first - (new.cumsum() - new), new) + np.arange(new.sum())
-        seen: Indices = (row[:, None] == row) | (common[row[:, None], row] > column)
-        seen &= np.tri(len(row), dtype=bool)
-        return seen
+        visible: Indices = (row[:, None] == row) | (common[row[:, None], row] > column)
+        visible &= np.tri(len(row), dtype=bool)
+        return visible
 
 
 def _reads_on(before: int, size: int) -> bool:
-    """Whether a sequence behind a prefix is read with it, as one, instead of with a mask.
+    """Return whether a prefix and the sequence behind it are one sequence, without a mask.
 
-    Then the prefix asks once more, in vain. A mask is as large as the tile times all it sees, and
-    with one nothing is skipped of what lies ahead.
+    Then the queries of the prefix are computed once more, in vain. But a mask is as large as the
+    tile times all the tokens it sees, and with a mask the kernel does not skip tokens ahead.
     """
     return size >= before or size * (before + size) > _LARGE_MASK

@@ -1,4 +1,4 @@
-"""Random numbers of some of a batch's prompts: those they have where all are decoded at once."""
+"""Random numbers for a part of a batch's prompts: the same as when all are decoded at once."""
 
 from __future__ import annotations
 
@@ -7,19 +7,18 @@ from torch import Tensor
 
 
 class PartGenerator(torch.Generator):
-    """The generator of a batch of which only some prompts are here.
+    """The generator of a batch, for a process that holds only some of its prompts.
 
-    Whoever draws a number for each row draws those of the whole batch, and takes those of its own
-    rows (:class:`rlcomp.engine.draw.Uniforms`): the batch gives the same tokens however it is dealt
-    out.
+    A draw for each row draws the numbers of the whole batch and takes those of the rows held here
+    (:class:`rlcomp.engine.draw.Uniforms`). The batch gets the same tokens however it is split.
 
     Args:
-        first: the first prompt that is here.
-        prompts: how many are.
-        of: how many the batch has.
+        first: index of the first prompt that is held here.
+        prompts: number of prompts held here.
+        of: number of prompts of the batch.
 
     Attributes:
-        taken: whether rows have been taken of it.
+        taken: whether numbers of rows have been drawn from it.
     """
 
     first: int
@@ -28,22 +27,22 @@ class PartGenerator(torch.Generator):
     taken: bool
 
     def __new__(cls, first: int, prompts: int, of: int) -> PartGenerator:
-        """On the CPU; unseeded."""
-        made = super().__new__(cls)
-        made.first, made.prompts, made.of, made.taken = first, prompts, of, False
-        return made
+        """Create an unseeded generator on the CPU."""
+        new = super().__new__(cls)
+        new.first, new.prompts, new.of, new.taken = first, prompts, of, False
+        return new
 
     def uniform(self, rows: int) -> Tensor:
-        """Numbers in [0, 1) for the rows that are here, shape ``[rows, 1]``, float64.
+        """Return numbers in [0, 1) for the rows held here, shape ``[rows, 1]``, float64.
 
         Args:
-            rows: of a part, equally many for each prompt; those of the first one come first.
+            rows: number of rows held here, the same number for each prompt, sorted by prompt.
 
         Raises:
-            ValueError: the rows of a part are no multiple of its prompts.
+            ValueError: the number of rows is no multiple of the prompts.
         """
         self.taken = True
-        if self.prompts == self.of:  # all of them: as many rows as there may be
+        if self.prompts == self.of:  # the whole batch: any number of rows
             return torch.rand(rows, 1, dtype=torch.float64, generator=self)
         each, left = divmod(rows, self.prompts)
         if left:

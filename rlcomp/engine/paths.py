@@ -1,4 +1,4 @@
-"""Packed rows as sequences for flash attention: each asks with its own stretch of the list."""
+"""Packed rows as sequences for flash attention: the queries of each are its own stretch."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ Indices = NDArray[np.int64]
 class Paths:
     """Packed tokens as sequences, for kernels that take many of different lengths at once.
 
-    A sequence asks with its own stretch of the list, and sees all that its row has read: what it
-    shares with others, and behind it that stretch. So each of its last tokens sees one more.
+    The queries of a sequence are its own stretch of the list. Its keys are all tokens of its row:
+    those shared with other rows, then that stretch. So each of its tokens sees one more.
 
     Attributes:
-        keys: places in the list of what the sequences see, one behind the other, ``[K]``, int64.
-        asks: where the stretches begin, and the end of the last, shape ``[S + 1]``, int32.
-        sees: where the sequences begin in ``keys``, and its length, shape ``[S + 1]``, int32.
-        longest: the most tokens that one asks with, and that one sees.
+        keys: indices in the list of the sequences' keys, one sequence after the other, ``[K]``,
+            int64.
+        asks: starts of the stretches, and the end of the last, shape ``[S + 1]``, int32.
+        sees: starts of the sequences in ``keys``, and its length, shape ``[S + 1]``, int32.
+        longest: the most queries, and the most keys, of a sequence.
     """
 
     keys: Tensor
@@ -33,11 +34,11 @@ class Paths:
 
 
 def paths_of(ends: Indices, shared: Indices, device: torch.device) -> Paths:
-    """The sequences of the rows with a stretch of their own.
+    """Return the sequences of the rows that have a stretch of their own.
 
     Args:
-        ends: of each row, in the order of their tokens, how many it has.
-        shared: how many of them it has in common with the one before it.
+        ends: number of tokens of each row, with rows sorted by their tokens.
+        shared: number of leading tokens that each row shares with the row before it.
         device: where the tensors go.
 
     Examples:
@@ -51,9 +52,9 @@ def paths_of(ends: Indices, shared: Indices, device: torch.device) -> Paths:
         begin += end - common
         if end > common:
             keys.append(path)
-    asked = (ends - shared)[ends > shared]
-    seen = np.array([len(each) for each in keys])
-    starts = (np.concatenate([[0], counts.cumsum()]) for counts in (asked, seen))
+    queries = (ends - shared)[ends > shared]
+    key_counts = np.array([len(each) for each in keys])
+    starts = (np.concatenate([[0], counts.cumsum()]) for counts in (queries, key_counts))
     asks, sees = (torch.from_numpy(each).int().to(device) for each in starts)
-    longest = int(asked.max()), int(seen.max())
+    longest = int(queries.max()), int(key_counts.max())
     return Paths(torch.from_numpy(np.concatenate(keys)).to(device), asks, sees, longest)

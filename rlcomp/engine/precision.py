@@ -1,4 +1,4 @@
-"""Products of a chosen precision: TF32 factors, and half-precision ones with float32 sums."""
+"""Products of a chosen precision: TF32 factors, and half-precision factors with float32 sums."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from torch import Tensor
 
 @contextmanager
 def tf32() -> Iterator[None]:
-    """Let float32 products on a GPU round their factors to TF32; a setting of the process."""
+    """Let float32 products on a GPU round their factors to TF32; changes the whole process."""
     before = torch.get_float32_matmul_precision()
     torch.set_float32_matmul_precision("high")
     try:
@@ -22,9 +22,9 @@ def tf32() -> Iterator[None]:
 
 
 def wide_product(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
-    """``x @ weight.T + bias`` of half-precision factors, summed and returned in float32.
+    """Compute ``x @ weight.T + bias`` of half-precision factors, summed and returned in float32.
 
-    A CPU rounds the sums to the factors' dtype first.
+    A CPU rounds the sums to the dtype of the factors first.
 
     Args:
         x: shape ``[N, I]``.

@@ -11,7 +11,7 @@ from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from rlcomp.errors import ConfigError, add_note
 
-# Under which name a model's output holds its cache, and its forward takes it back.
+# Names of the cache in a model's output and among the arguments of its forward pass.
 _CACHES = ("past_key_values", "cache_params")
 
 
@@ -20,12 +20,12 @@ class ModelSignature:
     """Call signature and cache type of a causal LM.
 
     Attributes:
-        vocabulary: width of its logits; may exceed the number of the tokenizer's tokens.
-        keeps_columns: it can give the logits of chosen columns only.
-        takes_positions: it takes ``position_ids``; others need none, or count the mask.
+        vocabulary: width of its logits; may exceed the number of tokens of the tokenizer.
+        keeps_columns: whether it can give the logits of chosen columns only.
+        takes_positions: whether it takes ``position_ids``; others need none, or count the mask.
         cache: name of its cache, in its output and among its arguments.
-        repeats_cache: its cache can be repeated for the answers of a group. Otherwise (recurrent
-            layers) a prompt is read once per answer.
+        repeats_cache: whether its cache can be repeated for the answers of a group. Otherwise
+            (recurrent layers) a prompt is read once per answer.
     """
 
     vocabulary: int
@@ -36,7 +36,7 @@ class ModelSignature:
 
     @property
     def recurrent(self) -> bool:
-        """Whether its cache is purely recurrent (state-space models)."""
+        """Return whether its cache is purely recurrent (state-space models)."""
         return self.cache == "cache_params"
 
 
@@ -73,13 +73,14 @@ def probe(model: PreTrainedModel) -> ModelSignature:
         keeps_columns="logits_to_keep" in parameters,
         takes_positions="position_ids" in parameters,
         cache=caches[0],
-        # Exactly these: a hybrid layer inherits the method, which forgets its recurrent half.
+        # Exact types: a hybrid layer inherits the method, but the method does not repeat its
+        # recurrent state.
         repeats_cache=all(type(layer) in plain for layer in output[caches[0]].layers),
     )
 
 
 def _check_causal(logits: torch.Tensor, name: str) -> None:
-    """Causality check: the logits of the first three columns must agree.
+    """Check causality: the logits of the first three columns must agree.
 
     Raises:
         ConfigError: they differ by more than rounding.

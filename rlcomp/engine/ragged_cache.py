@@ -1,4 +1,4 @@
-"""KV cache of a session: rows of different lengths, which are read on and sampled in turn."""
+"""KV cache of a session: rows of different lengths, read and sampled in turn."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ from rlcomp.engine.cache import Cache, Memory, _of
 class RaggedCache(Cache):
     """KV cache whose rows have lengths of their own.
 
-    Between turns every row's tokens stand in its first columns; what lies behind them up to the
-    longest row is not seen. Within a turn new tokens go into the same column of every row, behind
-    the longest, and are moved up when it ends. Prompts are shared as in
+    Between turns the tokens of each row are in its first columns; columns from there to the end of
+    the longest row are masked. Within a turn new tokens go into the same column of every row,
+    behind the longest, and are moved up when the turn ends. Prompts are shared as in
     :class:`rlcomp.engine.cache.Cache`.
 
     Args:
-        prompts: what each layer remembers of the prompts; all end at the last of ``L`` tokens.
-        lengths: of the prompts; the longest has ``L`` tokens.
-        owners: which prompt each row answers.
-        limit: the most tokens a row will hold.
+        prompts: keys and values of the prompts, by layer; all prompts end at the last of ``L``
+            tokens.
+        lengths: tokens of each prompt; the longest has ``L`` tokens.
+        owners: for each row, the index of its prompt.
+        limit: the most tokens that a row will hold.
 
     Attributes:
-        columns: how many columns each row had when the turn began, int64, shape ``[R]``.
+        columns: number of columns of each row when the turn began, int64, shape ``[R]``.
     """
 
     def __init__(
@@ -41,12 +42,12 @@ class RaggedCache(Cache):
 
     @property
     def _bias(self) -> Tensor:
-        """What is added to scores, by row and kv head: ``[R, kv_heads, C]``."""
+        """Return the bias of the scores, by row and kv head: ``[R, kv_heads, C]``."""
         heads = len(self._seen) // len(self.columns)  # no -1: there may be no column yet
         return self._seen.view(len(self.columns), heads, self._seen.shape[-1])
 
     def branch(self, rows: Sequence[int]) -> RaggedCache:
-        """A cache of some rows, in this order, which leaves this one as it is."""
+        """Return a cache of some rows, in this order; this cache is not changed."""
         other = copy.copy(self)
         other._own, other._prompts = [*self._own], [*self._prompts]
         other._lengths, other._seen = [*self._lengths], self._seen.clone()
@@ -58,7 +59,7 @@ class RaggedCache(Cache):
         return torch.tensor(self._owners, device=self.columns.device)
 
     def keep(self, rows: Sequence[int]) -> None:
-        """Keep some rows, in this order, and their prompts; one that is named twice is copied."""
+        """Keep some rows, in this order, and their prompts; a row that occurs twice is copied."""
         self.columns = self.columns[torch.tensor(rows, device=self.columns.device)]
         super().keep(rows)
         if len(self._seen) < len(rows):  # there was one row of one head
@@ -70,16 +71,16 @@ class RaggedCache(Cache):
         self.columns = self.columns + (self.length - before)
 
     def begin_read(self, rows: Tensor, counts: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-        """Make room for more tokens of each row, which are read at once.
+        """Make room for more tokens of each row, to be read at once.
 
         Args:
-            rows: of each token its row, int64, shape ``[N]``, ascending.
-            counts: how many each row has.
+            rows: the row of each token, int64, shape ``[N]``, ascending.
+            counts: number of new tokens of each row.
 
         Returns:
-            Of each token its number among those of its row, shape ``[N]``; what is added to the
-            scores of the rows' own memory, shape ``[R, M, C]``, for the ``M`` tokens of the longest
-            one; and the column where each token goes, shape ``[N]``.
+            The index of each token among those of its row, shape ``[N]``; the bias of the scores of
+            the rows' own memory, shape ``[R, M, C]``, for the ``M`` tokens of the longest row; and
+            the column of each token, shape ``[N]``.
         """
         device = self.columns.device
         size = torch.tensor(counts, device=device)
@@ -88,7 +89,7 @@ class RaggedCache(Cache):
         self.length = int((self.columns + size).max())
         self.reserve(self.length)
         before = self.columns
-        seen = self._bias[:, :1, : self._width].clone()
+        bias = self._bias[:, :1, : self._width].clone()
         self._bias[rows, :, columns] = 0.0
         self.columns = self.columns + size
         place = torch.arange(self._width, device=device)
@@ -96,19 +97,19 @@ class RaggedCache(Cache):
         ahead = (place >= before[:, None, None]) & (
             place <= before[:, None, None] + asking[None, :, None]
         )
-        return number, torch.where(ahead, torch.zeros_like(seen), seen), columns
+        return number, torch.where(ahead, torch.zeros_like(bias), bias), columns
 
     def write(self, layer: int, rows: Tensor, columns: Tensor, k: Tensor, v: Tensor) -> None:
-        """Keys and values ``[N, kv_heads, D]`` of tokens, at their rows and columns."""
+        """Write keys and values ``[N, kv_heads, D]`` of tokens at their rows and columns."""
         keys, values = self._own[layer]
         keys[rows, :, columns] = k
         values[rows, :, columns] = v
 
     def attend_some(self, layer: int, q: Tensor, bias: Tensor, scale: float) -> Tensor:
-        """What several tokens of every row attend to.
+        """Compute attention of several tokens of every row.
 
         Args:
-            layer: which.
+            layer: index of the layer.
             q: shape ``[R, M, heads, D]``.
             bias: shape ``[R, M, C]``.
             scale: of the logits.
@@ -121,8 +122,8 @@ class RaggedCache(Cache):
         if prompts:
             heads = keys.shape[1]
             padding = self._padding.expand(len(self._lengths) * heads, 1, prompts)[::heads]
-            seen = padding[self._owner].expand(-1, bias.shape[1], -1)
-            bias = torch.cat([seen, bias], -1)
+            prompt_bias = padding[self._owner].expand(-1, bias.shape[1], -1)
+            bias = torch.cat([prompt_bias, bias], -1)
         attended = F.scaled_dot_product_attention(
             q.transpose(1, 2),
             keys,
@@ -134,7 +135,7 @@ class RaggedCache(Cache):
         return attended.transpose(1, 2).flatten(2)
 
     def _whole(self, layer: int) -> tuple[Tensor, Tensor]:
-        """A layer's keys and values of each row, its prompt's first: ``[R, kv_heads, n, D]``."""
+        """Return keys and values of each row, its prompt's first: ``[R, kv_heads, n, D]``."""
         own_keys, own_values = (each[:, :, : self._width] for each in self._own[layer])
         if not self._prompts:
             return own_keys, own_values
@@ -146,12 +147,12 @@ class RaggedCache(Cache):
         self.length = int(self.columns.max())
 
     def take_back(self, other: RaggedCache, rows: Sequence[int], steps: int) -> None:
-        """The last tokens of rows that a branch has sampled.
+        """Take over the last tokens of rows that a branch has sampled.
 
         Args:
             other: the branch.
-            rows: of each of its first rows, which row it is here.
-            steps: how many tokens each of them has more than here.
+            rows: for each of the branch's first rows, its index here.
+            steps: number of tokens that each of them has more than here.
         """
         here = torch.tensor(rows, device=self.columns.device)
         start, count, end = self.length, len(rows), other.length
@@ -163,10 +164,10 @@ class RaggedCache(Cache):
                 mine[here, :, new] = theirs[:count, :, end - steps : end]
 
     def end_turn(self, counts: Tensor) -> None:
-        """Keep the first tokens of each row of this turn; move them up behind its others.
+        """Keep the first tokens of each row of this turn, and move them up behind its earlier ones.
 
         Args:
-            counts: how many, int64, shape ``[R]``.
+            counts: number of tokens to keep, int64, shape ``[R]``.
         """
         start = int(self.columns.max())
         short = (self.columns < start).nonzero()[:, 0]

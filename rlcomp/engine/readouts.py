@@ -19,12 +19,12 @@ Reading = Callable[[Scored, Decoding, "Tensor | None"], Measure]
 
 
 def log_probs_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
-    """Readout: log-prob of each listed token, ``[N]``, nats.
+    """Return the readout of the log-prob of each listed token, ``[N]``, nats.
 
     Recorded sampling masks replace the filters.
 
     Raises:
-        ConfigError: a greedy policy is asked for a gradient.
+        ConfigError: a gradient of a greedy policy is requested.
     """
     if decoding.temperature == 0 and torch.is_grad_enabled():
         raise ConfigError(
@@ -35,23 +35,23 @@ def log_probs_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None
 
 
 def squares_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
-    """Readout: ``sum_v p_v^2`` at each listed token, ``[N]``."""
+    """Return the readout of ``sum_v p_v^2`` at each listed token, ``[N]``."""
 
     def value(logits: Tensor, some: slice) -> Tensor:
-        kept = None if scored.kept is None else scored.kept[some]
-        return squared_probs(logits, scored.targets[some], decoding, suppressed, kept)
+        masks = None if scored.kept is None else scored.kept[some]
+        return squared_probs(logits, scored.targets[some], decoding, suppressed, masks)
 
     return Measure(value)
 
 
 def distribution_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
-    """Log-probs of all tokens, shape ``[N, V]``, nats, at the temperature, before any filter."""
+    """Return the readout of log-probs of all tokens, ``[N, V]``, nats, before any filter."""
     del scored
     return Measure(lambda logits, _: log_distribution(logits, decoding.temperature, suppressed))
 
 
 def entropy_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
-    """Entropy at each listed token, shape ``[N]``, nats, at the temperature, before any filter."""
+    """Return the readout of the entropy at each listed token, ``[N]``, nats, before any filter."""
     del scored
     return Measure(lambda logits, _: entropy(logits, decoding.temperature, suppressed))
 
@@ -67,18 +67,18 @@ def read(
 
     Args:
         scored: the listed tokens.
-        readings: what to read.
-        differentiable: which of them need a graph, if they can have one.
+        readings: the readouts.
+        differentiable: whether each needs a graph, if it can have one.
         decoding: the distribution the tokens are drawn from.
         suppressed: ids of probability 0, shape ``[V]``, bool; None if there are none.
 
     Returns:
-        A tensor a reading, shape ``[B, T, ...]``, 0 outside the listed tokens.
+        One tensor per readout, shape ``[B, T, ...]``, 0 outside the listed tokens.
     """
     measures = [reading(scored, decoding, suppressed) for reading in readings]
     wanted = [
         replace(measure, differentiable=measure.differentiable and wish)
         for measure, wish in zip(measures, differentiable, strict=True)
     ]
-    found = by_rows(wanted, scored.states, scored.rows, scored.head)
-    return [scored.spread(values) for values in found]
+    listed = by_rows(wanted, scored.states, scored.rows, scored.head)
+    return [scored.spread(values) for values in listed]

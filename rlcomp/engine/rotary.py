@@ -16,7 +16,7 @@ def rotated(x: Tensor, rotation: Tensor) -> Tensor:
 
     Args:
         x: shape ``[N, heads, D]``.
-        rotation: cosines and sines, shape ``[2, N, 1, D]``; both halves of ``D`` are alike.
+        rotation: cosines and sines, shape ``[2, N, 1, D]``; both halves of ``D`` are equal.
 
     Returns:
         Shape of ``x``; differentiable once, in ``x`` alone.
@@ -53,7 +53,7 @@ def _in_one(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
 
 
 class _Rotated(torch.autograd.Function):
-    """Explicit backward: rotation by the negative angle; a third of autograd's time on a CPU."""
+    """Explicit backward: rotation by the negative angle, in a third of autograd's time on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:  # noqa: ANN401

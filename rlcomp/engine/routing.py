@@ -1,8 +1,8 @@
-"""Keep routing: the experts that read each token are recorded, and taken again when it is scored.
+"""Keep routing: the experts of each token are recorded, and used again when it is scored.
 
 A router gives ``probs = softmax(W x)``, the indices of the ``K`` largest, and their probabilities,
-over their sum where the model normalises. Replayed, the indices are those recorded, and the
-probabilities are those of the model as it is, so that the router has its gradient.
+divided by their sum where the model normalises. In a replay the indices are the recorded ones, and
+the probabilities are those of the current model, so that the router has its gradient.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from rlcomp.errors import ConfigError, RlcompError, ShapeError
 from rlcomp.metrics import record
 
-# Which experts read a token is not known: the model chooses.
+# Marks a token whose experts are unknown: the model chooses.
 UNKNOWN = 255
-# Routers of transformers, and whether they divide by the sum of what they chose.
+# Routers of transformers, and whether they divide by the sum of the chosen probabilities.
 _NORMALISED: dict[str, Callable[[Any], bool]] = {
     "MixtralTopKRouter": lambda router: True,
     "OlmoeTopKRouter": lambda router: bool(router.norm_topk_prob),
@@ -28,43 +28,43 @@ _NORMALISED: dict[str, Callable[[Any], bool]] = {
 
 
 def routers_of(model: nn.Module) -> list[nn.Module]:
-    """The routers of a mixture of experts, in the order of its layers.
+    """Return the routers of a mixture of experts, in the order of its layers.
 
     Args:
         model: of transformers: Mixtral, OLMoE or Qwen3-MoE.
 
     Raises:
-        ConfigError: it has none that is known here, or more experts than a byte numbers.
+        ConfigError: it has no known router, or more experts than a byte can number.
     """
-    found = [module for module in model.modules() if type(module).__name__ in _NORMALISED]
-    if not found:
+    routers = [module for module in model.modules() if type(module).__name__ in _NORMALISED]
+    if not routers:
         raise ConfigError(
             f"decoding.keep_routing: a {type(model).__name__} has no router that is known here "
             f"({', '.join(_NORMALISED)}): use keep_routing=none"
         )
-    most = max(len(cast("Tensor", router.weight)) for router in found)
+    most = max(len(cast("Tensor", router.weight)) for router in routers)
     if most > UNKNOWN:
         raise ConfigError(
             f"decoding.keep_routing: the model has {most} experts a layer, more than {UNKNOWN}, "
             "which a byte numbers: use keep_routing=none"
         )
-    return found
+    return routers
 
 
 def routing_shape(routers: Sequence[nn.Module]) -> tuple[int, int]:
-    """Layers with a router, and experts that each of them takes for a token: ``(L, K)``."""
+    """Return the number of layers with a router, and of experts per token: ``(L, K)``."""
     return len(routers), int(routers[0].top_k)  # type: ignore[arg-type]
 
 
 def check_experts(routers: Sequence[nn.Module], routes: Tensor) -> None:
-    """Refuse routes to experts that there are not: somebody else's sampler may tell any.
+    """Check that routes name existing experts; an outside sampler may send any number.
 
     Args:
         routers: of the model that scores.
         routes: uint8; :data:`UNKNOWN` is no expert.
 
     Raises:
-        RlcompError: names the expert.
+        RlcompError: names the expert that does not exist.
     """
     experts = min(len(cast("Tensor", router.weight)) for router in routers)
     wrong = routes[(routes >= experts) & (routes != UNKNOWN)]
@@ -77,9 +77,9 @@ def check_experts(routers: Sequence[nn.Module], routes: Tensor) -> None:
 
 @contextlib.contextmanager
 def recorded(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
-    """Context in which each forward pass adds its routes, ``[N, L, K]``, uint8, to a list.
+    """Record the routes of each forward pass, ``[N, L, K]``, uint8, in the list it yields.
 
-    ``N`` are the tokens of the pass, row by row.
+    ``N`` counts the tokens of the pass, row by row.
     """
     passes, layers = list[Tensor](), list[Tensor]()
 
@@ -96,18 +96,18 @@ def recorded(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 
 @contextlib.contextmanager
 def replayed(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None]:
-    """Context in which tokens are read by the experts of ``routes``, in every forward pass.
+    """Route tokens to the experts of ``routes`` in every forward pass of the context.
 
-    Records ``routing/drift``: of the tokens and layers whose experts are known, the share in which
+    Records ``routing/drift``: among the tokens and layers with known experts, the share in which
     the model would have chosen other ones.
 
     Args:
         routers: ``L`` of them.
-        routes: shape ``[N, L, K]``, uint8, of the tokens of a pass, row by row; where it is
-            :data:`UNKNOWN` the model chooses.
+        routes: shape ``[N, L, K]``, uint8, of the tokens of a pass, row by row; the model chooses
+            where it is :data:`UNKNOWN`.
 
     Raises:
-        ShapeError: the routes are of other layers, or of another number of experts a token.
+        ShapeError: the routes have other layers, or another number of experts per token.
     """
     wanted = routing_shape(routers)
     if routes.shape[1:] != wanted:
@@ -120,7 +120,7 @@ def replayed(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None]:
 
 
 def _taking(routes: Tensor) -> Callable[..., tuple[Tensor, Tensor, Tensor]]:
-    """A hook that gives a router's output for given indices, ``[N, K]``."""
+    """Return a hook that computes a router's output for given indices, ``[N, K]``."""
 
     def take(
         module: nn.Module, arguments: object, output: tuple[Tensor, Tensor, Tensor]
@@ -155,19 +155,19 @@ def _hooked(routers: Sequence[nn.Module], hooks: Sequence[Callable[..., Any]]) -
 def routes_of_rows(
     passes: Sequence[Tensor], prompts: Sequence[Sequence[int]], lengths: Sequence[int]
 ) -> Tensor:
-    """The routes of a decode loop by row and token, as its passes read them.
+    """Return the routes of a decode loop by row and token, from the routes of its passes.
 
-    The first pass reads the prompts, padded on the left, each once or once a row; each further one
-    a token of every row. The last token of a row has been read by nobody.
+    The first pass reads the prompts, padded on the left, each once or once a row. Each later pass
+    reads one token of every row. The last token of a row is never read.
 
     Args:
-        passes: of :func:`recorded`.
+        passes: results of :func:`recorded`.
         prompts: ``P`` lists of ids.
         lengths: of each response, ``B = P * G``.
 
     Returns:
-        Shape ``[B, T, L, K]``, uint8, padded on the right; ``T`` is the longest row,
-        :data:`UNKNOWN` stands where no token was read.
+        Shape ``[B, T, L, K]``, uint8, padded on the right. ``T`` is the longest row;
+        :data:`UNKNOWN` where no token was read.
     """
     rows, group = len(lengths), len(lengths) // len(prompts)
     width = max(len(prompt) for prompt in prompts)
@@ -175,10 +175,10 @@ def routes_of_rows(
     if len(first) < rows:
         first = first.repeat_interleave(group, 0)
     longest = max(len(prompts[row // group]) + length for row, length in enumerate(lengths))
-    found: Tensor = first.new_full((rows, longest, *first.shape[2:]), UNKNOWN)
+    routes: Tensor = first.new_full((rows, longest, *first.shape[2:]), UNKNOWN)
     steps = torch.stack(list(passes[1:]), 1) if len(passes) > 1 else first[:, :0]
     for row, length in enumerate(lengths):
         start, read = len(prompts[row // group]), length - 1
-        found[row, :start] = first[row, width - start :]
-        found[row, start : start + read] = steps[row, :read]
-    return found
+        routes[row, :start] = first[row, width - start :]
+        routes[row, start : start + read] = steps[row, :read]
+    return routes

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-# numpy's order: the first token of a byte is its highest bit.
+# The bit order of numpy: the first token of a byte is its highest bit.
 _HIGHEST = 128
 
 
@@ -47,7 +47,7 @@ def unpack(packed: Tensor, vocabulary: int) -> Tensor:
 
 
 def contains(packed: Tensor, tokens: Tensor) -> Tensor:
-    """Whether each packed sampling mask contains a token.
+    """Return whether each packed sampling mask contains a token.
 
     Args:
         packed: shape ``[N, ceil(V / 8)]``, uint8.
@@ -65,6 +65,6 @@ def contains(packed: Tensor, tokens: Tensor) -> Tensor:
 
 
 def _weights(device: torch.device) -> Tensor:
-    """Of the tokens of a byte, made where they are needed: a copy would wait for the device."""
+    """Return the weights of a byte's bits, created on the device: a copy would wait for it."""
     highest = torch.full((8,), _HIGHEST, dtype=torch.uint8, device=device)
     return highest >> torch.arange(8, dtype=torch.uint8, device=device)

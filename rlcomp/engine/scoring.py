@@ -30,12 +30,12 @@ class Scored:
     Attributes:
         states: shape ``[M, H]``: the last hidden states, of other tokens as well; without a
             ``head``, the logits ``[M, V]``.
-        head: from states to logits; None where a model keeps that to itself.
-        rows: shape ``[N]``: which row of ``states`` speaks of each.
-        targets: shape ``[N]``: which token it was.
-        places: shape ``[N]``: where it stands in the flattened batch.
+        head: from states to logits; None where the model hides it.
+        rows: shape ``[N]``: the row of ``states`` that predicts each token.
+        targets: shape ``[N]``: the token itself.
+        places: shape ``[N]``: its index in the flattened batch.
         shape: ``(B, T)``.
-        kept: shape ``[N, ceil(V / 8)]``: the tokens each was drawn from; None if not recorded.
+        kept: shape ``[N, ceil(V / 8)]``: the sampling mask of each token; None if not recorded.
     """
 
     states: Tensor
@@ -55,16 +55,16 @@ class Scored:
 def score_packed(
     transformer: Transformer, batch: TensorDict, weights: Mapping[str, Tensor] | None
 ) -> Scored:
-    """Hidden states that predict the response tokens, by the native forward pass.
+    """Compute hidden states that predict the response tokens, by the native forward pass.
 
     Args:
         transformer: reads packed tokens.
-        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
-            holds ``sampling_mask``, each response token must be among its own.
-        weights: parameters of the model, by name, to use in place of its own.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
+            ``sampling_mask``, each response token must be in its own mask.
+        weights: parameters, by name, that replace those of the model.
 
     Raises:
-        DataError: a token was not kept.
+        DataError: a token is outside its sampling mask.
     """
     packed, listed = pack(batch)
     wanted, rows = listed.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
@@ -87,28 +87,28 @@ def score(
     weights: Mapping[str, Tensor] | None,
     routers: Sequence[nn.Module] = (),
 ) -> Scored:
-    """Logits that predict the response tokens, by the model's own forward pass.
+    """Compute logits that predict the response tokens, by the model's own forward pass.
 
     Args:
         model: in eval mode.
-        traits: how the model is spoken to.
-        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; where it
-            holds ``sampling_mask``, each response token must be among its own.
-        weights: parameters of ``model``, by name, to use in place of its own.
-        routers: those of a mixture of experts whose tokens take the routes of ``routed_experts``
-            ``[B, T, L, E]``, where the batch has them.
+        traits: the model's call signature.
+        batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
+            ``sampling_mask``, each response token must be in its own mask.
+        weights: parameters, by name, that replace those of ``model``.
+        routers: those of a mixture of experts; they use the routes in ``routed_experts`` ``[B, T,
+            L, E]``, where the batch has them.
 
     Raises:
-        DataError: a token was not kept.
+        DataError: a token is outside its sampling mask.
     """
-    # No attention mask for the model: padding is on the right and a causal model looks left
-    # only, so no response token sees padding. Ids there may be anything: 0 is always a token.
+    # The model gets no attention mask: padding is on the right and a causal model looks left only,
+    # so no response token sees padding. Padding ids may be anything: 0 is always a token.
     ids = masked(batch["tokens"], batch["attention_mask"])
-    # Column t of `wanted`: whether the logits at t, which speak of tokens[t + 1], are needed.
+    # Column t of `wanted`: whether the logits at t, which predict tokens[t + 1], are needed.
     wanted = F.pad(batch["response_mask"][:, 1:], (0, 1))
     columns = wanted.any(0).nonzero().flatten()
     if not len(columns):
-        # One column that nobody reads keeps the result connected to the weights.
+        # One unused column keeps the result connected to the weights.
         columns = torch.zeros(1, dtype=torch.int64, device=ids.device)
     width = int(columns[-1]) + 1
     with contextlib.ExitStack() as stack:
@@ -130,22 +130,22 @@ def score(
 
 
 def _kept(batch: TensorDict, places: Tensor, vocabulary: int) -> Tensor | None:
-    """Recorded sampling masks of the listed tokens, ``[N, ceil(V / 8)]``; None without."""
+    """Return recorded sampling masks of the listed tokens, ``[N, ceil(V / 8)]``; None without."""
     if "sampling_mask" not in batch.keys():
         return None
     width, wanted = batch["sampling_mask"].shape[-1], -(-vocabulary // 8)
     if width != wanted:
         raise ShapeError(f"'sampling_mask' has {width} bytes a token, the model needs {wanted}")
-    kept: Tensor = batch["sampling_mask"].flatten(0, 1)[places]
+    masks: Tensor = batch["sampling_mask"].flatten(0, 1)[places]
     tokens = batch["tokens"].flatten()[places]
-    lost = ~contains(kept, tokens)
+    lost = ~contains(masks, tokens)
     if bool(lost.any()):
         row, column = divmod(int(places[lost][0]), batch["tokens"].shape[1])
         raise DataError(
             f"'sampling_mask' at [{row}, {column}] lacks token {int(tokens[lost][0])}, which "
             "stands there: hand over the sets that the tokens were sampled from"
         )
-    return kept
+    return masks
 
 
 def _logits(
@@ -155,7 +155,7 @@ def _logits(
     columns: Tensor,
     weights: Mapping[str, Tensor] | None,
 ) -> Tensor:
-    """The model's logits at some columns, shape ``[B, C, V]``."""
+    """Compute the model's logits at some columns, shape ``[B, C, V]``."""
     arguments: dict[str, object] = {"input_ids": ids, "use_cache": False}
     if traits.keeps_columns:
         arguments["logits_to_keep"] = columns
@@ -167,14 +167,14 @@ def _logits(
 
 
 def pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
-    """Rows sorted by length, longest first, in batches of bounded size.
+    """Split rows, sorted by length, longest first, into batches of bounded size.
 
     Args:
         response_mask: shape ``[B, T]``, bool.
-        budget: the most tokens of a piece, padding included; a longer row is a piece by itself.
+        budget: the most tokens of a batch, padding included; a longer row is a batch by itself.
 
     Returns:
-        Indices of rows, int64; every row once.
+        Indices of rows, int64; every row occurs once.
 
     Examples:
         >>> mask = torch.tensor([[False, True, False], [False, False, True]])
@@ -185,9 +185,9 @@ def pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
     # A row is read up to the token before its last one.
     needed = masked(position.expand(response_mask.shape), response_mask).amax(1).clamp(min=1)
     lengths, order = needed.sort(descending=True, stable=True)
-    found, start = [], 0
+    batches, start = [], 0
     while start < len(order):
         stop = start + max(1, budget // int(lengths[start]))
-        found.append(order[start:stop])
+        batches.append(order[start:stop])
         start = stop
-    return found
+    return batches

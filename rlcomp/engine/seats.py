@@ -1,4 +1,4 @@
-"""Refilled seats: rows that begin and end at any time, under weights that change between steps."""
+"""Continuous batching: rows begin and end at any time; weights may change between steps."""
 
 from __future__ import annotations
 
@@ -12,43 +12,44 @@ from rlcomp.engine.draw import Draw, uniform
 from rlcomp.engine.session import Decode, Said, said_by
 from rlcomp.engine.stopping import StopRule
 
-# Steps whose numbers are drawn in one go.
+# Steps whose numbers are drawn at a time.
 _BLOCK = 64
 
 
 class Seats(Protocol):
-    """Rows that are sampled some steps at a time; others may begin as soon as one has ended."""
+    """Rows that are sampled some steps at a time; another may begin as soon as one has ended."""
 
     def add(self, contexts: Sequence[Sequence[int]]) -> list[int]:
-        """Begin rows behind contexts, none empty; their numbers, which no other row gets."""
+        """Begin rows behind non-empty contexts; return their numbers, unique over time."""
         ...
 
     def advance(self, numbers: Mapping[int, Tensor]) -> dict[int, Said]:
-        """Sample on in some rows.
+        """Continue to sample some rows.
 
         Args:
             numbers: by row, a uniform number in [0, 1) for each token that it may sample now,
                 float64, at least one.
 
         Returns:
-            What each row has sampled; ``truncated`` where nothing but the numbers ended it.
+            The tokens that each row sampled; ``truncated`` if it ended because it had no more
+            numbers.
         """
         ...
 
     def renew(self) -> None:
-        """Take note that the weights have changed."""
+        """Register that the weights have changed."""
         ...
 
     def close(self, rows: Sequence[int]) -> None:
-        """Free what rows hold: they are over."""
+        """Free the memory of rows that are over."""
         ...
 
 
 class RequestUniforms:
-    """The numbers of a request's rows: those that all of them get where they are decoded at once.
+    """Numbers of a request's rows: the same as when all of them are decoded at once.
 
     A row's n-th token has the number of :class:`rlcomp.engine.draw.Uniforms` at step n, whenever
-    it is sampled and whatever beside it.
+    and beside whatever rows it is sampled.
 
     Args:
         rows: of the whole request.
@@ -61,7 +62,7 @@ class RequestUniforms:
         self._drawn = torch.empty(0, rows, dtype=torch.float64)
 
     def of(self, row: int, start: int, count: int) -> Tensor:
-        """Numbers of a row from its token ``start`` on, shape ``[count]``."""
+        """Return numbers of a row from its token ``start`` on, shape ``[count]``."""
         while len(self._drawn) < start + count:
             steps = [uniform(self.rows, self.generator)[:, 0] for _ in range(_BLOCK)]
             self._drawn = torch.cat([self._drawn, torch.stack(steps)])
@@ -69,10 +70,10 @@ class RequestUniforms:
 
 
 class GivenUniforms:
-    """Numbers of rows that are there already, as a decode loop asks for them.
+    """Numbers drawn before, in the form that a decode loop reads.
 
     Args:
-        numbers: of each row, one for each step; filled up with zeros, which no row comes to.
+        numbers: of each row, one per step; padded with zeros that no row reaches.
     """
 
     def __init__(self, numbers: Sequence[Tensor]) -> None:
@@ -80,19 +81,19 @@ class GivenUniforms:
         self._numbers = stacked(numbers)[..., None]
 
     def at(self, step: int) -> Tensor:
-        """Numbers of a step, shape ``[rows, 1]``."""
+        """Return the numbers of a step, shape ``[rows, 1]``."""
         return self._numbers[step]
 
     def some(self, start: int, count: int) -> Tensor:
-        """Numbers of some steps, shape ``[count, rows, 1]``."""
+        """Return the numbers of some steps, shape ``[count, rows, 1]``."""
         return self._numbers[start : start + count]
 
     def rewind(self, steps: int) -> None:
-        """Nothing: they were not drawn here."""
+        """Do nothing: the numbers were drawn elsewhere."""
 
 
 def stacked(numbers: Sequence[Tensor]) -> Tensor:
-    """Numbers of several rows, shape ``[steps, rows]``, 0 behind the end of each.
+    """Stack numbers of several rows, shape ``[steps, rows]``, 0 behind the end of each.
 
     Examples:
         >>> stacked([torch.tensor([0.5, 0.25]), torch.tensor([0.75])]).tolist()
@@ -102,10 +103,10 @@ def stacked(numbers: Sequence[Tensor]) -> Tensor:
 
 
 class RereadingSeats:
-    """Seats whose rows are read again whenever they sample on: the reference, for any model.
+    """Seats whose rows are read again whenever they continue: the reference, for any model.
 
-    What is read is read with the weights of now, so that the log-prob of a token is the score of
-    its row by the weights that sampled it.
+    Rows are read with the current weights, so that the log-prob of a token is the score of its row
+    under the weights that sampled it.
 
     Args:
         decode: a decode loop with its model.
@@ -121,30 +122,30 @@ class RereadingSeats:
         self._next = 0
 
     def add(self, contexts: Sequence[Sequence[int]]) -> list[int]:
-        """Note the contexts."""
+        """Store the contexts."""
         rows = list(range(self._next, self._next + len(contexts)))
         self._next += len(contexts)
         self.contexts |= {row: list(own) for row, own in zip(rows, contexts, strict=True)}
         return rows
 
     def advance(self, numbers: Mapping[int, Tensor]) -> dict[int, Said]:
-        """Sample on in some rows."""
-        found = self.decode(
+        """Continue to sample some rows."""
+        sampled = self.decode(
             [self.contexts[row] for row in numbers],
             group_size=1,
             stop=StopRule(self.stops, [len(own) for own in numbers.values()]),
             draw=self.draw,
             uniforms=GivenUniforms([*numbers.values()]),
         )
-        said = dict(zip(numbers, said_by(found), strict=True))
-        for row, more in said.items():
-            self.contexts[row] += more.tokens
-        return said
+        turns = dict(zip(numbers, said_by(sampled), strict=True))
+        for row, turn in turns.items():
+            self.contexts[row] += turn.tokens
+        return turns
 
     def renew(self) -> None:
-        """Nothing is kept."""
+        """No-op: nothing of the weights is stored."""
 
     def close(self, rows: Sequence[int]) -> None:
-        """Forget them."""
+        """Remove the rows."""
         for row in rows:
             del self.contexts[row]

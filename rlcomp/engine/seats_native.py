@@ -1,4 +1,4 @@
-"""Refilled seats in C++: keys and values of every row stay while others begin and end."""
+"""Continuous batching in C++: rows keep their keys and values while others begin and end."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from rlcomp.engine.transformer import Transformer
 
 
 class NativeSeats:
-    """Seats of a session of the native library, to which rows are added as they come.
+    """Seats of a session of the native library; rows are added as they come.
 
     With the same numbers and weights a row has the tokens of
     :func:`rlcomp.engine.decode_native.decode`, to the last bit, whatever other rows there are.
 
-    New weights are those of whatever is read from then on. Keys and values of what was read before
-    stay those of the weights that read it, unless ``reread``: then they are computed anew, and the
-    log-prob of a token is the score of its row by the weights that sampled it.
+    New weights act on all tokens read from then on. Keys and values that were computed before stay
+    those of the old weights, unless ``reread``: then they are computed anew, and the log-prob of a
+    token is the score of its row under the weights that sampled it.
 
     Args:
         transformer: the model; its weights may be changed in place between two calls.
         stops: tokens that end a row.
         draw: without filters.
-        longest: no row gets more tokens.
-        reread: whether new weights read again what old ones have read.
+        longest: the most tokens of a row.
+        reread: whether tokens are read again after the weights have changed.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class NativeSeats:
         self._next = self._opened = 0
 
     def add(self, contexts: Sequence[Sequence[int]]) -> list[int]:
-        """Read contexts, equal ones once."""
+        """Read contexts; equal ones are read once."""
         rows = list(range(self._next, self._next + len(contexts)))
         self._next += len(contexts)
         self.contexts |= {row: list(own) for row, own in zip(rows, contexts, strict=True)}
@@ -69,24 +69,24 @@ class NativeSeats:
 
     @torch.no_grad()
     def advance(self, numbers: Mapping[int, Tensor]) -> dict[int, Said]:
-        """Sample on in some rows."""
+        """Continue to sample some rows."""
         self._read([row for row in numbers if row in self._unread])
-        found = Steps(
+        steps = Steps(
             [self._places[row] for row in numbers],
             limits=[len(own) for own in numbers.values()],
             uniform=stacked([*numbers.values()]),
             draw=self.draw,
             ends=self.ends,
         )
-        self.library.rlcomp_generate(self.handle, ctypes.byref(found.struct))
-        said = dict(zip(numbers, found.said(), strict=True))
-        for row, more in said.items():
-            self.contexts[row] += more.tokens
-            self._unread[row] = more.tokens[-1]
-        return said
+        self.library.rlcomp_generate(self.handle, ctypes.byref(steps.struct))
+        turns = dict(zip(numbers, steps.said(), strict=True))
+        for row, turn in turns.items():
+            self.contexts[row] += turn.tokens
+            self._unread[row] = turn.tokens[-1]
+        return turns
 
     def renew(self) -> None:
-        """Take over weights that do not lie row by row; read again, where that was asked for."""
+        """Update copied weights; read the rows again if ``reread`` is set."""
         self.model.refresh()
         if self.reread:
             rows = list(self.contexts)
@@ -94,13 +94,13 @@ class NativeSeats:
             self._open(rows)
 
     def close(self, rows: Sequence[int]) -> None:
-        """Free what rows hold."""
+        """Free the memory of rows."""
         self._free(rows)
         for row in rows:
             del self.contexts[row]
 
     def _open(self, rows: Sequence[int]) -> None:
-        """Read all of some rows."""
+        """Read all tokens of some rows."""
         if not rows:
             return
         places: dict[tuple[int, ...], int] = {}

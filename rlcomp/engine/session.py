@@ -15,15 +15,15 @@ from rlcomp.engine.stopping import StopRule
 
 @dataclass(frozen=True)
 class Sampling:
-    """How the rows of a session are sampled.
+    """Sampling parameters of the rows of a session.
 
     Attributes:
         stops: tokens that end a turn.
-        table: the bytes of each token (:func:`rlcomp.text.token_bytes.token_bytes`); needed where
+        table: the bytes of each token (:func:`rlcomp.text.token_bytes.token_bytes`); needed if stop
             texts end turns.
         draw: from logits and uniform numbers to tokens.
         generator: on the CPU.
-        seeds: of each row, for numbers that depend on nothing else; None: they depend on the
+        seeds: of each row, whose numbers then depend on nothing else. None: they depend on the
             generator, the number of rows and the row's place.
     """
 
@@ -36,13 +36,13 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Said:
-    """What a row sampled in one turn.
+    """Result of one turn of sampling in a row.
 
     Attributes:
         tokens: ids, at least one.
-        log_probs: of each, nats.
-        truncated: its limit ended it, and nothing else.
-        kept: shape ``[len(tokens), ceil(V / 8)]``, uint8: the tokens each was drawn from; None if
+        log_probs: of each token, nats.
+        truncated: whether only its limit ended it.
+        kept: shape ``[len(tokens), ceil(V / 8)]``, uint8: the sampling mask of each token; None if
             not recorded.
     """
 
@@ -53,14 +53,14 @@ class Said:
 
 
 def joined(turn: Said, more: Said) -> Said:
-    """Return a turn that went on."""
+    """Join a turn and its continuation."""
     both = None if turn.kept is None or more.kept is None else torch.cat([turn.kept, more.kept])
     tokens, log_probs = turn.tokens + more.tokens, turn.log_probs + more.log_probs
     return Said(tokens, log_probs, more.truncated, both)
 
 
 class Session(Protocol):
-    """Rows of token ids that only grow: by what is sampled, and by what is read to them.
+    """Rows of token ids that only grow: by sampled tokens and by tokens from outside.
 
     Attributes:
         contexts: the ids of each row so far.
@@ -69,7 +69,7 @@ class Session(Protocol):
     contexts: list[list[int]]
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Read tokens behind a row, which the policy did not sample."""
+        """Append tokens to a row that the policy did not sample."""
         ...
 
     def generate(
@@ -78,39 +78,39 @@ class Session(Protocol):
         """Sample one turn in some rows.
 
         Args:
-            rows: their numbers, each once.
-            limits: the most tokens of each, at least 1.
+            rows: their numbers; each occurs once.
+            limits: the most tokens of each row, at least 1.
             texts: byte strings that end a turn, beside the policy's stop tokens.
         """
         ...
 
     def fork(self, row: int) -> int:
-        """Add a row that has read and said the same, and samples on by itself; its number.
+        """Add a copy of a row that then samples independently; return its number.
 
-        The numbers that other rows draw stay as they are.
+        The random numbers of other rows do not change.
         """
         ...
 
     def logits(self, rows: Sequence[int]) -> Tensor:
-        """Logits of the next token behind some rows, shape ``[len(rows), V]``; changes no draw.
+        """Return logits of the next token of some rows, shape ``[len(rows), V]``; draws nothing.
 
         Args:
-            rows: their numbers, each once; at least one.
+            rows: their numbers, at least one; each occurs once.
         """
         ...
 
     def close(self, rows: Sequence[int]) -> None:
-        """Free what rows hold: they are over, and cannot be forked."""
+        """Free the memory of rows that are over; they cannot be forked any more."""
         ...
 
 
 class TurnUniforms:
-    """The uniform numbers of rows that have sampled before: a row's n-th token has its n-th number.
+    """Uniform numbers of rows that have sampled before: a row's n-th token has its n-th number.
 
     Args:
         whole: of all rows.
-        rows: those that sample now.
-        counts: how many tokens each of them has sampled.
+        rows: the rows that sample now.
+        counts: number of tokens that each of them has sampled.
     """
 
     def __init__(self, whole: ForkUniforms, rows: Sequence[int], counts: Sequence[int]) -> None:
@@ -121,21 +121,21 @@ class TurnUniforms:
         self._drawn = torch.stack([whole.at(n) for n in range(max(counts, default=0) + 1)])
 
     def at(self, step: int) -> Tensor:
-        """Numbers in [0, 1) of a step of this turn, shape ``[len(rows), 1]``."""
+        """Return numbers in [0, 1) of a step of this turn, shape ``[len(rows), 1]``."""
         numbers = self._counts + step
         while int(numbers.max()) >= len(self._drawn):
             self._drawn = torch.cat([self._drawn, self.whole.at(len(self._drawn))[None]])
         return self._drawn[numbers, self._places]
 
     def some(self, start: int, count: int) -> Tensor:
-        """Numbers of some steps, for which there may be no need, shape ``[count, rows, 1]``."""
+        """Return numbers of some steps, shape ``[count, rows, 1]``; some may not be needed."""
         numbers = self._counts + torch.arange(start, start + count)[:, None]
         last = int(numbers.max()) + 1
         self.whole.ahead(last)
         return torch.stack([self.whole.at(n) for n in range(last)])[numbers, self._places]
 
     def rewind(self, steps: int) -> None:
-        """Nothing: whoever takes a step at a time draws nothing in advance."""
+        """Do nothing: a loop that takes single steps draws nothing in advance."""
 
 
 # The decode loop of an engine, with its model.
@@ -145,12 +145,12 @@ Decode = Callable[..., Sampled]
 class Rereading:
     """A session that reads the whole context again in every turn.
 
-    The reference, and what there is for models that our own loop does not know.
+    The reference, and the only session for models that the native loop does not support.
 
     Args:
         decode: a decode loop (:mod:`rlcomp.engine.decode_transformers`).
         contexts: a list of ids for each row, none empty.
-        sampling: how they are sampled.
+        sampling: parameters of sampling.
     """
 
     def __init__(
@@ -166,25 +166,25 @@ class Rereading:
         self.sampled = [0] * len(self.contexts)
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Note the tokens."""
+        """Store the tokens."""
         self.contexts[row] += tokens
 
     def generate(
         self, rows: Sequence[int], *, limits: Sequence[int], texts: Sequence[bytes] = ()
     ) -> list[Said]:
         """Sample one turn in some rows."""
-        found = self.decode(
+        sampled = self.decode(
             [self.contexts[row] for row in rows],
             group_size=1,
             stop=StopRule(self.sampling.stops, limits, texts, self.sampling.table),
             draw=self.sampling.draw,
             uniforms=TurnUniforms(self.uniforms, rows, [self.sampled[row] for row in rows]),
         )
-        said = said_by(found)
-        for row, turn in zip(rows, said, strict=True):
+        turns = said_by(sampled)
+        for row, turn in zip(rows, turns, strict=True):
             self.contexts[row] += turn.tokens
             self.sampled[row] += len(turn.tokens)
-        return said
+        return turns
 
     def fork(self, row: int) -> int:
         """Add a row with the same context."""
@@ -194,11 +194,11 @@ class Rereading:
         return len(self.contexts) - 1
 
     def logits(self, rows: Sequence[int]) -> Tensor:
-        """Read the contexts, and look at what a token would be drawn from."""
-        seen = list[Tensor]()
+        """Read the contexts, and return the logits of their next tokens."""
+        rows_logits = list[Tensor]()
 
         def look(logits: Tensor, uniform: Tensor) -> Drawn:
-            seen.append(logits)
+            rows_logits.append(logits)
             return Drawn(logits.argmax(-1), uniform[:, 0])
 
         self.decode(
@@ -206,25 +206,25 @@ class Rereading:
             group_size=1,
             stop=StopRule((), [1] * len(rows), (), self.sampling.table),
             draw=look,
-            uniforms=Uniforms(len(rows), torch.Generator()),  # its own: what rows draw stays
+            uniforms=Uniforms(len(rows), torch.Generator()),  # not the rows' generator
         )
-        return seen[0]
+        return rows_logits[0]
 
     def close(self, rows: Sequence[int]) -> None:
-        """Nothing is held."""
+        """No-op."""
 
 
-def said_by(found: Sampled) -> list[Said]:
-    """What each row of a decode loop sampled."""
-    lengths = found.lengths.tolist()
+def said_by(sampled: Sampled) -> list[Said]:
+    """Split the result of a decode loop by row."""
+    lengths = sampled.lengths.tolist()
     columns = zip(
-        found.tokens.tolist(),
-        found.log_probs.tolist(),
-        found.truncated.tolist(),
-        [None] * len(lengths) if found.kept is None else list(found.kept),
+        sampled.tokens.tolist(),
+        sampled.log_probs.tolist(),
+        sampled.truncated.tolist(),
+        [None] * len(lengths) if sampled.kept is None else list(sampled.kept),
         strict=True,
     )
     return [
-        Said(tokens[:n], log_probs[:n], truncated, None if kept is None else kept[:n])
-        for n, (tokens, log_probs, truncated, kept) in zip(lengths, columns, strict=True)
+        Said(tokens[:n], log_probs[:n], truncated, None if mask is None else mask[:n])
+        for n, (tokens, log_probs, truncated, mask) in zip(lengths, columns, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Generation over turns in C++: keys and values of every row stay from turn to turn."""
+"""Generation over turns in C++: rows keep their keys and values from turn to turn."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from rlcomp.engine.native.weights import NativeModel
 from rlcomp.engine.session import Said, Sampling, TurnUniforms, joined
 from rlcomp.engine.transformer import Transformer
 
-# Steps of a call: numbers are drawn for all of them, and given back where rows end earlier.
+# Steps of a call: numbers are drawn for all of them; unused ones are given back.
 _STEPS = 256
 
 
 class NativeSession:
     """A session that reads every token once, by the native library.
 
-    From the same generator it gives the tokens of
-    :class:`rlcomp.engine.session_packed.PackedSession`, as far as rounding leaves the logits alike.
-    A row's tokens and log-probs are the same to the last bit whatever other rows there are, and
-    however its context is cut into turns.
+    With the same generator it gives the tokens of
+    :class:`rlcomp.engine.session_packed.PackedSession`, unless rounding of the logits changes one.
+    The tokens and log-probs of a row are the same to the last bit, whatever other rows there are
+    and however its context is cut into turns.
 
-    Takes memory for the keys and values of each distinct prompt once and of what follows in each
-    row, in pages of 32 tokens, until the row is closed; forks share full pages. Weights are read
-    where they are: they must not change before the session ends.
+    Takes memory for the keys and values of each distinct prompt, once, and of the later tokens of
+    each row, in pages of 32 tokens, until the row is closed; forks share full pages. Weights are
+    read in place: they must not change before the session ends.
 
     Args:
         transformer: the model.
         contexts: a list of ids for each row, none empty; equal ones are read once.
-        sampling: how they are sampled; by a :class:`rlcomp.engine.draw.TokenDraw` without filters.
-        longest: no row gets more tokens.
+        sampling: parameters; the draw is a :class:`rlcomp.engine.draw.TokenDraw` without filters.
+        longest: the most tokens of a row.
     """
 
     def __init__(
@@ -62,13 +62,13 @@ class NativeSession:
         self.handle: ctypes.c_void_p | None = None
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Note the tokens: they are read with those of other rows."""
+        """Store the tokens; they are read later, together with tokens of other rows."""
         self.contexts[row] += tokens
         if self.handle is not None:
             self.unread[row] += tokens
 
     def fork(self, row: int) -> int:
-        """Copy a row; what is read is copied once one of the two writes behind it.
+        """Copy a row; a shared page is copied when one of the two rows writes to it.
 
         Raises:
             ValueError: the row is over.
@@ -84,7 +84,7 @@ class NativeSession:
         return len(self.contexts) - 1
 
     def close(self, rows: Sequence[int]) -> None:
-        """Free what rows hold.
+        """Free the memory of rows.
 
         Raises:
             ValueError: there is no such row.
@@ -103,19 +103,19 @@ class NativeSession:
 
         Raises:
             ValueError: there is no such row or it is over, a token is not the model's, or a turn
-                leads beyond the longest row. The library would read and write beside its memory.
+                exceeds the longest row. The library would read and write outside its memory.
         """
         self._check(rows, limits)
         counts = [self.sampled[row] for row in rows]
         numbers = TurnUniforms(self.uniforms, rows, counts)
         known = self.uniforms.ahead(0)
         ends = Ends(self.sampling.stops, texts, self.sampling.table)
-        said = [Said([], [], True) for _ in rows]
-        left, start = list(range(len(rows))), 0  # places among the rows
+        turns = [Said([], [], True) for _ in rows]
+        left, start = list(range(len(rows))), 0  # indices into ``rows``
         while left:
             self._read([rows[n] for n in left])
             steps = min(_STEPS, max(limits[n] for n in left) - start)
-            found = Steps(
+            call = Steps(
                 [rows[n] for n in left],
                 limits=[limits[n] - start for n in left],
                 uniform=numbers.some(start, steps)[:, left, 0],
@@ -123,32 +123,32 @@ class NativeSession:
                 ends=ends,
                 goes_on=start > 0,
             )
-            self.library.rlcomp_generate(self.handle, ctypes.byref(found.struct))
+            self.library.rlcomp_generate(self.handle, ctypes.byref(call.struct))
             start += steps
-            for n, more in zip(left, found.said(), strict=True):
-                said[n] = joined(said[n], more)
+            for n, more in zip(left, call.said(), strict=True):
+                turns[n] = joined(turns[n], more)
                 self.contexts[rows[n]] += more.tokens
                 self.sampled[rows[n]] += len(more.tokens)
                 self.unread[rows[n]] = [more.tokens[-1]]
-            left = [n for n in left if said[n].truncated and len(said[n].tokens) < limits[n]]
-        # As if a step's numbers had been drawn with it.
-        longest = max(len(turn.tokens) for turn in said)
+            left = [n for n in left if turns[n].truncated and len(turns[n].tokens) < limits[n]]
+        # As if the numbers of each step had been drawn with it.
+        longest = max(len(turn.tokens) for turn in turns)
         self.uniforms.rewind(max(known, max(counts) + longest))
-        return said
+        return turns
 
     @torch.no_grad()
     def logits(self, rows: Sequence[int]) -> Tensor:
-        """Read what the rows have not read yet; the next turn, or a fork, need not do so again.
+        """Read all unread tokens of the rows; the next turn or a fork need not read them again.
 
         Raises:
-            ValueError: as by :meth:`generate`.
+            ValueError: as in :meth:`generate`.
         """
         self._check(rows, [1] * len(rows))
         self._read(rows)
-        found = torch.empty(len(rows), self.model.vocabulary, dtype=torch.float32)
+        logits = torch.empty(len(rows), self.model.vocabulary, dtype=torch.float32)
         places = abi.integers(rows)
-        self.library.rlcomp_logits(self.handle, places.data_ptr(), len(rows), found.data_ptr())
-        return found
+        self.library.rlcomp_logits(self.handle, places.data_ptr(), len(rows), logits.data_ptr())
+        return logits
 
     def _check_rows(self, rows: Sequence[int]) -> None:
         for row in rows:
@@ -160,7 +160,7 @@ class NativeSession:
         for row, limit in zip(rows, limits, strict=True):
             if row in self.over:
                 raise ValueError(f"row {row} is over: sample before it is closed")
-            # A turn's last token is read with what follows it.
+            # A turn's last token is read with the tokens that follow it.
             if len(self.contexts[row]) + limit - 1 > self.longest:
                 raise ValueError(
                     f"row {row} has {len(self.contexts[row])} tokens, which leave no room for "
@@ -190,7 +190,7 @@ class NativeSession:
             self.unread[row] = []
 
     def _open(self) -> None:
-        """Read the contexts, equal ones once."""
+        """Read the contexts; equal ones are read once."""
         places: dict[tuple[int, ...], int] = {}
         owners = [places.setdefault(tuple(row), len(places)) for row in self.contexts]
         handle = ctypes.c_void_p()

@@ -1,4 +1,4 @@
-"""Native generation over turns: keys and values of every row stay from turn to turn."""
+"""Native generation over turns: rows keep their keys and values from turn to turn."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from rlcomp.engine.session import Said, Sampling, TurnUniforms, said_by
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
 
-# Rows that are over are computed in vain until so few are left; then their memory is freed.
+# Share of unfinished rows below which finished rows are dropped and their memory is freed.
 _WORTH = 0.75
 
 
 class PackedSession:
     """A session that reads every token once.
 
-    From the same generator it gives the tokens of :class:`rlcomp.engine.session.Rereading`, as far
-    as rounding leaves the logits alike.
+    With the same generator it gives the tokens of :class:`rlcomp.engine.session.Rereading`, unless
+    rounding of the logits changes one.
 
     Takes memory for one more copy of the model's layers, and for the keys and values of each
-    distinct prompt once and of what follows in each row, until the session ends.
+    distinct prompt, once, and of the later tokens of each row, until the session ends.
 
     Args:
         transformer: the model.
         contexts: a list of ids for each row, none empty; equal ones are read once.
-        sampling: how they are sampled.
-        longest: no row gets more tokens.
+        sampling: parameters of sampling.
+        longest: the most tokens of a row.
     """
 
     def __init__(
@@ -51,20 +51,20 @@ class PackedSession:
         self.sampled = [0] * len(self.contexts)
         self.fused = Fused(transformer, longest)
         self.cache: RaggedCache | None = None
-        self.rows = list(range(len(self.contexts)))  # whose rows the cache holds
+        self.rows = list(range(len(self.contexts)))  # the rows in the cache
         self.over: set[int] = set()
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
-        self.waiting: dict[int, Tensor] = {}  # logits behind rows that have sampled nothing yet
-        self.forked: dict[int, int] = {}  # forks that have no memory yet, and whose they will copy
+        self.waiting: dict[int, Tensor] = {}  # logits of rows that have not sampled yet
+        self.forked: dict[int, int] = {}  # forks without memory yet, and the rows they copy
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Note the tokens: they are read with those of other rows."""
+        """Store the tokens; they are read later, together with tokens of other rows."""
         self.contexts[row] += tokens
         if self.cache is not None:
             self.unread[row] += tokens
 
     def fork(self, row: int) -> int:
-        """Note a copy of a row: memory is copied for all of them at once, before the next turn.
+        """Register a copy of a row; before the next turn, memory is copied for all of them at once.
 
         Raises:
             ValueError: the row is over.
@@ -85,7 +85,7 @@ class PackedSession:
         return new
 
     def close(self, rows: Sequence[int]) -> None:
-        """Note that rows are over."""
+        """Mark rows as over."""
         self.over.update(rows)
 
     @torch.no_grad()
@@ -101,53 +101,54 @@ class PackedSession:
         turn = RaggedTurn(self.fused, cache, logits, positions.to(self.fused.device), self.longest)
         places = {row: place for place, row in enumerate(rows)}
         turn.run([places.get(row, -1) for row in self.rows], stop, self.sampling.draw, uniforms)
-        said = said_by(turn.transcript.sampled(stop))
-        for row, each in zip(rows, said, strict=True):
+        turns = said_by(turn.transcript.sampled(stop))
+        for row, each in zip(rows, turns, strict=True):
             self.contexts[row] += each.tokens
             self.sampled[row] += len(each.tokens)
-        # A turn's last token is read with what follows it; what was computed in vain is forgotten.
-        read = [len(said[places[row]].tokens) - 1 if row in places else 0 for row in self.rows]
+        # A turn's last token is read with the tokens that follow it; tokens computed in vain are
+        # dropped.
+        read = [len(turns[places[row]].tokens) - 1 if row in places else 0 for row in self.rows]
         cache.end_turn(torch.tensor(read, device=self.fused.device))
-        self.unread |= {row: [said[place].tokens[-1]] for row, place in places.items()}
-        return said
+        self.unread |= {row: [turns[place].tokens[-1]] for row, place in places.items()}
+        return turns
 
     @torch.no_grad()
     def logits(self, rows: Sequence[int]) -> Tensor:
-        """Read what the rows have not read yet; the next turn, or a fork, need not do so again."""
+        """Read all unread tokens of the rows; the next turn or a fork need not read them again."""
         _, logits = self._read(rows)
         places = {row: place for place, row in enumerate(self.rows)}
-        found = logits[[places[row] for row in rows]]
-        self.waiting |= dict(zip(rows, found, strict=True))
-        return found
+        chosen = logits[[places[row] for row in rows]]
+        self.waiting |= dict(zip(rows, chosen, strict=True))
+        return chosen
 
     def _read(self, rows: Sequence[int]) -> tuple[RaggedCache, Tensor]:
-        """The cache with all tokens of some rows, and the logits behind each row of it."""
+        """Return the cache with all tokens of some rows, and the logits behind each row of it."""
         if self.cache is None:
             self.cache = self._open()
         return self.cache, self._logits(self.cache, rows)
 
     def _open(self) -> RaggedCache:
-        """Read the contexts, equal ones once."""
+        """Read the contexts; equal ones are read once."""
         places: dict[tuple[int, ...], int] = {}
         owners = [places.setdefault(tuple(row), len(places)) for row in self.contexts]
         memory, logits = read_prompts(self.fused, [*places])
         lengths = [len(prompt) for prompt in places]
         self.waiting = {row: logits[owner] for row, owner in enumerate(owners)}
-        # Twice: within a turn a short row's new tokens stand behind those of the longest.
+        # Twice: within a turn a short row's new tokens are behind the longest row.
         return RaggedCache(memory, lengths, owners, 2 * self.longest)
 
-    def _logits(self, cache: RaggedCache, asked: Sequence[int]) -> Tensor:
-        """Read what the asked rows have not read yet; the logits behind each row of the cache."""
+    def _logits(self, cache: RaggedCache, rows: Sequence[int]) -> Tensor:
+        """Read unread tokens of the requested rows; return the logits of each row of the cache."""
         left = [row for row in [*self.rows, *self.forked] if row not in self.over]
         if self.forked or len(left) <= _WORTH * len(self.rows):
             places = {row: place for place, row in enumerate(self.rows)}
             cache.keep([places[self.forked.get(row, row)] for row in left])
             self.rows, self.forked = left, {}
-        chosen = {*asked}
+        chosen = {*rows}
         new = [self.unread[row] if row in chosen else [] for row in self.rows]
         lengths = [len(self.contexts[row]) for row in self.rows]
         logits = dict(zip(self.rows, read_on(self.fused, cache, new, lengths), strict=True))
-        for row in asked:
+        for row in rows:
             known = self.waiting.pop(row, None)
             if known is not None and not self.unread[row]:
                 logits[row] = known
@@ -163,8 +164,8 @@ def read_on(
     Args:
         fused: the model.
         cache: of the rows; gets the tokens.
-        new: the tokens of each row; none where nothing is read.
-        lengths: tokens of each row, these included.
+        new: the tokens of each row; empty where nothing is read.
+        lengths: number of tokens of each row, new ones included.
 
     Returns:
         Logits behind each row, shape ``[R, V]``; 0 where nothing is read.

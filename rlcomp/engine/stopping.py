@@ -9,21 +9,21 @@ from torch import Tensor
 
 
 class StopRule:
-    """When rows end: with a stop token, with the token that completes a stop text, or at a limit.
+    """Rule that ends rows: a stop token, the end of a stop text, or a limit.
 
-    A stop text is searched in the bytes of what a row sampled, for tokens need not end where it
-    does. A token that runs past it is kept whole. Single use.
+    A stop text is searched in the bytes of the sampled tokens, because token boundaries need not
+    match it. A token that extends beyond a stop text is kept whole. Single use.
 
     Args:
         ids: tokens that end a row.
         limits: the most tokens of each row, at least 1.
         texts: byte strings that end a row.
-        table: the bytes of each token (:func:`rlcomp.text.token_bytes.token_bytes`), where there
-            are such texts.
+        table: the bytes of each token (:func:`rlcomp.text.token_bytes.token_bytes`), if there are
+            stop texts.
 
     Attributes:
-        lengths: tokens that each row took, with the one that ended it.
-        truncated: whether its limit ended it, and nothing else.
+        lengths: number of tokens of each row, including the one that ended it.
+        truncated: whether only its limit ended each row.
     """
 
     def __init__(
@@ -40,12 +40,12 @@ class StopRule:
         self.lengths = [0] * len(limits)
         self.truncated = [False] * len(limits)
         self._over = [False] * len(limits)
-        # Of the bytes so far only those in which a stop text may have begun.
+        # The last bytes of each row, in which a stop text may have begun.
         self._tails = [b""] * len(limits)
         self._kept = max(map(len, self.texts), default=1) - 1
 
     def take(self, rows: Sequence[int], tokens: Tensor) -> list[bool]:
-        """Take one more token in some rows; which rows are over. What is over takes nothing.
+        """Take one more token in some rows; return which are over. Finished rows take nothing.
 
         Args:
             rows: numbers of rows.
@@ -64,7 +64,7 @@ class StopRule:
         return [self._over[row] for row in rows]
 
     def take_steps(self, rows: Sequence[int], tokens: Tensor) -> list[bool]:
-        """Take the tokens of several steps; which rows are over. What is over takes nothing.
+        """Take the tokens of several steps; return which rows are over. Finished rows take nothing.
 
         Args:
             rows: numbers of rows.
@@ -93,11 +93,11 @@ class StopRule:
         return [self._over[row] for row in rows]
 
     def settle(self, rows: Sequence[int], lengths: Sequence[int], ended: Sequence[bool]) -> None:
-        """Take what a loop of its own has found of some rows, all of which are over.
+        """Take over the results of another loop for rows that are all over.
 
         Args:
             rows: numbers of rows.
-            lengths: tokens that each took.
+            lengths: number of tokens of each.
             ended: whether a stop ended each, not its limit.
 
         Examples:
@@ -118,12 +118,12 @@ class StopRule:
         self._over[row] = ended or self.truncated[row]
 
     def _completes(self, row: int, token: int) -> bool:
-        told = self._tails[row] + self.table[token]
-        self._tails[row] = told[-self._kept :] if self._kept else b""
-        return any(text in told for text in self.texts)
+        text_bytes = self._tails[row] + self.table[token]
+        self._tails[row] = text_bytes[-self._kept :] if self._kept else b""
+        return any(text in text_bytes for text in self.texts)
 
     def ends(self, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Lengths ``[B]``, int64, and truncated ``[B]``, bool."""
+        """Return lengths ``[B]``, int64, and truncated ``[B]``, bool."""
         return (
             torch.tensor(self.lengths, device=device),
             torch.tensor(self.truncated, device=device),

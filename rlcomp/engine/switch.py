@@ -1,4 +1,4 @@
-"""A switch that is on or off within a context, in the thread that set it."""
+"""Switch that is on or off within a context, in the thread that set it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 
 class Switch(threading.local):
-    """Off at first, in every thread.
+    """A flag of the thread, off at first.
 
     Examples:
         >>> switch = Switch()
@@ -23,7 +23,7 @@ class Switch(threading.local):
 
     @contextmanager
     def set(self, wanted: bool) -> Iterator[None]:
-        """Within it the switch is on, or is off."""
+        """Set the switch within the context."""
         before, self.on = self.on, wanted
         try:
             yield

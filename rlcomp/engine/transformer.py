@@ -24,20 +24,20 @@ from rlcomp.engine.output_head import Head
 from rlcomp.engine.packing import Packed
 from rlcomp.engine.rotary import rotated
 
-# Both are silu: of transformers' two names for it.
+# Both are silu: transformers has two names for it.
 _SILU = (nn.SiLU, SiLUActivation)
 
 
 @dataclass(frozen=True)
 class Block:
-    """One layer: its modules, and what differs between families.
+    """One layer: its modules, and the properties that differ between families.
 
     Attributes:
-        module: the layer they are of.
-        qkv: modules whose outputs, side by side, are queries, keys and values.
-        out: from what was attended back to the stream.
-        expand: modules into the feed-forward layer: the gate first where there is one.
-        contract: out of it.
+        module: the layer that they belong to.
+        qkv: modules whose concatenated outputs are queries, keys and values.
+        out: from the attention output back to the stream.
+        expand: input modules of the feed-forward layer; the gate comes first if there is one.
+        contract: output module of the feed-forward layer.
         norms: before attention, and before the feed-forward layer.
         head_norms: of queries and of keys, head by head; None for none.
         activation: between ``expand`` and ``contract``.
@@ -66,9 +66,9 @@ class Block:
         compute: torch.dtype | None = None,
         native: bool = False,
     ) -> list[Tensor]:
-        """Queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of tokens ``[N, H]``.
+        """Compute queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of ``[N, H]``.
 
-        Queries and keys are rotated, but for the native library, whose attention does that.
+        Queries and keys are rotated, except for the native library: its attention rotates them.
         """
         y = normed(self.norms[0], x, compute, native)
         joined = [apply(module, y, kernel) for module in self.qkv]
@@ -91,7 +91,7 @@ class Block:
         compute: torch.dtype | None = None,
         native: bool = False,
     ) -> Tensor:
-        """The residual stream after the layer, ``[N, H]``, from the attention output ``[N, A]``."""
+        """Return the residual stream after the layer, ``[N, H]``; ``attended`` is ``[N, A]``."""
         x = x + apply(self.out, attended, kernel)
         y = normed(self.norms[1], x, compute, native)
         first, *rest = (apply(module, y, kernel) for module in self.expand)
@@ -105,15 +105,15 @@ class Block:
 
 @dataclass(frozen=True)
 class Layers:
-    """The modules of a model, in the order in which they are run.
+    """The modules of a model, in the order of execution.
 
     Attributes:
         embedding: of the tokens.
-        blocks: between the embedding and the last norm.
-        position_embedding: added to the tokens' embedding; None where positions rotate.
-        rotary: from positions to cosines and sines; None where positions are added.
+        blocks: the layers between the embedding and the last norm.
+        position_embedding: added to the embedding of the tokens; None for rotary positions.
+        rotary: from positions to cosines and sines; None for added positions.
         norm: the last one.
-        head: reads tokens off the last states; None for a backbone without one.
+        head: from the last states to logits; None for a backbone.
     """
 
     embedding: nn.Module
@@ -127,22 +127,21 @@ class Layers:
 class Transformer(nn.Module):
     """Native forward pass of a causal LM over packed tokens.
 
-    Holds no weight of its own, and is no part of its model: it reads the model's modules, adapters
-    included, so that training, checkpoints and switched-off adapters need not know of it.
+    Holds no weight of its own and is not part of its model: it reads the model's modules, adapters
+    included. So training, checkpoints and switched-off adapters need not know of it.
 
     Args:
         model: a causal model of transformers, or its backbone.
         read: finds its modules, e.g. :func:`rlcomp.engine.families.layers`. They are looked up in
-            every pass: adapters may have taken the place of some.
-        kernel: how linear layers are multiplied.
-        checkpointing: compute layers again in the backward pass, instead of keeping what they
-            computed.
-        compute: dtype of attention, of the factors of linear layers and of the last states; the
-            residual stream, into which all layers add, has that of the weights, and so have their
-            gradients. None for that of the weights everywhere.
-        native: attention, RMSNorm, rotary embedding and SiLU gate by the native library, which
-            takes float32 on a CPU.
-        compiles: what lies between products is compiled, where the library is not taken.
+            every pass: adapters may have replaced some.
+        kernel: of the linear layers.
+        checkpointing: compute layers again in the backward pass, instead of storing their results.
+        compute: dtype of attention, of the factors of linear layers and of the last states. The
+            residual stream and its gradients have the dtype of the weights. None for the dtype of
+            the weights everywhere.
+        native: whether the native library computes attention, RMSNorm, rotary embedding and SiLU
+            gate, for float32 on a CPU.
+        compiles: whether operations between products are compiled, where the library is not used.
     """
 
     def __init__(
@@ -165,15 +164,15 @@ class Transformer(nn.Module):
 
     @property
     def layers(self) -> Layers:
-        """The model's modules as they are now."""
+        """Return the model's modules as they are now."""
         return self.read(self.model)
 
     def forward(self, packed: Packed, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
-        """The last hidden states of packed tokens, shape ``[N, H]``, and the head that reads them.
+        """Compute the last hidden states of packed tokens, ``[N, H]``; return them and the head.
 
         Args:
             packed: the tokens.
-            wanted: which of them have their last states read, shape ``[N]``, int64; None for all.
+            wanted: tokens whose last states are read, shape ``[N]``, int64; None for all.
         """
         return within(self.model, self._run, packed, wanted)
 
@@ -182,7 +181,7 @@ class Transformer(nn.Module):
         *blocks, last = self.layers.blocks
         for block in blocks:
             x = self._through(block, x, rotation, packed, None)
-        # What the last layer makes of tokens that are not wanted nobody reads.
+        # The last layer computes only the wanted tokens.
         return self.final(self._through(last, x, rotation, packed, wanted)), self.head()
 
     def _through(
@@ -193,7 +192,7 @@ class Transformer(nn.Module):
         packed: Packed,
         wanted: Tensor | None,
     ) -> Tensor:
-        """The residual stream behind a layer, of the wanted tokens."""
+        """Return the residual stream of the wanted tokens after a layer."""
 
         def layer(x: Tensor) -> Tensor:
             q, k, v = block.project(x, rotation, self.kernel, self.compute, native)
@@ -206,7 +205,7 @@ class Transformer(nn.Module):
             return block.finish(x, attended, self.kernel, self.compute, native)
 
         def whole(x: Tensor) -> Tensor:
-            # Here, since it is called once more, in another thread, where layers are not kept.
+            # Set here, because a checkpointed layer is called once more in another thread.
             with compiling(self.compiles and not native):
                 return within(block.module, layer, x)
 
@@ -214,21 +213,21 @@ class Transformer(nn.Module):
         return checkpointed(whole, x) if self.checkpointing else whole(x)
 
     def _takes(self, x: Tensor) -> bool:
-        """Whether the native library computes on such a residual stream."""
+        """Return whether the native library can compute on this residual stream."""
         wide = self.compute is None and x.dtype == torch.float32
         return self.native and wide and x.device.type == "cpu"
 
     def with_weights(
         self, packed: Packed, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Head | None]:
-        """:meth:`forward` with other weights under the names of the model's parameters."""
+        """Run :meth:`forward` with other weights under the names of the model's parameters."""
         if weights is None:
             return self(packed, wanted)  # type: ignore[no-any-return]
         named = {f"model.{name}": value for name, value in weights.items()}
         return functional_call(self, named, (packed, wanted))  # type: ignore[no-any-return]
 
     def embed(self, ids: Tensor, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """The residual stream before the first layer, ``[N, H]``, and the rotary embeddings."""
+        """Return the residual stream before the layers, ``[N, H]``, and the rotary embeddings."""
         layers = self.layers
         x: Tensor = layers.embedding(ids)
         if layers.position_embedding is not None:
@@ -240,12 +239,12 @@ class Transformer(nn.Module):
         return x, rotation if self.compute is None else rotation.to(self.compute)
 
     def final(self, x: Tensor) -> Tensor:
-        """The residual stream after the last layer, normed."""
+        """Normalise the residual stream after the last layer."""
         native = self._takes(x)
         return normed(self.layers.norm, x, self.compute, native)
 
     def head(self) -> Head | None:
-        """The output head, with its current weights."""
+        """Return the output head with its current weights."""
         module = self.layers.head
         if module is None:
             return None
@@ -253,24 +252,23 @@ class Transformer(nn.Module):
         return Head(module.weight, module.bias, self.kernel, self.compiles, native)
 
 
-# The method of a sharded module that runs a function while its parameters are whole.
+# Method of a sharded module that runs a function while its parameters are whole.
 WITHIN = "packed_pass"
 T = TypeVar("T")
 
 
-def within(module: nn.Module, function: Callable[..., T], *given: object) -> T:
-    """What a function gives that reads a module's parameters past its ``forward``.
+def within(module: nn.Module, function: Callable[..., T], *args: object) -> T:
+    """Call a function that reads a module's parameters outside its ``forward``; return its result.
 
-    Where the module's parameters are in parts (:mod:`rlcomp.parallel.fsdp`), they are whole
-    meanwhile.
+    A sharded module (:mod:`rlcomp.parallel.fsdp`) gathers its parameters for the call.
     """
     run = vars(module).get(WITHIN)
-    result: T = function(*given) if run is None else run(function, *given)
+    result: T = function(*args) if run is None else run(function, *args)
     return result
 
 
 def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
-    """A linear layer by our kernel; one with adapters or forward hooks runs as it is."""
+    """Apply a linear layer by our kernel; a layer with adapters or forward hooks runs as it is."""
     if not has_hooks(module):
         if type(module) is nn.Linear:
             bias = None if module.bias is None else module.bias.to(x.dtype)
@@ -282,7 +280,7 @@ def apply(module: nn.Module, x: Tensor, kernel: Kernel) -> Tensor:
 
 
 def _as_it_is(module: nn.Module, x: Tensor) -> Tensor:
-    """A module in the dtype of its own weights, and back in that of its input."""
+    """Run a module in the dtype of its weights; cast the result to the dtype of its input."""
     own = next((p.dtype for p in module.parameters() if p.is_floating_point()), x.dtype)
     result: Tensor = module(x.to(own))
     return result.to(x.dtype)
@@ -291,7 +289,7 @@ def _as_it_is(module: nn.Module, x: Tensor) -> Tensor:
 def normed(
     module: nn.Module, x: Tensor, compute: torch.dtype | None = None, native: bool = False
 ) -> Tensor:
-    """A normalisation layer: LayerNorm as it is, RMSNorm by our kernel; in a dtype of its own."""
+    """Apply a normalisation layer: LayerNorm as it is, RMSNorm by our kernel, in a given dtype."""
     if isinstance(module, nn.LayerNorm) or has_hooks(module):
         y = _as_it_is(module, x)
     elif compiles():
@@ -304,7 +302,7 @@ def normed(
 
 @compiled
 def gated(gate: Tensor, up: Tensor) -> Tensor:
-    """The SiLU gate ``silu(gate) * up``, shape ``[N, I]``: one kernel if compiled.
+    """Compute the SiLU gate ``silu(gate) * up``, shape ``[N, I]``: one kernel if compiled.
 
     Source:
         Shazeer 2020, "GLU variants improve Transformer", arXiv:2002.05202, eq. 5 (SwiGLU).
@@ -313,5 +311,5 @@ def gated(gate: Tensor, up: Tensor) -> Tensor:
 
 
 def has_hooks(module: nn.Module) -> bool:
-    """Whether a module has hooks."""
+    """Return whether a module has hooks."""
     return bool(module._forward_hooks or module._forward_pre_hooks)

@@ -1,4 +1,4 @@
-"""Action tokens: a policy of control whose actions are tokens of a row (VLA style)."""
+"""Action tokens: a control policy whose actions are tokens of a row (VLA style)."""
 
 from __future__ import annotations
 
@@ -23,25 +23,26 @@ Bins = Annotated[int, Ge(2)]
 
 
 class ActionTokenPolicy(Component):
-    """Draws each number of an action as one of ``n`` bins: a token of the episode's row.
+    """Policy that draws each number of an action as one of ``n`` bins: a token of the row.
 
-    A step of an episode is ``D`` tokens of what is seen, each number one of ``observation_bins``,
-    then ``A`` tokens of the action; a row is the steps of an episode one after the other. Token 0
-    is padding, then come the bins of observations, then those of actions. Given what is seen, the
-    numbers of an action are independent: ``log pi(a|s) = sum_A log p_A(bin|s)``.
+    A step of an episode is ``D`` tokens of the observation, each number one of
+    ``observation_bins``, then ``A`` tokens of the action. A row is the steps of an episode one
+    after the other. Token 0 is padding; then come the bins of observations, then those of actions.
+    Given the observation, the numbers of an action are independent: ``log pi(a|s) = sum_A log
+    p_A(bin|s)``.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]`` (true on the tokens of actions). Writes
-    ``log_probs`` and ``entropy`` ``[B, T]``, nats, so that losses, references and KL of language
-    models serve unchanged.
+    ``log_probs`` and ``entropy`` ``[B, T]``, nats. So losses, references and KL of language models
+    work unchanged.
 
     Args:
-        environment: says what is seen, and the bounds of its actions.
-        inputs: what it looks at: vectors of the environment.
+        environment: defines the observations, and the bounds of its actions.
+        inputs: the observed vectors of the environment that it reads.
         num_cells: width of each hidden layer.
         action_bins: ``n``, for each number of an action.
-        observation_bins: for each number of what is seen.
-        low: of every number that is seen.
-        high: of every number that is seen.
+        observation_bins: for each number of the observation.
+        low: least value of every observed number.
+        high: greatest value of every observed number.
 
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
@@ -86,17 +87,17 @@ class ActionTokenPolicy(Component):
 
     @property
     def width(self) -> int:
-        """Tokens of a step: ``D + A``."""
+        """Return the number of tokens of a step: ``D + A``."""
         return self.seen_size + self.action_size
 
     @property
     def device(self) -> torch.device:
-        """Where its rows have to be."""
+        """Return the device that its rows must be on."""
         return self.updates.device
 
     @property
     def version(self) -> int:
-        """How many updates its weights have had."""
+        """Return the number of updates of its weights."""
         return int(self.updates)
 
     def updated(self) -> None:
@@ -104,7 +105,7 @@ class ActionTokenPolicy(Component):
         self.updates += 1
 
     def weights(self) -> Mapping[str, Tensor]:
-        """The weights of the network, by name."""
+        """Return the weights of the network, by name."""
         return dict(self.network.named_parameters())
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -117,18 +118,20 @@ class ActionTokenPolicy(Component):
         return batch
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Log-prob of each token of an action, ``[B, T]``, nats; 0 outside ``response_mask``."""
+        """Compute log-probs of action tokens, ``[B, T]``, nats; 0 outside ``response_mask``."""
         return self._taken(batch, self._log_distribution(batch, weights))
 
     @torch.no_grad()
-    def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Tokens and log-probs of a step: ``[N, D + A]`` and ``[N, A]``.
+    def act(
+        self, observation: TensorDict, generator: torch.Generator | None
+    ) -> tuple[Tensor, Tensor]:
+        """Return tokens and log-probs of a step: ``[N, D + A]`` and ``[N, A]``.
 
         Args:
-            seen: holds ``inputs``.
-            generator: to draw with; None: the most likely bins.
+            observation: holds ``inputs``.
+            generator: to draw with; None takes the most likely bins.
         """
-        tokens = self.observed(seen)
+        tokens = self.observed(observation)
         distribution = self._at(tokens, None)
         if generator is None:
             bins = distribution.argmax(-1)
@@ -138,19 +141,19 @@ class ActionTokenPolicy(Component):
         log_probs = distribution.gather(-1, bins[..., None])[..., 0]
         return torch.cat([tokens, self._first_action + bins], dim=1), log_probs
 
-    def observed(self, seen: TensorDict) -> Tensor:
-        """The tokens of what is seen, ``[N, D]``."""
-        values = torch.cat([seen[key] for key in self.inputs], dim=-1)
+    def observed(self, observation: TensorDict) -> Tensor:
+        """Return the tokens of the observation, ``[N, D]``."""
+        values = torch.cat([observation[key] for key in self.inputs], dim=-1)
         low, high = values.new_tensor(self.low), values.new_tensor(self.high)
         return 1 + to_bins(values, low, high, self.observation_bins)
 
     def tokens_of(self, action: Tensor) -> Tensor:
-        """The tokens of an action ``[N, A]``: the nearest bins."""
+        """Return the tokens of an action ``[N, A]``: the nearest bins."""
         bins = to_bins(action, self.action_low, self.action_high, self.action_bins)
         return self._first_action + bins
 
     def action_of(self, tokens: Tensor) -> Tensor:
-        """The action ``[N, A]`` of the tokens of a step ``[N, D + A]``."""
+        """Return the action ``[N, A]`` of the tokens of a step ``[N, D + A]``."""
         bins = tokens[:, self.seen_size :] - self._first_action
         return of_bins(bins, self.action_low, self.action_high, self.action_bins)
 
@@ -159,33 +162,33 @@ class ActionTokenPolicy(Component):
         return 1 + self.observation_bins
 
     def _at(self, tokens: Tensor, weights: Mapping[str, Tensor] | None) -> Tensor:
-        """Log-probs of all bins ``[M, A, n]`` where these tokens ``[M, D]`` were seen."""
+        """Compute log-probs of all bins ``[M, A, n]`` given observed tokens ``[M, D]``."""
         low, high = (torch.tensor(bound) for bound in (self.low, self.high))
         values = of_bins((tokens - 1).clamp(min=0), low, high, self.observation_bins)
         own = self.weights() if weights is None else weights
         logits = torch.func.functional_call(self.network, dict(own), (values,))
         split = logits.view(len(tokens), self.action_size, self.action_bins)
-        found: Tensor = split.log_softmax(-1)
-        return found
+        log_probs: Tensor = split.log_softmax(-1)
+        return log_probs
 
     def _steps(self, batch: TensorDict) -> Tensor:
-        """The tokens by step, ``[B H, D + A]``."""
+        """Return the tokens by step, ``[B H, D + A]``."""
         tokens: Tensor = batch["tokens"]
         return tokens.reshape(-1, self.width)
 
     def _log_distribution(self, batch: TensorDict, weights: Mapping[str, Tensor] | None) -> Tensor:
-        """Log-probs of all bins at every step, ``[B, H, A, n]``."""
-        found = self._at(self._steps(batch)[:, : self.seen_size], weights)
-        return found.view(len(batch["tokens"]), -1, *found.shape[1:])
+        """Compute log-probs of all bins at every step, ``[B, H, A, n]``."""
+        log_probs = self._at(self._steps(batch)[:, : self.seen_size], weights)
+        return log_probs.view(len(batch["tokens"]), -1, *log_probs.shape[1:])
 
     def _taken(self, batch: TensorDict, distribution: Tensor) -> Tensor:
         bins = self._steps(batch)[:, self.seen_size :] - self._first_action
-        # Of padding, which the mask leaves out, any bin.
+        # Padding gets an arbitrary bin; the mask leaves it out.
         bins = bins.clamp(0, self.action_bins - 1).view(distribution.shape[:-1])
         taken = distribution.gather(-1, bins[..., None])[..., 0]
         return masked(self._row(taken), batch["response_mask"])
 
     def _row(self, of_action: Tensor) -> Tensor:
-        """Numbers of actions ``[B, H, A]`` at their places in the rows, ``[B, T]``."""
-        seen = of_action.new_zeros(*of_action.shape[:2], self.seen_size)
-        return torch.cat([seen, of_action], dim=2).flatten(1)
+        """Place numbers of actions ``[B, H, A]`` at their columns of the rows, ``[B, T]``."""
+        observations = of_action.new_zeros(*of_action.shape[:2], self.seen_size)
+        return torch.cat([observations, of_action], dim=2).flatten(1)

@@ -1,4 +1,4 @@
-"""Action-value networks: Q(s, a) of continuous actions, Q(s, .) of numbered ones."""
+"""Action-value networks: Q(s, a) of continuous actions, Q(s, .) of numbered actions."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def q_value(
     inputs: list[NonEmptyText],
     layer_norm: bool = False,
 ) -> ValueOperator:
-    """Q(s, a), a ReLU network of the inputs and the action side by side.
+    """Create Q(s, a), a ReLU network of the concatenated inputs and action.
 
     Reads ``inputs`` and ``action``. Writes ``state_action_value`` ``[N, 1]``, in reward units.
 
     Args:
-        environment: says what is observed, and how many numbers an action has.
+        environment: defines the observations and the size of an action.
         num_cells: width of each hidden layer.
-        inputs: what it looks at: vectors of the environment.
+        inputs: the observed vectors of the environment that it reads.
         layer_norm: normalise each hidden layer (RLPD, arXiv:2302.02948, section 4.2).
 
     Raises:
@@ -44,17 +44,17 @@ def q_value(
 
 
 def action_values(*, environment: EnvBase, num_cells: list[PositiveInt]) -> QValueActor:
-    """Q(s, .) of all numbered actions (DQN), a ReLU network; acts by the greatest.
+    """Create Q(s, .) of all numbered actions (DQN), a ReLU network that acts greedily.
 
     Reads ``observation``. Writes ``action_value`` ``[N, actions]``, ``action`` ``[N]`` and
     ``chosen_action_value`` ``[N, 1]``.
 
     Args:
-        environment: says what is observed and which actions there are.
+        environment: defines the observations and the actions.
         num_cells: width of each hidden layer.
 
     Raises:
-        ConfigError: the actions are not discrete, or what is observed is no vector.
+        ConfigError: the actions are not discrete, or the observation is no vector.
     """
     actions = numbered_actions(environment)
     network = MLP(

@@ -18,23 +18,23 @@ from rlcomp.model.value_head import ValueHead, read_values, spread_values
 class ActorCritic(LanguageModel):
     """A language model with a value head on its backbone.
 
-    Sampling and log-probs are those of the :class:`LanguageModel` alone, bit for bit, until the
-    value loss moves the backbone they share. With adapters the head is trained as well.
+    Sampling and log-probs equal those of the :class:`LanguageModel`, bit for bit, until the value
+    loss changes the shared backbone. With adapters the head is trained as well.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
-    Writes what the language model writes, and ``value`` ``[B, T]``, in reward units: of the state
-    before the token, read off the hidden state of the one before it; 0 at t = 0 and outside
-    ``response_mask``; with a graph only where the learner's losses ask for it.
+    Writes the entries of the language model, and ``value`` ``[B, T]``, in reward units: the value
+    of the state before the token, read from the hidden state of the previous token. It is 0 at t =
+    0 and outside ``response_mask``, and has a graph only if a loss of the learner requests it.
 
     Args:
         model: a causal model of transformers.
         tokenizer: the model's tokenizer.
         decoding: the distribution to sample from and to score under.
-        engine: how all of it is computed.
-        stop_tokens: tokens that end a response, beside EOS and those of the model's
-            ``generation_config``.
-        sampler_engine: who decodes; null for our own loop.
+        engine: the compute engine.
+        stop_tokens: tokens that end a response, in addition to EOS and the stop tokens of the
+            model's ``generation_config``.
+        sampler_engine: the decoder; null for the built-in loop.
     """
 
     writes = ("log_probs", "entropy", "log_distribution", "value")  # type: ignore[assignment]
@@ -60,24 +60,24 @@ class ActorCritic(LanguageModel):
         self.value_head = ValueHead(model)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Log-probs and values of the response tokens, in one forward pass."""
-        seen: list[Tensor] = []
+        """Write log-probs and values of the response tokens, in one forward pass."""
+        states: list[Tensor] = []
         watch = self.model.get_decoder().register_forward_hook(
-            lambda _, __, output: seen.append(output.last_hidden_state)
+            lambda _, __, output: states.append(output.last_hidden_state)
         )
-        with watch:  # our own forward pass hands the states over, that of transformers hides them
+        with watch:  # the native pass returns the states, the pass of transformers hides them
             scored = self._scored(self._columns(batch, self.decoding), None)
         self._write(batch, scored)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
             if self.packs:
                 value = scored.spread(self.value_head(scored.states[scored.rows]))
             else:
-                value = spread_values(self.value_head, seen[0], batch["response_mask"])
+                value = spread_values(self.value_head, states[0], batch["response_mask"])
         batch["value"] = value
         return batch
 
     def values(self, batch: TensorDict) -> Tensor:
-        """Values only: the output head is not run.
+        """Compute values only, without the output head.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.

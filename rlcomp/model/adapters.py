@@ -23,10 +23,10 @@ def lora(
     alpha: PositiveFloat = 16.0,
     target_modules: list[str] | str = "all-linear",
 ) -> PreTrainedModel:
-    """Freeze a model and add trainable LoRA adapters, which start as the identity.
+    """Freeze a model and add trainable LoRA adapters; they start as the identity.
 
-    There is no adapter dropout: a policy stays in eval mode (see ``LanguageModel``). Adapters are
-    in float32 where the model has fewer bits.
+    There is no adapter dropout, because a policy stays in eval mode (see ``LanguageModel``).
+    Adapters are float32 if the model has a narrower dtype.
 
     Args:
         model: changed in place, and returned.
@@ -36,7 +36,7 @@ def lora(
 
     Raises:
         ConfigError: no layer has such a name, the model already has adapters, or the releases of
-            peft and transformers do not go together.
+            peft and transformers are incompatible.
         MissingExtra: peft is not installed.
 
     Source:
@@ -77,7 +77,7 @@ def lora(
 
 
 def has_adapters(model: PreTrainedModel) -> bool:
-    """Whether a model has adapters.
+    """Return whether a model has adapters.
 
     Raises:
         MissingExtra: peft is not installed.
@@ -88,7 +88,7 @@ def has_adapters(model: PreTrainedModel) -> bool:
 
 @contextlib.contextmanager
 def adapters_off(model: PreTrainedModel) -> Iterator[None]:
-    """Context in which adapters are disabled: the model is its base model."""
+    """Disable the adapters in a context: the model is its base model there."""
     model.disable_adapters()
     try:
         yield

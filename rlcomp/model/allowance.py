@@ -1,4 +1,4 @@
-"""Allowance: how many numbers may be allocated while a model is built that a file describes."""
+"""Limit of the numbers that may be allocated while a model is built from a file's config."""
 
 from __future__ import annotations
 
@@ -12,47 +12,47 @@ from torch.overrides import TorchFunctionMode
 
 from rlcomp.errors import DataError
 
-# What modules make their tensors with.
+# Functions that modules call to create tensors.
 _MAKERS = {
     *(torch.empty, torch.zeros, torch.ones, torch.full),
     *(torch.rand, torch.randn, torch.randint, torch.arange, torch.eye),
 }
 _COPIERS = {torch.clone, torch.Tensor.clone}
-# Beside weights there are buffers (in every layer of a GPT-Neo a mask of 2048 x 2048), and the
-# embedding counts twice where the head shares it.
+# Beside weights there are buffers (a mask of 2048 x 2048 in every layer of a GPT-Neo). The
+# embedding counts twice if the head shares it.
 _SLACK, _SHARED = 1 << 27, 2
-# A tensor is an object as well: layers without end are not free because each is small.
+# A tensor is an object as well: many tiny layers are not free.
 _SMALLEST = 1 << 14
 
 
 class Allowance(TorchFunctionMode):
-    """Context in which a config cannot make tensors out of all proportion to its weights.
+    """Context in which a config cannot create tensors out of all proportion to its weights.
 
-    A config of some bytes describes models that no memory holds, while the file of its weights is
-    as large as they are. At most ``2 n + 2^27`` numbers are made where ``n`` are stored; a tensor,
-    stored or made, counts as 2^14 at least. An inner context has its own. Building on the meta
-    device counts as well.
+    A config of some bytes can describe a model that no memory holds, while its weight file has the
+    size of its weights. At most ``2 n + 2^27`` numbers may be created if ``n`` are stored; a
+    tensor, stored or created, counts as 2^14 at least. An inner context has its own limit. Building
+    on the meta device counts as well.
 
     Args:
         sizes: of the stored tensors, in numbers.
-        told: whose config it is, for the message.
+        owner: of the config, for the message.
     """
 
-    def __init__(self, sizes: Iterable[int], told: str) -> None:
+    def __init__(self, sizes: Iterable[int], owner: str) -> None:
         super().__init__()
         self.sizes = list(sizes)
         self.left = _SHARED * sum(max(size, _SMALLEST) for size in self.sizes) + _SLACK
-        self.told = told
+        self.owner = owner
         self._outer: Token[Allowance | None] | None = None
 
     def __enter__(self) -> Allowance:
-        """Become the allowance that counts."""
+        """Activate this limit."""
         self._outer = _CURRENT.set(self)
         super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *raised: object) -> None:
-        """Leave it to the outer one again."""
+        """Activate the outer limit again."""
         super().__exit__(*raised)  # type: ignore[no-untyped-call]
         if self._outer is not None:
             _CURRENT.reset(self._outer)
@@ -64,24 +64,24 @@ class Allowance(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:  # noqa: ANN401
-        """Called by torch instead of each of its functions.
+        """Count the allocation of a function that torch is about to call.
 
         Raises:
             DataError: it would allocate more than is left.
         """
-        given = kwargs or {}
+        arguments = kwargs or {}
         if _CURRENT.get() is self:
             if func in _MAKERS:
-                self._spend(math.prod(func(*args, **{**given, "device": "meta"}).shape))
+                self._spend(math.prod(func(*args, **{**arguments, "device": "meta"}).shape))
             elif func in _COPIERS:
                 self._spend(args[0].numel())
-        return func(*args, **given)
+        return func(*args, **arguments)
 
     def _spend(self, numbers: int) -> None:
         self.left -= max(numbers, _SMALLEST)
         if self.left < 0:
             raise DataError(
-                f"{self.told} describes a model out of proportion to its weights, which hold "
+                f"{self.owner} describes a model out of proportion to its weights, which hold "
                 f"{sum(self.sizes):,} numbers: use the config that belongs to the weights"
             )
 

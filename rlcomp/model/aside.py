@@ -1,4 +1,4 @@
-"""Calls of a stage beside the training batches."""
+"""Calls of a stage outside the training batches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rlcomp.metrics import recording
 
 @contextmanager
 def aside(stage: nn.Module) -> Iterator[None]:
-    """Context for rows that are no training batch: they are not counted, nor recorded.
+    """Run a stage in a context in which rows are neither counted nor recorded.
 
-    The stage's modules are in ``eval`` mode, in which those that count batches
-    (``reference=refreshed``) do not; what it records is not the run's.
+    The modules of the stage are in ``eval`` mode. Modules that count batches
+    (``reference=refreshed``) do not count in this mode. Records of the stage do not reach the run.
 
     Args:
-        stage: what is called, such as the reference that an evaluator scores with.
+        stage: the stage that is called, such as the reference that an evaluator scores with.
     """
     modes = {module: module.training for module in stage.modules()}
     stage.eval()

@@ -31,7 +31,7 @@ from rlcomp.model.pretrained import (
 from rlcomp.text.folder import foreign
 from rlcomp.text.tokenizer import load_tokenizer
 
-# What some architectures call a setting, beside their own attribute_map.
+# Names of settings in some architectures, beside their own attribute_map.
 _ALIASES = {
     "intermediate_size": ("n_inner", "ffn_dim", "ffn_hidden_size"),
     "max_position_embeddings": ("max_seq_len",),
@@ -53,13 +53,14 @@ def causal_lm(  # noqa: PLR0913
     vocab_size: PositiveInt | None = None,
     overrides: dict[str, Any] | None = None,
 ) -> PreTrainedModel:
-    """A model with random weights (from the global generator), float32, without dropout.
+    """Create a model with random weights (from the global generator), float32, without dropout.
 
     Args:
         tokenizer: gives the vocabulary and EOS.
-        architecture: a transformers model type with a causal head; which ones are tested stands in
-            ``tests/engine/test_architectures.py``. Types whose config has no such sizes (bloom,
-            mpt, recurrent ones) are refused; save one with ``save_pretrained`` and load that.
+        architecture: a transformers model type with a causal head;
+            ``tests/engine/test_architectures.py`` lists the tested ones. Types whose config has no
+            such sizes (bloom, mpt, recurrent ones) are refused; save one with ``save_pretrained``
+            and load that.
         hidden_size: width of the residual stream.
         num_hidden_layers: transformer blocks.
         num_attention_heads: must divide ``hidden_size``.
@@ -67,8 +68,8 @@ def causal_lm(  # noqa: PLR0913
         intermediate_size: width of the feed-forward layer.
         context_length: the most tokens of prompt and response together.
         tie_word_embeddings: share the input embedding with the output head.
-        vocab_size: rows of the embedding; the tokenizer's size if not given.
-        overrides: settings of the architecture's own config, which win over all others
+        vocab_size: rows of the embedding; by default the size of the tokenizer.
+        overrides: settings of the architecture's own config, which override all others
             (``{sliding_window: 8}``).
 
     Raises:
@@ -96,7 +97,7 @@ def causal_lm(  # noqa: PLR0913
         "head_dim": hidden_size // num_attention_heads,
         "bos_token_id": tokenizer.bos_token_id,
         "eos_token_id": tokenizer.eos_token_id,
-        # A pad id would freeze that row of the embedding, which may be EOS.
+        # A pad id would freeze that row of the embedding, and it may be the row of EOS.
         "pad_token_id": None,
     }
     return _from_settings(architecture, _fitted(architecture, wanted, overrides or {}))
@@ -113,7 +114,7 @@ def _from_settings(architecture: str, settings: dict[str, object]) -> PreTrained
     try:
         config = AutoConfig.for_model(architecture, **settings)
         return AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    except Exception as error:  # transformers checks configs with classes of its own
+    except Exception as error:  # transformers checks configs with error classes of its own
         raise ConfigError(
             f"model: architecture '{architecture}' refuses these settings: {error}"
         ) from error
@@ -125,16 +126,16 @@ def check_vocabulary(
     tokenizer: PreTrainedTokenizerBase,
     otherwise: str = "a larger vocab_size",
 ) -> None:
-    """Refuse a tokenizer with more tokens than a model has, or with an id beyond them.
+    """Check that a model has an id for each token of a tokenizer.
 
     Args:
         owner: of the vocabulary, for messages.
         vocab_size: of the model.
         tokenizer: of the run.
-        otherwise: what to do but to use another tokenizer.
+        otherwise: a remedy other than another tokenizer.
 
     Raises:
-        ConfigError: names both numbers.
+        ConfigError: the tokenizer has more tokens, or a greater id; names both numbers.
     """
     token, highest = max(tokenizer.get_vocab().items(), key=itemgetter(1), default=("", -1))
     if highest >= max(vocab_size, len(tokenizer)):
@@ -159,7 +160,7 @@ def _check_divides(part: int, part_name: str, whole: int, whole_name: str) -> No
 def _fitted(
     architecture: str, wanted: dict[str, object], overrides: dict[str, Any]
 ) -> dict[str, object]:
-    """The settings under the names of this architecture, with every dropout at 0.
+    """Return the settings under the names of this architecture, with every dropout at 0.
 
     Raises:
         ConfigError: the architecture has no such setting.
@@ -193,10 +194,11 @@ def _fitted(
 
 
 def _own_name(blank: PreTrainedConfig, known: Collection[str], name: str) -> str | None:
-    """An architecture's name of a setting; None if it has none."""
+    """Return the architecture's name of a setting; None if it has none."""
     mapped = blank.attribute_map.get(name, name)
     own = next((own for own in (mapped, *_ALIASES.get(name, ())) if own in known), None)
-    # Every config carries these, listed or not; without a table of positions the last is a promise.
+    # Every config has these attributes, listed or not. Without a table of positions the last one
+    # sets no size.
     general = name.endswith("_token_id") or name == "max_position_embeddings"
     return name if own is None and general else own
 
@@ -208,10 +210,10 @@ def load_causal_lm(
     context_length: PositiveInt | None,
     dtype: Literal["float32", "bfloat16"] = "float32",
 ) -> PreTrainedModel:
-    """Pretrained weights. The config is checked before any of them is read.
+    """Load pretrained weights; check the config before any weight is read.
 
     The row of a pad token is trained like any other: transformers would freeze it, and it may be
-    that of EOS.
+    the row of EOS.
 
     Args:
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
@@ -220,8 +222,8 @@ def load_causal_lm(
         dtype: of the weights.
 
     Raises:
-        DataError: no model at the path, or none that can be read; the hub cannot be reached, or the
-            weights found there do not fill the model.
+        DataError: there is no readable model at the path; the hub cannot be reached; or the weights
+            do not fill the model.
         ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
     """
     remedy = (
@@ -234,7 +236,7 @@ def load_causal_lm(
         if limit is not None and limit < 1:
             raise ValueError(f"it holds {limit} tokens")
     resized = f"call model.resize_token_embeddings({len(tokenizer)}) before you save it"
-    # First: a larger table would be of no use to a model that numbers its tokens otherwise.
+    # First: a larger table would not help a model that numbers its tokens differently.
     _check_own_tokenizer(path, tokenizer)
     check_vocabulary(f"model at '{path}'", vocab_size, tokenizer, resized)
     check_context(path, context_length, limit)
@@ -248,10 +250,10 @@ def load_causal_lm(
 
 
 def check_context(path: str, context_length: int | None, limit: int | None) -> None:
-    """Refuse a context that a model does not hold.
+    """Check that a model's context is long enough.
 
     Raises:
-        ConfigError: names both.
+        ConfigError: it is not; names both numbers.
     """
     if context_length is not None and limit is not None and context_length > limit:
         raise ConfigError(
@@ -261,7 +263,7 @@ def check_context(path: str, context_length: int | None, limit: int | None) -> N
 
 
 def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Check the tokenizer against the one saved beside the weights, where there is one."""
+    """Check the tokenizer against the one saved beside the weights, if there is one."""
     if Path(path).is_dir() and not (Path(path) / "tokenizer_config.json").is_file():
         return  # a folder of weights alone
     try:
@@ -269,25 +271,27 @@ def _check_own_tokenizer(path: str, tokenizer: PreTrainedTokenizerBase) -> None:
     except DataError:
         if Path(path).is_dir():
             raise
-        return  # on the hub there is none beside it
+        return  # the hub has none beside it
     check_same_tokens(path, own, tokenizer)
 
 
 def check_same_tokens(
     path: str, own: PreTrainedTokenizerBase, tokenizer: PreTrainedTokenizerBase
 ) -> None:
-    """Refuse a tokenizer that numbers tokens otherwise than a model's own; it may have more.
+    """Check that a tokenizer numbers tokens like the model's own; it may have more tokens.
 
-    With it the model would be read, and trained, on other tokens than its own, in silence.
+    Otherwise the model would silently read, and be trained on, the wrong tokens.
 
     Raises:
-        ConfigError: names a token.
+        ConfigError: names a token with another number.
     """
-    given = tokenizer.get_vocab()
-    moved = sorted((at, token) for token, at in own.get_vocab().items() if given.get(token) != at)
+    vocabulary = tokenizer.get_vocab()
+    moved = sorted(
+        (at, token) for token, at in own.get_vocab().items() if vocabulary.get(token) != at
+    )
     if moved:
         place, token = moved[0]
-        here = given.get(token, "nothing")
+        here = vocabulary.get(token, "nothing")
         raise ConfigError(
             f"tokenizer: the model at '{path}' has another one, whose token {place} is {token!r} "
             f"({here} in this one): choose tokenizer=pretrained tokenizer.path={path}, and for all "

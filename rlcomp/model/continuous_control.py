@@ -28,23 +28,23 @@ class GaussianHead(nn.Module):
         network: of ``2 A`` outputs.
 
     Source:
-        Haarnoja et al. 2018, arXiv:1812.05905, appendix C; the smooth bound is of its code's
-        successors.
+        Haarnoja et al. 2018, arXiv:1812.05905, appendix C; the smooth bound comes from successors
+        of its code.
     """
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, *seen: Tensor) -> tuple[Tensor, Tensor]:
-        """``loc`` and ``scale``, ``[N, A]`` each."""
-        loc, raw = self.network(*seen).chunk(2, dim=-1)
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, Tensor]:
+        """Compute ``loc`` and ``scale``, ``[N, A]`` each."""
+        loc, raw = self.network(*inputs).chunk(2, dim=-1)
         low, high = _LOG_SCALE
         return loc, (low + 0.5 * (high - low) * (raw.tanh() + 1)).exp()
 
 
 class BoundedHead(nn.Module):
-    """``low + (high - low) (tanh x + 1) / 2``.
+    """Deterministic head ``low + (high - low) (tanh x + 1) / 2``.
 
     Args:
         network: of ``A`` outputs.
@@ -61,15 +61,15 @@ class BoundedHead(nn.Module):
         self.register_buffer("low", low)
         self.register_buffer("high", high)
 
-    def forward(self, *seen: Tensor) -> Tensor:
-        """The action, ``[N, A]``."""
-        squashed = self.network(*seen).tanh()
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Compute the action, ``[N, A]``."""
+        squashed = self.network(*inputs).tanh()
         action: Tensor = self.low + 0.5 * (self.high - self.low) * (squashed + 1)
         return action
 
 
 class UniformHead(nn.Module):
-    """Actions drawn uniformly, whatever is seen.
+    """Head that draws actions uniformly, independent of its input.
 
     Args:
         spec: of the action of one copy.
@@ -79,24 +79,24 @@ class UniformHead(nn.Module):
         super().__init__()
         self.spec = spec
 
-    def forward(self, seen: Tensor) -> Tensor:
-        """The action, ``[N, A]``, or ``[N]`` numbered ones."""
-        drawn: Tensor = self.spec.rand(seen.shape[:-1])
+    def forward(self, observation: Tensor) -> Tensor:
+        """Draw the action, ``[N, A]``, or ``[N]`` for numbered ones."""
+        drawn: Tensor = self.spec.rand(observation.shape[:-1])
         return drawn
 
 
 def gaussian_actor(
     *, environment: EnvBase, num_cells: list[PositiveInt], inputs: list[NonEmptyText]
 ) -> ProbabilisticActor:
-    """Squashed Gaussian policy (SAC): ``a = low + (high - low) (tanh u + 1) / 2``, ``u ~ N``.
+    """Create a squashed Gaussian policy: ``a = low + (high - low) (tanh u + 1) / 2``, ``u ~ N``.
 
-    Reads ``inputs``. Writes ``loc``, ``scale`` and ``action``, ``[N, A]`` each. The log-prob is
-    that of the scaled action, in the environment's units.
+    The policy of SAC. Reads ``inputs``. Writes ``loc``, ``scale`` and ``action``, ``[N, A]`` each.
+    The log-prob refers to the scaled action, in the environment's units.
 
     Args:
-        environment: says what is observed, and the bounds of its actions.
+        environment: defines the observations, and the bounds of its actions.
         num_cells: width of each hidden layer.
-        inputs: what it looks at: vectors of the environment.
+        inputs: the observed vectors of the environment that it reads.
 
     Raises:
         ConfigError: the actions are not bounded vectors, or an input is no vector.
@@ -108,11 +108,11 @@ def gaussian_actor(
 def gaussian_network_actor(
     *, environment: EnvBase, inputs: list[NonEmptyText], network: Callable[..., nn.Module]
 ) -> ProbabilisticActor:
-    """Squashed Gaussian policy on any network; else as :func:`gaussian_actor`.
+    """Create a squashed Gaussian policy on any network; otherwise like :func:`gaussian_actor`.
 
     Args:
-        environment: says what is observed, and the bounds of its actions.
-        inputs: what it looks at: vectors of the environment.
+        environment: defines the observations, and the bounds of its actions.
+        inputs: the observed vectors of the environment that it reads.
         network: called with ``in_features`` and ``out_features``; takes the inputs one by one.
 
     Raises:
@@ -137,14 +137,14 @@ def deterministic_actor(
     inputs: list[NonEmptyText],
     activation: Literal["relu", "tanh"] = "relu",
 ) -> TensorDictModule:
-    """Deterministic policy (TD3): ``a = low + (high - low) (tanh f(s) + 1) / 2``.
+    """Create a deterministic policy (TD3): ``a = low + (high - low) (tanh f(s) + 1) / 2``.
 
     Reads ``inputs``. Writes ``action`` ``[N, A]``.
 
     Args:
-        environment: says what is observed, and the bounds of its actions.
+        environment: defines the observations, and the bounds of its actions.
         num_cells: width of each hidden layer.
-        inputs: what it looks at: vectors of the environment.
+        inputs: the observed vectors of the environment that it reads.
         activation: of the hidden layers.
 
     Raises:
@@ -157,22 +157,22 @@ def deterministic_actor(
 
 
 def uniform_actor(*, environment: EnvBase) -> TensorDictModuleBase:
-    """Uniformly random actions, for a warm-up: continuous or numbered.
+    """Create a policy of uniformly random actions, continuous or numbered, for a warm-up.
 
     Reads ``observation``. Writes ``action``.
 
     Args:
-        environment: says which actions there are.
+        environment: defines the actions.
     """
     head = UniformHead(environment.action_spec_unbatched)
     return TensorDictModule(head, in_keys=["observation"], out_keys=["action"])
 
 
 def bounded_actions(environment: EnvBase) -> Bounded:
-    """The bounded actions of one copy of an environment.
+    """Return the bounded actions of one copy of an environment.
 
     Raises:
-        ConfigError: it has others.
+        ConfigError: its actions are of another kind.
     """
     spec = environment.action_spec_unbatched
     if not isinstance(spec, Bounded) or not bool(torch.isfinite(spec.space.low).all()):
@@ -191,7 +191,7 @@ def _network(
     num_cells: list[int],
     activation: str = "relu",
 ) -> MLP:
-    """Layers over the inputs side by side, with torch's own initial weights."""
+    """Create layers over the concatenated inputs, with torch's own initial weights."""
     return MLP(
         in_features=sum(observed_size(environment, key) for key in inputs),
         out_features=outputs,

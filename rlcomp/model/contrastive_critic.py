@@ -1,4 +1,4 @@
-"""The critic of contrastive reinforcement learning: two embeddings and their distance."""
+"""Critic of contrastive reinforcement learning: two embeddings and their distance."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from rlcomp.model.control import observed_size
 
 
 class ContrastiveCritic(nn.Module):
-    """``f(s, a, g) = -||phi(s, a) - psi(g)||_2``.
+    """Contrastive critic ``f(s, a, g) = -||phi(s, a) - psi(g)||_2``.
 
     Args:
-        environment: says what is observed, and how many numbers an action has.
+        environment: defines the observations and the size of an action.
         state: the vector that is the state.
         goal: the vector that is the goal.
         network: called with ``in_features`` and ``out_features``, once for each embedding.
@@ -41,13 +41,13 @@ class ContrastiveCritic(nn.Module):
         embedding: PositiveInt = 64,
     ) -> None:
         super().__init__()
-        seen = {"environment": environment, "state": state, "goal": goal}
-        check_arguments(type(self), (), {**seen, "network": network, "embedding": embedding})
+        arguments = {"environment": environment, "state": state, "goal": goal}
+        check_arguments(type(self), (), {**arguments, "network": network, "embedding": embedding})
         self.state, self.goal = state, goal
         size = observed_size(environment, state) + bounded_actions(environment).shape[-1]
         self.phi = network(in_features=size, out_features=embedding)
         self.psi = network(in_features=observed_size(environment, goal), out_features=embedding)
 
     def forward(self, state: Tensor, action: Tensor, goal: Tensor) -> Tensor:
-        """Energies of every pair of a state and action ``i`` and a goal ``j``, ``[N, M]``."""
+        """Compute energies of every pair of state and action ``i`` and goal ``j``, ``[N, M]``."""
         return energies(self.phi(state, action), self.psi(goal))

@@ -16,17 +16,17 @@ from rlcomp.errors import ConfigError
 
 
 def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ProbabilisticActor:
-    """Categorical policy (MLP) over discrete actions, nearly uniform at initialisation.
+    """Create a categorical policy (MLP) over discrete actions, nearly uniform at initialisation.
 
     Reads ``observation`` ``[N, D]``. Writes ``logits`` ``[N, actions]``, ``action`` and
     ``action_log_prob``, ``[N]`` each.
 
     Args:
-        environment: says what is observed and which actions there are.
+        environment: defines the observations and the actions.
         num_cells: width of each hidden layer.
 
     Raises:
-        ConfigError: the actions are not discrete, or what is observed is no vector.
+        ConfigError: the actions are not discrete, or the observation is no vector.
     """
     actions = numbered_actions(environment)
     network = TensorDictModule(
@@ -44,25 +44,25 @@ def actor(*, environment: EnvBase, num_cells: list[PositiveInt]) -> Probabilisti
 
 
 def critic(*, environment: EnvBase, num_cells: list[PositiveInt]) -> ValueOperator:
-    """State-value network (MLP).
+    """Create a state-value network (MLP).
 
     Reads ``observation`` ``[N, D]``. Writes ``state_value`` ``[N, 1]``, in reward units.
 
     Args:
-        environment: says what is observed.
+        environment: defines the observations.
         num_cells: width of each hidden layer.
 
     Raises:
-        ConfigError: what is observed is no vector.
+        ConfigError: the observation is no vector.
     """
     return ValueOperator(_perceptron(observed_size(environment), 1, num_cells, gain=1.0))
 
 
 def numbered_actions(environment: EnvBase) -> CategoricalSpec:
-    """The numbered actions of one copy of an environment.
+    """Return the numbered actions of one copy of an environment.
 
     Raises:
-        ConfigError: it has others.
+        ConfigError: its actions are of another kind.
     """
     spec = environment.action_spec_unbatched
     if not isinstance(spec, CategoricalSpec):
@@ -74,23 +74,23 @@ def numbered_actions(environment: EnvBase) -> CategoricalSpec:
 
 
 def observed_size(environment: EnvBase, key: str = "observation") -> int:
-    """Size of a vector that an environment shows.
+    """Return the size of a vector that an environment shows.
 
     Raises:
         ConfigError: it shows no such vector.
     """
-    seen = environment.observation_spec_unbatched
-    if key not in seen or len(seen[key].shape) != 1:
-        shapes = {str(name): list(seen[name].shape) for name in seen}
+    spec = environment.observation_spec_unbatched
+    if key not in spec or len(spec[key].shape) != 1:
+        shapes = {str(name): list(spec[name].shape) for name in spec}
         raise ConfigError(
             f"the environment observes {shapes}, not one vector '{key}': choose another "
             "environment, or write an actor and a critic for it"
         )
-    return int(seen[key].shape[0])
+    return int(spec[key].shape[0])
 
 
 def _perceptron(width: int, outputs: int, num_cells: list[int], gain: float) -> MLP:
-    """Tanh layers, orthogonal weights, no bias at the start; ``gain`` scales the last layer.
+    """Create tanh layers with orthogonal weights and zero biases; ``gain`` scales the last layer.
 
     Source:
         Andrychowicz et al. 2021, arXiv:2006.05990, section 3.2.

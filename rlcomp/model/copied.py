@@ -14,24 +14,26 @@ from rlcomp.interfaces.policy import ScoresRows
 class CopiedWeights(nn.Module):
     """Copies of a policy's trainable weights, swapped into the policy to run it.
 
-    With adapters the copy costs the adapters, never a second model; tied weights are copied once.
-    The copies are buffers, so that they stand in the checkpoint of the component that holds them.
+    With adapters the copy takes the memory of the adapters, never of a second model. Tied weights
+    are copied once. The copies are buffers, so that they belong to the checkpoint of the component
+    that holds them.
 
     Args:
-        policy: what is copied; its own tensors stay its own.
+        policy: the policy; it keeps its own tensors.
     """
 
     policy: ScoresRows
 
     def __init__(self, policy: ScoresRows) -> None:
         super().__init__()
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not registered in nn.Module: in checkpoints and optimisers the tensors belong to the
+        # policy.
         object.__setattr__(self, "policy", policy)
         for name, parameter in policy.weights().items():
             self.register_buffer(_buffer(name), parameter.detach().clone())
 
     def weights(self) -> dict[str, Tensor]:
-        """The copies by the names of the policy's weights."""
+        """Return the copies by the names of the policy's weights."""
         return {name: self.get_buffer(_buffer(name)) for name in self.policy.weights()}
 
     def take(self) -> None:
@@ -41,13 +43,13 @@ class CopiedWeights(nn.Module):
             copy.copy_(trainable[name].detach())
 
     def give_back(self) -> None:
-        """Copy them back into the policy, which counts it as an update."""
+        """Copy them back into the policy, and count it as an update."""
         _write(self.policy.weights(), self.weights())
         self.policy.updated()
 
     @contextlib.contextmanager
     def in_place(self) -> Iterator[None]:
-        """Context in which the policy has the copied weights; behind it, its own again."""
+        """Give the policy the copied weights within a context, and then its own again."""
         trainable = self.policy.weights()
         own = {name: parameter.detach().clone() for name, parameter in trainable.items()}
         try:
@@ -57,10 +59,10 @@ class CopiedWeights(nn.Module):
             _write(trainable, own)
 
     def follow(self, share: float) -> None:
-        """EMA / Polyak update: ``copy <- share * model + (1 - share) * copy``.
+        """Update by EMA / Polyak: ``copy <- share * model + (1 - share) * copy``.
 
         Args:
-            share: of the model as it is now, in [0, 1].
+            share: of the current model, in [0, 1].
         """
         trainable = self.policy.weights()
         for name, copy in self.weights().items():
@@ -68,7 +70,7 @@ class CopiedWeights(nn.Module):
 
 
 def _buffer(name: str) -> str:
-    # A buffer's name must not hold a dot.
+    # The name of a buffer must not contain a dot.
     return name.replace(".", "/")
 
 

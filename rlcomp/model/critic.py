@@ -21,19 +21,19 @@ from rlcomp.parallel.scoring import scored
 class Critic(Component):
     """Separate critic: a copy of a language model's backbone with a value head.
 
-    The copy is taken when the first phase with the critic in it begins: given the policy's model,
-    it starts where a warm start has left the policy. From then on the two are apart.
+    The copy is made when the first phase with the critic begins. Given the policy's model, it then
+    starts from the policy after a warm start. From then on the two are separate.
 
-    Like a policy it stays in eval mode, also while it is trained.
+    Like a policy it stays in eval mode, even while it is trained.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
-    Writes ``value`` ``[B, T]``, in reward units: of the state before the token, read off the hidden
-    state of the one before it; 0 at t = 0 and outside ``response_mask``.
+    Writes ``value`` ``[B, T]``, in reward units: the value of the state before the token, read from
+    the hidden state of the previous token; 0 at t = 0 and outside ``response_mask``.
 
     Args:
-        model: a causal model of transformers, which is left as it is.
-        engine: how the backbone is computed.
+        model: a causal model of transformers; it is not changed.
+        engine: the compute engine of the backbone.
 
     Source:
         Stiennon et al. 2020, arXiv:2009.01325: policy and critic share no weights (theirs starts
@@ -49,24 +49,24 @@ class Critic(Component):
 
     def __init__(self, *, model: PreTrainedModel, engine: Engine = AUTO) -> None:
         super().__init__()
-        # Past nn.Module: the model's tensors belong to whoever owns it.
+        # Not registered in nn.Module: the model's tensors belong to its owner.
         object.__setattr__(self, "model", model)
         self.backbone = copy.deepcopy(model.get_decoder()).eval()
         self.engine = engine
         object.__setattr__(self, "_transformer", engine.backbone(model, self.backbone))
         self.value_head = ValueHead(model)
-        # A buffer, so that a run that is continued does not start over.
+        # A buffer, so that a continued run does not start over.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def train(self, mode: bool = True) -> Critic:
-        """Switch this module's flag; the backbone itself stays in eval mode."""
+        """Set this module's flag; the backbone itself stays in eval mode."""
         super().train(mode)
         self.backbone.eval()
         return self
 
     @property
     def packs(self) -> bool:
-        """Whether the forward uses packed sequences with shared prompts."""
+        """Return whether the forward uses packed sequences with shared prompts."""
         return self._transformer is not None
 
     def begin_phase(self) -> None:
@@ -76,22 +76,22 @@ class Critic(Component):
             self.started.fill_(True)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the values, with gradient where gradients are on."""
+        """Write the values, with gradient where gradients are enabled."""
         batch["value"] = self.values(batch)
         return batch
 
     def values(self, batch: TensorDict) -> Tensor:
-        """Values of a batch, shape ``[B, T]``, in reward units."""
+        """Compute values of a batch, shape ``[B, T]``, in reward units."""
         shared = None if torch.is_grad_enabled() else ranks()
         if shared is not None and shared.holds(self):
             columns = token_rows(type(self).__name__, batch)
-            found: Tensor = shared.together(self, "values_together", columns)
-            return found.to(batch["tokens"].device)
+            values: Tensor = shared.together(self, "values_together", columns)
+            return values.to(batch["tokens"].device)
         return self._values(batch)
 
     def _values(self, batch: TensorDict) -> Tensor:
         return read_values(self.backbone, self._transformer, self.value_head, batch)
 
     def values_together(self, rows: TensorDict) -> Tensor:
-        """Values without gradient, of which each rank reads some rows."""
+        """Compute values without gradient; each rank reads a part of the rows."""
         return scored(here(), self, rows.to(self.value_head.weight.device), parted, Critic._values)

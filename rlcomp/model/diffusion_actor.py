@@ -1,4 +1,4 @@
-"""Diffusion policy: an action is noise that is taken away step by step."""
+"""Diffusion policy: an action is denoised step by step."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from rlcomp.model.control import observed_size
 
 
 class ScaledTime(nn.Module):
-    """Gives a noise predictor the step as a share of all, in [0, 1), instead of its number.
+    """Noise predictor that reads the step as a share of all steps, in [0, 1).
 
     Args:
-        network: of the noisy action, what is seen and the step side by side.
+        network: of the concatenated noisy action, observation and step.
         num_steps: of the diffusion.
     """
 
@@ -25,9 +25,9 @@ class ScaledTime(nn.Module):
         self.network = network
         self.num_steps = num_steps
 
-    def forward(self, given: Tensor) -> Tensor:
-        """The noise, ``[..., A]``."""
-        scaled = torch.cat([given[..., :-1], given[..., -1:] / self.num_steps], dim=-1)
+    def forward(self, inputs: Tensor) -> Tensor:
+        """Predict the noise, ``[..., A]``."""
+        scaled = torch.cat([inputs[..., :-1], inputs[..., -1:] / self.num_steps], dim=-1)
         noise: Tensor = self.network(scaled)
         return noise
 
@@ -35,32 +35,32 @@ class ScaledTime(nn.Module):
 def diffusion_actor(
     *, environment: EnvBase, num_cells: list[PositiveInt], num_steps: PositiveInt = 40
 ) -> DiffusionActor:
-    """Diffusion policy (DDPM) over bounded vectors of actions, of torchrl.
+    """Create a diffusion policy (DDPM) over bounded vectors of actions, of torchrl.
 
     Reads ``observation``. Writes ``action`` ``[N, A]``, in the environment's units; the environment
-    cuts it at its bounds. Greedily it starts from zeros and draws nothing. The noise of all steps
-    together is that of the paper's 1,000 steps, so that nearly nothing of the action is left at the
-    last one (torchrl's own default of 100 steps leaves a third of its variance).
+    clips it at its bounds. A greedy action starts from zeros and draws nothing. The total noise
+    equals that of the paper's 1,000 steps, so that nearly nothing of the action is left at the last
+    one (torchrl's own default of 100 steps leaves a third of its variance).
 
     Args:
-        environment: says what is observed, and how many numbers an action has.
+        environment: defines the observations and the size of an action.
         num_cells: width of each hidden layer (SiLU).
-        num_steps: steps of noise, each a pass of the network.
+        num_steps: steps of noise; each is a pass of the network.
 
     Raises:
-        ConfigError: the actions are not bounded vectors, or what is observed is no vector.
+        ConfigError: the actions are not bounded vectors, or the observation is no vector.
 
     Source:
         Ho et al. 2020, arXiv:2006.11239; Chi et al. 2023, arXiv:2303.04137.
     """
-    size, seen = bounded_actions(environment).shape[-1], observed_size(environment)
+    size, observed = bounded_actions(environment).shape[-1], observed_size(environment)
     network = MLP(
-        in_features=size + seen + 1,
+        in_features=size + observed + 1,
         out_features=size,
         num_cells=num_cells,
         activation_class=nn.SiLU,
     )
-    # The betas add up to those of 1,000 steps from 1e-4 to .02, about 10: exp(-10) is left.
+    # The betas have the sum of 1,000 steps from 1e-4 to .02, about 10: exp(-10) is left.
     return DiffusionActor(
         action_dim=size,
         score_network=ScaledTime(network, num_steps),

@@ -1,4 +1,4 @@
-"""Export: a policy, a critic or a reward model as an ordinary folder of transformers."""
+"""Export of a policy, a critic or a reward model as an ordinary folder of transformers."""
 
 from __future__ import annotations
 
@@ -35,19 +35,21 @@ from rlcomp.text.rows import pad_id
 def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: str | None) -> None:
     """Write a policy as ``AutoModelForCausalLM`` reads it: weights, config, tokenizer, generation.
 
-    ``generate`` then gives what the policy gives: the generation config has its decoding, the
-    tokens that end a response, and those that it never samples.
+    ``generate`` then samples like the policy: the generation config has its decoding, its stop
+    tokens and its suppressed tokens.
 
     Args:
         policy: changed in place where adapters are merged.
-        folder: is there, and empty.
-        merge: write one plain model; else only the adapters of a policy that has some. To these
-            transformers gives the generation config of their model; hand it that of the folder.
-        adapts: the folder or hub name of the model that the adapters are for; None for none that
-            others could read.
+        folder: exists and is empty.
+        merge: write one plain model; else only the adapters of a policy that has some. For
+            adapters, transformers reads the generation config of their model; pass it that of the
+            folder instead.
+        adapts: the folder or hub name of the model that the adapters are for; None if there is none
+            that others could read.
 
     Raises:
-        ConfigError: it reads preferences, which transformers cannot; or adapters have no model.
+        ConfigError: the policy reads preferences, which transformers cannot; or adapters have no
+            model.
     """
     model = policy.model
     if preference_points(policy.tokenizer) or any(
@@ -63,7 +65,7 @@ def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: s
             "the policy is a model with adapters, and nobody else has that model (it is no folder "
             "of save_pretrained and has no name on the hub): write the whole, --merge"
         )
-    if adapted and merge:  # in float32: bfloat16 rounds what is added to large weights away
+    if adapted and merge:  # in float32: bfloat16 would round the additions to large weights away
         narrow = model.dtype
         model = merge_adapters(model.float()).to(narrow)
     generation = generation_config(policy)
@@ -81,7 +83,7 @@ def _has_adapters(model: PreTrainedModel) -> bool:
 
 
 def generation_config(policy: LanguageModel) -> GenerationConfig:
-    """What transformers needs to know to generate as a policy does."""
+    """Return the generation config that lets transformers sample like a policy."""
     decoding, suppressed = policy.decoding, policy.suppressed_tokens
     sampling: dict[str, Any] = {"do_sample": False}
     if decoding.temperature > 0:
@@ -105,13 +107,13 @@ def generation_config(policy: LanguageModel) -> GenerationConfig:
 def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
     """Write a critic as ``AutoModelForTokenClassification`` reads it, with one label.
 
-    ``logits[:, t, 0]`` is the value of the state after token t, in reward units: what the critic
-    writes as ``value`` at token t + 1.
+    ``logits[:, t, 0]`` is the value of the state after token t, in reward units. The critic writes
+    it as ``value`` at token t + 1.
 
     Args:
         critic: a copy of a backbone with a value head.
-        tokenizer: what it reads with.
-        folder: is there, and empty.
+        tokenizer: of the critic's inputs.
+        folder: exists and is empty.
 
     Raises:
         ConfigError: transformers has no such head for the architecture, or the critic has adapters.
@@ -127,15 +129,17 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
     values = critic.value_head.weight
     one = values.reshape(values.shape[0], -1).t()
     settings = {**config.to_dict(), "num_labels": len(one)}
-    made = AutoModelForTokenClassification.from_config(type(config).from_dict(settings))
-    made = made.to(next(critic.backbone.parameters()).dtype)
-    backbone = getattr(made, made.base_model_prefix)
+    classifier = AutoModelForTokenClassification.from_config(type(config).from_dict(settings))
+    classifier = classifier.to(next(critic.backbone.parameters()).dtype)
+    backbone = getattr(classifier, classifier.base_model_prefix)
     backbone.load_state_dict(critic.backbone.state_dict())
-    head = cast("nn.Linear", made.score if hasattr(made, "score") else made.classifier)
+    head = cast(
+        "nn.Linear", classifier.score if hasattr(classifier, "score") else classifier.classifier
+    )
     with torch.no_grad():
         head.weight.copy_(one)
         head.bias.copy_(critic.value_head.bias.reshape(-1))
-    made.save_pretrained(folder)
+    classifier.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 
 
@@ -143,12 +147,12 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
 def export_scorer(scorer: Scorer, folder: Path) -> None:
     """Write a reward model as ``AutoModelForSequenceClassification`` reads it, with its labels.
 
-    The logits of a text are its outputs: what the scorer writes as ``model_score``, a classifier as
-    ``label_logits``, of a row that ends with this text, followed by a stop token or not.
+    The logits of a text are its outputs: ``model_score`` of the scorer, ``label_logits`` of a
+    classifier, for a row that ends with this text, with or without a stop token behind it.
 
     Args:
         scorer: a copy of a backbone with a head.
-        folder: is there, and empty.
+        folder: exists and is empty.
 
     Raises:
         ConfigError: transformers has no such head for the architecture, or the reward model has
@@ -167,11 +171,11 @@ def export_scorer(scorer: Scorer, folder: Path) -> None:
         "label2id": {name: number for number, name in enumerate(scorer.labels)},
     }
     settings = {**config.to_dict(), **names, "pad_token_id": pad_id(tokenizer)}
-    made = AutoModelForSequenceClassification.from_config(type(config).from_dict(settings))
-    made = made.to(next(scorer.backbone.parameters()).dtype)
-    getattr(made, made.base_model_prefix).load_state_dict(scorer.backbone.state_dict())
+    classifier = AutoModelForSequenceClassification.from_config(type(config).from_dict(settings))
+    classifier = classifier.to(next(scorer.backbone.parameters()).dtype)
+    getattr(classifier, classifier.base_model_prefix).load_state_dict(scorer.backbone.state_dict())
     with torch.no_grad():
         weight = scorer.score_head.weight
-        cast("nn.Linear", made.score).weight.copy_(weight.reshape(len(weight), -1).t())
-    made.save_pretrained(folder)
+        cast("nn.Linear", classifier.score).weight.copy_(weight.reshape(len(weight), -1).t())
+    classifier.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -26,18 +26,18 @@ from rlcomp.keys import OwnKey
 
 
 class FlowPolicy(Component):
-    """Samples points by the SDE of a flow; each step is an action with a Gaussian log-prob.
+    """Policy that samples points by the SDE of a flow; each step is a Gaussian action.
 
-    A row is a sample: position ``k`` of a ``[B, T]`` entry is the step from time ``1 - k / T`` to
-    ``1 - (k + 1) / T``, and ``tokens`` holds ``k``. So whatever scores, weighs or compares tokens
-    serves for steps unchanged: losses, trust regions, references and KL.
+    A row is a sample. Position ``k`` of a ``[B, T]`` entry is the step from time ``1 - k / T`` to
+    ``1 - (k + 1) / T``, and ``tokens`` holds ``k``. So losses, trust regions, references and KL,
+    which score, weight or compare tokens, work for steps unchanged.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``flow_state``, ``flow_next`` ``[B, T, D]``.
-    Writes ``log_probs``, summed over the dimensions (the reference code averages, which makes
-    every ratio its D-th root), and ``entropy``, ``[B, T]``, nats.
+    Writes ``log_probs``, summed over the dimensions, and ``entropy``, ``[B, T]``, nats. (The
+    reference code averages, which makes every ratio its D-th root.)
 
     Args:
-        velocity: ``v(x, t)``: called with ``[..., D + 1]``, gives ``[..., D]``.
+        velocity: ``v(x, t)``: from ``[..., D + 1]`` to ``[..., D]``.
         size: dimensions of a point (``D``).
         num_steps: steps of the SDE (``T``).
         noise_level: ``a`` of the SDE's noise ``a sqrt(t / (1 - t))``.
@@ -72,12 +72,12 @@ class FlowPolicy(Component):
 
     @property
     def device(self) -> torch.device:
-        """Where its rows have to be."""
+        """Return the device that its rows must be on."""
         return self.grid.device
 
     @property
     def version(self) -> int:
-        """How many updates its weights have had."""
+        """Return the number of updates of its weights."""
         return int(self.steps_taken)
 
     def updated(self) -> None:
@@ -85,17 +85,17 @@ class FlowPolicy(Component):
         self.steps_taken += 1
 
     def weights(self) -> Mapping[str, Tensor]:
-        """The weights of the velocity, by name."""
+        """Return the weights of the velocity, by name."""
         return dict(self.velocity_net.named_parameters())
 
     def velocity(
         self, state: Tensor, time: Tensor, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """``v(x, t)``, shape ``[..., D]``; ``time`` is ``[..., 1]``."""
-        seen = torch.cat([state, time], dim=-1)
+        """Compute ``v(x, t)``, shape ``[..., D]``; ``time`` is ``[..., 1]``."""
+        inputs = torch.cat([state, time], dim=-1)
         own = self.weights() if weights is None else weights
-        found: Tensor = torch.func.functional_call(self.velocity_net, dict(own), (seen,))
-        return found
+        velocity: Tensor = torch.func.functional_call(self.velocity_net, dict(own), (inputs,))
+        return velocity
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the steps, with gradient."""
@@ -107,9 +107,9 @@ class FlowPolicy(Component):
         return batch
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
-        """``log p(x_{k+1} | x_k)`` of each step, ``[B, T]``, nats; 0 outside ``response_mask``."""
+        """Compute ``log p(x_{k+1} | x_k)``, ``[B, T]``, nats; 0 outside ``response_mask``."""
         step, mask = batch["tokens"], batch["response_mask"]
-        # Before the network as well: NaN outside the mask would reach its gradient.
+        # Masked before the network as well: NaN outside the mask would reach its gradient.
         state, following = (
             masked(batch[key], mask[..., None]) for key in ("flow_state", "flow_next")
         )
@@ -148,7 +148,7 @@ class FlowPolicy(Component):
     def _step(
         self, state: Tensor, time: Tensor, after: Tensor, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
-        """Mean ``[..., D]`` and standard deviation ``[..., 1]`` of the next state."""
+        """Return mean ``[..., D]`` and standard deviation ``[..., 1]`` of the next state."""
         time, after = time[..., None], after[..., None]
         noise = sde_noise(time, after, self.noise_level)
         mean = sde_mean(state, self.velocity(state, time, weights), time, after, noise)
@@ -156,7 +156,7 @@ class FlowPolicy(Component):
 
 
 def velocity_network(*, size: PositiveInt = 2, num_cells: list[PositiveInt]) -> MLP:
-    """``v(x, t)``: SiLU layers over a point and its time side by side.
+    """Create ``v(x, t)``: SiLU layers over a concatenated point and time.
 
     Args:
         size: dimensions of a point (``D``).

@@ -10,12 +10,12 @@ from rlcomp.errors import UserError, in_one_line
 
 
 def upload(folder: Path, name: str, *, private: bool) -> str:
-    """Upload a folder as a model of the hub; gives its address.
+    """Upload a folder as a model of the hub; return its address.
 
     Args:
-        folder: as ``rlcomp-export`` wrote it.
-        name: ``owner/model``; it is made where it is not there.
-        private: whether a new one is.
+        folder: written by ``rlcomp-export``.
+        name: ``owner/model``; it is created if it does not exist.
+        private: whether a new one is private.
 
     Raises:
         UserError: the hub cannot be reached, or refuses.

@@ -19,20 +19,20 @@ from rlcomp.seed import new_generator
 class LabelClassifier(Scorer):
     """Multi-label classifier ``log p_k / (1 - p_k) = w_k . h``: log-odds of the labels of a text.
 
-    ``h`` is read and the backbone copied as in :class:`rlcomp.model.scorer.Scorer`. Read as a
+    ``h`` and the copy of the backbone are those of :class:`rlcomp.model.scorer.Scorer`. Used as a
     reward model (``reward=scored``), its score is the log-odds of one label.
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``label_logits`` ``[B, K]``,
     differentiable.
 
     Args:
-        policy: its model is copied; it says which tokens end a text.
+        policy: its model is copied; it defines the tokens that end a text.
         labels: the names of the ``K`` labels, in the order of the outputs.
         score: the label whose log-odds are the score; None for the first.
-        engine: how the backbone is computed.
+        engine: the compute engine of the backbone.
 
     Raises:
-        ConfigError: a label stands there twice, or ``score`` is none of them.
+        ConfigError: a label occurs twice, or ``score`` is none of them.
     """
 
     writes = ("label_logits",)
@@ -55,14 +55,14 @@ class LabelClassifier(Scorer):
         self.score_head = ScoreHead(policy.model, new_generator(), len(labels))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the log-odds, with gradient where gradients are on."""
+        """Write the log-odds, with gradient where gradients are enabled."""
         batch["label_logits"] = self.logits(batch)
         return batch
 
     def logits(self, batch: TensorDict) -> Tensor:
-        """Log-odds of the labels, shape ``[B, K]``; 0 of a row without a token."""
+        """Compute log-odds of the labels, shape ``[B, K]``; 0 for a row without a token."""
         return self._read_head(batch)
 
     def scores(self, batch: TensorDict) -> Tensor:
-        """Log-odds of one label, shape ``[B]``."""
+        """Compute log-odds of one label, shape ``[B]``."""
         return self.logits(batch)[:, 0 if self.score is None else self.labels.index(self.score)]

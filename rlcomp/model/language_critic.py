@@ -18,25 +18,25 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.token_rows import token_rows
 from rlcomp.text.tokenizer import encode_all
 
-# Numbers of log_distribution that are held at once.
+# Numbers of log_distribution that are in memory at once.
 _AT_ONCE = 2**27
 
 
 class LanguageCritic(LanguageModel):
-    """A copy of the policy that reads a state and says how good it is, in one of a few words.
+    """A copy of the policy that reads a state and rates it, in one of a few words.
 
-    ``V(s) = sum_w p(w | s) v_w / sum_w p(w | s)``: the value that is expected under the critic's
-    distribution over the words, which it says in place of the state's next token. A state is the
-    prompt and what is there of the response.
+    ``V(s) = sum_w p(w | s) v_w / sum_w p(w | s)``: the expected value under the critic's
+    distribution over the words at the state's next token. A state is the prompt and the response so
+    far.
 
-    The copy is taken when the first phase with the critic in it begins. It is trained as a language
-    model is: ``loss=sft`` on states and words (``value_targets``).
+    The copy is made when the first phase with the critic begins. It is trained like a language
+    model: ``loss=sft`` on states and words (``value_targets``).
 
     Args:
-        model: the policy's, which is left as it is.
+        model: the policy's model; it is not changed.
         tokenizer: the policy's.
-        words: what each word is worth, in reward units; at least two.
-        engine: how it is computed.
+        words: the value of each word, in reward units; at least two.
+        engine: the compute engine.
 
     Raises:
         ConfigError: two words begin with the same token, or the tokenizer cannot write one.
@@ -59,11 +59,11 @@ class LanguageCritic(LanguageModel):
         super().__init__(
             model=copy.deepcopy(model), tokenizer=tokenizer, decoding=Decoding(), engine=engine
         )
-        # Past nn.Module: the model's tensors belong to whoever owns it.
+        # Not registered in nn.Module: the model's tensors belong to its owner.
         object.__setattr__(self, "source", model)
         self.words = dict(words)
         self.word_ids = _word_ids(tokenizer, self.words)
-        # A buffer, so that a run that is continued does not start over.
+        # A buffer, so that a continued run does not start over.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def begin_phase(self) -> None:
@@ -73,7 +73,7 @@ class LanguageCritic(LanguageModel):
             self.started.fill_(True)
 
     def values(self, batch: TensorDict) -> Tensor:
-        """Value of the state before each response token, without gradient.
+        """Compute the value of the state before each response token, without gradient.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
@@ -84,8 +84,8 @@ class LanguageCritic(LanguageModel):
         batch = token_rows(type(self).__name__, batch)
         rows = max(1, _AT_ONCE // (batch["tokens"].shape[1] * self._traits.vocabulary))
         with torch.no_grad():
-            found = [self._values(some) for some in batch.split(rows)]
-        return masked(torch.cat(found), batch["response_mask"])
+            pieces = [self._values(some) for some in batch.split(rows)]
+        return masked(torch.cat(pieces), batch["response_mask"])
 
     def _values(self, batch: TensorDict) -> Tensor:
         first = [ids[0] for ids in self.word_ids.values()]
@@ -93,7 +93,7 @@ class LanguageCritic(LanguageModel):
         return of_words @ torch.tensor([*self.words.values()], device=of_words.device)
 
     def nearest(self, value: float) -> str:
-        """The word whose worth is nearest to a value; of two as near, the first."""
+        """Return the word whose value is nearest to ``value``; the first one in case of a tie."""
         return min(self.words, key=lambda word: abs(self.words[word] - value))
 
 
@@ -103,20 +103,20 @@ def _word_ids(
     if len(words) < 2:
         raise ConfigError(f"critic.words is {dict(words)}: name at least two words with values")
     try:
-        found = dict(zip(words, encode_all(tokenizer, [*words]), strict=True))
+        word_ids = dict(zip(words, encode_all(tokenizer, [*words]), strict=True))
     except DataError as error:
         raise ConfigError(f"critic.words: {error}; {_REMEDY}") from error
-    begun: dict[int, str] = {}
-    for word, ids in found.items():
+    first_words: dict[int, str] = {}
+    for word, ids in word_ids.items():
         if not ids or (tokenizer.unk_token_id is not None and tokenizer.unk_token_id in ids):
             raise ConfigError(f"critic.words: the tokenizer cannot write {word!r}: {_REMEDY}")
-        other = begun.setdefault(ids[0], word)
+        other = first_words.setdefault(ids[0], word)
         if other != word:
             raise ConfigError(
                 f"critic.words: {other!r} and {word!r} begin with the same token, and the value is "
                 f"read off the first: {_REMEDY}"
             )
-    return found
+    return word_ids
 
 
 _REMEDY = "take other words, or add them to the tokenizer (tokenizer.words=[...])"

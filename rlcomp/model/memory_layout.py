@@ -1,4 +1,4 @@
-"""Memory layout (strides) of parameters and gradients, as fused optimisers take it for granted."""
+"""Memory layout (strides) of parameters and gradients, as fused optimisers require it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rlcomp.errors import ConfigError
 
 
 def check_dense(optimizer: torch.optim.Optimizer) -> None:
-    """Refuse a fused optimiser for a parameter whose numbers do not fill a stretch of memory.
+    """Check that the numbers of each parameter of a fused optimiser are dense in memory.
 
-    On a CPU torch's fused optimisers walk parameter, gradient and moments as flat memory, without a
-    look at their strides.
+    On a CPU torch's fused optimisers read parameter, gradient and moments as flat memory, without
+    regard to their strides.
 
     Raises:
-        ConfigError: names the shape and strides.
+        ConfigError: they are not; names the shape and strides.
     """
     for group in optimizer.param_groups:
         for parameter in group["params"] if group.get("fused") else ():
@@ -30,7 +30,7 @@ def check_dense(optimizer: torch.optim.Optimizer) -> None:
 
 
 def match_strides(parameters: Iterable[Tensor]) -> None:
-    """Lay out gradients as their parameters, where something other than autograd has set them.
+    """Give gradients the strides of their parameters, if not autograd has set them.
 
     Args:
         parameters: their ``.grad`` is replaced where its strides differ.

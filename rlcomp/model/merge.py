@@ -23,21 +23,21 @@ def soup(
     tokenizer: PreTrainedTokenizerBase,
     trust: bool = False,
 ) -> PreTrainedModel:
-    """Rewarded soup: weighted mean of models fine-tuned from the same weights.
+    """Average models fine-tuned from the same weights, weighted (rewarded soup).
 
-    Adapters are merged into their model first, so that the result is a plain model: the mean of
-    ``B A`` is not the product of the means of ``B`` and ``A``.
+    Adapters are merged into their model first, so that the result is a plain model: the mean of ``B
+    A`` is not the product of the means of ``B`` and ``A``.
 
     Args:
         runs: by name: a run's directory, one of its checkpoints, or a folder written by
             ``save_pretrained``.
         weights: by the same names, of sum 1.
-        tokenizer: the one they were trained with.
-        trust: whether a run's config may name code that rlcomp does not ship, which is then run.
+        tokenizer: the tokenizer that they were trained with.
+        trust: whether a run's config may name code that rlcomp does not ship; such code is run.
 
     Raises:
-        ConfigError: weights of others than ``runs``, or not of sum 1; or a run had another
-            tokenizer.
+        ConfigError: the names of ``weights`` are not those of ``runs``, or the sum is not 1; or a
+            run had another tokenizer.
         CheckpointError: a run's config names such code.
         ShapeError: the models differ in a tensor.
 
@@ -45,7 +45,7 @@ def soup(
         Ramé et al. 2023, arXiv:2306.04488, section 2.2.
     """
     _check_weights(list(runs), weights)
-    # Late: whoever mixes models by hand needs no configs.
+    # Imported here, so that mixing models by hand needs no configs.
     from rlcomp.model.trained import pretrained_model
 
     models = {
@@ -56,17 +56,17 @@ def soup(
 
 
 def mixed(models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]) -> PreTrainedModel:
-    """The weighted mean of models, in the first of them; every adapter is merged in its place.
+    """Store the weighted mean of models in the first of them; merge every adapter in place.
 
     Args:
         models: by name, of one architecture; changed in place.
         weights: by the same names, of sum 1.
 
     Returns:
-        The first model, all of it trainable.
+        The first model; all of it is trainable.
 
     Raises:
-        ConfigError: weights of others than ``models``, or not of sum 1.
+        ConfigError: the names of ``weights`` are not those of ``models``, or the sum is not 1.
         ShapeError: the models differ in a tensor.
     """
     first, *_ = plain = [merge_adapters(model) for model in models.values()]
@@ -81,11 +81,11 @@ def mixed(models: Mapping[str, PreTrainedModel], weights: Mapping[str, float]) -
 def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
     """Merge every LoRA adapter into its base layer.
 
-    Where one of them adapts the head or the embedding, and these share their weight, each gets its
-    own: what was added to the one would count in the other.
+    If an adapter changes the head or the embedding, and these share their weight, each gets its own
+    copy: otherwise the addition to one would change the other.
 
     Args:
-        model: changed in place, and returned; one without adapters is left as it is.
+        model: changed in place, and returned; one without adapters is not changed.
     """
     if not any("lora_" in name for name, _ in model.named_parameters()):
         return model
@@ -95,14 +95,14 @@ def merge_adapters(model: PreTrainedModel) -> PreTrainedModel:
         parent, _, own = name.rpartition(".")
         if isinstance(module, layer) and own != "base_layer":
             setattr(model.get_submodule(parent), own, _merged(module, layer))
-    # Else save_pretrained would look for adapters to save.
+    # Otherwise save_pretrained would look for adapters to save.
     model._hf_peft_config_loaded = False
     model.is_loaded_in_4bit = False
     return model
 
 
 def _merged(module: Any, layer: Any) -> Any:  # noqa: ANN401
-    """The base layer of one with adapters, with these in its weights; four bits are left behind."""
+    """Return a layer with its adapters merged; four-bit weights are dequantised."""
     weight = getattr(module.get_base_layer(), "weight", None)  # experts have several
     if not hasattr(weight, "quant_state"):
         while isinstance(module, layer):  # experts have a layer of adapters for each weight
@@ -127,18 +127,19 @@ def _untie(model: PreTrainedModel, layer: Any) -> None:  # noqa: ANN401
 def average(
     experts: Mapping[str, Mapping[str, Tensor]], weights: Mapping[str, float]
 ) -> dict[str, Tensor]:
-    """The weighted mean of states, summed in float64.
+    """Return the weighted mean of states, summed in float64.
 
     Args:
         experts: by name: tensors by key.
-        weights: by the same names, at least 0, of sum 1; with all of it on one expert the result is
-            that one, bit by bit.
+        weights: by the same names, at least 0, of sum 1. With all weight on one expert, the result
+            equals that expert, bit by bit.
 
     Returns:
-        New tensors in the experts' dtypes; those of whole numbers are the first expert's.
+        New tensors in the experts' dtypes; integer tensors are those of the first expert.
 
     Raises:
-        ConfigError: weights of others than ``experts``, negative, or not of sum 1.
+        ConfigError: the names are not those of ``experts``; or a weight is negative, or the sum not
+            1.
         ShapeError: the experts differ in a tensor; names it.
 
     Examples:
@@ -160,13 +161,13 @@ def _mean(tensors: list[Tensor], shares: list[float]) -> Tensor:
     first = tensors[0].detach()
     if not first.is_floating_point():
         return first.clone()
-    # Who has no share must not bring a NaN along.
+    # Tensors of weight 0 are left out: they may hold NaN.
     parts = [share * t.detach().double() for share, t in zip(shares, tensors, strict=True) if share]
     return torch.stack(parts).sum(0).to(first.dtype)
 
 
 def _tensors(model: nn.Module) -> dict[str, Tensor]:
-    """Parameters and buffers; tied ones once."""
+    """Return parameters and buffers; tied ones once."""
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
@@ -183,13 +184,13 @@ def _check_weights(names: list[str], weights: Mapping[str, float]) -> None:
 
 
 def _check_alike(
-    first: str, wanted: Mapping[str, Tensor], name: str, found: Mapping[str, Tensor]
+    first: str, wanted: Mapping[str, Tensor], name: str, other: Mapping[str, Tensor]
 ) -> None:
-    for key in sorted({*wanted} ^ {*found}):
+    for key in sorted({*wanted} ^ {*other}):
         raise ShapeError(f"soup: only one of {first!r} and {name!r} has the tensor '{key}'")
     for key, tensor in wanted.items():
-        if tensor.shape != found[key].shape:
+        if tensor.shape != other[key].shape:
             raise ShapeError(
-                f"soup: '{key}' is {[*tensor.shape]} in {first!r}, {[*found[key].shape]} in "
+                f"soup: '{key}' is {[*tensor.shape]} in {first!r}, {[*other[key].shape]} in "
                 f"{name!r}: only models of one shape can be averaged"
             )

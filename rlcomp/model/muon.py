@@ -16,18 +16,18 @@ NOT_MUON = r"embed|wte|wpe|lm_head|value_head|(^|[._])(head|score|output|classif
 
 
 class MuonAdamW(Optimizer, metaclass=Checked):
-    """Muon for hidden matrices, AdamW for the rest: both torch's own.
+    """Optimiser: Muon for hidden matrices, AdamW for the rest, both torch's own.
 
     Muon steps along the orthogonalised momentum of a matrix, ``W <- W - lr 0.2 sqrt(max(A, B)) O``
-    for ``W`` of shape ``[A, B]``: the factor gives ``O`` the size of AdamW's step, so that one
+    for ``W`` of shape ``[A, B]``. The factor gives ``O`` the size of AdamW's step, so that one
     ``lr`` serves both.
 
-    A parameter is Muon's if it has two dimensions and its name does not match ``not_muon``, whose
-    default knows the usual names of embeddings and output heads. Names are all it goes by: the last
-    layer of a network that numbers its layers is Muon's unless ``not_muon`` names it.
+    A parameter is Muon's if it has two dimensions and its name does not match ``not_muon``. The
+    default matches the usual names of embeddings and output heads. Only names count: the last layer
+    of a network that numbers its layers is Muon's unless ``not_muon`` names it.
 
     Args:
-        params: trained parameters with their names, as ``named_parameters`` gives them.
+        params: trained parameters with their names, as ``named_parameters`` yields them.
         lr: learning rate of both.
         not_muon: regular expression, searched in names: matrices left to AdamW.
         momentum: of Muon.
@@ -35,7 +35,7 @@ class MuonAdamW(Optimizer, metaclass=Checked):
         weight_decay: decoupled, of both.
 
     Raises:
-        ConfigError: an argument is out of range; parameters without names, or none of them is
+        ConfigError: an argument is out of range; parameters have no names, or none of them is
             Muon's.
 
     Source:
@@ -70,12 +70,12 @@ class MuonAdamW(Optimizer, metaclass=Checked):
         self._share()
 
     def _share(self) -> None:
-        """Both work on the groups and the state of this one."""
+        """Let both optimisers use the groups and the state of this one."""
         for part, group in zip(self.parts, self.param_groups, strict=True):
             part.param_groups, part.state = [group], self.state
 
     def step(self, closure: None = None) -> None:  # type: ignore[override]
-        """One step of both."""
+        """Take one step of both."""
         del closure
         for part in self.parts:
             part.step()
@@ -87,7 +87,7 @@ class MuonAdamW(Optimizer, metaclass=Checked):
 
 
 def _split(params: list[Any], not_muon: str) -> tuple[list[Any], list[Any]]:
-    """Named parameters: Muon's, and the others."""
+    """Split named parameters: Muon's, and the others."""
     if any(isinstance(entry, Tensor) for entry in params):
         raise ConfigError("MuonAdamW splits parameters by name: give it named_parameters()")
     left_out = re.compile(not_muon)

@@ -1,4 +1,4 @@
-"""One optimiser with a group of parameters for each network, found by name."""
+"""Optimiser with one group of parameters for each network, selected by name."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def optimizer_groups(
     optimizer: Callable[..., torch.optim.Optimizer],
     lr: Mapping[str, PositiveFloat],
 ) -> torch.optim.Optimizer:
-    """An optimiser whose groups are networks, each with its own learning rate.
+    """Create an optimiser whose groups are networks, each with its own learning rate.
 
-    An optimiser that treats every parameter by itself (SGD, Adam) does then what one optimiser for
-    each network does: a network without a gradient in a step is left as it is.
+    An optimiser that treats every parameter by itself (SGD, Adam) then does the same as one
+    optimiser per network: a network without a gradient in a step is not changed.
 
     Args:
         named: the trained parameters with their names.
@@ -35,9 +35,9 @@ def optimizer_groups(
     for name, parameter in named:
         fitting = [prefix for prefix in lr if f".{prefix}" in f".{name}"]
         if len(fitting) != 1:
-            found = " and ".join(map(repr, fitting)) or "none"
+            names = " and ".join(map(repr, fitting)) or "none"
             raise ConfigError(
-                f"the parameter '{name}' belongs to {found} of the groups {list(lr)}: every "
+                f"the parameter '{name}' belongs to {names} of the groups {list(lr)}: every "
                 "parameter has one learning rate; name its network, set +learner.optimizer.lr.NAME"
             )
         groups[fitting[0]].append((name, parameter))

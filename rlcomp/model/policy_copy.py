@@ -1,4 +1,4 @@
-"""A copy of a policy that is trained apart from it, such as an implicit reward model."""
+"""Copy of a policy that is trained separately from it, such as an implicit reward model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rlcomp.model.language_model import LanguageModel
 class PolicyCopy(LanguageModel):
     """A second language model that starts from the weights of the policy.
 
-    The copy is taken when the first phase with it begins: of a fine-tuned policy, where that phase
-    finds it. From then on the two are apart.
+    The copy is made when the first phase with it begins, from the policy as it is then (fine-tuned,
+    for instance). From then on the two are separate.
 
-    Reads and writes what :class:`rlcomp.model.language_model.LanguageModel` does.
+    Reads and writes the entries of :class:`rlcomp.model.language_model.LanguageModel`.
 
     Args:
-        policy: its model is copied; tokenizer, decoding and engine are its own.
+        policy: its model is copied; its tokenizer, decoding and engine are used.
     """
 
     policy: LanguageModel
@@ -32,10 +32,10 @@ class PolicyCopy(LanguageModel):
             decoding=policy.decoding,
             engine=policy.engine,
         )
-        # Past nn.Module: the policy's tensors belong to the policy.
+        # Not registered in nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
         self.stops = policy.stops
-        # A buffer, so that a run that is continued does not start over.
+        # A buffer, so that a continued run does not start over.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def begin_phase(self) -> None:

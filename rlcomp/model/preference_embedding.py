@@ -15,8 +15,8 @@ from rlcomp.text.preference_tokens import preference_points
 class PreferenceEmbedding(nn.Embedding):
     """Embedding layer with preference tokens: a linear map of the objective weights.
 
-    The table keeps its size, so that the output head may go on sharing it; its rows of these
-    tokens are never read.
+    The table keeps its size, so that the output head can still share it. Its rows of these tokens
+    are never read.
 
     Args:
         table: the embedding of all other tokens; its weight is shared, not copied.
@@ -34,27 +34,27 @@ class PreferenceEmbedding(nn.Embedding):
         weights = torch.zeros(table.num_embeddings, steps.shape[1], dtype=table.weight.dtype)
         weights[list(points)] = steps / steps.sum(1, keepdim=True)
         self.register_buffer("points", weights.to(table.weight.device))
-        # As large as other embeddings: a norm would blow up a small one, and its gradient.
+        # As large as other embeddings: a norm would amplify a small one, and its gradient.
         scale = float(table.weight.detach().std())
         drawn = torch.randn(table.embedding_dim, steps.shape[1]) * scale
         self.preference_map = nn.Parameter(drawn.to(table.weight))
 
     def forward(self, ids: Tensor) -> Tensor:
-        """The embeddings of ids of any shape ``[...]``: ``[..., H]``."""
+        """Return the embeddings of ids of any shape ``[...]``: ``[..., H]``."""
         point = self.points[ids]
         mapped = point @ self.preference_map.t()
-        # The weights of a preference sum to 1, those of any other token are all 0.
+        # The weights of a preference sum to 1; any other token has weights of 0.
         return torch.where(point.any(-1, keepdim=True), mapped, super().forward(ids))
 
 
 def conditioned(*, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> PreTrainedModel:
     """Replace the embedding of a model by a :class:`PreferenceEmbedding` (global generator).
 
-    With adapters, wrap the adapted model: ``lora`` freezes what it is given.
+    With adapters, wrap the adapted model: ``lora`` would freeze this embedding.
 
     Args:
-        model: changed in place, and returned; its vocabulary has room for the tokenizer's.
-        tokenizer: has tokens for preferences.
+        model: changed in place, and returned; its vocabulary must hold the tokenizer's tokens.
+        tokenizer: must have preference tokens.
 
     Raises:
         ConfigError: the tokenizer has none, or the model has no rows for them.

@@ -1,4 +1,4 @@
-"""Models that others saved: their config and weights, read as data that may say anything."""
+"""Untrusted pretrained models: their config and weights are read as data."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from rlcomp.text.untrusted_files import check_regular, json_object
 
 _INDEX = "model.safetensors.index.json"
 _LIMITS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
-# What counts parts, of which a config makes lists before any of them is built.
+# Settings that count parts. A config makes lists of these before any part is built.
 _COUNT = re.compile(r"(^|_)(layers?|labels?|experts?|blocks?|groups?|heads?|types)$")
 MOST_PARTS = 10_000
-# Largest header of a file of weights in bytes; that of 100,000 tensors has ten million.
+# Largest header of a file of weights in bytes; for 100,000 tensors it has ten million.
 _LARGEST_HEADER = 1 << 25
 
 
-def read_config(path: str, told: str, remedy: str) -> PreTrainedConfig:
-    """The config of a folder, or of a model on the hub; no weight is read.
+def read_config(path: str, message: str, remedy: str) -> PreTrainedConfig:
+    """Return the config of a folder, or of a model on the hub; no weight is read.
 
-    What it says of kernels (``attn_implementation``) is dropped: some are code on the hub.
+    Its choice of kernels (``attn_implementation``) is dropped: some are code on the hub.
 
     Args:
         path: of the folder, or the name.
-        told: what there is not, where it cannot be read.
-        remedy: what to do then.
+        message: the error message, for a config that cannot be read.
+        remedy: the remedy in that message.
 
     Raises:
-        DataError: it cannot be read, steers what is loaded, or counts parts beyond all bounds.
+        DataError: it cannot be read, chooses code or files to load, or counts too many parts.
     """
     folder = Path(path)
     if folder.is_dir():
@@ -52,11 +52,11 @@ def read_config(path: str, told: str, remedy: str) -> PreTrainedConfig:
         )
     file = folder / "config.json"
     if file.exists():
-        told, remedy = (
+        message, remedy = (
             f"{file} describes no model",
             "use the config.json that belongs to the weights",
         )
-    with foreign(path, told, remedy):
+    with foreign(path, message, remedy):
         if file.exists():
             _check_counts(file, json_object(file))
         config: PreTrainedConfig = AutoConfig.from_pretrained(
@@ -83,7 +83,7 @@ def _check_counts(file: Path, value: object, name: str = "") -> None:
 
 
 def _refuse_steering(path: str, config: PreTrainedConfig) -> None:
-    """Refuse a config that says which other code reads the weights, or from which file.
+    """Refuse a config that chooses other code to read the weights, or another file.
 
     Raises:
         DataError: names the setting.
@@ -105,27 +105,27 @@ def read_weights(
     kind: Any,  # noqa: ANN401
     path: str,
     config: PreTrainedConfig,
-    told: str,
+    message: str,
     remedy: str,
     dtype: str = "float32",
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """A model with its weights, and what transformers reports of them.
+    """Return a model with its weights, and the loading report of transformers.
 
     Args:
         kind: of model, a class ``AutoModelFor...``.
         path: of the folder, or the name on the hub.
-        config: of :func:`read_config`.
-        told: what there is not, where it cannot be read.
-        remedy: what to do then.
-        dtype: of the weights, a name of torch's.
+        config: the result of :func:`read_config`.
+        message: the error message, for weights that cannot be read.
+        remedy: the remedy in that message.
+        dtype: of the weights, by torch's name.
 
     Raises:
-        DataError: the weights are missing, pickled, not to be read or elsewhere; or the config
+        DataError: the weights are missing, pickled, unreadable or elsewhere; or the config
             describes a model out of proportion to them.
     """
     allowance = _allowance(Path(path), dtype) if Path(path).is_dir() else nullcontext()
-    told = f"{told} that its config describes"
-    with foreign(path, told, remedy), allowance, no_progress_bars():
+    message = f"{message} that its config describes"
+    with foreign(path, message, remedy), allowance, no_progress_bars():
         model, report = kind.from_pretrained(
             path,
             config=config,
@@ -133,7 +133,7 @@ def read_weights(
             trust_remote_code=False,
             use_safetensors=True,
             dtype=getattr(torch, dtype),
-            # Not to use them, but to have them reported under their names.
+            # Not to use them, but to get them reported by name.
             ignore_mismatched_sizes=True,
             output_loading_info=True,
         )
@@ -152,7 +152,7 @@ def _allowance(folder: Path, dtype: str) -> Allowance:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The files with a folder's weights, all of them safetensors of its own.
+    """Return the files with a folder's weights, all of them safetensors in the folder itself.
 
     Raises:
         DataError: they are pickled, or an index names something else.
@@ -193,7 +193,7 @@ def _check_header(file: Path) -> None:
 
 
 def _instead(file: Path) -> str:
-    """What to do about a file of weights that is none, by how it begins."""
+    """Return the remedy for a file that is not a weights file, by its first bytes."""
     if not file.is_file() or not os.access(file, os.R_OK):
         return "must be a file that can be read: copy or download it again, or give the right to"
     with file.open("rb") as opened:
@@ -206,7 +206,7 @@ def _instead(file: Path) -> str:
 
 
 def check_filled(path: str, report: dict[str, Any]) -> None:
-    """Refuse a model with uninitialised weights; tied ones count as loaded.
+    """Check that no weight of a model is uninitialised; tied ones count as loaded.
 
     Raises:
         DataError: names the weights.
@@ -231,7 +231,7 @@ def check_filled(path: str, report: dict[str, Any]) -> None:
 
 
 def context_limit(config: PreTrainedConfig) -> int | None:
-    """The context length in a model's config, under any of its names; None if there is none.
+    """Return the context length in a model's config, under any of its names; None if it has none.
 
     Models without a table of positions (ALiBi, recurrent ones) have no limit.
     """

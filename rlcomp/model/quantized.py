@@ -21,16 +21,16 @@ def qlora(
     alpha: PositiveFloat = 16.0,
     target_modules: list[str] | str = "all-linear",
 ) -> PreTrainedModel:
-    """QLoRA: freeze a model in four bits (NormalFloat) and add trainable LoRA adapters.
+    """Freeze a model in four bits (NormalFloat) and add trainable LoRA adapters (QLoRA).
 
-    Embedding, norms and output head keep their precision. A forward pass multiplies with weights
-    that it dequantises layer by layer, in the dtype of the model.
+    Embedding, norms and output head keep their precision. A forward pass dequantises weights layer
+    by layer, to the dtype of the model.
 
     Args:
         model: changed in place, and returned.
         rank: as for :func:`rlcomp.model.adapters.lora`.
-        alpha: likewise.
-        target_modules: likewise.
+        alpha: as for that function.
+        target_modules: as for that function.
 
     Raises:
         ConfigError: there is no GPU.
@@ -53,7 +53,7 @@ def _has_gpu() -> bool:
 
 
 def quantize(model: PreTrainedModel) -> PreTrainedModel:
-    """Round the linear layers of a model, but its head, to four bits (NF4, double quantisation).
+    """Round the linear layers of a model, except its head, to four bits (NF4, double quantisation).
 
     Args:
         model: changed in place, and returned.
@@ -84,13 +84,13 @@ def quantize(model: PreTrainedModel) -> PreTrainedModel:
         rounded.bias = module.bias
         parent, _, own = name.rpartition(".")
         setattr(model.get_submodule(parent), own, rounded.to(weight.device))
-    # Where peft and our engine look.
+    # peft and our engine read this flag.
     model.is_loaded_in_4bit = True
     return model
 
 
 def dequantized(module: Any) -> nn.Linear:  # noqa: ANN401
-    """A linear layer of four-bit weights, in the precision it multiplies in.
+    """Convert a linear layer of four-bit weights to the precision of its products.
 
     Args:
         module: a ``bitsandbytes.nn.Linear4bit``.

@@ -9,16 +9,16 @@ from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.component import check_arguments
 from rlcomp.errors import ConfigError
 
-_BLOCK = 4  # layers between one skip and the next
+_BLOCK = 4  # layers between one skip connection and the next
 
 
 class ResidualBlock(nn.Module):
-    """``x + h(x)``, ``h`` four times a layer, LayerNorm and SiLU.
+    """Block ``x + h(x)``; ``h`` is four times a layer, LayerNorm and SiLU.
 
     Args:
         width: of every layer.
-        skip: without it the block is ``h(x)``.
-        layer_norm: without it there is none.
+        skip: whether ``x`` is added; without it the block is ``h(x)``.
+        layer_norm: whether layers are normalised.
     """
 
     def __init__(self, width: int, *, skip: bool, layer_norm: bool) -> None:
@@ -27,21 +27,21 @@ class ResidualBlock(nn.Module):
         self.skip = skip
 
     def forward(self, hidden: Tensor) -> Tensor:
-        """``[N, width]``."""
-        found: Tensor = self.layers(hidden)
-        return hidden + found if self.skip else found
+        """Compute the block, ``[N, width]``."""
+        change: Tensor = self.layers(hidden)
+        return hidden + change if self.skip else change
 
 
 class ResidualNetwork(nn.Module):
-    """One layer, ``depth / 4`` residual blocks, one linear layer; nothing else depends on depth.
+    """Network of one layer, ``depth / 4`` residual blocks and one linear layer.
 
     Weights are uniform with variance ``1 / (3 fan_in)``, biases 0.
 
     Args:
-        in_features: numbers it is given, all inputs together.
-        out_features: numbers it gives.
-        width: of every layer between.
-        depth: layers in blocks, a multiple of 4; 0: none.
+        in_features: size of all inputs together.
+        out_features: size of the output.
+        width: of every hidden layer.
+        depth: layers in blocks, a multiple of 4; 0 for no block. Nothing else depends on it.
         skip: whether blocks add their input.
         layer_norm: whether layers are normalised.
 
@@ -77,9 +77,9 @@ class ResidualNetwork(nn.Module):
         )
         self.last = _linear(width, out_features)
 
-    def forward(self, *seen: Tensor) -> Tensor:
-        """``[N, out_features]`` of inputs side by side."""
-        hidden: Tensor = self.last(self.blocks(self.first(torch.cat(seen, dim=-1))))
+    def forward(self, *inputs: Tensor) -> Tensor:
+        """Compute ``[N, out_features]`` of the concatenated inputs."""
+        hidden: Tensor = self.last(self.blocks(self.first(torch.cat(inputs, dim=-1))))
         return hidden
 
 
@@ -90,6 +90,6 @@ def _layer(inputs: int, width: int, layer_norm: bool) -> nn.Sequential:
 
 def _linear(inputs: int, outputs: int) -> nn.Linear:
     layer = nn.Linear(inputs, outputs)
-    # Its weights are as wanted: U(-b, b), b = fan_in^-1/2, has variance b^2 / 3.
+    # The default weights have the desired law: U(-b, b), b = fan_in^-1/2, has variance b^2 / 3.
     nn.init.zeros_(layer.bias)
     return layer

@@ -17,17 +17,17 @@ _STEPS = 10_000
 class Schedule:
     """Multiplier of the learning rate: transformers' formulas on a grid of 10,000 steps.
 
-    ``t / w`` up to ``t = w``, the end of the warm-up; behind it, with ``p = (t - w) / (1 - w)``, 1,
+    ``t / w`` up to ``t = w``, the end of the warm-up. Later, with ``p = (t - w) / (1 - w)``: 1,
     ``(1 - f) (1 - p) + f`` (linear) or ``(1 - f) (1 + cos(pi p)) / 2 + f`` (cosine).
 
     Attributes:
         name: shape after the warm-up.
         warmup: share of the phase in which the multiplier rises linearly from 0 to 1.
-        final: multiplier at the end of the phase; a constant schedule has none to reach.
+        final: multiplier at the end of the phase; not used by a constant schedule.
 
     Source:
         transformers 5, ``get_scheduler``: ``constant_with_warmup``, ``polynomial`` of power 1,
-        ``cosine_with_min_lr``; the same to the bit.
+        ``cosine_with_min_lr``; equal to the bit.
 
     Examples:
         >>> [Schedule(name="linear", final=0.1)(progress) for progress in (0.0, 0.5, 1.0)]
@@ -42,16 +42,17 @@ class Schedule:
         check_arguments(type(self), (), asdict(self))
 
     def __call__(self, progress: float) -> float:
-        """The multiplier, in [0, 1], at a progress in [0, 1] of the phase."""
+        """Return the multiplier, in [0, 1], at a progress in [0, 1] of the phase."""
         step = round(progress * _STEPS)
-        # At least one step stays after the warm-up: the formulas divide by what is left.
+        # At least one step stays after the warm-up: the formulas divide by the number of these
+        # steps.
         ramp = min(round(self.warmup * _STEPS), _STEPS - 1)
         if step < ramp:
             return step / ramp
         return self._after((step - ramp) / (_STEPS - ramp))
 
     def _after(self, passed: float) -> float:
-        """The multiplier where a share of what follows the warm-up has passed."""
+        """Return the multiplier after a share of the steps behind the warm-up."""
         if self.name == "linear":
             return (1 - self.final) * (1 - passed) + self.final
         if self.name == "cosine":

@@ -23,10 +23,10 @@ from rlcomp.seed import new_generator
 
 
 class ScoreHead(nn.Module):
-    """Linear head without a bias, as sequence classifiers of transformers have it.
+    """Linear head without a bias, as in sequence classifiers of transformers.
 
     Args:
-        model: its width and device.
+        model: its width and device are used.
         generator: draws the weights, ``N(0, 1 / (width + 1))``.
         outputs: K, for several scores; None for one.
 
@@ -44,25 +44,26 @@ class ScoreHead(nn.Module):
         self.weight = nn.Parameter(drawn.to(model.device))
 
     def forward(self, states: Tensor) -> Tensor:
-        """The scores of states ``[N, H]``: shape ``[N]`` or ``[N, K]``, float32 at least."""
+        """Compute scores of states ``[N, H]``: shape ``[N]`` or ``[N, K]``, float32 at least."""
         return states.to(self.weight.dtype) @ self.weight
 
 
 class Scorer(Component):
     """Reward model ``r(x, y) = w . h``: a copy of a policy's backbone with a scalar head.
 
-    ``h`` is the state after the last token of the answer that is no stop token: what a sequence
-    classifier of transformers reads of the text ``x y``.
+    ``h`` is the state after the last token of the answer that is not a stop token. A sequence
+    classifier of transformers reads the same state of the text ``x y``.
 
-    The copy is taken when the first phase with it begins: of a fine-tuned policy, where that
-    phase finds it. From then on the two are apart. It stays in eval mode, also while it is trained.
+    The copy is made when the first phase with it begins, from the policy as it is then (fine-tuned,
+    for instance). From then on the two are separate. It stays in eval mode, even while it is
+    trained.
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``model_score`` ``[B]``, dimensionless,
-    differentiable; not ``reward``, which a learner has to keep apart.
+    differentiable. It is not called ``reward``, because a learner needs both entries.
 
     Args:
-        policy: its model is copied; it says which tokens end an answer.
-        engine: how the backbone is computed.
+        policy: its model is copied; it defines the tokens that end an answer.
+        engine: the compute engine of the backbone.
 
     Attributes:
         labels: the names of its outputs.
@@ -81,18 +82,18 @@ class Scorer(Component):
 
     def __init__(self, *, policy: LanguageModel, engine: Engine = AUTO) -> None:
         super().__init__()
-        # Past nn.Module: the policy's tensors belong to the policy.
+        # Not registered in nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
         model = policy.model
         self.backbone = copy.deepcopy(model.get_decoder()).eval()
         self.engine = engine
         object.__setattr__(self, "_transformer", engine.backbone(model, self.backbone))
         self.score_head = ScoreHead(model, new_generator())
-        # A buffer, so that a run that is continued does not start over.
+        # A buffer, so that a continued run does not start over.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
     def train(self, mode: bool = True) -> Scorer:
-        """Switch this module's flag; the backbone itself stays in eval mode."""
+        """Set this module's flag; the backbone itself stays in eval mode."""
         super().train(mode)
         self.backbone.eval()
         return self
@@ -104,22 +105,22 @@ class Scorer(Component):
             self.started.fill_(True)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the scores, with gradient where gradients are on."""
+        """Write the scores, with gradient where gradients are enabled."""
         batch["model_score"] = self.scores(batch)
         return batch
 
     def scores(self, batch: TensorDict) -> Tensor:
-        """Scores of a batch, shape ``[B]``; 0 of a row without a token."""
+        """Compute scores of a batch, shape ``[B]``; 0 for a row without a token."""
         return self._read_head(batch)
 
     def _read_head(self, batch: TensorDict) -> Tensor:
-        """What the head says of the last token: shape ``[B]``, or ``[B, K]``."""
+        """Compute the output of the head at the last token: shape ``[B]``, or ``[B, K]``."""
         return read_values(
             self.backbone, self._transformer, self.score_head, self._read(batch)
         ).sum(1)
 
     def _read(self, batch: TensorDict) -> TensorDict:
-        """The rows with one column behind, and a mask of what stands behind the token read."""
+        """Return the rows with one more column, and a mask behind the token that is read."""
         own = token_rows(type(self).__name__, batch, ("tokens", "attention_mask"))
         tokens, mask = own["tokens"], own["attention_mask"]
         column = torch.arange(1, tokens.shape[1] + 1, device=tokens.device)

@@ -13,16 +13,16 @@ from rlcomp.text.special_tokens import special_ids
 def stop_ids(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, stop_tokens: Sequence[str] = ()
 ) -> list[int]:
-    """Ids that end a response: the tokenizer's EOS first, then those a model stops at by itself.
+    """Return ids that end a response: the tokenizer's EOS, then the ids of the model's config.
 
-    A chat model has several in its ``generation_config``: the end of a turn and that of a text.
-    Of these only special tokens count: configs that were made without a tokenizer carry an EOS id
-    of another one, which is an ordinary token here.
+    A chat model has several in its ``generation_config``: the end of a turn and the end of a text.
+    Only special tokens among them count: a config made without a tokenizer has the EOS id of
+    another tokenizer, and this id is an ordinary token here.
 
     Args:
         model: with its ``generation_config``.
         tokenizer: has an EOS token.
-        stop_tokens: others, as they are written: ``["<|im_end|>"]``.
+        stop_tokens: further ones, as text: ``["<|im_end|>"]``.
 
     Raises:
         ConfigError: a stop token is no token of the tokenizer.
@@ -36,14 +36,14 @@ def stop_ids(
                 "stands in its vocabulary"
             )
     named = getattr(model.generation_config, "eos_token_id", None)
-    given = named if isinstance(named, (list, tuple)) else [] if named is None else [named]
+    ids = named if isinstance(named, (list, tuple)) else [] if named is None else [named]
     size = int(model.config.get_text_config().vocab_size)
-    for one in given:
+    for one in ids:
         if not isinstance(one, int) or isinstance(one, bool) or not 0 <= one < size:
             raise DataError(
                 f"the model's generation_config.json says that eos_token_id is {named!r:.60}, but "
                 f"its tokens are 0 to {size - 1}: take the file that belongs to the model"
             )
-    ends = [one for one in given if one in special_ids(tokenizer)]
+    ends = [one for one in ids if one in special_ids(tokenizer)]
     chosen = [vocabulary[token] for token in stop_tokens]
     return [*dict.fromkeys([int(tokenizer.eos_token_id), *ends, *chosen])]

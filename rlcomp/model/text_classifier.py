@@ -26,37 +26,37 @@ _REMEDY = (
 
 
 def load_classifier(path: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """A sequence classifier and its tokenizer, in evaluation mode and without gradients.
+    """Load a sequence classifier and its tokenizer, in evaluation mode and without gradients.
 
     Args:
-        path: a folder that both ``save_pretrained`` wrote into (safetensors).
+        path: a folder written by ``save_pretrained`` of both (safetensors).
 
     Raises:
         DataError: the folder is missing or lacks a part.
     """
     if not Path(path).is_dir():
         raise DataError(f"no reward model: '{path}' is not a folder")
-    told, remedy = f"no reward model in '{path}'", _REMEDY.format(path=path)
-    config = read_config(path, told, remedy)
+    message, remedy = f"no reward model in '{path}'", _REMEDY.format(path=path)
+    config = read_config(path, message, remedy)
     kind = AutoModelForSequenceClassification
-    model, report = read_weights(kind, path, config, told, remedy)
+    model, report = read_weights(kind, path, config, message, remedy)
     if report["missing_keys"]:
         # transformers would fill in random weights, such as a head over a language model.
-        raise DataError(f"{told} (it lacks {sorted(report['missing_keys'])[0]}): {remedy}")
+        raise DataError(f"{message} (it lacks {sorted(report['missing_keys'])[0]}): {remedy}")
     check_filled(path, report)
     return model.eval().requires_grad_(False), load_tokenizer(path=path)
 
 
 def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
-    """The output of a classifier that has a name.
+    """Return the index of a classifier's output by its label.
 
     Args:
         model: the classifier.
-        label: the name in its ``id2label``; None where it has one output only.
-        path: where it is from, for messages.
+        label: the name in its ``id2label``; None if it has one output only.
+        path: of the classifier, for messages.
 
     Raises:
-        ConfigError: it has no such label, or several outputs and none was named.
+        ConfigError: it has no such label, or several outputs and ``label`` is None.
     """
     known = list(dict(model.config.id2label).values())
     if label is None and len(known) > 1:
@@ -72,13 +72,13 @@ def label_index(model: PreTrainedModel, label: str | None, path: str) -> int:
 def classify(
     model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
 ) -> Tensor:
-    """The raw outputs of a classifier, each read at the last token of its text.
+    """Compute the raw outputs of a classifier, each at the last token of its text.
 
     Returns:
         Shape ``[N, K]``, float32, on the model's device.
 
     Raises:
-        DataError: a text has no token, or more than the model holds.
+        DataError: a text has no token, or more than the model's context.
     """
     ids = encode_all(tokenizer, texts)
     width, limit = max(map(len, ids)), context_limit(model.config)
@@ -86,7 +86,7 @@ def classify(
         raise DataError(f"a text has {width} tokens, but the reward model holds {limit}")
     if not all(ids):
         raise DataError(f"text {[bool(row) for row in ids].index(False)} has no token to read")
-    # The model finds the last token as the last one that is not padding.
+    # The model takes the last token that is not padding.
     pad = tokenizer.pad_token_id
     model.config.get_text_config().pad_token_id = pad
     tokens = torch.tensor([[*row, *[pad] * (width - len(row))] for row in ids])
@@ -107,14 +107,14 @@ def train_classifier(
     lr: float = 1e-4,
     seed: int = 0,
 ) -> list[float]:
-    """Fit a sequence classifier to labels of which some are unknown.
+    """Fit a sequence classifier to labels; NaN marks unknown ones.
 
     Args:
         model: with ``K`` outputs; trained in place, left in evaluation mode without gradients.
-        tokenizer: with a pad token.
+        tokenizer: must have a pad token.
         texts: ``N`` of them.
         labels: 1, 0, or NaN where unknown, shape ``[N, K]``.
-        epochs: times each text is seen.
+        epochs: passes over the texts.
         batch_size: texts per step.
         lr: learning rate of AdamW.
         seed: of the order of the texts.
@@ -155,7 +155,7 @@ def _step(
     texts: list[str],
     labels: Tensor,
 ) -> float:
-    """One step of the optimiser; the loss before it."""
+    """Take one step of the optimiser; return the loss before it."""
     with torch.enable_grad():
         logits = classify(model, tokenizer, texts)
         loss = multi_label_loss(logits, labels.to(logits))

@@ -1,4 +1,4 @@
-"""Rows of tokens that a model's own methods read, checked."""
+"""Checked rows of tokens for a model's own methods."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def token_rows(
     Args:
         owner: the model, for the message.
         batch: any batch; other entries are left out.
-        keys: entries that must be there.
-        optional: entries that may be there.
-        vocabulary: how many tokens the model has; None for no check.
+        keys: required entries.
+        optional: optional entries.
+        vocabulary: number of the model's tokens; None for no check.
 
     Raises:
         KeyError: an entry is missing.
-        ConfigError: a token is none of the model's, or an entry is not what the schema says.
+        ConfigError: a token is none of the model's, or an entry does not match the schema.
         ShapeError: there is no token, or the rows are not padded on the right.
     """
     missing = [key for key in keys if key not in batch.keys()]

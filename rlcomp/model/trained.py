@@ -1,4 +1,4 @@
-"""Models that exist already: of a run, of a folder, or of the Hugging Face hub."""
+"""Loading of existing models: from a run, a folder, or the Hugging Face hub."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ _WORDS = {LanguageModel: "language model", Critic: "critic", Scorer: "reward mod
 
 
 def trained_policy(path: Path, trust: bool = False) -> tuple[LanguageModel, DictConfig]:
-    """The saved policy, built from the config of its run.
+    """Load the saved policy of a run, built from the run's config.
 
     Args:
         path: a checkpoint, or a run's directory for its newest one.
-        trust: whether its config may name code that rlcomp does not ship, which is then run.
+        trust: whether its config may name code that rlcomp does not ship; such code is run.
 
     Raises:
-        CheckpointError: the checkpoint was not written by the command line, so it has no config;
-            its config names such code, or describes another model; or its run has no language
+        CheckpointError: the checkpoint has no config, because the command line did not write it;
+            the config names such code, or describes another model; or the run has no language
             model.
     """
     policy, config, _ = trained_part(path, "policy", LanguageModel, trust)
@@ -61,20 +61,20 @@ Part = TypeVar("Part", LanguageModel, Critic, Scorer)
 def trained_part(
     path: Path, name: str, kind: type[Part], trust: bool = False
 ) -> tuple[Part, DictConfig, Path]:
-    """A saved node, built from the config of its run; that config, and its checkpoint.
+    """Load a saved node, built from the run's config; return it, that config and the checkpoint.
 
     Args:
         path: as for :func:`trained_policy`.
         name: of the node.
-        kind: what it must be.
+        kind: its required class.
         trust: as for :func:`trained_policy`.
 
     Raises:
         CheckpointError: as :func:`trained_policy`.
     """
-    saved = open_checkpoint(path)
-    with _opened(saved.path):
-        return _trained_part(saved, name, kind, trust)
+    checkpoint = open_checkpoint(path)
+    with _opened(checkpoint.path):
+        return _trained_part(checkpoint, name, kind, trust)
 
 
 # Checkpoints that are being read: each may name another one as its base.
@@ -84,7 +84,7 @@ _LONGEST_CHAIN = 16
 
 @contextmanager
 def _opened(path: Path) -> Iterator[None]:
-    """Context in which a checkpoint is read; refuses one that is read already, and long chains."""
+    """Mark a checkpoint as being read; refuse a cycle of checkpoints, and long chains."""
     chain = (*_OPEN.get(), path.resolve())
     if path.resolve() in _OPEN.get():
         raise CheckpointError(f"{path}: its run names itself as its base: name another base")
@@ -101,36 +101,36 @@ def _opened(path: Path) -> Iterator[None]:
 
 
 def _trained_part(
-    saved: Saved, name: str, kind: type[Part], trust: bool
+    checkpoint: Saved, name: str, kind: type[Part], trust: bool
 ) -> tuple[Part, DictConfig, Path]:
-    none = f"{saved.path}: its run has no {_WORDS[kind]} named '{name}'"
-    if not (saved.path / "config.yaml").is_file():
+    none = f"{checkpoint.path}: its run has no {_WORDS[kind]} named '{name}'"
+    if not (checkpoint.path / "config.yaml").is_file():
         raise CheckpointError(
-            f"{saved.path} has no config.yaml: build the {name} and use restore()"
+            f"{checkpoint.path} has no config.yaml: build the {name} and use restore()"
         )
-    config = update_classes(saved_config(saved.path / "config.yaml", trust))
+    config = update_classes(saved_config(checkpoint.path / "config.yaml", trust))
     old = of_version_0_1(config)
     if old is not None:
-        raise CheckpointError(f"{saved.path}: {old}; train it again, or take rlcomp 0.1")
+        raise CheckpointError(f"{checkpoint.path}: {old}; train it again, or take rlcomp 0.1")
     if "sampler_engine" in config:
-        config["sampler_engine"] = None  # it samples by itself: the run's server is the run's
-    found = saved_node(
-        config, name, saved.path / "config.yaml", trust, (*POLICY, "value", "scorer")
+        config["sampler_engine"] = None  # the run's server serves only the run
+    node = saved_node(
+        config, name, checkpoint.path / "config.yaml", trust, (*POLICY, "value", "scorer")
     )
-    if found is None:
+    if node is None:
         raise CheckpointError(none)
-    plan, wanted = found
-    tensors, builder = saved.tensors(), Builder(plan, int(config.seed))
-    file = saved.path / "config.yaml"
+    plan, wanted = node
+    tensors, builder = checkpoint.tensors(), Builder(plan, int(config.seed))
+    file = checkpoint.path / "config.yaml"
     allowance = Allowance([tensor.numel() for tensor in tensors.values()], str(file))
     with allowance, built_from(file, trust):
         part = builder.build(wanted)
     if not isinstance(part, kind):
         raise CheckpointError(none)
     here = owned(builder.built)
-    check_tensors(saved.path, here, tensors)
+    check_tensors(checkpoint.path, here, tensors)
     copy_tensors(here, tensors)
-    return part, config, saved.path
+    return part, config, checkpoint.path
 
 
 def pretrained_model(
@@ -141,20 +141,20 @@ def pretrained_model(
     dtype: Literal["float32", "bfloat16"] = "float32",
     trust: bool = False,
 ) -> PreTrainedModel:
-    """Pretrained weights. Adapters of a run are merged into its model.
+    """Load pretrained weights; merge adapters of a run into its model.
 
     Args:
         path: a folder written by ``save_pretrained``, a run's directory or one of its checkpoints,
             or a name on the Hugging Face hub.
         tokenizer: the tokenizer that belongs to the model.
         context_length: the most tokens the run will use; null for the model's own limit.
-        dtype: of the weights. In ``bfloat16`` steps of less than 1/256 of a weight are lost: for
-            models that are frozen under adapters.
+        dtype: of the weights. In ``bfloat16`` steps of less than 1/256 of a weight are lost, so use
+            it for models that are frozen under adapters.
         trust: as for :func:`trained_policy`.
 
     Raises:
-        DataError: no model at the path, or none that can be read; the hub cannot be reached, or the
-            weights found there do not fill the model.
+        DataError: there is no readable model at the path; the hub cannot be reached; or the weights
+            do not fill the model.
         ConfigError: the tokenizer or the context does not fit the model, or it reads preferences.
         CheckpointError: as :func:`trained_policy`.
     """
@@ -168,15 +168,15 @@ def pretrained_model(
     check_vocabulary(f"model at '{path}'", table.num_embeddings, tokenizer)
     check_same_tokens(path, policy.tokenizer, tokenizer)
     check_context(path, context_length, policy.context_length)
-    # Merged in float32: bfloat16 rounds what adapters add to large weights away.
-    merged = merge_adapters(policy.model.float())
-    return merged.requires_grad_(True).to(getattr(torch, dtype))
+    # Merged in float32: bfloat16 would round additions to large weights away.
+    model = merge_adapters(policy.model.float())
+    return model.requires_grad_(True).to(getattr(torch, dtype))
 
 
 def pretrained_tokenizer(
     *, path: NonEmptyText | None, trust: bool = False
 ) -> PreTrainedTokenizerBase:
-    """The tokenizer that a pretrained model reads with; without a pad token, EOS pads.
+    """Load the tokenizer of a pretrained model; without a pad token, EOS pads.
 
     Args:
         path: as for :func:`pretrained_model`.
@@ -184,8 +184,7 @@ def pretrained_tokenizer(
 
     Raises:
         CheckpointError: as :func:`trained_policy`.
-        DataError: there is no tokenizer at the path, or none that can be read; or the hub cannot be
-            reached.
+        DataError: there is no readable tokenizer at the path, or the hub cannot be reached.
     """
     path = _named("tokenizer", path)
     if not is_run(path):
@@ -195,7 +194,7 @@ def pretrained_tokenizer(
 
 
 def starting_point(config: DictConfig) -> str | None:
-    """Where a run's model was read from: a folder, a run or a hub name; None for random weights.
+    """Return the source of a run's model: a folder, a run or a hub name; None for random weights.
 
     Args:
         config: of the run.
@@ -217,7 +216,7 @@ def _named(node: str, path: str | None) -> str:
 
 
 def is_run(path: str) -> bool:
-    """Whether a path is a run's, and neither a folder of transformers nor a name on the hub."""
+    """Return whether a path is a run's, and neither a folder of transformers nor a hub name."""
     place = Path(path)
     signs = (place / "checkpoints", place / ACCEPTED, place / MANIFEST, *place.glob("step-*"))
     return any(sign.exists() for sign in signs) and not (place / "config.json").is_file()

@@ -17,24 +17,24 @@ from rlcomp.wiring.trust import POLICY, built_from, saved_node
 def trained_prompt(
     config: DictConfig, file: Path, tokenizer: PreTrainedTokenizerBase, trust: bool = False
 ) -> Prompt:
-    """How a trained policy was asked: what a text has to become before it reads it.
+    """Return the prompt format that a trained policy reads.
 
     Args:
         config: of its run (:func:`rlcomp.model.trained.trained_policy`).
-        file: that the config was read from, for messages.
+        file: of the config, for messages.
         tokenizer: the policy's.
         trust: as for :func:`rlcomp.model.trained.trained_policy`.
 
     Returns:
-        Plain text, if the run says nothing of prompts.
+        Plain text, if the run's config has no prompt format.
 
     Raises:
         CheckpointError: its config names code that rlcomp does not ship.
         ConfigError: its template cannot be used.
     """
-    found = saved_node(config, "prompt", file, trust, (*POLICY, "prompt"))
-    if found is None:
+    node = saved_node(config, "prompt", file, trust, (*POLICY, "prompt"))
+    if node is None:
         return TextPrompt(tokenizer=tokenizer)
-    plan, wanted = found
+    plan, wanted = node
     with built_from(file, trust):
         return cast("Prompt", Builder(plan, int(config.seed)).build(wanted))

@@ -1,4 +1,4 @@
-"""Value head: hidden states of a language model to state values."""
+"""Value head: from hidden states of a language model to state values."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from rlcomp.engine.transformer import Transformer
 from rlcomp.functional.masked import masked
 from rlcomp.model.token_rows import token_rows
 
-# What a pass without gradient reads in one go, in tokens.
+# Tokens that a pass without gradient reads at a time.
 _NO_GRAD_TOKENS = 32_768
 
 
 class ValueHead(nn.Module):
-    """Linear value head, initialised to 0: the first advantages are those without a critic.
+    """Linear value head, initialised to 0: the first advantages equal those without a critic.
 
     Args:
-        model: its last hidden states are read; gives width and device.
-        objectives: K, for a value of each; None for one value.
+        model: gives width and device; its last hidden states are the inputs.
+        objectives: K, for one value per objective; None for one value.
     """
 
     def __init__(self, model: PreTrainedModel, objectives: int | None = None) -> None:
         super().__init__()
         width = model.get_output_embeddings().weight.shape[1]
         shape = () if objectives is None else (objectives,)
-        # Float32 also where the model is narrower; and nothing is drawn from a generator.
+        # Float32 also if the model is narrower; no generator is used.
         self.weight = nn.Parameter(torch.zeros(width, *shape, device=model.device))
         self.bias = nn.Parameter(torch.zeros(shape, device=model.device))
 
     def forward(self, states: Tensor) -> Tensor:
-        """The values of states.
+        """Compute the values of states.
 
         Args:
             states: shape ``[N, H]``.
@@ -51,9 +51,9 @@ class ValueHead(nn.Module):
 def read_values(
     backbone: nn.Module, transformer: Transformer | None, head: nn.Module, batch: TensorDict
 ) -> Tensor:
-    """The value of the state before each response token.
+    """Compute the value of the state before each response token.
 
-    Without gradient the rows are read some at a time, so that memory does not grow with the batch.
+    Without gradient some rows are read at a time, so that memory does not grow with the batch.
 
     Args:
         backbone: a causal model without its output head, in eval mode.
@@ -84,11 +84,11 @@ def read_values(
 
 
 def parted(rows: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
-    """Rows in pieces, as passes without gradient read them.
+    """Yield pieces of rows for passes without gradient.
 
     Args:
         rows: with ``tokens`` and ``response_mask``, ``[B, T]``.
-        tokens: the most of a piece, where that is less than is read at once.
+        tokens: the most tokens of a piece, if less than the default.
     """
     budget = _NO_GRAD_TOKENS if tokens is None else min(tokens, _NO_GRAD_TOKENS)
     return (rows[some] for some in packed_pieces(rows, budget))
@@ -99,15 +99,15 @@ def spread_values(head: nn.Module, states: Tensor, response_mask: Tensor) -> Ten
 
     Args:
         head: reads the states.
-        states: shape ``[B, L, H]``; the one at column t has read tokens 0 to t. L reaches up to
-            the last column but one that holds a response token.
+        states: shape ``[B, L, H]``; the state at column t has read tokens 0 to t. L reaches the
+            column before the last response token at least.
         response_mask: shape ``[B, T]``, bool.
 
     Returns:
-        Shape ``[B, T]``, or ``[B, T, K]``, in reward units; 0 outside ``response_mask``, and at
-        t = 0, which no state precedes.
+        Shape ``[B, T]``, or ``[B, T, K]``, in reward units; 0 outside ``response_mask``, and at t =
+        0, where there is no state before.
     """
-    # Only the wanted states are touched: what others hold must not reach the gradient.
+    # Only the needed states are selected: NaN in others must not reach the gradient.
     rows, columns = F.pad(response_mask[:, 1:], (1, 0)).nonzero(as_tuple=True)
     values: Tensor = head(states[rows, columns - 1])
     empty = values.new_zeros(*response_mask.shape, *values.shape[1:])
@@ -115,7 +115,7 @@ def spread_values(head: nn.Module, states: Tensor, response_mask: Tensor) -> Ten
 
 
 def _states(backbone: nn.Module, batch: TensorDict) -> Tensor:
-    # No attention mask for the model: see rlcomp.engine.scoring.score.
+    # The model gets no attention mask: see rlcomp.engine.scoring.score.
     ids, mask = masked(batch["tokens"], batch["attention_mask"]), batch["response_mask"]
     needed = mask.any(0).nonzero().flatten()
     length = max(int(needed[-1]), 1) if len(needed) else 1

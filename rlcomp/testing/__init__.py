@@ -1,4 +1,4 @@
-"""The contract that every component keeps, as checks to run on parts of your own.
+"""The contract of every component, as checks to run on parts of your own.
 
 ::
 
@@ -7,10 +7,10 @@
     def test_my_advantage_keeps_the_contract():
         check_component(MyAdvantage(epsilon=1e-6))
 
-:func:`check_component` looks at what it is given and applies all laws that hold for it. Each law
-has a name, which the :class:`rlcomp.errors.ContractError` quotes beside the key and the size of the
-fault. :func:`check_policy` does so for policies. :func:`tiny_policy` makes a policy to try a part
-with.
+:func:`check_component` inspects its argument and applies all laws that hold for it. Each law has a
+name; the :class:`rlcomp.errors.ContractError` quotes it beside the key and the size of the fault.
+:func:`check_policy` does the same for policies. :func:`tiny_policy` makes a policy for trials of a
+part.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # When first used: they need transformers, whose import takes longer than all the rest.
+    # Imported at first use: they need transformers, whose import takes longer than all the rest.
     if name not in ("check_policy", "tiny_model", "tiny_policy"):
         raise AttributeError(f"module 'rlcomp.testing' has no attribute '{name}'")
     from rlcomp.testing import policy, tiny

@@ -1,4 +1,4 @@
-"""The contract of advantage estimators, in addition to that of every component."""
+"""The contract of advantage estimators, beside the contract of every component."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from rlcomp.keys import Key, spec
 from rlcomp.testing.example import example_batch
 from rlcomp.testing.subject import Subject
 
-# Means of these rewards are not exact in float32, whatever the order of summation.
+# The means of these rewards are not exact in float32, in any order of summation.
 _EQUAL = ((0.35, 7), (0.7, 12), (0.1, 8))
 _NEARLY = [0.35] * 7 + [0.95]
 _LIMIT = 100.0
 
 
 def check_advantage(component: Component, batch: TensorDict | None = None) -> None:
-    """Check the laws of what writes ``advantage``; :func:`check_component` calls it.
+    """Check the laws of a component that writes ``advantage``; :func:`check_component` calls this.
 
     - the advantage is 0 outside the mask
     - it stays bounded in groups of (nearly) equal rewards; for a group baseline
@@ -29,8 +29,8 @@ def check_advantage(component: Component, batch: TensorDict | None = None) -> No
     - an empty batch of responses gives no NaN
 
     Args:
-        component: what is under test.
-        batch: instead of :func:`example_batch` of the keys it reads.
+        component: the component under test.
+        batch: replaces the :func:`example_batch` of the keys it reads.
 
     Raises:
         ContractError: names the law and the fault.
@@ -86,7 +86,7 @@ def _bounded(subject: Subject, advantage: Tensor, where: str) -> None:
 
 
 def _of_groups(subject: Subject, rewards: list[list[float]]) -> TensorDict:
-    """A batch of groups with the given rewards, all valid."""
+    """Return a batch of groups with the given rewards, all valid."""
     values = torch.tensor([value for group in rewards for value in group])
     groups = torch.tensor([index for index, group in enumerate(rewards) for _ in group])
     keys = {subject.names.get(key, key) for key in subject.reads}

@@ -1,4 +1,4 @@
-"""The law of canonical entries: other dtypes and shapes mean what the schema says."""
+"""The law of canonical entries: other dtypes and shapes are read by the schema."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LAW = "integer masks, half floats and an advantage a row are understood"
 
 
 def check_canonical(subject: Subject) -> None:
-    """Refuse a component that reads such entries as something else."""
+    """Check that a component reads such entries as their canonical form."""
     plain = _plain(subject)
     want = leaves(subject.run(plain))
     for masks, floats, column in (
@@ -22,7 +22,7 @@ def check_canonical(subject: Subject) -> None:
         got = _result(subject, _written_otherwise(subject, plain, masks, floats, column))
         for key in want:
             if key.split(".")[0] in subject.writes or key not in subject.reads:
-                # What is read and written may be handed on as it came.
+                # Entries that are both read and written may be passed on in the dtype of the input.
                 value = got[key].to(want[key].dtype) if key in subject.reads else got[key]
                 subject.hold_equal(_LAW, key, value, want[key])
 
@@ -35,7 +35,7 @@ def _result(subject: Subject, batch: TensorDict) -> dict[str, Tensor]:
 
 
 def _plain(subject: Subject) -> TensorDict:
-    """The batch in float32, with numbers that bfloat16 can hold and one advantage a row."""
+    """Return the batch in float32, in numbers that bfloat16 can hold, one advantage per row."""
     batch = subject.batch.copy()
     for key in subject.reads:
         entry = batch[key]

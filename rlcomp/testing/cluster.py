@@ -1,4 +1,4 @@
-"""A cluster without processes, for tests of what runs on one."""
+"""A cluster without processes, for tests of code that runs on a cluster."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rlcomp.interfaces.cluster import Cluster, Free, Part, Reply, Request, Worke
 
 
 class InProcessCluster(Cluster):
-    """Workers of this process, which hold what a process of their own would have been sent.
+    """Cluster of workers in this process; they hold the data that a process would have been sent.
 
-    A request is answered when its reply is received, as late as can be: weights that changed in
-    between would show.
+    A request is answered when its reply is received, as late as possible, so that a change of the
+    weights in between would be noticed.
 
     Args:
-        workers: how many.
-        remote: as of every cluster.
-        schedule: as of every cluster.
-        staleness: as of every cluster.
-        timeout: no worker hangs.
+        workers: their number.
+        remote: as in every cluster.
+        schedule: as in every cluster.
+        staleness: as in every cluster.
+        timeout: not used: no worker hangs.
         restarts: how many lost workers are started again.
-        free: as of every cluster.
-        lost: at which receptions, or looks for a reply, counted from 1, the worker has died.
+        free: as in every cluster.
+        lost: the receptions and polls, counted from 1, at which the worker has died.
 
     Attributes:
         asked: worker, number and part of every request.
@@ -75,53 +75,53 @@ class InProcessCluster(Cluster):
         return Worker(self._stages) if free is None else FreeWorker(self._stages, free), deque()
 
     def publish(self, weights: list[Tensor]) -> int:
-        """Copy the weights into the next place of a ring."""
+        """Copy the weights into the next slot of a ring."""
         slot = self._published % len(self._ring)
         self._published += 1
         self._ring[slot] = [each.clone() for each in weights]
         return slot
 
     def ask(self, worker: int, weights: object, request: Request | None) -> None:
-        """Keep a request; under ``free`` it is taken at once, with the weights."""
+        """Store a request; under ``free`` the worker takes it at once, with the weights."""
         assert isinstance(weights, int)
-        made = self._here[worker][0]
-        if isinstance(made, FreeWorker):
-            made.load(self._ring[weights])
+        runner = self._here[worker][0]
+        if isinstance(runner, FreeWorker):
+            runner.load(self._ring[weights])
             if request is not None:
                 self.asked.append((worker, request.number, request.part))
-                made.take(request)
+                runner.take(request)
             return
         assert request is not None
         self.asked.append((worker, request.number, request.part))
         self._here[worker][1].append((weights, request))
 
     def receive(self, worker: int, timeout: float) -> Reply:
-        """Answer the worker's oldest request."""
+        """Answer the worker's oldest request, and return the reply."""
         self._received += 1
         if self._received in self.lost:
             raise WorkerLost(f"worker {worker} died")
-        made, waiting = self._here[worker]
+        runner, waiting = self._here[worker]
         slot, request = waiting.popleft()
-        made.load(self._ring[slot])
-        return made.answer(request)
+        runner.load(self._ring[slot])
+        return runner.answer(request)
 
     def poll(self, worker: int, silent: float) -> Reply | None:
-        """A group of a worker, which takes a turn where none is ready."""
+        """Return a group of a worker; the worker takes a turn if none is ready."""
         self._received += 1
         if self._received in self.lost:
             raise WorkerLost(f"worker {worker} died")
-        made = self._here[worker][0]
-        assert isinstance(made, FreeWorker)
+        runner = self._here[worker][0]
+        assert isinstance(runner, FreeWorker)
         ready = self._ready.setdefault(worker, deque())
-        if not ready and made.busy:
-            ready.extend(made.turn())
+        if not ready and runner.busy:
+            ready.extend(runner.turn())
         return ready.popleft() if ready else None
 
     def restart(self, worker: int) -> None:
-        """Make a worker anew, with no request."""
+        """Make a worker anew, without requests."""
         self.restarted.append(worker)
         self._ready.pop(worker, None)
         self._here[worker] = self._new()
 
     def close(self) -> None:
-        """Nothing runs."""
+        """No-op: nothing runs."""

@@ -32,40 +32,41 @@ _DIFFERENTIABLE = (
     *("entropy", "label_logits", "log_probs", "model_score", "objective_values", "ratio"),
     *("surrogate", "value"),
 )
-# What a loss differentiates: model outputs, and what the parts of a policy loss hand on.
+# Entries that a loss differentiates: outputs of models, and of the parts of a policy loss.
 _WITH_GRAPH = {*_DIFFERENTIABLE, "log_distribution", "score", "pair_loss", "flipped_loss"}
 
 
 def check_component(component: Component, batch: TensorDict | None = None) -> None:
     """Check that a component keeps the contract of components.
 
-    A loss is checked by :func:`check_loss` and whatever writes ``advantage`` by
-    :func:`check_advantage` as well. The laws, each quoted in the error:
+    A loss is also checked by :func:`check_loss`, and a component that writes ``advantage`` by
+    :func:`check_advantage`. The laws, each quoted in the error:
 
-    - every key is one of the schema's or declared by a component
-    - what is written is declared, what is declared is written (``may_write``: or not); nothing else
-      changes
-    - what belongs to a prompt passes a component that ``keeps_prompt``
+    - every key belongs to the schema or is declared by a component
+    - all written keys are declared, all declared keys are written (``may_write``: optionally), and
+      nothing else changes
+    - entries that belong to a prompt pass a component that ``keeps_prompt``
     - no tensor of the batch is changed in place
-    - what is written has the schema's shape and dtype, and is finite inside the mask
-    - the same state gives the same result (generators and run states are put back)
+    - written entries have the schema's shape and dtype, and are finite inside the mask
+    - the same state gives the same result (generators and run states are restored)
     - NaN, other ids and invalid rewards outside the mask change nothing inside it, and leave no NaN
-      outside it where the component reads a mask
+      outside it if the component reads a mask
     - the gradient is 0 outside the mask
-    - what is written is data, without a graph, but for what a loss differentiates (``log_probs``,
-      ``log_distribution``, ``entropy``, ``value``, ``model_score``, ``label_logits``; of the
-      parts of a loss ``ratio``, ``surrogate``, ``score``, ``pair_loss``, ``flipped_loss``)
-    - integer masks, half-precision floats and one advantage a row (``[B]``, ``[B, 1]``) are read as
-      what the schema says (:mod:`rlcomp.canonical`)
-    - padding on the right and observations within a response (tokens that somebody else wrote, but
-      for what reads ``tokens``) change nothing, rows may come in any order, group ids are only
-      labels; not asked of components that draw (a ``torch.Generator`` named ``generator`` in them
-      or in a part) or start a new batch
-    - a fresh component keeps nothing of the batch before; what reads nothing runs on an empty batch
+    - written entries are data, without a graph, except those that a loss differentiates
+      (``log_probs``, ``log_distribution``, ``entropy``, ``value``, ``model_score``,
+      ``label_logits``; and ``ratio``, ``surrogate``, ``score``, ``pair_loss``, ``flipped_loss`` of
+      the parts of a loss)
+    - integer masks, half-precision floats and one advantage per row (``[B]``, ``[B, 1]``) are read
+      in the schema's form (:mod:`rlcomp.canonical`)
+    - padding on the right and observations within a response (tokens that the policy did not write;
+      not checked if the component reads ``tokens``) change nothing, rows may come in any order, and
+      group ids are only labels; not checked for components that draw (a ``torch.Generator`` named
+      ``generator`` in them or in a part) or start a new batch
+    - a fresh component keeps nothing of the batch before; one without inputs runs on an empty batch
 
     Args:
-        component: what is under test; it is left in the state it came in.
-        batch: what it is run on, instead of :func:`example_batch` of the keys it reads.
+        component: the component under test; its state is restored.
+        batch: replaces the :func:`example_batch` of the keys it reads.
 
     Raises:
         ContractError: names the component, the law, the key, the place and the size of the fault.
@@ -82,7 +83,7 @@ def check_component(component: Component, batch: TensorDict | None = None) -> No
 
 
 def check_laws(subject: Subject) -> None:
-    """All of them."""
+    """Check all laws."""
     try:
         _keys_and_state(subject)
         if subject.writes:
@@ -124,8 +125,8 @@ def _keys_and_state(subject: Subject) -> None:
     lacking = sorted(expected - set(result.keys()))
     if lacking:
         subject.refuse("what is declared is written", f"'{lacking[0]}' is not in the result")
-    kept = not (subject.fresh or subject.component.drops_rows)
-    for key in sorted(set(before) - set(subject.writes)) if kept else ():
+    keeps_rest = not (subject.fresh or subject.component.drops_rows)
+    for key in sorted(set(before) - set(subject.writes)) if keeps_rest else ():
         _hold_same(subject, "nothing else changes", key, result[key], before[key])
     if not subject.reads:
         subject.restore()
@@ -134,12 +135,12 @@ def _keys_and_state(subject: Subject) -> None:
 
 
 def check_untouched(subject: Subject, batch: TensorDict) -> None:
-    """Refuse in-place changes of the input batch."""
+    """Check that the input batch is not changed in place."""
     held = leaves(batch)
-    kept = {key: tensor.clone() for key, tensor in held.items()}
+    copies = {key: tensor.clone() for key, tensor in held.items()}
     subject.run(batch)
     for key, tensor in held.items():
-        subject.hold_equal("no tensor is changed in place", key, tensor, kept[key])
+        subject.hold_equal("no tensor is changed in place", key, tensor, copies[key])
 
 
 def _hold_same(
@@ -168,7 +169,7 @@ def _written(subject: Subject) -> None:
             leaves(entry).items() if isinstance(entry, TensorDict) else [(key, entry)]
         ):
             where = _where(subject, key, part)
-            # A part that a row lacks is NaN by the schema, and so is a number that is unknown.
+            # NaN marks a part that a row lacks, and a number that is unknown, by the schema.
             lacking = spec.dtype == "nested" or isinstance(spec.absent, float)
             where = where & ~part.isnan() if lacking else where
             if part.is_floating_point() and not bool((part.isfinite() | ~where).all()):
@@ -176,7 +177,7 @@ def _written(subject: Subject) -> None:
 
 
 def _instead(key: Key, spec: Spec, of_rows: bool) -> str:
-    """What may be meant by an entry of another shape, as the end of a message."""
+    """Return the likely meaning of an entry with another shape, as the end of a message."""
     if not of_rows:
         return ""
     if spec.per_token:
@@ -199,15 +200,15 @@ def _check_shape(subject: Subject, key: Key, result: TensorDict) -> None:
     if spec.per_token and width is not None:
         fits = shape == [rows, width]
     if not fits:
-        told = f"'{key}' has shape {shape}, not [{spec.shape}] with B = {rows}"
-        subject.refuse(law, f"{told}; it is {spec.meaning}{_instead(key, spec, shape == [rows])}")
+        fault = f"'{key}' has shape {shape}, not [{spec.shape}] with B = {rows}"
+        subject.refuse(law, f"{fault}; it is {spec.meaning}{_instead(key, spec, shape == [rows])}")
     wanted = _DTYPES.get(spec.dtype)
     if entry.dtype != wanted if wanted else not entry.is_floating_point():
         subject.refuse(law, f"'{key}' has dtype {entry.dtype}, not {spec.dtype}")
 
 
 def _where(subject: Subject, key: Key, entry: Tensor) -> Tensor:
-    """Which places of an entry count."""
+    """Return the mask of the places of an entry that count."""
     if not subject.spec(key).along_tokens or entry.shape[:2] != subject.inside.shape:
         return torch.ones_like(entry, dtype=torch.bool)
     more = (1,) * (entry.ndim - 2)
@@ -253,8 +254,8 @@ def _gradient(subject: Subject) -> None:
     for batch in (subject.batch, corrupted(subject)) if inputs else ():
         subject.restore()
         with torch.enable_grad():
-            given = {key: batch[key].clone().requires_grad_() for key in inputs}
-            result = subject.component(batch.copy().update(given))
+            variables = {key: batch[key].clone().requires_grad_() for key in inputs}
+            result = subject.component(batch.copy().update(variables))
             total = torch.zeros(())
             for key in subject.writes:
                 entry = result[key]
@@ -264,14 +265,14 @@ def _gradient(subject: Subject) -> None:
         if not total.requires_grad:
             return
         torch.autograd.backward(total)
-        for key, leaf in given.items():
+        for key, leaf in variables.items():
             check_gradient(subject, key, leaf.grad)
 
 
 def _without_graph(subject: Subject) -> None:
-    """Refuse data with a graph where every float of the batch asks for a gradient."""
+    """Check that data has no graph when every float of the batch requires a gradient."""
     batch = subject.batch.copy()
-    for key in set(subject.reads) - set(subject.writes):  # those may be handed on as they came
+    for key in set(subject.reads) - set(subject.writes):  # entries passed on may have one
         entry = batch[key]
         if isinstance(entry, Tensor) and entry.is_floating_point():
             batch[key] = entry.clone().requires_grad_()
@@ -287,7 +288,7 @@ def _without_graph(subject: Subject) -> None:
 
 
 def check_gradient(subject: Subject, key: Key, gradient: Tensor | None) -> None:
-    """Refuse a gradient that is not finite, or not 0 outside the mask."""
+    """Check that a gradient is finite, and 0 outside the mask."""
     if gradient is None:
         return
     outside = torch.where(subject.inside, torch.zeros_like(gradient), gradient)
@@ -310,19 +311,19 @@ def _padded(subject: Subject) -> None:
 
 
 def _observed(subject: Subject) -> None:
-    """Observations within a response, at two places."""
+    """Check observations within a response, at two places."""
     mask, tokens = (subject.name(key) for key in ("response_mask", "tokens"))
-    if mask not in subject.reads or tokens in subject.reads:  # what reads them may heed them
+    if mask not in subject.reads or tokens in subject.reads:  # a reader may use them
         return
     want, middle = subject.run(subject.batch), subject.inside.shape[1] // 2
     for place in (middle, middle + 1):
         batch, hole = with_hole(subject, subject.batch, place)
         got = subject.run(batch)
-        kept = {
+        columns = {
             key: got[key][:, ~hole] if subject.spec(key).along_tokens else got[key]
             for key in subject.writes
         }
-        got = TensorDict(kept, batch_size=want.batch_size)
+        got = TensorDict(columns, batch_size=want.batch_size)
         _compare(subject, "observations within a response change nothing", got, want)
 
 

@@ -12,11 +12,11 @@ from rlcomp.testing.subject import Subject
 
 
 def corrupted(subject: Subject, value: float = float("nan")) -> TensorDict:
-    """The batch with NaN (or another value) and other ids outside the masks.
+    """Return the batch with NaN (or another value) and other ids outside the masks.
 
-    Per-token floats and ``policy_version`` change outside the response (outside the attention mask
-    for a component that reads no ``response_mask`` but that), ``tokens`` in the padding, ``reward``
-    and ``rewards`` of rows whose reward is not valid when the component reads ``reward_valid``.
+    Per-token floats and ``policy_version`` change outside the response, or outside the attention
+    mask for a component that reads only this one. ``tokens`` change in the padding. ``reward`` and
+    ``rewards`` change in rows without a valid reward, if the component reads ``reward_valid``.
     """
     changed = subject.batch.copy()
     for key in subject.reads:
@@ -46,27 +46,27 @@ def _invalid(subject: Subject, entry: Tensor | TensorDict, value: float) -> Tens
 
 
 def shuffled_rows(rows: int, unit_rows: int = 1) -> Tensor:
-    """A permutation of the rows, not the identity; rows of a unit stay together."""
+    """Return a permutation of the rows, not the identity; rows of a unit stay together."""
     draw = torch.Generator().manual_seed(1)
     units = torch.randperm(rows // unit_rows, generator=draw)
     return (units[:, None] * unit_rows + torch.arange(unit_rows)).flatten()
 
 
 def relabelled(group_id: Tensor) -> Tensor:
-    """The same groups under other ids, in another order."""
+    """Return the same groups under other ids, in another order."""
     _, index = torch.unique(group_id, return_inverse=True)
     relabelled_id: Tensor = 100 - 7 * index
     return relabelled_id
 
 
 def renamed_groups(named: Tensor, group_id: Tensor) -> Tensor:
-    """Ids that name groups, after :func:`relabelled`; those that name none stay."""
+    """Rename ids of groups after :func:`relabelled`; ids that name no group stay."""
     names = dict(zip(group_id.tolist(), relabelled(group_id).tolist(), strict=True))
     return torch.tensor([names.get(one, one) for one in named.tolist()])
 
 
 def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict:
-    """The batch with additional right padding."""
+    """Return the batch with additional right padding."""
     wide = batch.copy()
     for key in subject.reads:
         if subject.spec(key).along_tokens:
@@ -76,31 +76,32 @@ def widened(subject: Subject, batch: TensorDict, columns: int = 3) -> TensorDict
 
 
 def with_hole(
-    subject: Subject, given: TensorDict, place: int, columns: int = 3
+    subject: Subject, rows: TensorDict, place: int, columns: int = 3
 ) -> tuple[TensorDict, Tensor]:
-    """A batch with columns that somebody else wrote, such as an observation of an agent.
+    """Return a batch with columns that the policy did not write, such as an agent's observation.
 
-    They are read, but are no response, and hold NaN or what fills a key.
+    The columns can be read, but are not in the response, and hold NaN or the key's filler.
 
     Args:
         subject: reads ``response_mask``.
-        given: holds what it reads.
-        place: the column before which they stand.
-        columns: how many.
+        rows: a batch of the keys it reads.
+        place: the column that follows them.
+        columns: their number.
 
     Returns:
-        The batch, and which columns are new, shape ``[T + columns]``.
+        The batch, and the mask of new columns, shape ``[T + columns]``.
     """
-    width = given[subject.name("response_mask")].shape[1]
+    width = rows[subject.name("response_mask")].shape[1]
     beside = min(place, width - 1)
     origin = torch.tensor([*range(place), *[beside] * columns, *range(place, width)])
     hole = torch.zeros(len(origin), dtype=torch.bool)
     hole[place : place + columns] = True
-    batch = given.copy()
+    batch = rows.copy()
     for key in subject.reads:
         if subject.spec(key).along_tokens:
             batch[key] = batch[key][:, origin].clone()
-            # What is read of the model's words behind it is read of it as well.
+            # The attention mask covers the new columns as it covers the policy's tokens behind
+            # them.
             if key != subject.name("attention_mask"):
                 nothing = float("nan") if batch[key].is_floating_point() else subject.spec(key).fill
                 batch[key][:, hole] = nothing

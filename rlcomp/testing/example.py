@@ -16,25 +16,25 @@ WIDTH = 10
 TOKEN_IDS = 8
 _LONGEST_PROMPT = 3
 _EMPTY_ROW, _INVALID_ROW = 2, 1
-_PARTS = ((1, "a"), (2, "b"))  # of what is nested, and the objectives: seed and name
+_PARTS = ((1, "a"), (2, "b"))  # of nested entries, and the objectives: seed and name
 
 
 def example_batch(
     keys: Iterable[Key], *, rows: int = 8, seed: int = 0, dtype: torch.dtype = torch.float32
 ) -> TensorDict:
-    """A ragged batch that holds the given keys.
+    """Return a ragged batch that holds the given keys.
 
-    Row 2 has an empty response, row 1 an invalid reward, the last row a group of its own; the other
-    rows stand in two interleaved groups, with holes in their response masks. Wherever the response
-    mask is False, per-token floats are garbage of size 5. An entry depends on its key, ``rows``
-    and ``seed`` only, not on which other keys are asked for. Texts are sums of one-digit numbers;
-    ``chosen`` alternates, so that rows ``2k`` and ``2k + 1`` are a pair.
+    Row 2 has an empty response, row 1 an invalid reward, the last row a group of its own. The other
+    rows are in two interleaved groups, with holes in their response masks. Where the response mask
+    is False, per-token floats are garbage of size 5. An entry depends only on its key, ``rows`` and
+    ``seed``, not on the other keys. Texts are sums of one-digit numbers; ``chosen`` alternates, so
+    that rows ``2k`` and ``2k + 1`` are a pair.
 
     Args:
-        keys: of :data:`rlcomp.keys.SCHEMA`, or a component's own; of these shape, dtype and
-            ``example`` say what they look like.
+        keys: of :data:`rlcomp.keys.SCHEMA`, or a component's own; the latter define shape, dtype
+            and ``example``.
         rows: ``B``.
-        seed: of all that is drawn.
+        seed: of all random entries.
         dtype: of the float entries.
 
     Returns:
@@ -52,7 +52,7 @@ def example_batch(
 
 
 def masks(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """``attention_mask`` and ``response_mask`` of an example, shape ``[B, T]``."""
+    """Return ``attention_mask`` and ``response_mask`` of an example, shape ``[B, T]``."""
     draw = _draw(seed, "masks")
     position = torch.arange(WIDTH)[None, :]
     start = torch.randint(1, _LONGEST_PROMPT + 1, (rows, 1), generator=draw)
@@ -66,11 +66,11 @@ def masks(rows: int, seed: int = 0) -> tuple[Tensor, Tensor]:
 
 
 def _turns(rows: int, seed: int, *, states: bool) -> Tensor:
-    """Two turns, the second from the middle on; or the states they were decided in, of three."""
+    """Return two turns, the second from the middle on; or the states of decisions, out of three."""
     response = masks(rows, seed)[1]
     turn = (torch.arange(WIDTH) >= WIDTH // 2).long().expand(rows, -1)
-    found = (turn + torch.arange(rows)[:, None]) % 3 if states else turn
-    return torch.where(response, found, -1)
+    values = (turn + torch.arange(rows)[:, None]) % 3 if states else turn
+    return torch.where(response, values, -1)
 
 
 def _draw(seed: int, name: str) -> torch.Generator:
@@ -98,7 +98,7 @@ def _entry(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Te
 
 
 def _counted(key: Key, spec: Spec, rows: int, seed: int) -> Tensor:
-    """Plausible values of a bool, an id or bytes."""
+    """Return plausible values of a bool, an id or bytes."""
     draw, row = _draw(seed, key), torch.arange(rows)
     if spec.dtype == "uint8":
         return torch.full((rows, *_sizes(spec)), 255, dtype=torch.uint8)
@@ -113,7 +113,7 @@ def _counted(key: Key, spec: Spec, rows: int, seed: int) -> Tensor:
 
 
 def _sizes(spec: Spec) -> list[int]:
-    """The dimensions behind ``B``, as many as the other entries have."""
+    """Return the dimensions behind ``B``, consistent with other entries."""
     sizes = {"T": WIDTH, "V": TOKEN_IDS, "V/8": TOKEN_IDS // 8}
     return [sizes.get(letter, len(_PARTS)) for letter in spec.shape.split()[1:]]
 
@@ -122,7 +122,7 @@ def _drawn(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Te
     draw, sizes = _draw(seed, key), _sizes(spec)
     if spec.shape == "B T V":
         return torch.randn(rows, *sizes, generator=draw, dtype=dtype).log_softmax(-1)
-    if spec.shape == "B T K":  # as many as there are rewards
+    if spec.shape == "B T K":  # one per reward
         each = Spec("B T", "float", "", example=spec.example)
         return torch.stack([_drawn(key, each, rows, seed + n, dtype) for n, _ in _PARTS], 2)
     if not spec.along_tokens:
@@ -130,13 +130,13 @@ def _drawn(key: Key, spec: Spec, rows: int, seed: int, dtype: torch.dtype) -> Te
         same = spec.example == "same_in_all_rows"
         return values[:1].expand(rows, *sizes).contiguous() if same else values
     inside = _floats(spec, rows, seed, draw)
-    # Not so large that a clamp would hide the gradient of whoever looks at it.
+    # Not so large that a clamp would hide a gradient.
     garbage = 5 * torch.randn(rows, WIDTH, generator=draw, dtype=torch.float64)
     return torch.where(masks(rows, seed)[1], inside, garbage).to(dtype)
 
 
 def _floats(spec: Spec, rows: int, seed: int, draw: torch.Generator) -> Tensor:
-    """Plausible values of a per-token key; those of one policy are near those of another."""
+    """Return plausible values of a per-token key; values of two policies are close."""
     noise = torch.randn(rows, WIDTH, generator=draw, dtype=torch.float64)
     if spec.example == "log_prob":
         common = torch.rand(rows, WIDTH, generator=_draw(seed, "log p"), dtype=torch.float64)
@@ -150,12 +150,12 @@ def _floats(spec: Spec, rows: int, seed: int, draw: torch.Generator) -> Tensor:
 
 def _group_ids(row: Tensor) -> Tensor:
     ids = torch.where(row % 2 == 0, 7, 3)
-    ids[-1:] = 12  # a group of one, when there are others
+    ids[-1:] = 12  # a group of one, if there are others
     return ids
 
 
 def _first_of_group(row: Tensor) -> Tensor:
-    """One row of each group."""
+    """Return one row of each group."""
     first = row < 2
     first[-1:] = True
     return first
@@ -166,13 +166,13 @@ def _note(row: int) -> str:
 
 
 def _preferences(row: Tensor) -> Tensor:
-    """One for each group, of two objectives."""
+    """Return one preference per group, of two objectives."""
     first = torch.where(row % 2 == 0, 0.75, 0.25)
     return torch.stack([first, 1 - first], 1)
 
 
 def _columns(row: Tensor) -> TensorDict:
-    """A list in every row, a number in every other one."""
+    """Return a list in every row, and a number in every second row."""
     return encode_columns([{"tests": [n], **({} if n % 2 else {"level": n})} for n in row.tolist()])
 
 

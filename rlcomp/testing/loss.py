@@ -15,7 +15,7 @@ from rlcomp.testing.canonical import check_canonical
 from rlcomp.testing.corrupt import corrupted, shuffled_rows, widened, with_hole
 from rlcomp.testing.subject import Subject, leaves
 
-# What the model computes; everything else in a batch is data, and no gradient may reach it.
+# Outputs of the model; everything else in a batch is data, and must get no gradient.
 _OF_THE_MODEL = (
     *("entropy", "label_logits", "log_distribution", "log_probs", "model_score"),
     *("objective_values", "token_score", "value"),
@@ -29,26 +29,26 @@ def check_loss(loss: Loss, batch: TensorDict | None = None) -> None:
       leaves the batch alone
     - loss and gradient are finite, also for log-ratios of +-100
     - the gradient is 0 outside the mask and for everything the model does not compute
-    - integer masks, half-precision floats and one advantage a row are understood
+    - integer masks, half-precision floats and one advantage per row are accepted
     - NaN and infinities outside the mask, further padding, observations within a response (tokens
-      that somebody else wrote) and the order of rows change nothing
-    - prepared on the whole batch and summed over parts, loss and gradient are those of the whole,
-      and so are the metrics
-    - with no response token the gradient is 0; of a :class:`TokenLoss` so is the loss, and an empty
-      response changes nothing
-    - a unit (a row, a pair) without a valid reward changes nothing, nor does it count
-    - a zero advantage gives no gradient; not asked of losses that read ``entropy``, ``value`` or
-      ``ref_log_probs``, which add terms of their own, nor of those with a part that
+      that the policy did not write) and the order of rows change nothing
+    - prepared on the whole batch and summed over parts, loss, gradient and metrics equal those of
+      the whole batch
+    - without response tokens the gradient is 0; for a :class:`TokenLoss` the loss is 0 as well, and
+      an empty response changes nothing
+    - a unit (a row, a pair) without a valid reward changes nothing and is not counted
+    - a zero advantage gives no gradient; not checked for losses that read ``entropy``, ``value`` or
+      ``ref_log_probs``, since these add terms of their own, and for losses with a part that
       ``has_own_gradient``
-    - at ratio 1 the gradient is ``-advantage * loss_weight``, beside what a zero advantage gives;
-      a loss without ``old_log_probs`` is always at ratio 1; not asked of losses with a part that
-      drops or reweights tokens (``changes_on_policy_gradient``)
+    - at ratio 1 the gradient is ``-advantage * loss_weight``, plus the gradient at a zero
+      advantage; a loss without ``old_log_probs`` is always at ratio 1; not checked for losses with
+      a part that drops or reweights tokens (``changes_on_policy_gradient``)
 
     Laws about keys the loss does not read are skipped.
 
     Args:
-        loss: what is under test; it is left in the state it came in.
-        batch: instead of :func:`example_batch` of the keys it reads.
+        loss: the loss under test; its state is restored.
+        batch: replaces the :func:`example_batch` of the keys it reads.
 
     Raises:
         ContractError: names the loss, the law and the size of the fault.
@@ -104,12 +104,12 @@ class _Case:
     def evaluate(
         self, batch: TensorDict, parts: list[Tensor] | None = None
     ) -> tuple[Tensor, dict[Key, Tensor]]:
-        """Loss and gradient for every input; prepared whole, summed over parts."""
+        """Compute loss and gradient for every input; prepared whole, summed over parts."""
         self.subject.restore()
         with torch.enable_grad():
             inputs = _inputs(self.subject)
-            given = {k: batch[k].detach().clone().requires_grad_() for k in inputs}
-            rows = batch.copy().update(given)
+            leaves = {k: batch[k].detach().clone().requires_grad_() for k in inputs}
+            rows = batch.copy().update(leaves)
             if parts is None:
                 total = _total(self.loss(rows))
             else:
@@ -118,26 +118,26 @@ class _Case:
             if not total.requires_grad:
                 self.subject.refuse("the loss has a gradient", "it does not depend on the model")
             torch.autograd.backward(total)
-        zeros = {key: torch.zeros_like(leaf) for key, leaf in given.items()}
-        found = {k: zeros[k] if leaf.grad is None else leaf.grad for k, leaf in given.items()}
-        return total.detach(), found
+        zeros = {key: torch.zeros_like(leaf) for key, leaf in leaves.items()}
+        gradients = {k: zeros[k] if leaf.grad is None else leaf.grad for k, leaf in leaves.items()}
+        return total.detach(), gradients
 
     def same(
         self, law: str, got: tuple[Tensor, dict[Key, Tensor]], select: Tensor | None = None
     ) -> None:
-        """Refuse when loss or gradient are not those of the plain batch (of its selected rows)."""
+        """Check that loss and gradient equal the plain batch's (on its selected rows)."""
         value, gradient = got
         self.subject.hold_equal(law, "loss", value, self.value)
         for key, want in self.gradient.items():
             part = want if select is None else want[select]
-            found = gradient[key] if want.ndim == 1 else gradient[key][:, : want.shape[1]]
-            self.subject.hold_equal(law, f"gradient of {key}", found, part)
+            own = gradient[key] if want.ndim == 1 else gradient[key][:, : want.shape[1]]
+            self.subject.hold_equal(law, f"gradient of {key}", own, part)
 
     def alone(self) -> None:
-        """The input batch is unchanged: no entry added, none changed in place."""
+        """Check that the input batch is unchanged: no entry added, none changed in place."""
         batch = self.batch.copy()
         held = leaves(batch)
-        kept = {key: tensor.clone() for key, tensor in held.items()}
+        copies = {key: tensor.clone() for key, tensor in held.items()}
         self.subject.restore()
         with torch.no_grad():
             self.loss(batch)
@@ -145,13 +145,13 @@ class _Case:
         if more:
             self.subject.refuse("a loss leaves the batch alone", f"it wrote '{more[0]}' into it")
         for key, tensor in held.items():
-            self.subject.hold_equal("no tensor is changed in place", key, tensor, kept[key])
+            self.subject.hold_equal("no tensor is changed in place", key, tensor, copies[key])
             self.subject.hold_equal(
                 "a loss leaves the batch alone", key, leaves(batch)[key], tensor
             )
 
     def gradients(self) -> None:
-        """Finite, 0 outside the mask, none for data."""
+        """Check that gradients are finite, 0 outside the mask, and absent for data."""
         for key, gradient in self.gradient.items():
             if not bool(gradient.isfinite().all()):
                 self.subject.refuse("the gradient is finite", f"that of '{key}' is not")
@@ -161,7 +161,7 @@ class _Case:
                 self.subject.hold_equal(
                     "no gradient reaches data", key, gradient, zero, remedy=remedy
                 )
-            if not self.subject.spec(key).along_tokens:  # of rows, of which no mask speaks
+            if not self.subject.spec(key).along_tokens:  # a row has no mask
                 continue
             inside = self.subject.inside
             inside = inside.view(*inside.shape, *(1,) * (gradient.ndim - 2))
@@ -169,31 +169,31 @@ class _Case:
             self.subject.hold_equal("the gradient is 0 outside the mask", key, outside, zero)
 
     def unseen(self) -> None:
-        """Values outside the mask have no effect."""
+        """Check that values outside the mask have no effect."""
         for value in (float("nan"), float("-inf"), float("inf")):
             got = self.evaluate(corrupted(self.subject, value))
             self.same("nothing outside the mask matters", got)
 
     def order_and_padding(self) -> None:
-        """Rows in another order, and a wider batch."""
+        """Check rows in another order, and a wider batch."""
         order = shuffled_rows(self.rows, self.loss.unit_rows)
         self.same("rows may come in any order", self.evaluate(self.batch[order]), order)
         wide = self.evaluate(widened(self.subject, self.batch))
         self.same("padding on the right changes nothing", wide)
 
     def observed(self) -> None:
-        """Observations within a response, at two places."""
+        """Check observations within a response, at two places."""
         if self.subject.name("response_mask") not in self.subject.reads:
             return
         middle = self.subject.inside.shape[1] // 2
         for place in (middle, middle + 1):
             batch, hole = with_hole(self.subject, self.batch, place)
             value, gradient = self.evaluate(batch)
-            kept = {k: g if g.ndim == 1 else g[:, ~hole] for k, g in gradient.items()}
-            self.same("observations within a response change nothing", (value, kept))
+            visible = {k: g if g.ndim == 1 else g[:, ~hole] for k, g in gradient.items()}
+            self.same("observations within a response change nothing", (value, visible))
 
     def micro_batches(self) -> None:
-        """Parts of one unit, and of everything else."""
+        """Check parts of one unit, and of everything else."""
         unit = self.loss.unit_rows
         rows = shuffled_rows(self.rows, unit)
         parts = [rows[:unit], rows[unit : 3 * unit], rows[3 * unit :]]
@@ -207,7 +207,7 @@ class _Case:
             self.subject.hold_equal("micro-batches keep the metrics", name, *apart)
 
     def empty(self) -> None:
-        """No response token at all, and one response without any."""
+        """Check a batch without response tokens, and one with an empty response."""
         mask = self.subject.name("response_mask")
         if mask not in self.subject.reads:
             return
@@ -215,8 +215,8 @@ class _Case:
         nothing[mask] = torch.zeros_like(self.batch[mask])
         value, gradient = self.evaluate(nothing)
         law = "an empty batch has loss 0 and gradient 0"
-        for key, found in gradient.items():
-            self.subject.hold_equal(law, f"gradient of {key}", found, torch.zeros_like(found))
+        for key, slope in gradient.items():
+            self.subject.hold_equal(law, f"gradient of {key}", slope, torch.zeros_like(slope))
         if isinstance(self.loss, TokenLoss) and self.loss.unit_rows == 1:
             self.subject.hold_equal(law, "loss", value, torch.zeros_like(value))
             full = self.batch[mask].any(1).nonzero().flatten()
@@ -224,29 +224,29 @@ class _Case:
             self.same(law, self.evaluate(self.batch[full]), full)
 
     def invalid_unit(self) -> None:
-        """The first unit without a valid row, against a batch without it."""
+        """Check the first unit without a valid row, against a batch without it."""
         unit, valid = self.loss.unit_rows, torch.ones(self.rows, dtype=torch.bool)
         name = self.loss.renames.get("reward_valid", "reward_valid")
         valid[:unit] = False
         value, gradient = self.evaluate(self.batch.copy().set(name, valid))
-        kept, expected = self.evaluate(self.batch.copy().set(name, valid | True)[unit:])
+        rest, expected = self.evaluate(self.batch.copy().set(name, valid | True)[unit:])
         law = "a unit without a valid row changes nothing"
-        self.subject.hold_equal(law, "loss", value, kept)
+        self.subject.hold_equal(law, "loss", value, rest)
         for key, want in expected.items():
             self.subject.hold_equal(law, f"gradient of {key}", gradient[key][unit:], want)
             outside = gradient[key][:unit]
             self.subject.hold_equal(law, f"gradient of {key}", outside, torch.zeros_like(outside))
 
     def is_policy_loss(self) -> bool:
-        """Whether the log-probs of tokens are weighted by an advantage."""
+        """Return whether an advantage weights the log-probs of tokens."""
         return isinstance(self.loss, TokenLoss) and {"advantage", "log_probs"} <= self._held()
 
     def _held(self) -> set[Key]:
-        """What the loss reads, under the schema's names."""
+        """Return the keys that the loss reads, under the schema's names."""
         return {self.subject.names.get(key, key) for key in self.subject.reads}
 
     def policy(self) -> None:
-        """Policy-gradient property: zero and unit advantages, ratio 1."""
+        """Check the policy-gradient property: zero and unit advantages, ratio 1."""
         log_probs = self.subject.name("log_probs")
         own = any(part.has_own_gradient for part in self.loss.parts())
         if not own and not self._held() & {"entropy", "value", "ref_log_probs"}:
@@ -261,7 +261,7 @@ class _Case:
                 batch[self.subject.name(key)] = batch[log_probs]
         # One advantage per response, so that a ratio shared by its tokens gives the same gradient.
         outcome = torch.linspace(-1.5, 2.0, self.rows, dtype=torch.float64)[:, None]
-        # Terms that do not look at the advantage are the same in both.
+        # Terms that do not depend on the advantage cancel in the difference.
         got = self._of_advantage(batch, outcome) - self._of_advantage(batch, torch.zeros(()))
         want = -torch.where(self.subject.response, outcome, 0.0)
         want = want * self.loss.weighted(batch)["loss_weight"]
@@ -269,7 +269,7 @@ class _Case:
         self.subject.hold_equal(law, log_probs, got, want.to(got.dtype))
 
     def _of_advantage(self, batch: TensorDict, outcome: Tensor) -> Tensor:
-        """The gradient of the log-probs where every response has the given advantage."""
+        """Compute the gradient of the log-probs if every response has the given advantage."""
         name = self.subject.name("advantage")
         advantage = torch.where(self.subject.response, outcome, 0.0).expand_as(self.subject.inside)
         batch = batch.copy().set(name, advantage.to(batch[name].dtype))
@@ -278,7 +278,7 @@ class _Case:
 
 
 def _inputs(subject: Subject) -> list[Key]:
-    """What a loss may differentiate: every per-token float, and the scores of rows."""
+    """Return the keys that a loss may differentiate: per-token floats, and scores of rows."""
     scores = [subject.name(key) for key in ("model_score", "label_logits")]
     return [*subject.floats(), *(score for score in scores if score in subject.reads)]
 

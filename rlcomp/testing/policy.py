@@ -15,7 +15,7 @@ from rlcomp.io.state import collect, restore
 from rlcomp.testing.subject import difference
 
 _GROUP, _LONGEST = 2, 3
-# Float32, sampled token by token and scored at once.
+# For float32: sampling goes token by token, scoring takes all at once.
 _ATOL = 1e-4
 
 
@@ -23,17 +23,17 @@ def check_policy(policy: Policy) -> None:
     """Check that a policy keeps the contract of :class:`rlcomp.interfaces.policy.Policy`.
 
     - it has every member of the interface
-    - ``generate`` gives ``group_size`` rows to each prompt in order, the prompt in front, at most
-      ``max_new_tokens`` response tokens, the version; the same rows for the same seed; it draws no
-      suppressed token
-    - ``log_probs`` of its own rollout are what sampling recorded; 0 outside the response, whatever
-      the padding; not above 0 inside
+    - ``generate`` returns ``group_size`` rows for each prompt in order, prompt first, with at most
+      ``max_new_tokens`` response tokens, and the version; the same rows for the same seed; it draws
+      no suppressed token
+    - ``log_probs`` of its own rollout equal the recorded ones; they are 0 outside the response, for
+      any padding, and not above 0 inside
     - called as a stage it writes the same ``log_probs`` with gradient, and ``entropy``, not below 0
-    - other ``weights`` are used in place of its own, which they leave alone
-    - ``updated`` counts one more, and the count is part of a checkpoint
+    - other ``weights`` replace its own in a call, and do not change them
+    - ``updated`` increases the version by 1, and the version is part of a checkpoint
 
     Args:
-        policy: under test; its state, but for gradients, is as it came.
+        policy: the policy under test; its state is restored, except for gradients.
 
     Raises:
         ContractError: names the policy, the law and the fault.
@@ -52,9 +52,9 @@ def check_policy(policy: Policy) -> None:
 
 
 def _members() -> list[str]:
-    asked = [kind for kind in reversed(Policy.__mro__) if kind.__module__ == Policy.__module__]
-    annotated = [name for kind in asked for name in kind.__annotations__]
-    own = [name for kind in asked for name in vars(kind) if not name.startswith("_")]
+    classes = [kind for kind in reversed(Policy.__mro__) if kind.__module__ == Policy.__module__]
+    annotated = [name for kind in classes for name in kind.__annotations__]
+    own = [name for kind in classes for name in vars(kind) if not name.startswith("_")]
     return [*dict.fromkeys([*annotated, *own]), "__call__"]
 
 
@@ -69,7 +69,7 @@ def _hold_equal(policy: object, law: str, what: str, got: Tensor, want: Tensor) 
 
 
 def _prompts(policy: Policy) -> list[list[int]]:
-    """Two prompts of ordinary tokens, of different lengths."""
+    """Return two prompts of ordinary tokens, of different lengths."""
     special = set(policy.tokenizer.all_special_ids)
     ids = [one for one in range(len(policy.tokenizer)) if one not in special]
     return [[ids[0]], [ids[1], ids[0], ids[1]]]
@@ -93,14 +93,14 @@ def _rollout(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> None
         if rows["tokens"][row, : len(prompt)].tolist() != prompt or bool(mask[: len(prompt)].any()):
             _refuse(policy, law, f"row {row} does not start with its prompt {prompt}")
         if not 1 <= length <= _LONGEST:
-            told = f"row {row} has {length} response tokens, max_new_tokens is {_LONGEST}"
-            _refuse(policy, law, told)
+            fault = f"row {row} has {length} response tokens, max_new_tokens is {_LONGEST}"
+            _refuse(policy, law, fault)
     if len(rows["group_id"].unique()) != len(prompts):
         _refuse(policy, law, f"group_id is {rows['group_id'].tolist()}: one id for each prompt")
     versions = rows["policy_version"][rows["response_mask"]]
     if not bool((versions == policy.version).all()):
-        told = f"they are {versions.unique().tolist()}, version is {policy.version}"
-        _refuse(policy, "policy_version is the version that sampled", told)
+        fault = f"they are {versions.unique().tolist()}, version is {policy.version}"
+        _refuse(policy, "policy_version is the version that sampled", fault)
     if not torch.equal(_generated(policy, prompts)["tokens"], rows["tokens"]):
         _refuse(policy, "the same seed gives the same rows", "it does not: draw from generator")
 
@@ -115,19 +115,19 @@ def _suppressed(policy: Policy, prompts: list[list[int]], rows: TensorDict) -> N
 def _scores(policy: Policy, rows: TensorDict) -> None:
     mask = rows["response_mask"]
     with torch.no_grad():
-        found = policy.log_probs(rows)
+        scores = policy.log_probs(rows)
         wide = policy.log_probs(_wider(policy, rows))
     law = "log_probs are what sampling recorded"
-    _hold_equal(policy, law, "log_probs", found[mask], rows["rollout_log_probs"][mask])
+    _hold_equal(policy, law, "log_probs", scores[mask], rows["rollout_log_probs"][mask])
     law = "log_probs are 0 outside the response"
-    _hold_equal(policy, law, "log_probs", found[~mask], torch.zeros_like(found[~mask]))
-    _hold_equal(policy, "padding changes nothing", "log_probs", wide[:, : mask.shape[1]], found)
-    if bool((found > 0).any()):
-        _refuse(policy, "no log-prob is above 0", f"one is {found.max().item()}")
+    _hold_equal(policy, law, "log_probs", scores[~mask], torch.zeros_like(scores[~mask]))
+    _hold_equal(policy, "padding changes nothing", "log_probs", wide[:, : mask.shape[1]], scores)
+    if bool((scores > 0).any()):
+        _refuse(policy, "no log-prob is above 0", f"one is {scores.max().item()}")
 
 
 def _wider(policy: Policy, rows: TensorDict) -> TensorDict:
-    """The rows with two more columns of padding."""
+    """Return the rows with two more columns of padding."""
     known = rows.select("tokens", "attention_mask", "response_mask", "sampling_mask", strict=False)
     pad = policy.tokenizer.pad_token_id or 0
     wide = {k: F.pad(v, (*(0, 0) * (v.ndim - 2), 0, 2)) for k, v in known.items()}
@@ -139,16 +139,16 @@ def _stage(policy: Policy, rows: TensorDict) -> None:
     with torch.no_grad():
         want = policy.log_probs(rows)
     with torch.enable_grad():
-        seen = policy(rows.copy())
+        outputs = policy(rows.copy())
     for key in ("log_probs", "entropy"):
-        if key not in seen.keys():
+        if key not in outputs.keys():
             _refuse(policy, "as a stage it writes log_probs and entropy", f"'{key}' is not there")
-    if not seen["log_probs"].requires_grad:
+    if not outputs["log_probs"].requires_grad:
         _refuse(policy, "its log_probs have a gradient", "they have none: no torch.no_grad in it")
     _hold_equal(
-        policy, "as a stage it scores as log_probs does", "log_probs", seen["log_probs"], want
+        policy, "as a stage it scores as log_probs does", "log_probs", outputs["log_probs"], want
     )
-    entropy = seen["entropy"][rows["response_mask"]]
+    entropy = outputs["entropy"][rows["response_mask"]]
     if not bool((entropy >= -_ATOL).all()):
         _refuse(policy, "no entropy is below 0", f"one is {entropy.min().item()}")
 
@@ -177,9 +177,9 @@ def _version(policy: Policy) -> None:
     start = policy.version
     policy.updated()
     if policy.version != start + 1:
-        told = f"version was {start}, and is {policy.version} after it"
-        _refuse(policy, "updated counts one more", told)
+        fault = f"version was {start}, and is {policy.version} after it"
+        _refuse(policy, "updated counts one more", fault)
     restore(Path("check_policy"), {"policy": policy}, tensors, state, redraw=True)
     if policy.version != start:
-        told = f"restored, version is {policy.version}, not {start}: make it a buffer"
-        _refuse(policy, "the version is part of a checkpoint", told)
+        fault = f"restored, version is {policy.version}, not {start}: make it a buffer"
+        _refuse(policy, "the version is part of a checkpoint", fault)

@@ -22,13 +22,13 @@ TOLERANCE = {torch.float64: 1e-6, torch.float32: 1e-5}
 
 
 class Subject:
-    """A component, the keys it reads and writes, and a batch that holds the former.
+    """A component, the keys it reads and writes, and a batch of the keys it reads.
 
     Args:
-        component: what is under test.
+        component: the component under test.
         batch: overrides the example.
         dtype: of the example's floats.
-        optional: hand over the keys it can do without as well.
+        optional: whether the batch holds optional keys as well.
     """
 
     def __init__(
@@ -41,10 +41,10 @@ class Subject:
     ) -> None:
         self.component = component
         flow = built_flow(component)
-        # What a part reads of a prompt is there, so it must be there behind it as well.
-        carried = flow.carries if optional else flow.carries & flow.reads
-        more = (optional_keys(component) | carried) - flow.writes if optional else set()
-        self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes | carried)
+        # Prompt entries that a part reads are in the batch before and behind it.
+        passed_on = flow.carries if optional else flow.carries & flow.reads
+        more = (optional_keys(component) | passed_on) - flow.writes if optional else set()
+        self.reads, self.writes = sorted(flow.reads | more), sorted(flow.writes | passed_on)
         self.may_write = _may_write(component)
         self.fresh = flow.fresh
         self.draws = bool(generators({"component": component}))
@@ -62,15 +62,15 @@ class Subject:
 
     def _example(self, dtype: torch.dtype) -> TensorDict:
         batch = example_batch(sorted({self.names.get(key, key) for key in self.reads}), dtype=dtype)
-        renamed = {key: batch[self.names.get(key, key)] for key in self.reads}
+        entries = {key: batch[self.names.get(key, key)] for key in self.reads}
         if isinstance(self.component, FactReward):
             values = batch["facts"].values()
             named = zip(self.component.facts_read, cycle(values), strict=False)
-            renamed["facts"] = TensorDict(dict(named), batch_size=batch.batch_size)
-        return TensorDict(renamed, batch_size=batch.batch_size)
+            entries["facts"] = TensorDict(dict(named), batch_size=batch.batch_size)
+        return TensorDict(entries, batch_size=batch.batch_size)
 
     def _masks(self) -> None:
-        """Which tokens count: those of the response where the component looks at one."""
+        """Set the masks of tokens that count: the response's, if the component reads its mask."""
         held, rows = self.batch, self.batch.batch_size[0] if self.batch.batch_size else 0
         attention, response = masks(rows)
         self.attention = held.get(self.name("attention_mask"), attention)
@@ -90,31 +90,31 @@ class Subject:
         ]
 
     def restore(self) -> None:
-        """Put tensors, generators and run states back to where they were at first."""
+        """Restore tensors, generators and run states to the first state."""
         with torch.no_grad():
-            for tensor, saved in self._tensors:
-                tensor.copy_(saved)
+            for tensor, first in self._tensors:
+                tensor.copy_(first)
         for draw, state in self._draws:
             draw.set_state(state)
-        for part, kept in self._states:
-            part.load_run_state(copy.deepcopy(kept))
+        for part, run_state in self._states:
+            part.load_run_state(copy.deepcopy(run_state))
 
     def run(self, batch: TensorDict) -> TensorDict:
-        """The result on a shallow copy of a batch, from the first state, without gradient."""
+        """Run the component on a shallow copy of a batch, from its first state, no gradient."""
         self.restore()
         with torch.no_grad():
             return self.component(batch.copy())
 
     def name(self, key: Key) -> str:
-        """What this instance calls a key of the schema."""
+        """Return this instance's name of a key of the schema."""
         return next((name for name, known in self.names.items() if known == key), key)
 
     def spec(self, key: Key) -> Spec:
-        """The specification of a key, whatever it is called in this instance."""
+        """Return the specification of a key, under any name that this instance gives it."""
         return spec(self.names.get(key, key))
 
     def floats(self) -> list[Key]:
-        """The float keys among the reads whose entries speak of tokens."""
+        """Return the float keys among the inputs whose entries have a token axis."""
         specs = {key: self.spec(key) for key in self.reads}
         return [key for key, spec in specs.items() if spec.along_tokens and spec.dtype == "float"]
 
@@ -135,12 +135,12 @@ class Subject:
         where: Tensor | None = None,
         remedy: str = "",
     ) -> None:
-        """Refuse when two tensors differ, on the selected places, by more than rounding.
+        """Check that two tensors agree, on the selected places, up to rounding.
 
-        The remedy ends the message.
+        The remedy ends the message of the error.
 
         Raises:
-            ContractError: they do.
+            ContractError: they differ.
         """
         fault = difference(got, want, where)
         if fault:
@@ -148,25 +148,25 @@ class Subject:
 
 
 def optional_keys(component: Component) -> set[str]:
-    """What the component, or a part of it, reads where it is there."""
+    """Return the optional keys of the component and its parts."""
     inside = [part for part in component.modules() if isinstance(part, Component)]
     return {part.renames.get(key, key) for part in inside for key in part.optional}
 
 
 def _may_write(component: Component) -> set[str]:
-    """What the component, or a part of it, writes under some settings only."""
+    """Return the keys that the component, or a part of it, writes under some settings only."""
     inside = [part for part in component.modules() if isinstance(part, Component)]
     return {part.renames.get(key, key) for part in inside for key in part.may_write}
 
 
 def _names(component: Component) -> dict[str, Key]:
-    """The schema's key behind each renamed one, in the component and whatever it runs."""
+    """Return the schema's key of each renamed one, in the component and its parts."""
     inside = [part for part in component.modules() if isinstance(part, Component)]
     return {name: key for part in inside for key, name in part.renames.items()}
 
 
 def difference(got: Tensor, want: Tensor, where: Tensor | None = None) -> str | None:
-    """How much two tensors differ and where, or None; relative to the largest value wanted.
+    """Describe how much two tensors differ and where, relative to the largest expected value.
 
     Examples:
         >>> difference(torch.tensor([1.0, 2.5]), torch.tensor([1.0, 2.0]))
@@ -194,6 +194,6 @@ def _kind(tensor: Tensor) -> str:
 
 
 def leaves(result: TensorDict) -> dict[str, Tensor]:
-    """Every tensor of a result by dotted name."""
-    found = result.items(include_nested=True, leaves_only=True)
-    return {key if isinstance(key, str) else ".".join(key): value for key, value in found}
+    """Return every tensor of a result by dotted name."""
+    items = result.items(include_nested=True, leaves_only=True)
+    return {key if isinstance(key, str) else ".".join(key): value for key, value in items}

@@ -33,16 +33,16 @@ def tiny_model(
     rank: int = 0,
     **sizes: Any,  # noqa: ANN401
 ) -> PreTrainedModel:
-    """An untrained model of some thousand weights, in eval mode.
+    """Create an untrained model of some thousand weights, in eval mode.
 
     Args:
         tokenizer: gives the vocabulary and EOS.
-        seed: what torch's global generator is seeded with before the weights are drawn.
-        scale: multiplies every matrix; the distributions of 4 and more are far from uniform.
+        seed: of torch's global generator, set before the weights are drawn.
+        scale: multiplies every matrix; with 4 or more, the distributions are far from uniform.
         vector_scale: multiplies every vector: weights of norms, and biases.
-        rank: that of trainable LoRA adapters, with ``alpha`` twice as large; 0 for none.
-        sizes: of :func:`rlcomp.model.build.causal_lm`, in place of one layer 16 wide with two heads
-            and 16 tokens of context; its other arguments as well.
+        rank: of trainable LoRA adapters, with ``alpha`` twice as large; 0 for none.
+        sizes: arguments of :func:`rlcomp.model.build.causal_lm`; the default is one layer, 16 wide,
+            with two heads and 16 tokens of context.
 
     Examples:
         >>> model = tiny_model(character_tokenizer(characters="abc"), num_hidden_layers=2)
@@ -68,13 +68,13 @@ def tiny_policy(
     engine: Engine = AUTO,
     **model: Any,  # noqa: ANN401
 ) -> LanguageModel:
-    """A policy of :func:`tiny_model`.
+    """Create a policy of :func:`tiny_model`.
 
     Args:
         characters: the alphabet, one token each.
-        tokenizer: stands in for ``characters``.
-        decoding: how it samples; at temperature 1 if not given.
-        engine: how it is computed.
+        tokenizer: replaces ``characters``.
+        decoding: the distribution to sample from; by default temperature 1.
+        engine: the compute engine.
         model: arguments of :func:`tiny_model`.
 
     Examples:

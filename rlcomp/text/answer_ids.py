@@ -1,4 +1,4 @@
-"""Token ids of a policy's answers, in which nothing ends the response."""
+"""Token ids of a policy's answers, without any token that ends the response."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rlcomp.text.tokenizer import encode_all
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# Ids that end a response, by the tokenizer of a policy: policies stop at more than EOS.
+# Ids that end a response, by the tokenizer of a policy: a policy may stop at other tokens than EOS.
 _STOPS: WeakKeyDictionary[Any, frozenset[int]] = WeakKeyDictionary()
 
 
 def answer_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Return the token ids of a policy's answers, in which nothing ends the response.
+    """Return the token ids of a policy's answers, without any token that ends the response.
 
     An answer that spells EOS or the pad token is text: only the builder of a row ends a response.
-    So is one that spells another stop token of a policy (:func:`note_stops`), except at its end,
-    where a turn ends.
+    The same holds for another stop token of a policy (:func:`note_stops`), except at the end of the
+    answer, where a turn ends.
 
     Args:
-        tokenizer: needs an EOS token.
-        texts: the texts.
+        tokenizer: must have an EOS token.
+        texts: the answers.
 
     Raises:
-        DataError: a text holds a character the tokenizer cannot write, or spells an end and the
-            tokenizer cannot write that otherwise.
+        DataError: the tokenizer cannot write a character of a text, or can write an end that the
+            text spells only as that token.
     """
     rows = encode_all(tokenizer, texts)
     return [
@@ -39,7 +39,7 @@ def answer_ids(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list
 
 
 def note_stops(tokenizer: PreTrainedTokenizerBase, stops: Iterable[int]) -> None:
-    """Note ids at which a policy with this tokenizer stops: no answer has one in its middle."""
+    """Register the stop ids of a policy with this tokenizer: no answer has one in its middle."""
     _STOPS[tokenizer] = _STOPS.get(tokenizer, frozenset()) | frozenset(stops)
 
 
@@ -50,7 +50,7 @@ def _ends(tokenizer: PreTrainedTokenizerBase, row: Sequence[int]) -> set[int]:
 
 
 def _encode_spelled_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> list[int]:
-    """Encode a text without the ids of an end, at worst character by character."""
+    """Encode a text without the ids of an end, character by character if necessary."""
     for parts in ([text], [*text]):
         rows = encode_all(tokenizer, parts, split_special_tokens=True)
         ids = [one for row in rows for one in row]

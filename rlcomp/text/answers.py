@@ -1,4 +1,4 @@
-"""Text adapter of a policy: answers to texts, and given answers as rows."""
+"""Text adapter of a policy: sampled answers to texts, and demonstrations as rows."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ def answer_prompts(
 ) -> TensorDict:
     """Sample ``group_size`` answers to every text.
 
-    EOS is an action like any other: it stands in ``tokens`` with its log-prob, and nothing after
-    it.
+    EOS is an action like any other: it is in ``tokens`` with its log-prob, as the last token.
 
     Args:
-        policy: answers; its tokenizer encodes and decodes.
+        policy: samples; its tokenizer encodes and decodes.
         prompts: ``P`` texts.
-        prompt_ids: what the policy reads of each (:class:`rlcomp.interfaces.prompt.Prompt`); the
-            tokens of the texts if not given.
+        prompt_ids: the policy's inputs for each (:class:`rlcomp.interfaces.prompt.Prompt`); by
+            default the tokens of the texts.
         group_size: answers per prompt; those of prompt 0 come first.
         max_new_tokens: the most tokens of an answer, EOS included.
-        decoding: the distribution to draw from; the policy's own if not given.
+        decoding: the distribution to draw from; by default the policy's own.
         suppressed_tokens: ids that are not drawn.
         generator: on the CPU.
 
@@ -67,24 +66,24 @@ def answer_prompts(
 def with_texts(
     policy: Policy, prompts: Sequence[str], rows: TensorDict, group_size: int
 ) -> TensorDict:
-    """Sampled rows, checked, with the texts ``prompt`` and ``response`` ``[B, W]``.
+    """Check sampled rows, and add the texts ``prompt`` and ``response`` ``[B, W]``.
 
     Args:
-        policy: sampled them; its tokenizer decodes.
+        policy: sampled the rows; its tokenizer decodes.
         prompts: ``P`` texts.
-        rows: those of :meth:`rlcomp.interfaces.policy.Policy.generate`.
+        rows: result of :meth:`rlcomp.interfaces.policy.Policy.generate`.
         group_size: answers per prompt; those of prompt 0 come first.
 
     Raises:
-        ConfigError: they are not as the interface says.
+        ConfigError: the rows break the interface.
     """
     rows = _checked(type(policy).__name__, rows, len(prompts), group_size)
     device, mask = rows["tokens"].device, rows["response_mask"]
     starts, lengths = mask.int().argmax(1), mask.sum(1)
     spans = zip(rows["tokens"].tolist(), starts.tolist(), lengths.tolist(), strict=True)
     answers = decode_rows(policy.tokenizer, [row[start : start + n] for row, start, n in spans])
-    asked = [prompt for prompt in prompts for _ in range(group_size)]
-    rows["prompt"] = encode_texts(asked).to(device)
+    repeated = [prompt for prompt in prompts for _ in range(group_size)]
+    rows["prompt"] = encode_texts(repeated).to(device)
     rows["response"] = encode_texts(answers).to(device)
     return rows
 
@@ -109,21 +108,21 @@ def answers_where_room(
     max_new_tokens: int,
     generator: torch.Generator,
 ) -> list[Answer | None]:
-    """One answer to each text, by the policy's own decoding; None where the context has no room.
+    """Sample an answer to each text, by the policy's own decoding; None if the context has no room.
 
-    Texts that are made of sampled ones may be of any length, and one of them must not stop a run.
+    Texts that contain samples may be of any length; one that is too long must not stop a run.
 
     Args:
-        policy: answers.
+        policy: samples.
         prompts: the texts.
-        prompt_ids: what the policy reads of each.
+        prompt_ids: the policy's inputs for each.
         max_new_tokens: the most tokens of an answer, EOS included.
         generator: on the CPU.
     """
     limit = policy.context_length
     taken = [len(ids) + max_new_tokens for ids in prompt_ids]
     read = [number for number, length in enumerate(taken) if limit is None or length <= limit]
-    found: list[Answer | None] = [None] * len(prompts)
+    answers: list[Answer | None] = [None] * len(prompts)
     if read:
         rows = answer_prompts(
             policy,
@@ -133,13 +132,13 @@ def answers_where_room(
             max_new_tokens=max_new_tokens,
             generator=generator,
         )
-        told = zip(decode_texts(rows["response"]), rows["truncated"].tolist(), strict=True)
-        for number, answer in zip(read, told, strict=True):
-            found[number] = Answer(*answer)
-    return found
+        samples = zip(decode_texts(rows["response"]), rows["truncated"].tolist(), strict=True)
+        for number, answer in zip(read, samples, strict=True):
+            answers[number] = Answer(*answer)
+    return answers
 
 
-# What generate gives, whoever implements it.
+# Entries that generate returns, in every implementation.
 _ROLLOUT = (
     "tokens",
     "attention_mask",
@@ -152,7 +151,7 @@ _ROLLOUT = (
 
 
 def _checked(policy: str, rows: TensorDict, prompts: int, group_size: int) -> TensorDict:
-    """Rows as the interface says: all keys, prompt by prompt, each response in one piece."""
+    """Check rows against the interface: all keys, sorted by prompt, each response contiguous."""
     owner = f"{policy}.generate"
     missing = [key for key in _ROLLOUT if key not in rows.keys()]
     if missing:
@@ -171,9 +170,9 @@ def _checked(policy: str, rows: TensorDict, prompts: int, group_size: int) -> Te
 
 
 def encode_answers(policy: Policy, prompts: Sequence[str], responses: Sequence[str]) -> TensorDict:
-    """Rows of given answers, for supervised learning and for scoring.
+    """Encode prompts and answers as rows, for supervised learning and for scoring.
 
-    Prompt and response are tokenised apart, as they are when the response is sampled.
+    Prompt and response are tokenised separately, as they are when the response is sampled.
 
     Args:
         policy: its tokenizer encodes.

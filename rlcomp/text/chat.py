@@ -1,4 +1,4 @@
-"""Chat prompts: conversations rendered by a chat template, and the trained tokens of them."""
+"""Chat prompts: conversations rendered by a chat template, and their trained tokens."""
 
 from __future__ import annotations
 
@@ -26,40 +26,40 @@ from rlcomp.text.tool_schemas import tool_schemas
 Message = dict[str, Any]
 
 _THOUGHT_END = "</think>"
-# What transformers takes a message's reasoning from.
+# Keys of a message that hold its reasoning, for transformers.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
 
 
 class ChatPrompt(metaclass=Checked):
-    """Prompts through the tokenizer's chat template, up to where the assistant's turn begins.
+    """Prompts in the tokenizer's chat template, up to the beginning of the assistant's turn.
 
-    A text is a user's message; a conversation (:func:`rlcomp.data.conversations.conversation_of`)
-    keeps its turns, and the text stands in its last message. A response ends with the token that
-    the template writes behind an assistant's turn.
+    A text is a user's message. A conversation (:func:`rlcomp.data.conversations.conversation_of`)
+    keeps its turns, and the text is in its last message. A response ends with the token that the
+    template writes behind an assistant's turn.
 
-    Of demonstrations every assistant turn is trained, from behind its header to the token that
-    ends it. A turn that the template writes in another way once others follow (Qwen3 and DeepSeek
-    leave out its thought) is not what the policy wrote there: it is left out, and a warning says
-    so.
+    In demonstrations every assistant turn is trained, from the end of its header to the token that
+    ends it. Some templates write a turn differently once others follow (Qwen3 and DeepSeek drop its
+    thought). Such a turn is not the text that the policy would write there: it is not trained, and
+    a warning is logged.
 
     Args:
         tokenizer: the policy's.
         template: a file of Jinja instead of the tokenizer's own template; at most 256 KiB.
         system: the system message of conversations that have none.
-        thinking: ``keep`` the assistant's thoughts as the data has them, or ``strip`` them
-            (``<think>...</think>``, ``reasoning_content``); then turns that were written with an
-            empty thought when they were new are trained without.
-        arguments: what else the template is given, such as ``{enable_thinking: false}``.
-        observations: what an environment says in an episode is a message of the ``user`` or of a
-            ``tool``, in the frame that the template gives it, with the assistant's header behind
-            it; or plain text within the assistant's turn, ``inline``.
-        tools: of the environment, by name: the template is told of them as JSON schemas
-            (:func:`rlcomp.text.tool_schemas.tool_schemas`) wherever a conversation has none of its
-            own. They are called as ``tool_protocol=json`` reads it.
+        thinking: ``keep`` the assistant's thoughts as they are in the data, or ``strip`` them
+            (``<think>...</think>``, ``reasoning_content``); then turns that had an empty thought
+            when they were the last are trained without it.
+        arguments: other variables of the template, such as ``{enable_thinking: false}``.
+        observations: form of an environment's observation in an episode: a message of the ``user``
+            or of a ``tool``, in the template's frame, followed by the assistant's header; or plain
+            text within the assistant's turn, ``inline``.
+        tools: of the environment, by name. The template gets them as JSON schemas
+            (:func:`rlcomp.text.tool_schemas.tool_schemas`) if a conversation has none of its own.
+            Calls have the form that ``tool_protocol=json`` reads.
 
     Raises:
-        ConfigError: there is no template, it cannot be used, nothing ends a turn in it, or it has
-            no place for the tools.
+        ConfigError: there is no template, it cannot be used, it ends turns with no token, or it
+            does not write the tools.
     """
 
     continues = False
@@ -83,12 +83,12 @@ class ChatPrompt(metaclass=Checked):
         self.tools = tool_schemas(tools or {})
         self._check_tools()
         self._warned = False
-        self._checked = set[bool]()  # the template on episodes: without tools, with them
+        self._checked = set[bool]()  # results of the check on episodes: without tools, with tools
 
     def _check_tools(self) -> None:
-        asked = [{"role": "user", "content": "?"}]
-        if self.tools and self.template.render(asked, self.tools, True) == self.template.render(
-            asked, (), True
+        question = [{"role": "user", "content": "?"}]
+        if self.tools and self.template.render(question, self.tools, True) == self.template.render(
+            question, (), True
         ):
             raise ConfigError(
                 f"prompt.tools: {self.template.name} leaves tools out: describe them in "
@@ -96,7 +96,7 @@ class ChatPrompt(metaclass=Checked):
             )
 
     def check_policy(self, policy: Policy) -> None:
-        """Refuse a policy that does not stop at the token which ends a turn.
+        """Check that a policy stops at the token that ends a turn.
 
         Raises:
             ConfigError: it stops at other tokens; names them.
@@ -113,7 +113,7 @@ class ChatPrompt(metaclass=Checked):
             )
 
     def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
-        """The prompts as the policy reads them, as texts.
+        """Return the prompts as the policy reads them, as texts.
 
         Raises:
             DataError: the template cannot render a conversation.
@@ -122,16 +122,16 @@ class ChatPrompt(metaclass=Checked):
         return [chat.shown(chat.text(len(chat.messages), due=True)) for chat in chats]
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
-        """Token ids of the prompts.
+        """Return the token ids of the prompts.
 
         Raises:
-            DataError: the template cannot render a conversation, or the tokenizer not write it.
+            DataError: the template cannot render a conversation, or the tokenizer cannot write it.
         """
         chats = map(self._asked, texts, columns)
         return [chat.ids(chat.text(len(chat.messages), due=True)) for chat in chats]
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """The text of a conversation up to where the assistant's turn begins, marked.
+        """Return the text of a conversation up to the beginning of the assistant's turn, marked.
 
         Raises:
             DataError: the template cannot render it.
@@ -140,24 +140,25 @@ class ChatPrompt(metaclass=Checked):
         return chat.marked(chat.text(len(chat.messages), due=True))
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
-        """How the episodes of each prompt are written; warns of a template that drops thoughts.
+        """Return a writer of episodes for each prompt; warn of a template that drops thoughts.
 
         Raises:
-            ConfigError: the template writes turns anew once others follow, or has no place for what
-                environments say.
+            ConfigError: the template rewrites turns once others follow, or does not write
+                observations.
         """
         return [self._dialogue(*row) for row in zip(texts, columns, strict=True)]
 
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
-        """Whole conversations, of which the assistant's turns are trained.
+        """Return whole conversations with the assistant's turns marked as trained.
 
-        A text's response is the assistant's message; that of a conversation is its own. One in
-        turns is written as an episode is, in which only the stop token of the last turn is trained.
+        The response to a text is the assistant's message. The response to a conversation is its own
+        last turn. A response in turns is written like an episode; of its stop tokens only the last
+        is trained.
 
         Raises:
-            ConfigError: as of :meth:`dialogues`, of a response in turns.
+            ConfigError: as :meth:`dialogues`, for a response in turns.
             DataError: a conversation has no response; or as :meth:`encode`.
         """
         rows = zip(texts, responses, columns, strict=True)
@@ -256,8 +257,8 @@ def _messages(held: Mapping[str, Any], name: str) -> list[Message]:
 def _without_thought(message: Message) -> Message:
     if message["role"] != "assistant":
         return message
-    kept = {key: value for key, value in message.items() if key not in _REASONING}
-    content = kept.get("content")
+    rest = {key: value for key, value in message.items() if key not in _REASONING}
+    content = rest.get("content")
     if isinstance(content, str) and _THOUGHT_END in content:
-        kept["content"] = re.split(_THOUGHT_END, content)[-1].lstrip()
-    return kept
+        rest["content"] = re.split(_THOUGHT_END, content)[-1].lstrip()
+    return rest

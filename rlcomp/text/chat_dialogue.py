@@ -1,4 +1,4 @@
-"""Episodes as chats: what an environment says is a message, in the frame of the chat template."""
+"""Episodes as chats: an observation is a message, in the frame of the chat template."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from rlcomp.text.chat_template import Chat, ChatTemplate
 Message = dict[str, Any]
 Make = Callable[[list[Message]], Chat]
 
-# What the assistant says in conversations that are rendered to see what comes behind it.
+# Placeholder for the assistant's message in conversations that are rendered to read its frame.
 SAID = "Zyzzyva"
 
 
 class ChatDialogue:
-    """The ids of an episode in a chat: appended to as the template goes on.
+    """The ids of an episode in a chat; new turns are appended as the template writes them.
 
-    Behind a turn comes what the template writes from the end of an assistant's message on: the
-    token that ends a turn, unless the policy sampled it, the observation as a message, and what
-    opens the assistant's next turn. What the environment says first is the end of the last message
-    of the prompt.
+    Behind a turn comes the text that the template writes from the end of an assistant's message on:
+    the token that ends a turn, unless the policy sampled it, the observation as a message, and the
+    opening of the assistant's next turn. The first observation is the end of the last message of
+    the prompt.
 
     Args:
         template: writes it.
-        make: a conversation of messages, with the system message and tools of this one.
+        make: makes a conversation of messages, with its system message and tools.
         asked: the messages of the prompt.
-        role: of the messages that observations become.
+        role: of the messages that hold observations.
     """
 
     def __init__(self, template: ChatTemplate, make: Make, asked: list[Message], role: str) -> None:
@@ -39,10 +39,10 @@ class ChatDialogue:
         self._opened: dict[str, list[int]] = {}  # a group's episodes often begin alike
 
     def opening(self, observed: Observed) -> list[int]:
-        """The prompt, with what the environment said first behind its last message.
+        """Return the ids of the prompt, with the first observation behind its last message.
 
         Raises:
-            DataError: the template cannot render it, or the tokenizer not write it.
+            DataError: the template cannot render it, or the tokenizer cannot write it.
         """
         if observed.text not in self._opened:
             *before, last = self.asked
@@ -51,14 +51,14 @@ class ChatDialogue:
         return [*self._opened[observed.text]]
 
     def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
-        """The ids from behind a turn up to the next one.
+        """Return the ids from the end of a turn up to the next one.
 
         Raises:
-            DataError: the template cannot render the observation, or the tokenizer not write it.
+            DataError: the template cannot render the observation, or the tokenizer cannot write it.
         """
         chat = self.make(turns_of(SAID, self.role, observed.text))
         end, frame = behind(self.template, chat)
-        # From a special token on the ids are those of the whole text, whatever stands before it.
+        # From a special token on, ids do not depend on the text before it.
         ids = chat.ids(frame)
         if self.template.stop_id in said[-1:]:
             return ids[1:]
@@ -68,44 +68,44 @@ class ChatDialogue:
 def demonstration_in_turns(
     template: ChatTemplate, dialogue: Dialogue, turns: Sequence[str]
 ) -> Demonstration:
-    """An episode to imitate: turns of the policy, which are trained, and between them observations.
+    """Return an episode to imitate: trained turns of the policy, and observations between them.
 
-    The token that ends a turn is trained behind the last one only: the others may end by a text.
+    The token that ends a turn is trained only behind the last turn: others may end by a stop text.
 
     Args:
-        template: tells that token.
+        template: defines that token.
         dialogue: writes the episode.
-        turns: the policy's first.
+        turns: turns and observations in turn; the policy's come first.
 
     Raises:
         DataError: a text cannot be written.
     """
     row = Demonstration.of(dialogue.opening(SILENT), [])
     for number, text in enumerate(turns):
-        ids, trained = template.plain_ids(text), number % 2 == 0
-        if not trained:
+        ids, by_policy = template.plain_ids(text), number % 2 == 0
+        if not by_policy:
             ids = dialogue.reply(Observed(ids, text), ())
         row.ids.extend(ids)
-        row.trained.extend([trained] * len(ids))
+        row.trained.extend([by_policy] * len(ids))
     return Demonstration([*row.ids, template.stop_id], [*row.trained, True])
 
 
-def turns_of(said: str, role: str, told: str) -> list[Message]:
-    """A question, an answer, and what is told then."""
-    turns = (("user", "?"), ("assistant", said), (role, told))
+def turns_of(answer: str, role: str, following: str) -> list[Message]:
+    """Return a question, an answer, and the message that follows."""
+    turns = (("user", "?"), ("assistant", answer), (role, following))
     return [{"role": name, "content": content} for name, content in turns]
 
 
 def rendered(chat: Chat) -> str:
-    """The text of a conversation up to where the assistant's turn begins."""
+    """Return the text of a conversation up to the beginning of the assistant's turn."""
     return chat.text(len(chat.messages), due=True)
 
 
 def behind(template: ChatTemplate, chat: Chat) -> tuple[str, str]:
-    """What stands behind what the assistant said: up to the token that ends turns, and from it.
+    """Return the frame behind an assistant's message, split before the token that ends turns.
 
     Raises:
-        DataError: the template leaves out what he said, or cannot render it.
+        DataError: the template leaves the message out, or cannot render it.
     """
     end, stop, frame = rendered(chat).partition(SAID)[2].partition(template.stop)
     if not stop:

@@ -1,4 +1,4 @@
-"""Chat history: whether a template goes on behind what it wrote, as the ids of episodes do."""
+"""Check of a chat template: it must append to its earlier text, as ids of episodes require."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ _THOUGHT = "<think>\nHm.\n</think>\n\n"
 
 
 def check_appends(template: ChatTemplate, make: Make, role: str) -> None:
-    """Check that a template goes on behind what it wrote before, as the ids of episodes do.
+    """Check that a template appends to its earlier text, as the ids of episodes require.
 
-    Warns of one that leaves the thoughts of earlier turns out: in episodes they stay.
+    Warns of a template that drops the thoughts of earlier turns: in episodes they stay.
 
     Args:
-        template: is tried on conversations of three turns.
-        make: as of :class:`ChatDialogue`.
-        role: of the messages that observations become.
+        template: is tested on conversations of three turns.
+        make: as in :class:`ChatDialogue`.
+        role: of the messages that hold observations.
 
     Raises:
-        ConfigError: it writes anything else anew, or has no place for such messages.
+        ConfigError: it rewrites anything else, or does not write such messages.
     """
-    for said in (SAID, _THOUGHT + SAID):
+    for text in (SAID, _THOUGHT + SAID):
         try:
-            chat, read, whole = _both(template, make, role, said)
+            chat, read, whole = _both(template, make, role, text)
         except DataError as error:
             raise ConfigError(_refusal(role, str(error))) from error
         if read == whole:
             continue
         new, later = difference(chat, read, whole)
-        told = f"once others follow ({new[:60]!r} becomes {later[:60]!r})"
-        if said == SAID and _bare(read) != _bare(whole):
-            why = f"{template.name} writes turns in another way {told}, and ids are only appended"
+        change = f"once others follow ({new[:60]!r} becomes {later[:60]!r})"
+        if text == SAID and _bare(read) != _bare(whole):
+            why = f"{template.name} writes turns in another way {change}, and ids are only appended"
             raise ConfigError(_refusal(role, why))
         other = "prompt.observations=tool, as some keep thoughts before what tools say, or " * (
             role == "user"
         )
         warnings.warn(
-            f"{template.name} writes the thought of a turn in another way {told}: in episodes it "
+            f"{template.name} writes the thought of a turn in another way {change}: in episodes it "
             "stays as the policy wrote it, in training and in evaluation, which a server of the "
             f"model will not do; use {other}a template that keeps turns as they were, "
             "prompt.template=FILE",
@@ -53,22 +53,22 @@ def check_appends(template: ChatTemplate, make: Make, role: str) -> None:
         return
 
 
-def _both(template: ChatTemplate, make: Make, role: str, said: str) -> tuple[Chat, str, str]:
-    """A conversation of three turns: as an episode appends it, and as the template writes it."""
-    turns = turns_of(said, role, _TOLD)
-    asked, before = rendered(make(turns[:1])), rendered(make(turns)).partition(said)[0]
+def _both(template: ChatTemplate, make: Make, role: str, answer: str) -> tuple[Chat, str, str]:
+    """Return a conversation of three turns: in appended form, and in the template's own form."""
+    turns = turns_of(answer, role, _TOLD)
+    prompt, before = rendered(make(turns[:1])), rendered(make(turns)).partition(answer)[0]
     end, frame = behind(template, make(turns_of(SAID, role, _TOLD)))
     if _TOLD not in frame:
         raise DataError(f"{template.name} leaves messages of the role {role!r} out")
-    # Mistral's begins what an assistant says with a space, which the policy writes.
-    space = before.removeprefix(asked)
-    said = said if space.strip() else space + said
+    # Mistral's template puts a space before an assistant's text, and the policy writes the space.
+    space = before.removeprefix(prompt)
+    answer = answer if space.strip() else space + answer
     chat = make([*turns, *turns[1:]])
-    return chat, asked + (said + end + frame) * 2, rendered(chat)
+    return chat, prompt + (answer + end + frame) * 2, rendered(chat)
 
 
 def _bare(text: str) -> str:
-    """A text without thoughts and white space."""
+    """Remove thoughts and white space from a text."""
     return "".join(re.sub(r"(?s)<think>.*?</think>|<think>", "", text).split())
 
 

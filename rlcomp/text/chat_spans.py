@@ -1,7 +1,7 @@
-"""Assistant spans: which tokens of a rendered conversation the policy wrote.
+"""Assistant spans: the tokens of a rendered conversation that the policy wrote.
 
-A turn begins where the prompt that asks for it ends, and ends with the token that ends turns. Both
-are found by rendering the conversation up to there.
+A turn begins where its prompt ends, and ends with the token that ends turns. Both places are found
+by rendering the conversation up to there.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ class Spans:
     Attributes:
         text: all of it, with the marks of its :class:`rlcomp.text.chat_template.Chat`.
         trained: start and end of every trained turn, in characters, in order.
-        rewritten: of the first turn that is not trained because the template writes it in another
-            way later, both ways; None if there is none.
+        rewritten: the first turn that is not trained because the template rewrites it later, in
+            both forms; None if there is none.
     """
 
     text: str
@@ -31,43 +31,43 @@ class Spans:
     rewritten: tuple[str, str] | None
 
     def demonstration(self, chat: Chat) -> Demonstration:
-        """Token ids and which of them are trained.
+        """Return token ids, and the flags of the trained ones.
 
-        The ids are those of the whole text, unless a token reaches over the border of a turn: then
-        each piece is tokenised by itself, as a prompt and a sampled response are.
+        The ids are those of the whole text, unless a token crosses the border of a turn: then each
+        piece is tokenised separately, like a prompt and a sampled response.
         """
         borders = [0, *(place for span in self.trained for place in span), len(self.text)]
         texts = [self.text[a:b] for a, b in pairwise(borders)]
         pieces = [chat.ids(text) if text else [] for text in texts]
         ids, lengths = [one for piece in pieces for one in piece], [*map(len, pieces)]
         whole = chat.ids(self.text)
-        if ids != whole:  # as of tokenizers that put a space in front of whatever they are given
+        if ids != whole:  # some tokenizers put a space in front of every text
             before = [chat.ids(self.text[:border]) if border else [] for border in borders[:-1]]
             if all(whole[: len(part)] == part for part in before):
                 counts = [*map(len, before), len(whole)]
                 ids, lengths = whole, [b - a for a, b in pairwise(counts)]
-        # Every other piece is a turn of the assistant.
-        trained = [n % 2 == 1 for n, length in enumerate(lengths) for _ in range(length)]
-        return Demonstration(ids, trained)
+        # Every second piece is a turn of the assistant.
+        flags = [n % 2 == 1 for n, length in enumerate(lengths) for _ in range(length)]
+        return Demonstration(ids, flags)
 
 
 def assistant_spans(template: ChatTemplate, chat: Chat, *, as_new: bool) -> Spans:
-    """The assistant's turns in a conversation that ends in one.
+    """Return the assistant's turns in a conversation that ends with one.
 
-    A turn is trained if the conversation reads, up to it, exactly as the prompt that asks for it.
+    A turn is trained if the text up to it equals its prompt exactly.
 
     Args:
         template: writes it.
         chat: the conversation.
-        as_new: train a turn only if it stands as it did when it was the last one.
+        as_new: train a turn only if it has the same text as when it was the last one.
 
     Raises:
-        DataError: a turn does not end with the token that ends turns, or what opens the last one
-            is not what it begins with.
+        DataError: a turn does not end with the token that ends turns, or the last turn does not
+            begin with the text that the template opens it with.
     """
     last = len(chat.messages) - 1
     whole = _closed(template, chat, chat.text(last + 1, due=False), last)
-    trained, rewritten = list[tuple[int, int]](), None
+    places, change = list[tuple[int, int]](), None
     for turn in (n for n in range(1, last) if chat.messages[n]["role"] == "assistant"):
         start = chat.text(turn, due=True)
         new = chat.text(turn + 1, due=False)
@@ -77,39 +77,39 @@ def assistant_spans(template: ChatTemplate, chat: Chat, *, as_new: bool) -> Span
             end = _end(template, whole, len(start))
             same = end >= 0
         if same:
-            trained.append((len(start), end))
-        elif rewritten is None:
-            rewritten = difference(chat, new if whole.startswith(start) else start, whole)
+            places.append((len(start), end))
+        elif change is None:
+            change = difference(chat, new if whole.startswith(start) else start, whole)
     start = chat.text(last, due=True)
-    trained.append((len(start), len(whole)))
-    return Spans(whole, trained, rewritten)
+    places.append((len(start), len(whole)))
+    return Spans(whole, places, change)
 
 
 def _end(template: ChatTemplate, text: str, start: int) -> int:
-    """Behind the token that ends the turn which begins at ``start``; -1 without one."""
+    """Return the index behind the end token of the turn that begins at ``start``; -1 for none."""
     place = text.find(template.stop, start)
     return place + len(template.stop) if place >= 0 else -1
 
 
 def _closed(template: ChatTemplate, chat: Chat, text: str, last: int) -> str:
-    """The whole text up to the token that ends the last turn, behind the prompt that asks for it.
+    """Return the whole text up to the token that ends the last turn, behind that turn's prompt.
 
-    Some templates open a turn with the begin of a thought, and leave thoughts out of turns that
-    are given: then the turn is what the message says behind that.
+    Some templates open a turn with the beginning of a thought, and leave thoughts out of earlier
+    turns. Then the turn is the rest of the message, behind that opening.
     """
     start = chat.text(last, due=True)
     if not text.startswith(start):
         opened = start[_shared(start, text) :]
-        said = _said(chat.messages[last])
-        if not said.startswith(opened):
+        answer = _said(chat.messages[last])
+        if not answer.startswith(opened):
             raise DataError(
                 f"{template.name} asks for a turn by {chat.shown(opened)[:60]!r}, and a "
-                f"demonstration does not begin so: {chat.shown(said)[:60]!r}; the policy would "
+                f"demonstration does not begin so: {chat.shown(answer)[:60]!r}; the policy would "
                 "never read what it is trained on. Give demonstrations with thoughts (in <think> "
                 "tags or 'reasoning_content'), prompt.arguments such as {enable_thinking: false}, "
                 "or another template, prompt.template=FILE"
             )
-        return start + said.removeprefix(opened) + template.stop
+        return start + answer.removeprefix(opened) + template.stop
     end = _end(template, text, len(start))
     if end < 0:
         raise DataError(
@@ -126,12 +126,12 @@ def _said(message: dict[str, Any]) -> str:
 
 
 def _shared(one: str, other: str) -> int:
-    """How many characters two texts begin with in common."""
+    """Count the characters at the beginning that two texts share."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def difference(chat: Chat, new: str, later: str) -> tuple[str, str]:
-    """What a text reads behind the beginning that it shares with a later one, and the later."""
+    """Return the ends of two texts, behind the beginning that they share."""
     shared = max(_shared(new, later) - 10, 0)
     return chat.shown(new[shared:]), chat.shown(later[shared:])

@@ -18,11 +18,11 @@ from rlcomp.text.tokenizer import encode_all
 from rlcomp.text.untrusted_call import untrusted_call
 from rlcomp.text.untrusted_files import LARGEST_TEMPLATE
 
-# Characters that a template may make of one conversation.
+# Limit of the characters that a template may write for one conversation.
 _LONGEST_TEXT = 1 << 24
-# Seconds that the rendering of a conversation may take.
+# Limit of the seconds that the rendering of a conversation may take.
 _SECONDS = 10.0
-# Private use: what holds the place of a special token that a person wrote.
+# Private use: placeholders of special tokens that a person wrote.
 _MARKS = [chr(code) for code in range(0xE000, 0xE100)]
 _PROBE = "Zyzzyva"
 
@@ -30,23 +30,23 @@ _PROBE = "Zyzzyva"
 class ChatTemplate:
     """A tokenizer's chat template.
 
-    Messages are a stranger's, and so is the template, which transformers renders in a sandbox.
-    What spells a special token in a message stays text: it is kept away from the template, and is
-    tokenised apart. Where no message does, the ids are those of
+    Messages are untrusted, and so is the template; transformers renders it in a sandbox. A special
+    token spelled in a message stays text: the template does not see it, and it is tokenised
+    separately. If no message spells one, the ids are those of
     ``tokenizer.apply_chat_template(messages, tokenize=True)``.
 
     Args:
-        tokenizer: a BOS token is only where the template writes one.
-        file: of another template than the tokenizer's own; None: its own.
-        arguments: what else the template is given, such as ``{"enable_thinking": False}``.
+        tokenizer: its BOS token is only written by the template.
+        file: of a template that replaces the tokenizer's own; None to use the latter.
+        arguments: other variables of the template, such as ``{"enable_thinking": False}``.
 
     Attributes:
-        source: the Jinja, or several by name, of which transformers chooses.
-        special: what spells a special token.
-        stop: the special token that the template writes behind what an assistant says.
+        source: the Jinja, or several by name, from which transformers chooses.
+        special: pattern of the texts that spell a special token.
+        stop: the special token that the template writes behind an assistant's message.
 
     Raises:
-        ConfigError: there is no template, it cannot be used, or nothing ends a turn in it.
+        ConfigError: there is no template, it cannot be used, or it ends turns with no token.
     """
 
     def __init__(
@@ -71,20 +71,20 @@ class ChatTemplate:
 
     @property
     def stop_id(self) -> int:
-        """The id of :attr:`stop`."""
+        """Return the id of :attr:`stop`."""
         return int(self.tokenizer.convert_tokens_to_ids(self.stop))
 
     def chat(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any] = ()) -> Chat:
-        """A conversation, ready to be rendered in this template."""
+        """Return a conversation, ready to be rendered in this template."""
         return Chat(self, messages, tools)
 
     def render(self, messages: Sequence[Any], tools: Sequence[Any], due: bool) -> str:
-        """The text that the template makes of messages.
+        """Render messages as text.
 
         Args:
             messages: at least one.
             tools: JSON schemas.
-            due: whether a response comes next: what opens an assistant's turn ends the text.
+            due: whether a response comes next: then the text ends with the opening of a turn.
 
         Raises:
             DataError: the template refuses them, fails, or writes more than 16 million characters.
@@ -128,18 +128,18 @@ class ChatTemplate:
         return outcome
 
     def special_in(self, text: str) -> list[re.Match[str]]:
-        """Where a text spells a special token."""
+        """Return the places where a text spells a special token."""
         return list(self.special.finditer(text))
 
     def ids(self, text: str) -> list[int]:
-        """Token ids of text that the template wrote, special tokens included."""
+        """Return the token ids of text that the template wrote, special tokens included."""
         return encode_all(self.tokenizer, [text], split_special_tokens=False)[0]
 
     def plain_ids(self, text: str) -> list[int]:
-        """Token ids of what a person wrote, none of them special.
+        """Return the token ids of text that a person wrote, none of them special.
 
         Raises:
-            DataError: the tokenizer can only write it by a special token.
+            DataError: the tokenizer can write it only with a special token.
         """
         for parts in ([text], [*text]):
             rows = encode_all(self.tokenizer, parts, split_special_tokens=True)
@@ -174,10 +174,10 @@ class ChatTemplate:
 
 
 class Chat:
-    """A conversation whose special tokens, spelled by people, are held apart.
+    """A conversation in which special tokens that people spelled are kept apart.
 
     Attributes:
-        messages: with marks in place of what spells a special token.
+        messages: with placeholders for the texts that spell a special token.
     """
 
     def __init__(
@@ -195,20 +195,20 @@ class Chat:
         self._place = re.compile(f"{self._mark}([0-9]+){self._mark}")
 
     def text(self, count: int, *, due: bool) -> str:
-        """The first messages as the template writes them, marks included."""
+        """Render the first messages in the template, placeholders included."""
         return self._template.render(self.messages[:count], self._tools, due)
 
     def shown(self, text: str) -> str:
-        """A text of this conversation without marks."""
+        """Return a text of this conversation with its placeholders resolved."""
         if not self._held:
             return text
-        return self._place.sub(lambda found: self._held[self._known(found[1])], text)
+        return self._place.sub(lambda match: self._held[self._known(match[1])], text)
 
     def marked(self, text: str) -> str:
-        """A text of this conversation, marked (:mod:`rlcomp.text.marked`).
+        """Return a text of this conversation, marked (:mod:`rlcomp.text.marked`).
 
         Raises:
-            DataError: the template takes what a person wrote apart.
+            DataError: the template splits the text that a person wrote.
         """
         pieces = self._place.split(text) if self._held else [text]
         if self._held and any(self._mark in piece for piece in pieces[::2]):
@@ -218,23 +218,23 @@ class Chat:
         return "".join(pieces)
 
     def ids(self, text: str) -> list[int]:
-        """Token ids of a text of this conversation: of what a person wrote none is special.
+        """Return the token ids of a text of this conversation; people's text has no special ids.
 
         Raises:
-            DataError: the template takes what a person wrote apart.
+            DataError: the template splits the text that a person wrote.
         """
         if not self._held:
             return self._template.ids(text)
         pieces = self._place.split(text)
         if any(self._mark in piece for piece in pieces[::2]):
             raise self._cut()
-        found = [self._template.ids(piece) if piece else [] for piece in pieces]
+        ids_of_pieces = [self._template.ids(piece) if piece else [] for piece in pieces]
         for place in range(1, len(pieces), 2):
-            found[place] = self._template.plain_ids(self._held[self._known(pieces[place])])
-        return [one for ids in found for one in ids]
+            ids_of_pieces[place] = self._template.plain_ids(self._held[self._known(pieces[place])])
+        return [one for ids in ids_of_pieces for one in ids]
 
     def _known(self, number: str) -> int:
-        """The place of what a mark stands for: a template may have changed its digits."""
+        """Return the index that a placeholder stands for; a template may change its digits."""
         if int(number) >= len(self._held):
             raise self._cut()
         return int(number)
@@ -256,23 +256,23 @@ class Chat:
             return [self._hidden(part) for part in value]
         return value
 
-    def _hold(self, found: re.Match[str]) -> str:
-        self._held.append(found[0])
+    def _hold(self, match: re.Match[str]) -> str:
+        self._held.append(match[0])
         return f"{self._mark}{len(self._held) - 1}{self._mark}"
 
 
 def _written(tokenizer: PreTrainedTokenizerBase) -> str:
-    """A command that writes a small template whose words a tokenizer has, and what to set."""
-    start, end, told = "{{ m.role }}: ", '{{ "\\n" }}', ""
+    """Return a command that writes a small template in the tokenizer's words, and its setting."""
+    start, end, note = "{{ m.role }}: ", '{{ "\\n" }}', ""
     due = "{% if add_generation_prompt %}assistant: {% endif %}"
     try:
         encode_all(tokenizer, ["system: user: assistant: \n"])
     except DataError:
         start = end = due = ""
-        told = "; it names no roles, since the tokenizer has no tokens for such words"
+        note = "; it names no roles, since the tokenizer has no tokens for such words"
     stop = '{% if m.role == "assistant" %}{{ eos_token }}{% endif %}'
     template = f"{{% for m in messages %}}{start}{{{{ m.content }}}}{stop}{end}{{% endfor %}}{due}"
-    return f"echo '{template}' > chat.jinja, and set prompt.template=chat.jinja{told}"
+    return f"echo '{template}' > chat.jinja, and set prompt.template=chat.jinja{note}"
 
 
 def _read(file: str) -> str:

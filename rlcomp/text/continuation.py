@@ -1,4 +1,4 @@
-"""Texts that stand behind other tokens, without the space that some tokenizers put in front."""
+"""Encoding of texts behind other tokens, without the space that some tokenizers put in front."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from rlcomp.text.tokenizer import encode_all
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# What a text is encoded behind, and cut from; the first that no piece joins to the text.
+# A text is encoded behind the first of these that forms no joint piece with it, and cut from it.
 _BEFORE = ("\n", ".", "a", "0")
 
 
 def encode_continuation(
     tokenizer: PreTrainedTokenizerBase, table: Sequence[bytes], text: str
 ) -> list[int]:
-    """Tokens that stand for a text in the middle of a row; no special token is read in it.
+    """Return tokens of a text in the middle of a row; no special token is read in it.
 
     SentencePiece tokenizers take any text for the beginning of one and put a space in front of it.
-    There it is encoded behind another text, whose tokens are taken off.
+    With them the text is encoded behind another text, and the tokens of the latter are removed.
 
     Args:
         tokenizer: of the row.
-        table: of :func:`rlcomp.text.token_bytes.token_bytes`.
-        text: "" is no token.
+        table: the result of :func:`rlcomp.text.token_bytes.token_bytes`.
+        text: "" has no token.
 
     Raises:
-        DataError: the tokenizer cannot write the text, or not without such a space.
+        DataError: the tokenizer cannot write the text, or only with such a space.
     """
     if not text:
         return []

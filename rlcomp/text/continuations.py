@@ -1,4 +1,4 @@
-"""Fresh continuations of responses that are cut short: Monte-Carlo samples from a state."""
+"""New continuations of truncated responses: Monte-Carlo samples from a state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from rlcomp.text.tokenizer import decode_rows
 
 
 def state_ids(batch: TensorDict, cuts: Tensor) -> tuple[list[list[int]], list[list[int]]]:
-    """Prompt and the part of the response that is kept, as ids of each row.
+    """Return the prompt, and the first part of the response, as ids of each row.
 
     Args:
-        batch: ``tokens``, ``response_mask`` ``[B, T]``; each response in one piece.
-        cuts: tokens of each response that are kept, int64 ``[B]``.
+        batch: ``tokens``, ``response_mask`` ``[B, T]``; each response is contiguous.
+        cuts: length of the first part of each response, int64 ``[B]``.
 
     Raises:
         ShapeError: a response has holes, as episodes have.
@@ -31,10 +31,10 @@ def state_ids(batch: TensorDict, cuts: Tensor) -> tuple[list[list[int]], list[li
         )
     starts = mask.argmax(1).tolist()
     rows = zip(batch["tokens"].tolist(), starts, cuts.tolist(), strict=True)
-    prompts, kept = zip(
+    prompts, heads = zip(
         *((ids[:start], ids[start : start + cut]) for ids, start, cut in rows), strict=True
     )
-    return list(prompts), list(kept)
+    return list(prompts), list(heads)
 
 
 def continue_rows(
@@ -47,34 +47,34 @@ def continue_rows(
     horizon: int | None = None,
     generator: torch.Generator,
 ) -> TensorDict:
-    """Sample how rows go on from a place in their responses, ``continuations`` times each.
+    """Sample continuations of rows from a place in their responses, ``continuations`` of each.
 
     Args:
         policy: samples.
-        batch: ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and what belongs to the
-            prompts.
-        cuts: tokens of each response that are kept, int64 ``[B]``, below ``max_new_tokens``.
+        batch: ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and the entries that
+            belong to prompts.
+        cuts: tokens kept of each response, int64 ``[B]``, below ``max_new_tokens``.
         continuations: of each row; those of row 0 come first.
-        max_new_tokens: longest response, with what is kept of it.
+        max_new_tokens: longest response, the kept tokens included.
         horizon: the most tokens that are sampled; None: up to the response's end.
         generator: on the CPU.
 
     Returns:
         ``B * continuations`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[., T]`` (of
         the whole response), ``response`` texts, ``truncated``, ``group_id`` (the row that is
-        continued), and what belongs to the prompt.
+        continued), and the entries that belong to the prompt.
     """
-    prompts, kept = state_ids(batch, cuts)
+    prompts, heads = state_ids(batch, cuts)
     of = torch.arange(len(prompts)).repeat_interleave(continuations)
     rows = of.tolist()
-    session = policy.session([prompts[row] + kept[row] for row in rows], generator=generator)
-    left = [max_new_tokens - len(kept[row]) for row in rows]
+    session = policy.session([prompts[row] + heads[row] for row in rows], generator=generator)
+    left = [max_new_tokens - len(heads[row]) for row in rows]
     limits = left if horizon is None else [min(horizon, most) for most in left]
-    said = session.generate(range(len(rows)), limits=limits)
+    turns = session.generate(range(len(rows)), limits=limits)
     session.close(range(len(rows)))
-    responses = [kept[row] + turn.tokens for row, turn in zip(rows, said, strict=True)]
-    found = rows_from_ids(policy.tokenizer, [prompts[row] for row in rows], responses)
-    found["response"] = encode_texts(decode_rows(policy.tokenizer, responses))
-    found["truncated"] = torch.tensor([turn.truncated for turn in said])
-    found["group_id"] = of
-    return keep_prompt(found, batch.cpu(), of).to(policy.device)
+    responses = [heads[row] + turn.tokens for row, turn in zip(rows, turns, strict=True)]
+    new = rows_from_ids(policy.tokenizer, [prompts[row] for row in rows], responses)
+    new["response"] = encode_texts(decode_rows(policy.tokenizer, responses))
+    new["truncated"] = torch.tensor([turn.truncated for turn in turns])
+    new["group_id"] = of
+    return keep_prompt(new, batch.cpu(), of).to(policy.device)

@@ -1,4 +1,4 @@
-"""Folders of models and tokenizers that others wrote: where they are, and what is never run."""
+"""Untrusted folders of models and tokenizers: their location, and the refusal of code in them."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from rlcomp.text.untrusted_call import untrusted_call
 from rlcomp.text.untrusted_files import JSON, TOKENIZER, check_regular, json_object
 from rlcomp.wiring.base_model import is_folder_name
 
-# Seconds that the trial of a tokenizer.json may take; one of 250,000 tokens takes three.
+# Seconds that the trial of a tokenizer.json may take; with 250,000 tokens it takes three.
 _TRIAL_SECONDS = 30.0
-# Seconds until the hub has answered.
+# The hub must answer within these seconds.
 _PATIENCE = 5
 
 
 def local_only(path: str) -> bool:
-    """Whether files must be on this machine: a folder is named, or Hugging Face is set offline.
+    """Return whether files must be local: the path is a folder, or Hugging Face is set offline.
 
     Raises:
-        DataError: the path can only be a folder, and there is none.
+        DataError: the path can only be a folder, and it does not exist.
     """
     if Path(path).is_dir():
         return True
@@ -38,7 +38,7 @@ def local_only(path: str) -> bool:
 
 @functools.cache
 def reachable() -> bool:
-    """Whether the Hugging Face hub answers at all: asked once, for its client asks for a minute."""
+    """Return whether the Hugging Face hub answers; checked once, as its client tries for long."""
     try:
         get_session().head(constants.ENDPOINT, timeout=_PATIENCE)
     except Exception:  # its HTTP library has errors of its own
@@ -47,13 +47,14 @@ def reachable() -> bool:
 
 
 def check_at_hand(named: Mapping[str, str]) -> None:
-    """Refuse names on the hub that are neither on this machine nor to be had.
+    """Check that names on the hub are on this machine or can be downloaded.
 
     Args:
-        named: names or folders, by the setting that names them.
+        named: names or folders, by the setting that holds them.
 
     Raises:
-        ConfigErrors: one is a file; the hub cannot be reached, and its files are not in the cache.
+        ConfigErrors: one is a file; or the hub cannot be reached, and its files are not in the
+            cache.
     """
     errors = [
         f"{what} is {path!r}, a file: must be a folder of save_pretrained, a run's directory or a "
@@ -72,7 +73,7 @@ def check_at_hand(named: Mapping[str, str]) -> None:
 
 
 def _of_file(file: Path, what: str) -> str:
-    """What to do about a file where a folder is due, as the end of a message."""
+    """Return the remedy for a file where a folder is expected, as the end of a message."""
     if (file.parent / "config.json").is_file():
         return f"; set {what}={file.parent}"
     if file.suffix == ".gguf":
@@ -87,24 +88,24 @@ def _is_cached(name: str) -> bool:
     files = ("config.json", "tokenizer.json", "tokenizer_config.json")
     try:
         return any(isinstance(try_to_load_from_cache(name, file), str) for file in files)
-    except HFValidationError:  # no name at all: its reader will say so
+    except HFValidationError:  # no valid name: its reader will report it
         return True
 
 
 @contextmanager
-def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
-    """Context in which transformers reads a folder: whatever it cannot read is one message.
+def foreign(path: str, message: str, remedy: str) -> Iterator[None]:
+    """Turn any error of transformers, when it reads a folder, into one message.
 
-    Its readers do not check their input and raise errors of any kind. The files of a folder are
-    checked first (:func:`check_folder`).
+    The readers of transformers do not check their input and raise errors of any kind. The files of
+    a folder are checked first (:func:`check_folder`).
 
     Args:
         path: a folder, or a name on the Hugging Face hub.
-        told: what cannot be read, ``no tokenizer at 'DIR'``.
-        remedy: what to do.
+        message: what cannot be read, ``no tokenizer at 'DIR'``.
+        remedy: for the message.
 
     Raises:
-        DataError: the folder cannot be read, or brings code of its own.
+        DataError: the folder cannot be read, or contains code.
     """
     try:
         check_folder(Path(path))
@@ -115,7 +116,7 @@ def foreign(path: str, told: str, remedy: str) -> Iterator[None]:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise  # the Rust of tokenizers panics with no Exception
         _refuse_own_code(path, error)
-        raise DataError(f"{told} ({in_one_line(error)}): {remedy}") from error
+        raise DataError(f"{message} ({in_one_line(error)}): {remedy}") from error
 
 
 def check_folder(folder: Path) -> None:
@@ -154,10 +155,10 @@ def _try_tokenizer(file: str, changed: int, size: int) -> None:
 
 
 def _refuse_own_code(path: str, error: BaseException) -> None:
-    """Say so where transformers would run code that came with a model.
+    """Report that transformers would run code that came with a model.
 
     Raises:
-        DataError: it would; rlcomp never does.
+        DataError: it would; rlcomp never runs such code.
     """
     if "trust_remote_code" in str(error):
         raise DataError(

@@ -1,7 +1,7 @@
-"""Marked texts: conversations as text in which special tokens that people spell stand apart.
+"""Marked texts: conversations as text in which special tokens spelled by people are marked.
 
-A special token that a template writes, or that the policy sampled, stands as it is; what spells one
-in somebody's words stands between marks (:data:`MARK`), and is encoded as plain text.
+A special token written by a template, or sampled by the policy, has no mark. A text of a person
+that spells one is enclosed in marks (:data:`MARK`), and is encoded as plain text.
 """
 
 from __future__ import annotations
@@ -19,17 +19,18 @@ from rlcomp.text.tokenizer import encode_all
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# Private use. In somebody's text it is a character as any other: a bare special token is never his.
+# Private use. In a person's text it is an ordinary character: an unmarked special token is never
+# from a person.
 MARK = "\ue000"
 
 
 def marked(special: re.Pattern[str], text: str) -> str:
-    """What somebody wrote, with marks around what spells a special token."""
-    return special.sub(lambda found: f"{MARK}{found[0]}{MARK}", text)
+    """Return a person's text, with marks around the parts that spell a special token."""
+    return special.sub(lambda match: f"{MARK}{match[0]}{MARK}", text)
 
 
 class MarkedTexts:
-    """Marked texts of a tokenizer, to ids and back.
+    """Conversion of marked texts to ids and back, for a tokenizer.
 
     Args:
         tokenizer: a fast one.
@@ -54,11 +55,11 @@ class MarkedTexts:
         self._lead = [int(bos)] if leads else []
 
     def written(self, text: str) -> str:
-        """What somebody wrote, marked."""
+        """Mark a person's text."""
         return marked(self.special, text)
 
     def begin(self, text: str) -> list[int]:
-        """The ids of a text that begins a row, as a model reads prompts; at least one.
+        """Return the ids of a text that begins a row, as a model reads prompts; at least one.
 
         Raises:
             DataError: it holds a character that the tokenizer cannot write.
@@ -68,29 +69,29 @@ class MarkedTexts:
         return ids or [int(eos if bos is None else bos)]
 
     def encode(self, text: str, behind: str = "") -> list[int]:
-        """The ids of a text.
+        """Return the ids of a text.
 
         Args:
             text: to encode.
-            behind: the text that stands in front of it, whose ids are known.
+            behind: the text in front of it, whose ids are known.
 
         Raises:
             DataError: it holds a character that the tokenizer cannot write.
         """
-        # Around each thing that is held, with one group of the pattern.
+        # Split at each marked part, with one group of the pattern.
         pieces = self._held.split(text)
-        found = [self._written(pieces[0], behind)]
+        pieces_ids = [self._written(pieces[0], behind)]
         for place in range(1, len(pieces), 2):
-            found.append(encode_continuation(self.tokenizer, self.table, pieces[place]))
-            found.append(self._written(pieces[place + 1], pieces[place]))
-        return [one for ids in found for one in ids]
+            pieces_ids.append(encode_continuation(self.tokenizer, self.table, pieces[place]))
+            pieces_ids.append(self._written(pieces[place + 1], pieces[place]))
+        return [one for ids in pieces_ids for one in ids]
 
     def _written(self, text: str, behind: str) -> list[int]:
-        """The ids of a text whose special tokens are meant."""
+        """Return the ids of a text in which special tokens are meant as such."""
         if not text:
             return []
         ends = [match for match in self.special.finditer(behind) if match.end() == len(behind)]
-        if ends:  # then the ids are those of the whole text, whatever stands before it
+        if ends:  # then ids do not depend on the text before it
             return self._read(ends[-1][0] + text)[1:]
         first = self.special.search(text)
         head = text if first is None else text[: first.start()]
@@ -103,7 +104,7 @@ class MarkedTexts:
         return encode_all(self.tokenizer, [text], split_special_tokens=False)[0]
 
     def said(self, ids: Sequence[int]) -> str:
-        """What the policy sampled, as text; half a character becomes U+FFFD."""
+        """Return sampled tokens as marked text; half a character becomes U+FFFD."""
         parts = []
         for special, run in groupby(ids, self._ids.__contains__):
             if special:
@@ -113,10 +114,10 @@ class MarkedTexts:
         return "".join(parts)
 
     def plain(self, ids: Sequence[int]) -> str:
-        """What the policy sampled, without special tokens."""
+        """Return sampled tokens as text, without special tokens."""
         return row_bytes(self.table, ids).decode("utf-8", "replace")
 
 
 def shown(text: str) -> str:
-    """A text without marks, to be read."""
+    """Remove the marks from a text, for display."""
     return text.replace(MARK, "")

@@ -15,7 +15,7 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
     """Right-pad rows to one tensor.
 
     Returns:
-        The ids, shape ``[B, T]``, int64, and where they are not padding, shape ``[B, T]``, bool.
+        The ids, shape ``[B, T]``, int64, and the mask of real tokens, shape ``[B, T]``, bool.
 
     Examples:
         >>> padded([[5], [6, 7]], 0)[0]
@@ -31,19 +31,20 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 def response_columns(
     prompts: Sequence[Sequence[int]], sampled: Sampled, pad: int
 ) -> dict[str, Tensor]:
-    """The per-token entries of sampled rows.
+    """Return the per-token entries of sampled rows.
 
-    Where a response ends follows from its length, never from the ids in it: the pad id may be EOS,
+    The end of a response follows from its length, never from the ids in it: the pad id may be EOS,
     and may be sampled.
 
     Args:
         prompts: ``B`` lists of ids, one for each sampled row.
-        sampled: what the model answered.
-        pad: the id to fill up with.
+        sampled: the samples of the model.
+        pad: the padding id.
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, shape ``[B, T]``
-        with ``T`` the longest row; ``sampling_mask`` ``[B, T, ceil(V / 8)]`` if they were recorded.
+        with ``T`` the longest row; ``sampling_mask`` ``[B, T, ceil(V / 8)]`` if masks were
+        recorded.
     """
     device, steps = sampled.tokens.device, sampled.tokens.shape[1]
     starts = torch.tensor([len(prompt) for prompt in prompts], device=device)[:, None]

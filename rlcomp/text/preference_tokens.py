@@ -19,7 +19,7 @@ _TOKEN = re.compile(r"<preference(?::\d+)+>")
 
 
 def preference_token(steps: Sequence[int]) -> str:
-    """How a preference is spelled.
+    """Return the spelling of a preference.
 
     Args:
         steps: of each objective.
@@ -32,7 +32,7 @@ def preference_token(steps: Sequence[int]) -> str:
 
 
 def preference_points(tokenizer: PreTrainedTokenizerBase) -> dict[int, tuple[int, ...]]:
-    """The tokens that stand for preferences: the steps of each objective, by id."""
+    """Return the preference tokens of a tokenizer: the steps of each objective, by id."""
     added = tokenizer.get_added_vocab()
     return {
         index: tuple(map(int, re.findall(r"\d+", text)))
@@ -44,14 +44,14 @@ def preference_points(tokenizer: PreTrainedTokenizerBase) -> dict[int, tuple[int
 def preference_tokenizer(
     *, tokenizer: PreTrainedTokenizerBase, num_objectives: PositiveInt = 2, levels: PositiveInt = 10
 ) -> PreTrainedTokenizerBase:
-    """Give a tokenizer one more token for every point of the lattice of preferences.
+    """Add one token for every point of the lattice of preferences to a tokenizer.
 
     A policy reads these tokens and never writes them (``suppressed_token_mask``).
 
     Args:
         tokenizer: changed in place, and returned.
         num_objectives: ``K``.
-        levels: steps that a preference shares out: 10 with two objectives makes 11 tokens.
+        levels: steps that a preference distributes: 10 with two objectives makes 11 tokens.
 
     Raises:
         ConfigError: it has such tokens already.

@@ -1,4 +1,4 @@
-"""Plain text prompts: a text is what the policy continues."""
+"""Plain text prompts: the policy continues a text."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class PlainDialogue:
-    """Episodes as one text: what an environment says stands behind what there is.
+    """Episodes as one text: an observation is appended to the text so far.
 
     Args:
         head: ids of the prompt.
@@ -38,17 +38,17 @@ class PlainDialogue:
         self.head = list(head)
 
     def opening(self, observed: Observed) -> list[int]:
-        """The prompt and what the environment said first."""
+        """Return the prompt and the first observation."""
         return self.head + observed.ids
 
     def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
-        """What the environment said."""
+        """Return the observation."""
         del said
         return observed.ids
 
 
 class TextPrompt(metaclass=Checked):
-    """Prompts as they stand (:func:`rlcomp.text.tokenizer.encode_prompts`); EOS ends a response.
+    """Prompts without template (:func:`rlcomp.text.tokenizer.encode_prompts`); EOS ends a response.
 
     Args:
         tokenizer: the policy's.
@@ -61,14 +61,14 @@ class TextPrompt(metaclass=Checked):
         self.special = special_tokens(tokenizer)
 
     def check_policy(self, policy: Policy) -> None:
-        """Nothing to refuse: every policy stops at EOS."""
+        """Do nothing: every policy stops at EOS."""
 
     def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
-        """The texts."""
+        """Return the texts."""
         return list(texts)
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
-        """Token ids of the texts.
+        """Return the token ids of the texts.
 
         Raises:
             ConfigError: an example is a conversation.
@@ -79,10 +79,10 @@ class TextPrompt(metaclass=Checked):
         return encode_prompts(self.tokenizer, texts)
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """The contents of messages behind one another, marked.
+        """Concatenate the contents of messages, marked.
 
         Raises:
-            DataError: there are tools, of which plain text says nothing.
+            DataError: there are tools: plain text cannot describe them.
         """
         if tools:
             raise DataError(
@@ -93,7 +93,7 @@ class TextPrompt(metaclass=Checked):
         return marked(self.special, written)
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
-        """Turns and observations behind one another.
+        """Return writers that concatenate turns and observations.
 
         Raises:
             ConfigError: an example is a conversation.
@@ -104,10 +104,10 @@ class TextPrompt(metaclass=Checked):
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
-        """Prompt, response and EOS, of which the last two are trained on.
+        """Return prompt, response and EOS; the last two are trained on.
 
-        Prompt and response are tokenised apart, as they are when the response is sampled; so are
-        the turns of a response, of which the environment's are not trained on. An EOS that a
+        Prompt and response are tokenised separately, as they are when the response is sampled. So
+        are the turns of a response; those of the environment are not trained on. An EOS that a
         response spells is text.
 
         Raises:
@@ -137,7 +137,7 @@ class TextPrompt(metaclass=Checked):
 
 
 def or_text(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:
-    """The prompt format, or plain text where none is given."""
+    """Return the prompt format; plain text by default."""
     return TextPrompt(tokenizer=tokenizer) if prompt is None else prompt
 
 

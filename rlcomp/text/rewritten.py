@@ -1,4 +1,4 @@
-"""Rows of a batch with other responses, as demonstrations are written."""
+"""Rows of a batch with other responses, written like demonstrations."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ def with_responses(
     prompt: Prompt,
     tokenizer: PreTrainedTokenizerBase,
 ) -> TensorDict:
-    """Rows of the prompts of a batch with given responses, to imitate or to score.
+    """Return rows of a batch's prompts with the given responses, to imitate or to score.
 
     Args:
-        batch: ``[B]`` rows with ``prompt`` and ``group_id``, and ``columns`` where there are any.
-        responses: ``B`` texts, without what ends a response, which is added.
-        prompt: how prompts and responses become tokens.
+        batch: ``[B]`` rows with ``prompt`` and ``group_id``, and ``columns`` if there are any.
+        responses: ``B`` texts, without the token that ends a response, which is added.
+        prompt: encodes prompts and responses.
         tokenizer: the policy's.
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``,
-        ``group_id``, and what belongs to the prompts; nothing of a rollout.
+        ``group_id``, and the entries that belong to prompts; no entry of a rollout.
 
     Raises:
         DataError: a text holds a character the tokenizer cannot write.

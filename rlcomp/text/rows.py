@@ -1,4 +1,4 @@
-"""Token rows from prompts and responses: sampled rollouts, or given demonstrations."""
+"""Token rows from prompts and responses: sampled rollouts, or demonstrations."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def encode_rows(
 ) -> TensorDict:
     """Encode prompts and given responses as rows, for SFT and for scoring.
 
-    Prompt and response are tokenised apart, as they are when the response is sampled.
+    Prompt and response are tokenised separately, as they are when the response is sampled.
 
     Args:
-        tokenizer: needs an EOS token.
+        tokenizer: must have an EOS token.
         prompts: ``B`` texts, at least one.
         responses: ``B`` texts, without EOS, which is added.
 
@@ -55,11 +55,11 @@ def rows_from_ids(
     heads: Sequence[Sequence[int]],
     tails: Sequence[Sequence[int]],
 ) -> TensorDict:
-    """Rows from given prompt and response ids.
+    """Build rows from prompt and response ids.
 
     Args:
-        tokenizer: needs an EOS token, which pads where there is no pad token.
-        heads: ``B`` lists of ids, none empty: what a model reads.
+        tokenizer: must have an EOS token, which pads if there is no pad token.
+        heads: ``B`` lists of ids, none empty: the prompts.
         tails: ``B`` lists of ids: the responses.
 
     Returns:
@@ -79,10 +79,10 @@ def rows_from_ids(
 def demonstration_rows(
     tokenizer: PreTrainedTokenizerBase, rows: Sequence[Demonstration]
 ) -> TensorDict:
-    """Rows to imitate; their response masks may have holes.
+    """Build rows to imitate; their response masks may have holes.
 
     Args:
-        tokenizer: needs an EOS token, which pads where there is no pad token.
+        tokenizer: must have an EOS token, which pads if there is no pad token.
         rows: ``B`` of them, at least one.
 
     Returns:
@@ -95,30 +95,30 @@ def demonstration_rows(
         tensor([[False,  True, False,  True]])
     """
     tokens, filled = padded([row.ids for row in rows], pad_id(tokenizer))
-    trained = padded([[*map(int, row.trained)] for row in rows], 0)[0].bool()
-    columns = {"tokens": tokens, "attention_mask": filled, "response_mask": trained}
+    response = padded([[*map(int, row.trained)] for row in rows], 0)[0].bool()
+    columns = {"tokens": tokens, "attention_mask": filled, "response_mask": response}
     return TensorDict(columns, batch_size=[len(rows)])
 
 
 def rollout_rows(
     prompts: Sequence[Sequence[int]], sampled: Sampled, *, pad: int, version: int
 ) -> TensorDict:
-    """Rows of sampled responses, those of prompt 0 first.
+    """Build rows of sampled responses, sorted by prompt.
 
     Args:
         prompts: ``P`` lists of token ids.
-        sampled: what was drawn, ``B`` rows, as many for each prompt.
-        pad: the id to fill up with.
+        sampled: the samples, ``B`` rows, the same number for each prompt.
+        pad: the padding id.
         version: of the weights that sampled (:attr:`rlcomp.interfaces.policy.Policy.version`).
 
     Returns:
         ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
-        ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``sampling_mask``
-        ``[B, T, V/8]`` if the sets were recorded, ``routed_experts`` ``[B, T, L, E]`` if the routes
-        were.
+        ``policy_version`` ``[B, T]``; ``group_id``, ``truncated`` ``[B]``; ``sampling_mask`` ``[B,
+        T, V/8]`` if masks were recorded, ``routed_experts`` ``[B, T, L, E]`` if routes were
+        recorded.
 
     Raises:
-        NumericalError: a token was drawn whose log-prob is not finite.
+        NumericalError: the log-prob of a sampled token is not finite.
     """
     device = sampled.tokens.device
     group = torch.arange(len(prompts)).repeat_interleave(len(sampled.tokens) // len(prompts))
@@ -136,7 +136,7 @@ def rollout_rows(
 
 
 def _widened(routes: Tensor, width: int) -> Tensor:
-    """Routes of so many columns; those that are not known are the model's choice."""
+    """Pad routes to ``width`` columns; unknown ones are left to the model."""
     missing = routes.new_full((len(routes), width, *routes.shape[2:]), UNKNOWN)
     missing[:, : routes.shape[1]] = routes[:, :width]
     return missing
@@ -148,16 +148,16 @@ def check_room(
     limit: int | None,
     prompt: Callable[[int], str],
 ) -> None:
-    """Refuse rows that are longer than the model's context.
+    """Check that rows fit into the model's context.
 
     Args:
         lengths: tokens of each prompt.
         new: the most tokens of its responses.
-        limit: what the model holds; None if it knows no limit.
-        prompt: the text of a prompt by its place, for the message.
+        limit: of the model; None if it has no limit.
+        prompt: the text of a prompt by its index, for the message.
 
     Raises:
-        DataError: names the prompt and both numbers.
+        DataError: a row is longer; names the prompt and both numbers.
     """
     for place, (length, more) in enumerate(zip(lengths, new, strict=True)):
         if limit is not None and length + more > limit:
@@ -169,6 +169,6 @@ def check_room(
 
 
 def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The id that fills rows up: the pad token's, or EOS where there is none."""
+    """Return the padding id: of the pad token, or EOS if there is none."""
     pad = tokenizer.pad_token_id
     return int(tokenizer.eos_token_id if pad is None else pad)

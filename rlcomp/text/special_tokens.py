@@ -1,4 +1,4 @@
-"""Special tokens of a tokenizer: their ids, and where a text spells one."""
+"""Special tokens of a tokenizer: their ids, and the pattern of texts that spell them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
-    """The ids of special tokens: those with a role, such as EOS, and those that were added as such.
+    """Return the ids of special tokens: those with a role, such as EOS, and those added as special.
 
     Examples:
         >>> from rlcomp.text.tokenizer import character_tokenizer
@@ -22,10 +22,10 @@ def special_ids(tokenizer: PreTrainedTokenizerBase) -> set[int]:
 
 
 def special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
-    """What spells a special token; the longest first."""
+    """Return the pattern of texts that spell a special token; the longest first."""
     added = [token for token in tokenizer.added_tokens_decoder.values() if token.special]
     texts = {str(token) for token in added} | {*tokenizer.all_special_tokens}
     either = "|".join(map(re.escape, sorted(texts, key=len, reverse=True)))
-    # Those that are sought in the normalised text may be spelled in capitals.
+    # Tokens that are matched in the normalised text may be spelled in capitals.
     loose = any(token.normalized for token in added)
     return re.compile(either or r"(?!)", re.IGNORECASE if loose else 0)

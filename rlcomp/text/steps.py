@@ -1,4 +1,4 @@
-"""Steps of a response: where a text is split, and which token completes each step."""
+"""Steps of a response: the split of a text, and the token that completes each step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.text.tokenizer import decode_rows
 
 
 class StepTokens:
-    """Which token of a response completes each step of its text.
+    """Finder of the token that completes each step of a response.
 
     Args:
         tokenizer: the policy's.
@@ -24,23 +24,23 @@ class StepTokens:
         self.tokenizer = tokenizer
         try:
             self._table: list[bytes] | None = token_bytes(tokenizer)
-        except ConfigError:  # its decoder does not say what a token stands for
+        except ConfigError:  # its decoder does not define the bytes of a token
             self._table = None
 
     def text(self, ids: Sequence[int]) -> str:
-        """The text of sampled tokens, without special ones."""
+        """Return the text of sampled tokens, without special ones."""
         return decode_rows(self.tokenizer, [ids])[0]
 
     def counts(self, ids: Sequence[int], text: str, steps: Sequence[str]) -> list[int]:
-        """How many tokens the text up to the end of each step takes.
+        """Count the tokens of the text up to the end of each step.
 
         Args:
             ids: the tokens of the response.
-            text: theirs.
+            text: the text of these tokens.
             steps: consecutive parts of the text, from its beginning.
 
         Returns:
-            One number a step, at least 1: the fewest tokens whose text begins with those steps.
+            One number per step, at least 1: the fewest tokens whose text begins with those steps.
         """
         ends = self._ends(ids, text)
         if not ends:
@@ -49,14 +49,14 @@ class StepTokens:
         return [bisect.bisect_left(ends, stop) + 1 for stop in stops]
 
     def _ends(self, ids: Sequence[int], text: str) -> list[int] | None:
-        """After how many bytes of the text each token ends; None where they are not its bytes."""
+        """Return the bytes up to the end of each token; None if these are not the text's bytes."""
         if self._table is None:
             return None
         parts = [self._table[token] for token in ids]
         return [*accumulate(map(len, parts))] if b"".join(parts) == text.encode() else None
 
     def _complete(self, ids: Sequence[int], prefix: str) -> int:
-        """The smallest number of tokens whose text starts with the given prefix."""
+        """Return the smallest number of tokens whose text starts with the given prefix."""
         return bisect.bisect_left(
             range(len(ids)), True, key=lambda n: self.text(ids[:n]).startswith(prefix)
         )
@@ -79,11 +79,11 @@ def split_steps(text: str, separator: str) -> list[str]:
     if not separator:
         return list(text) or [""]
     *ended, rest = text.split(separator)
-    steps, step, begun = list[str](), list[str](), False
+    steps, step, has_text = list[str](), list[str](), False
     for part, end in [*((part, separator) for part in ended), (rest, "")]:
-        if begun and part.strip():
+        if has_text and part.strip():
             steps.append("".join(step))
             step = []
         step += [part, end]
-        begun = begun or bool(part.strip())
+        has_text = has_text or bool(part.strip())
     return [*steps, "".join(step)]

@@ -24,7 +24,7 @@ def render_template(
         source: the Jinja.
         messages: at least one.
         tools: JSON schemas.
-        due: whether the text ends in the opening of an assistant's turn.
+        due: whether the text ends with the opening of an assistant's turn.
         arguments: other variables of the template.
         longest: most characters of the text.
 
@@ -41,6 +41,6 @@ def render_template(
         )
     except MemoryError:
         raise
-    except Exception as error:  # untrusted Jinja raises anything
+    except Exception as error:  # untrusted Jinja may raise any error
         return {"error": in_one_line(error)}
     return {"text": text[: longest + 1], "length": len(text)}

@@ -20,9 +20,9 @@ from rlcomp.text.tokenizer import encode_all, encode_prompts
 
 
 def last_words(context: str, *, count: int = 3) -> str:
-    """The last words of a text: the thought that demonstrations have where none was written.
+    """Return the last words of a text, as the thought of a demonstration without one.
 
-    It teaches the format (a thought, its end, the target) and no reasoning.
+    Such a thought teaches the format (a thought, its end, the target) and no reasoning.
 
     Examples:
         >>> last_words("to be or not to be", count=2)
@@ -32,10 +32,10 @@ def last_words(context: str, *, count: int = 3) -> str:
 
 
 class ThoughtEnd:
-    """End-of-thought detection: the end text, searched in the bytes of the tokens.
+    """End-of-thought detection: the end text is searched in the bytes of the tokens.
 
-    Tokens need not end where the text does: the token in which it ends belongs to the thought. A
-    special token counts as the text only where the tokenizer writes the text as that token.
+    Token boundaries need not match the text: the token that completes it belongs to the thought. A
+    special token counts as the text only if the tokenizer writes the text as that token.
 
     Args:
         tokenizer: the policy's, a fast one.
@@ -60,11 +60,11 @@ class ThoughtEnd:
         self._eos = int(tokenizer.eos_token_id)
 
     def bytes_of(self, response: Sequence[int]) -> bytes:
-        """The bytes of a response, in which the end is searched."""
+        """Return the bytes of a response, in which the end is searched."""
         return row_bytes(self._table, response)
 
     def length(self, response: Sequence[int]) -> int | None:
-        """Length of the thought in tokens, end included; None without an end."""
+        """Return the length of the thought in tokens, end included; None without an end."""
         place = self.bytes_of(response).find(self.text)
         if place < 0:
             return None
@@ -72,7 +72,7 @@ class ThoughtEnd:
         return bisect_left(ends, place + len(self.text)) + 1
 
     def closed(self, response: Sequence[int]) -> list[int]:
-        """The thought of a response; one without an end is all of it, and the end is appended."""
+        """Return the thought of a response; without an end: all of it, with the end appended."""
         length = self.length(response)
         if length is not None:
             return list(response[:length])
@@ -81,7 +81,7 @@ class ThoughtEnd:
 
 
 def responses(batch: TensorDict) -> tuple[list[list[int]], Tensor]:
-    """The responses of a batch, tokens in the holes of their masks included.
+    """Return the responses of a batch, including tokens in the holes of their masks.
 
     Args:
         batch: holds ``tokens`` and ``response_mask``, shape ``[B, T]``.
@@ -101,10 +101,10 @@ def responses(batch: TensorDict) -> tuple[list[list[int]], Tensor]:
 def first_targets(
     tokenizer: PreTrainedTokenizerBase, batch: TensorDict, num_tokens: int
 ) -> list[list[int]]:
-    """The tokens of each answer up to its ``num_tokens``-th token end, or to the last one.
+    """Return the tokens of each answer up to its ``num_tokens``-th token end, or to the last one.
 
     Args:
-        tokenizer: writes them.
+        tokenizer: encodes.
         batch: holds ``answer`` and ``answer_ends``, shape ``[B, W]``.
         num_tokens: at least 1.
 
@@ -119,11 +119,11 @@ def first_targets(
 
 
 def leading(answer: str, ends: Sequence[bool], count: int) -> str:
-    """The prefix of an answer up to its ``count``-th token end (or the last), whole characters.
+    """Return the prefix of an answer up to its ``count``-th token end (or the last).
 
     Args:
         answer: a text.
-        ends: whether a token ends with this byte of it.
+        ends: for each byte, whether a token ends with it. The prefix has whole characters.
         count: at least 1.
 
     Examples:
@@ -144,7 +144,7 @@ def rows_after_thought(
     targets: Sequence[Sequence[int]],
     end: ThoughtEnd,
 ) -> TensorDict:
-    """Rows of prompt, thought and target.
+    """Build rows of prompt, thought and target.
 
     Args:
         tokenizer: the policy's.
@@ -168,13 +168,13 @@ def rows_without_thought(
     targets: Sequence[Sequence[int]],
     think_start: str,
 ) -> TensorDict:
-    """Rows of context and target: the prompts without the text that starts a thought.
+    """Build rows of context and target: prompts without the text that starts a thought.
 
     Args:
         tokenizer: the policy's.
-        prompts: ``B`` texts, as the policy was asked.
+        prompts: ``B`` texts, as the policy reads them.
         targets: token ids of each row.
-        think_start: what each of them ends with.
+        think_start: the end of each prompt.
 
     Returns:
         As :func:`rows_after_thought`.

@@ -20,12 +20,12 @@ _BYTE_TOKEN = re.compile("<0x([0-9A-Fa-f]{2})>")
 
 
 def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
-    r"""The byte string of every token, by its id; partial characters stay partial.
+    r"""Return the byte string of every token, by its id; partial characters stay partial.
 
-    Read off the tokenizer's decoder: bytes written as characters (GPT-2's alphabet), pieces in
-    which ``▁`` is a space, with or without byte tokens (``<0xC3>``), or tokens that are their text.
-    A special token has no bytes, nor has an id without a token; another token that was added to the
-    vocabulary is its text in UTF-8.
+    The tokenizer's decoder defines the bytes: bytes written as characters (GPT-2's alphabet),
+    pieces in which ``▁`` is a space, with or without byte tokens (``<0xC3>``), or tokens that are
+    their own text. A special token has no bytes, nor does an id without a token. The bytes of
+    another token added to the vocabulary are its text in UTF-8.
 
     Args:
         tokenizer: a fast one.
@@ -34,8 +34,8 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
         One entry for every id up to the largest.
 
     Raises:
-        ConfigError: the tokenizer is not a fast one, or its decoder does not say what a token's
-            bytes are.
+        ConfigError: the tokenizer is not a fast one, or its decoder does not define the bytes of a
+            token.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -54,10 +54,10 @@ def token_bytes(tokenizer: PreTrainedTokenizerBase) -> list[bytes]:
 
 
 def row_bytes(table: Sequence[bytes], ids: Iterable[int]) -> bytes:
-    """The bytes of several tokens, one after the other.
+    """Return the bytes of several tokens, concatenated.
 
     Args:
-        table: of :func:`token_bytes`.
+        table: the result of :func:`token_bytes`.
         ids: tokens.
 
     Raises:
@@ -78,22 +78,22 @@ def row_bytes(table: Sequence[bytes], ids: Iterable[int]) -> bytes:
 
 
 def encoded_with_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[list[int], list[int]]:
-    """The tokens of a text, and after how many bytes of it each one ends.
+    """Return the tokens of a text, and the number of its bytes up to the end of each.
 
-    A space that the tokenizer itself puts in front of the text counts nothing: a first token that
-    is no more than that ends after 0 bytes.
+    A space that the tokenizer itself puts in front of the text does not count: a first token that
+    is only this space ends after 0 bytes.
 
     Args:
         tokenizer: a fast one.
         text: no special token is added to it.
 
     Returns:
-        Token ids, and as many numbers of bytes (UTF-8), which never fall.
+        Token ids, and for each the number of bytes (UTF-8); the numbers never decrease.
 
     Raises:
         ConfigError: as :func:`token_bytes`.
-        DataError: the text holds a character that the tokenizer cannot write, or the tokens stand
-            for other bytes than the text's, because the tokenizer rewrites it before it cuts it.
+        DataError: the text holds a character that the tokenizer cannot write, or the bytes of the
+            tokens are not those of the text, because the tokenizer rewrites it before it splits it.
 
     Examples:
         >>> from rlcomp.text.tokenizer import byte_tokenizer
@@ -106,7 +106,7 @@ def encoded_with_ends(tokenizer: PreTrainedTokenizerBase, text: str) -> tuple[li
 def all_with_ends(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]
 ) -> list[tuple[list[int], list[int]]]:
-    """The same of many texts, in a fraction of the time."""
+    """Compute :func:`encoded_with_ends` of many texts, in a fraction of the time."""
     read = _reader(tokenizer)
     encoded = answer_ids(tokenizer, texts) if texts else []
     names = {index: tokenizer.convert_ids_to_tokens(index) for ids in encoded for index in ids}
@@ -118,18 +118,18 @@ def _with_ends(
     ids: list[int], meant: Mapping[int, bytes], text: str
 ) -> tuple[list[int], list[int]]:
     parts = [meant[index] for index in ids]
-    found, wanted = b"".join(parts), text.encode()
-    added = int(found == b" " + wanted)
-    if not added and found != wanted:
-        raise DataError(_difference(found, wanted))
+    joined, wanted = b"".join(parts), text.encode()
+    added = int(joined == b" " + wanted)
+    if not added and joined != wanted:
+        raise DataError(_difference(joined, wanted))
     return ids, [end - added for end in accumulate(map(len, parts))]
 
 
-def _difference(found: bytes, wanted: bytes) -> str:
-    pairs = enumerate(zip(found, wanted, strict=False))
-    shorter = min(len(found), len(wanted))
+def _difference(joined: bytes, wanted: bytes) -> str:
+    pairs = enumerate(zip(joined, wanted, strict=False))
+    shorter = min(len(joined), len(wanted))
     place = next((index for index, (a, b) in pairs if a != b), shorter)
-    theirs, ours = found[place : place + 20], wanted[place : place + 20]
+    theirs, ours = joined[place : place + 20], wanted[place : place + 20]
     return (
         f"the tokenizer rewrites the text {wanted[:60].decode(errors='replace')!r}: from byte "
         f"{place} on its tokens stand for {theirs!r}, and the text holds {ours!r}; normalise the "
@@ -139,7 +139,7 @@ def _difference(found: bytes, wanted: bytes) -> str:
 
 
 def _reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[int, str], bytes]:
-    """The function from a token and its id to its bytes."""
+    """Return the function from an id and its token to its bytes."""
     from transformers import PreTrainedTokenizerFast
 
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
@@ -163,7 +163,7 @@ def _reader(tokenizer: PreTrainedTokenizerBase) -> Callable[[int, str], bytes]:
 
 def _decoding_steps(tokenizer: PreTrainedTokenizerFast) -> list[Mapping[str, object]]:
     decoder = tokenizer.backend_tokenizer.decoder
-    # Its own state, because writing out the whole tokenizer takes a second where it is large.
+    # The decoder's own state: writing out a large tokenizer takes a second.
     state = {"type": "none"} if decoder is None else json.loads(decoder.__getstate__())
     steps: list[Mapping[str, object]] = state.get("decoders", [state])
     return steps
@@ -174,7 +174,7 @@ def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
     if kinds == ["ByteLevel"]:
         return _alphabet_reader()
     spaces = {_space(step) for step in steps if step["type"] in ("Replace", "Metaspace")}
-    # Strip behind Fuse takes the space in front of the whole text, before that one of every token.
+    # Strip behind Fuse removes the space in front of the whole text; before Fuse, of every token.
     strips_whole = "Fuse" in kinds and kinds[-1] == "Strip"
     of_tokens = kinds[:-1] if strips_whole else kinds
     known = {"Replace", "Metaspace", "ByteFallback", "Fuse"}
@@ -188,7 +188,7 @@ def _plain_reader(steps: list[Mapping[str, object]]) -> Callable[[str], bytes]:
 
 
 def _space(step: Mapping[str, object]) -> str | None:
-    """What a piece writes for a space; None if the step does something else."""
+    """Return the character that a decoder step writes for a space; None for other steps."""
     if step["type"] == "Metaspace":
         return str(step["replacement"])
     pattern = step["pattern"]
@@ -210,7 +210,7 @@ def _piece_reader(spaces: set[str], byte_tokens: bool) -> Callable[[str], bytes]
 
 
 def _alphabet_reader() -> Callable[[str], bytes]:
-    """GPT-2's alphabet: printable Latin-1 stands for itself, every other byte for 256, 257, ..."""
+    """Return a reader of GPT-2's alphabet: printable Latin-1 is itself, other bytes 256, ..."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = sorted(set(range(256)) - set(printable))
     meaning = {chr(byte): byte for byte in printable}
@@ -218,7 +218,7 @@ def _alphabet_reader() -> Callable[[str], bytes]:
     assert set(meaning) == set(pre_tokenizers.ByteLevel.alphabet())
 
     def read(token: str) -> bytes:
-        # The decoder takes a token with any other character as it stands.
+        # The decoder takes a token with any other character literally.
         known = all(char in meaning for char in token)
         return bytes(meaning[char] for char in token) if known else token.encode()
 

@@ -20,24 +20,24 @@ from rlcomp.text.preference_tokens import preference_points
 from rlcomp.text.untrusted_call import within
 from rlcomp.text.untrusted_files import json_object
 
-if TYPE_CHECKING:  # a second to import, and runs without language have no tokenizer
+if TYPE_CHECKING:  # takes a second to import, and runs without language have no tokenizer
     from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 # Tokens of every tokenizer made here, and their ids.
 SPECIAL = {"<pad>": 0, "<eos>": 1}
-# Seconds that encoding may take, and characters for each further one; a million are usual.
+# Seconds that encoding may take, and characters that add a second each; a million are usual.
 _SECONDS, _SLOWEST = 20.0, 20_000
 
 
 def character_tokenizer(
     *, characters: NonEmptyText = "0123456789+-*/=()>: ,?", words: Sequence[NonEmptyText] = ()
 ) -> PreTrainedTokenizerFast:
-    """One token per character, for tasks with a small alphabet.
+    """Create a tokenizer with one token per character, for tasks with a small alphabet.
 
     Args:
         characters: the alphabet; the ids follow ``<pad>`` 0 and ``<eos>`` 1.
-        words: texts that are one token each wherever they stand, the longer one first, such as
-            ``<search>``, so that a small model need not spell them; their ids follow.
+        words: texts that are one token each, the longer one first, such as ``<search>``, so that a
+            small model need not spell them; their ids follow.
 
     Raises:
         ConfigError: a character or a word occurs twice, or a word is a special token.
@@ -63,7 +63,7 @@ def character_tokenizer(
 
 
 def byte_tokenizer() -> PreTrainedTokenizerFast:
-    """One token per UTF-8 byte: every text can be written and comes back unchanged."""
+    """Create a tokenizer with one token per UTF-8 byte: it can write every text, without loss."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = SPECIAL | {char: 2 + index for index, char in enumerate(alphabet)}
     backend = Tokenizer(models.BPE(vocabulary, []))
@@ -73,7 +73,7 @@ def byte_tokenizer() -> PreTrainedTokenizerFast:
 
 
 def small_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
-    """A tokenizer of transformers from one whose first tokens are :data:`SPECIAL`."""
+    """Create a transformers tokenizer from one whose first tokens are :data:`SPECIAL`."""
     from transformers import PreTrainedTokenizerFast
 
     # split_special_tokens: a text that spells "<eos>" is text, not the end of a response.
@@ -86,41 +86,40 @@ def small_tokenizer(backend: Tokenizer) -> PreTrainedTokenizerFast:
 
 
 def load_tokenizer(*, path: NonEmptyText) -> PreTrainedTokenizerBase:
-    """A pretrained tokenizer; without a pad token, EOS pads.
+    """Load a pretrained tokenizer; without a pad token, EOS pads.
 
     Args:
         path: a folder written by ``save_pretrained``, or a name on the Hugging Face hub.
 
     Raises:
-        DataError: there is no tokenizer at the path, or none that can be read; or the hub cannot be
-            reached.
+        DataError: there is no readable tokenizer at the path, or the hub cannot be reached.
     """
     local = local_only(path)
-    told = f"no tokenizer at '{path}' ({'local files only' if local else 'hub'})"
+    message = f"no tokenizer at '{path}' ({'local files only' if local else 'hub'})"
     remedy = (
         f"it needs tokenizer.json; save one with tokenizer.save_pretrained('{path}'), or take that "
         "of the model this one was trained from, tokenizer=pretrained tokenizer.path=DIR"
     )
     if not Path(path).is_dir():
         remedy = "it needs tokenizer.json; look up the name on the hub, or set base=FOLDER"
-    with foreign(path, told, remedy):
+    with foreign(path, message, remedy):
         tokenizer = _class_of(path).from_pretrained(
             path, local_files_only=local, trust_remote_code=False
         )
         if not set(tokenizer.get_vocab()) - set(tokenizer.all_special_tokens):
-            # Beside a model's config.json transformers makes an empty one up.
+            # Beside a model's config.json transformers returns an empty tokenizer.
             raise ValueError("it has no tokens")
-        tokenizer("")  # a part that does not fit the others shows at work
+        tokenizer("")  # parts that do not fit together fail when called
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
 
 
 def _class_of(path: str) -> Any:  # noqa: ANN401
-    """The tokenizer class: AutoTokenizer, except for folders that name the generic class.
+    """Return the tokenizer class: AutoTokenizer, except for folders that name the generic class.
 
-    Beside a model's config.json AutoTokenizer takes the class of the model's family instead, which
-    adds that family's special tokens to a tokenizer of ours.
+    Beside a model's config.json AutoTokenizer chooses the class of the model's family, which would
+    add that family's special tokens to a tokenizer of ours.
     """
     from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
@@ -136,18 +135,18 @@ def encode_all(
     *,
     split_special_tokens: bool | None = None,
 ) -> list[list[int]]:
-    """Token ids of several texts, no special token added.
+    """Return the token ids of several texts; no special token is added.
 
     Args:
         tokenizer: encodes.
         texts: the texts.
-        split_special_tokens: whether what spells a special token is text; None: as the tokenizer
-            itself has it.
+        split_special_tokens: whether special tokens spelled in a text are text; None: the
+            tokenizer's own setting.
 
     Raises:
         DataError: a text holds a character the tokenizer cannot write; the message names it.
     """
-    # Nothing but ids: the rest is half of the work.
+    # Only ids: the other outputs take half of the time.
     chosen = {"return_attention_mask": False, "return_token_type_ids": False}
     if split_special_tokens is not None:
         chosen["split_special_tokens"] = split_special_tokens
@@ -193,14 +192,14 @@ def _check_characters(tokenizer: PreTrainedTokenizerBase, text: str, error: Base
 
 
 def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of prompts as a model reads them, at least one a prompt.
+    """Return the token ids of prompts as a model reads them, at least one per prompt.
 
-    BOS stands in front where the tokenizer itself puts it in front of a text, unless the text
-    spells it out already. An empty prompt is BOS, or EOS where there is no BOS: the model needs
-    something to predict the first token from.
+    BOS comes first if the tokenizer itself puts it in front of a text, unless the text spells it
+    out already. An empty prompt is BOS, or EOS if there is no BOS: the model needs a token to
+    predict the first one from.
 
     Args:
-        tokenizer: needs an EOS token.
+        tokenizer: must have an EOS token.
         texts: the prompts.
 
     Raises:
@@ -211,7 +210,7 @@ def encode_prompts(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> 
         [[2, 3, 3, 2], [1]]
     """
     bos, eos = tokenizer.bos_token_id, tokenizer.eos_token_id
-    # What the tokenizer adds to nothing is what it adds to every text.
+    # The tokenizer adds to an empty text the same tokens as to every text.
     leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
     rows = encode_all(tokenizer, texts)
     if leads:
@@ -225,22 +224,23 @@ def suppressed_token_mask(
     suppressed_tokens: Sequence[int] = (),
     stops: Sequence[int] = (),
 ) -> Tensor | None:
-    """Suppressed tokens: ids a policy must never sample (ids without a token; pad unless a stop).
+    """Return a mask of ids that a policy must never sample.
 
-    A padded vocabulary has rows that stand for nothing; a pad token within an answer would vanish
-    from its text. Tokens that stand for preferences are read only.
+    These are ids without a token, the pad token unless it is a stop, and preference tokens, which
+    are only read. A padded vocabulary has rows without a token; a pad token within an answer would
+    vanish from its text.
 
     Args:
-        tokenizer: says which ids are tokens.
+        tokenizer: defines the tokens.
         vocabulary: width ``V`` of the model's logits.
-        suppressed_tokens: others that are not to be chosen, EOS included.
-        stops: ids that end a response, beside EOS.
+        suppressed_tokens: further ids that are not drawn; may include EOS.
+        stops: ids that end a response, in addition to EOS.
 
     Returns:
-        Shape ``[V]``, bool, True where an id is barred; None if none is.
+        Shape ``[V]``, bool, True where an id is suppressed; None if none is.
 
     Raises:
-        ConfigError: one of ``suppressed_tokens`` is none of the vocabulary's.
+        ConfigError: one of ``suppressed_tokens`` is not in the vocabulary.
 
     Examples:
         >>> suppressed_token_mask(character_tokenizer(characters="a"), 5)
@@ -263,7 +263,7 @@ def suppressed_token_mask(
 
 
 def decode_rows(tokenizer: PreTrainedTokenizerBase, rows: Sequence[Sequence[int]]) -> list[str]:
-    """The texts of lists of ids, without special tokens."""
+    """Decode lists of ids to texts, without special tokens."""
     texts: list[str] = tokenizer.batch_decode(
         [list(row) for row in rows], skip_special_tokens=True, clean_up_tokenization_spaces=False
     )

@@ -14,22 +14,22 @@ from tokenizers import Tokenizer
 from rlcomp.errors import DataError
 from rlcomp.text.untrusted_files import json_object
 
-# Most characters or tokens made of one; Unicode's normal forms make 18.
+# The most characters or tokens made of one character; Unicode's normal forms make 18.
 _MOST_GROWTH = 4096
 _MOST_RULES = 1000
-# Tokens beside the vocabulary, each of which its reader adds alone; speech models have 65,000.
+# The most tokens beside the vocabulary; the reader adds each separately. Speech models have 65,000.
 _MOST_TOKENS = 100_000
-# Most special tokens around a text.
+# The most special tokens around a text.
 _MOST_ADDED = 1000
-# Repetitions that make a pattern with exponential backtracking reach its limit.
+# This many repetitions let a pattern with exponential backtracking reach its limit.
 _REPEATED = 32
 _PROBES = ("", *(f"{char * _REPEATED}!" for char in string.printable), string.printable)
 
 
 def try_tokenizer(file: str) -> str | None:
-    """Return the fault of a tokenizer that multiplies texts or never ends; None without one.
+    """Return the fault of a tokenizer that multiplies texts or never ends; None if it has none.
 
-    Other faults are left to its reader.
+    Other faults are left to the reader of the tokenizer.
 
     Args:
         file: the path of ``tokenizer.json``.
@@ -58,7 +58,7 @@ def try_tokenizer(file: str) -> str | None:
 def growth(rules: Sequence[Mapping[str, Any]]) -> float:
     """Return the most characters that a normalizer's rules can make of one.
 
-    A rule's own growth is multiplied by that of later ones which may apply to what it writes.
+    A rule's own growth is multiplied by the growth of later rules that may apply to its output.
 
     Args:
         rules: ``Replace`` entries, in order.
@@ -86,7 +86,7 @@ def growth(rules: Sequence[Mapping[str, Any]]) -> float:
 
 
 def _own_growth(content: str, pattern: str | None) -> float:
-    if not pattern:  # a regular expression may find nothing between any two characters
+    if not pattern:  # a regular expression may match between any two characters
         return 1.0 + len(content)
     return max(1.0, len(content) / len(pattern))
 
@@ -99,7 +99,7 @@ def _pattern(rule: Mapping[str, Any]) -> str | None:
 
 
 def _characters(text: str) -> set[str]:
-    """Return characters in either case, because a rule in between may change it."""
+    """Return characters in either case, because a rule in between may change the case."""
     return {*text, *text.lower(), *text.upper()}
 
 

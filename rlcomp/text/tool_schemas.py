@@ -1,4 +1,4 @@
-"""JSON schemas of tools, as chat templates are given them."""
+"""JSON schemas of tools, as inputs of chat templates."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _OPEN_ENDED = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def tool_schemas(tools: Mapping[str, Callable[..., Tool] | Unbuilt]) -> list[Schema]:
-    """Schemas of tools by their signatures: names, types and which parameters a call needs.
+    """Return schemas of tools by their signatures: names, types and required parameters.
 
     The description is the first line of the docstring of the class or function. A tool that is
-    described by its class is not made: an index is built by those that search it.
+    described by its class is not built: indices are built only where they are searched.
 
     Args:
-        tools: as :class:`components.environment.tools.Tools` has them.
+        tools: as in :class:`components.environment.tools.Tools`.
 
     Examples:
         >>> schema = tool_schemas({"add": Unbuilt("operator.add", {})})[0]
@@ -42,21 +42,21 @@ def tool_schemas(tools: Mapping[str, Callable[..., Tool] | Unbuilt]) -> list[Sch
 
 
 def _called(part: Callable[..., Tool] | Unbuilt) -> tuple[object, inspect.Signature]:
-    """Whose docstring describes the tool, and how it is called."""
+    """Return the object whose docstring describes the tool, and its signature."""
     if not isinstance(part, Unbuilt):
         tool = part()
-        told = tool.function if isinstance(tool, FunctionTool) else type(tool)
-        return told, inspect.signature(tool)
-    found = load(part.target, None)
-    if not inspect.isclass(found):
-        return found, inspect.signature(partial(found, **part.arguments))
-    whole = inspect.signature(found.__call__)
-    return found, whole.replace(parameters=[*whole.parameters.values()][1:])
+        described = tool.function if isinstance(tool, FunctionTool) else type(tool)
+        return described, inspect.signature(tool)
+    target = load(part.target, None)
+    if not inspect.isclass(target):
+        return target, inspect.signature(partial(target, **part.arguments))
+    whole = inspect.signature(target.__call__)
+    return target, whole.replace(parameters=[*whole.parameters.values()][1:])
 
 
-def _schema(name: str, told: object, signature: inspect.Signature) -> Schema:
-    # What a description sets by keyword is no argument of a call.
-    asked = {
+def _schema(name: str, described: object, signature: inspect.Signature) -> Schema:
+    # Arguments set in the config are no arguments of a call.
+    parameters = {
         key: parameter
         for key, parameter in signature.parameters.items()
         if parameter.kind not in _OPEN_ENDED
@@ -64,17 +64,17 @@ def _schema(name: str, told: object, signature: inspect.Signature) -> Schema:
             parameter.kind is parameter.KEYWORD_ONLY and parameter.default is not parameter.empty
         )
     }
-    required = [key for key, one in asked.items() if one.default is one.empty]
-    properties = {key: {"type": _type(one.annotation)} for key, one in asked.items()}
+    required = [key for key, one in parameters.items() if one.default is one.empty]
+    properties = {key: {"type": _type(one.annotation)} for key, one in parameters.items()}
     function = {
         "name": name,
-        "description": (inspect.getdoc(told) or name).partition("\n")[0],
+        "description": (inspect.getdoc(described) or name).partition("\n")[0],
         "parameters": {"type": "object", "properties": properties, "required": required},
     }
     return {"type": "function", "function": function}
 
 
 def _type(annotation: object) -> str:
-    """The JSON type of an annotation, which may be written as text; a text where there is none."""
+    """Return the JSON type of an annotation, which may be text; a string type if there is none."""
     known = _NAMED if isinstance(annotation, str) else _TYPES
     return next((name for kind, name in known.items() if kind == annotation), "string")

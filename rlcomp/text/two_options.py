@@ -20,7 +20,7 @@ from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import decode_rows
 from rlcomp.verify.options import share_of, spellings
 
-# Tokens of the model's own answer in a message.
+# A message quotes this many tokens of the model's own answer.
 _OWN_TOKENS = 12
 
 
@@ -33,10 +33,10 @@ class TwoOptions:
     Args:
         model: reads the questions.
         options: two texts.
-        prompt: how questions become tokens; the chat template of the model's tokenizer if not
-            given, or plain text where it has none.
-        least_mass: of both options together; below it there is no verdict.
-        no_verdict: gets the reason of questions without one.
+        prompt: encodes the questions; by default the chat template of the model's tokenizer, or
+            plain text if it has none.
+        least_mass: of both options together; with less there is no verdict.
+        no_verdict: called with the reason if questions have no verdict.
         batch_size: questions in one forward pass.
     """
 
@@ -72,7 +72,7 @@ class TwoOptions:
         """Return the share of the first option for each question; None where there is no verdict.
 
         Args:
-            questions: of :meth:`encode`; one that does not fit has no verdict.
+            questions: results of :meth:`encode`; one that does not fit has no verdict.
         """
         read = [number for number, one in enumerate(questions) if self.fits(one)]
         values: list[float | None] = [None] * len(questions)
@@ -107,7 +107,7 @@ class TwoOptions:
     def _tell(
         self, questions: Sequence[Sequence[int]], low: list[tuple[int, float]], long: int
     ) -> None:
-        """Tell ``no_verdict`` once why questions have none."""
+        """Report to ``no_verdict`` once why questions have none."""
         if self.no_verdict.reason:
             return
         if low:
@@ -129,7 +129,7 @@ class TwoOptions:
             self.no_verdict.tell(long, len(questions), reason)
 
     def _own_answer(self, question: Sequence[int]) -> str:
-        """Return the beginning of the model's own answer, greedily."""
+        """Return the beginning of the model's own answer, by greedy decoding."""
         limit = self.model.context_length
         room = _OWN_TOKENS if limit is None else min(_OWN_TOKENS, limit - len(question))
         rows = self.model.generate(
@@ -144,7 +144,7 @@ class TwoOptions:
 
 
 def _tails(model: Policy, table: Sequence[bytes], option: str) -> Iterator[list[int]]:
-    """Yield the spellings of an option that its tokenizer can write, as tokens, each once."""
+    """Yield the tokens of an option's spellings that its tokenizer can write, each once."""
     known = set[tuple[int, ...]]()
     for spelling in spellings(option):
         try:

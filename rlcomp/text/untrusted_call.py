@@ -22,20 +22,20 @@ Value = TypeVar("Value")
 def untrusted_call(
     function: str, arguments: Mapping[str, object], *, seconds: float, subject: str, remedy: str
 ) -> Any:  # noqa: ANN401
-    """Call a function in the worker process that this process has for untrusted input.
+    """Call a function in this process's worker process for untrusted input.
 
     Args:
         function: its dotted path.
-        arguments: by name, each as JSON holds it.
+        arguments: by name, in the types of JSON.
         seconds: limit of the call.
         subject: the input, for messages: ``the tokenizer.json at 'DIR'``.
         remedy: for messages.
 
     Returns:
-        What the function returns.
+        The result of the function.
 
     Raises:
-        DataError: a limit was exceeded, the process died, or the function raised.
+        DataError: a limit was exceeded, the process died, or the function raised an error.
     """
     (outcome,) = _pool(os.getpid()).map(function, [arguments], timeout=seconds)
     if not isinstance(outcome, Failed):
@@ -59,7 +59,8 @@ def _pool(process: int) -> WorkerPool:
 def within(seconds: float, call: Callable[[], Value]) -> Value:
     """Call a function that releases the GIL, such as a tokenizer's, in a thread.
 
-    Signal handlers run in the meantime. A call that takes longer goes on until the process ends.
+    Signal handlers run in the meantime. A call that exceeds the limit goes on until the process
+    ends.
 
     Args:
         seconds: limit of the call.

@@ -1,4 +1,4 @@
-"""Untrusted files of a folder: regular ones of bounded size, and their JSON."""
+"""Checks of untrusted files in a folder: regular files of bounded size, and their JSON."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ JSON = (
     "model.safetensors.index.json",
 )
 TOKENIZER = "tokenizer.json"
-# Bytes. Tokenizers of 250,000 tokens have some 30 million, indices of 1,000 shards ten.
+# In bytes. Tokenizers of 250,000 tokens have some 30 million, indices of 1,000 shards ten.
 _LARGEST_TOKENIZER, _LARGEST_JSON = 1 << 27, 1 << 24
-# Bytes of a template; the largest that models come with have some 20,000.
+# Bytes of a template; the largest ones of models have some 20,000.
 LARGEST_TEMPLATE = 1 << 18
 _LARGEST = {
     **dict.fromkeys(JSON, _LARGEST_JSON),
@@ -32,7 +32,7 @@ _LARGEST = {
     **dict.fromkeys((".model", ".tiktoken"), _LARGEST_TOKENIZER),
     ".jinja": LARGEST_TEMPLATE,
 }
-# Entries of a folder that are looked at.
+# Limit of the entries of a folder that are checked.
 _MOST = 10_000
 _KINDS = {
     stat.S_IFIFO: "a FIFO",
@@ -48,7 +48,7 @@ def check_regular(folder: Path) -> None:
     A link counts as its target; a broken one is left to the file's reader.
 
     Raises:
-        DataError: names the file and the limit.
+        DataError: one is not; names the file and the limit.
     """
     for file in _entries(folder):
         try:
@@ -102,7 +102,7 @@ def json_object(file: Path) -> dict[str, Any]:
 
 
 def _check_texts(value: object) -> None:
-    """Refuse a text that is longer than any template: a special token of it takes minutes."""
+    """Refuse a text that is longer than any template: as a special token it would take minutes."""
     if isinstance(value, str) and len(value) > LARGEST_TEMPLATE:
         raise ValueError(f"it has a text of {len(value):,} characters: {value:.20}...")
     if isinstance(value, (dict, list)):

@@ -1,1 +1,1 @@
-"""Worker processes that call functions under limits: for mistakes, not for malice."""
+"""Worker processes that call functions under limits: against mistakes, not against malice."""

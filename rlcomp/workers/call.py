@@ -1,4 +1,4 @@
-"""One call: import by dotted path, call by name, and turn what comes of it into JSON.
+"""Call of a function: import by dotted path, arguments by name, result as JSON.
 
 Imported by the worker processes: standard library only.
 """
@@ -19,35 +19,35 @@ from typing import Any
 
 from rlcomp.errors import Temporary, in_one_line
 
-# What a failure is, beside the kinds of rlcomp.workers.calls: to be tried again.
+# Kind of a failure, beside the kinds of rlcomp.workers.calls: the call is tried again.
 TEMPORARY = "temporary"
 
 
 class OutputLimit(BaseException):
-    """More was printed or returned than is allowed; not to be caught by a function's own net."""
+    """Error of a call that printed or returned too much; ``except Exception`` must not catch it."""
 
 
 def load(path: str, arguments: Mapping[str, object] | None) -> Callable[..., Any]:
-    """The function at a dotted path; with arguments, the object that the class there makes."""
+    """Return the function at a dotted path; with arguments, an instance of the class there."""
     module, _, name = path.rpartition(".")
-    found: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return found if arguments is None else found(**arguments)
+    target: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return target if arguments is None else target(**arguments)
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Whether a function, or the call of an object, is a coroutine."""
+    """Return whether a function, or the call of an object, is a coroutine."""
     own = getattr(type(function), "__call__", None)  # noqa: B004 - of an object's class
     return any(map(inspect.iscoroutinefunction, (function, own)))
 
 
 class Call:
-    """A call and what is sent back of it.
+    """A call and its reply.
 
     Args:
-        function: what is called.
+        function: the function to call.
         arguments: by name.
         whole_batch: as for :meth:`rlcomp.workers.calls.Calls.map`.
-        output_limit: of what it returns, in characters of JSON.
+        output_limit: of the result, in characters of JSON.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Call:
         self.metrics.append((str(name), float(value)))
 
     def run(self) -> str:
-        """Call; the reply as JSON: kind, value or message, seconds, metrics."""
+        """Make the call; return the reply as JSON: kind, value or message, seconds, metrics."""
         start = time.perf_counter()
         try:
             value = self.function(**self.arguments)
@@ -81,7 +81,7 @@ class Call:
             return failure(error)
 
     async def run_async(self, timeout: float) -> str:
-        """Await the call; one that takes longer is cancelled."""
+        """Await the call; cancel it when it takes longer."""
         start = time.perf_counter()
         try:
             task = asyncio.ensure_future(self.function(**self.arguments))
@@ -107,7 +107,7 @@ class Call:
 
 
 def _plain(value: Any) -> object:  # noqa: ANN401
-    """Arrays and tensors as lists or numbers; other numbers (fractions, decimals) as floats."""
+    """Convert arrays and tensors to lists or numbers, other numbers (fractions, ...) to floats."""
     return value.tolist() if hasattr(value, "tolist") else float(value)
 
 
@@ -119,7 +119,7 @@ def _shown(value: object) -> str:
 
 
 def failure(error: BaseException) -> str:
-    """The reply for an exception: its kind, and in one line what and where it was."""
+    """Return the reply for an exception: its kind, and its message and place in one line."""
     kind = "error"
     if isinstance(error, OutputLimit):
         return json.dumps(["output", str(error), 0.0, []])

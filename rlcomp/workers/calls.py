@@ -1,4 +1,4 @@
-"""Calls of functions named by dotted path: what runs them, and what comes of each."""
+"""Interface of executors: calls of functions named by dotted path, and their outcomes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
 from rlcomp.workers.call import TEMPORARY
 
-# Seconds before a call that failed temporarily is tried again; after the last it has failed.
+# Seconds before each new try of a call that failed temporarily; after the last try it has failed.
 WAITS = (0.1, 0.5, 2.0)
 
 Kind = Literal["time", "memory", "output", "died", "error"]
@@ -23,10 +23,10 @@ class Scored:
     """A call that returned.
 
     Attributes:
-        value: as JSON holds it.
-        seconds: that the call took.
-        tries: how often it was made.
-        metrics: name and value of what it logged (``log_metric``).
+        value: in the types of JSON.
+        seconds: duration of the call.
+        tries: number of tries.
+        metrics: name and value of each logged metric (``log_metric``).
     """
 
     value: object
@@ -40,10 +40,10 @@ class Failed:
     """A call that did not return.
 
     Attributes:
-        kind: what ended it: the limit on time, memory or output, the death of its process, or an
-            exception (also a value that is no JSON).
+        kind: cause of the failure: the limit on time, memory or output, the death of its process,
+            or an exception (also for a value that JSON cannot hold).
         message: in one line.
-        tries: how often it was made.
+        tries: number of tries.
     """
 
     kind: Kind
@@ -55,7 +55,7 @@ Outcome = Scored | Failed
 
 
 class Calls(Protocol):
-    """What runs calls."""
+    """Executor of calls."""
 
     def map(
         self,
@@ -69,46 +69,47 @@ class Calls(Protocol):
         """Call a function once for each mapping of arguments.
 
         Args:
-            function: its dotted path; of an object, the path of its class and the arguments of its
+            function: its dotted path; for an object, the path of its class and the arguments of its
                 constructor.
-            arguments: by name, each as JSON holds it.
+            arguments: by name, in the types of JSON.
             timeout: limit of one call, in seconds.
-            concurrency: how many calls of an ``async`` function run at a time in one process.
-            whole_batch: ``trainer_state`` and ``log_metric``, where they are among the arguments,
-                become what TRL's trainer hands its reward functions under these names.
+            concurrency: number of concurrent calls of an ``async`` function in one process.
+            whole_batch: ``trainer_state`` and ``log_metric``, if they are among the arguments,
+                become the objects that TRL's trainer passes to its reward functions under these
+                names.
 
         Returns:
-            One outcome a call, in order.
+            One outcome per call, in order.
 
         Raises:
-            ConfigError: the function cannot be imported, or its object not made.
+            ConfigError: the function cannot be imported, or its object cannot be made.
         """
         ...
 
 
-# What a worker says: of a function that it was loaded or cannot be, of a call what came of it.
+# Message of a worker: the result of loading a function, or the outcome of a call.
 Reply = list[Any]
 
 
 def read_reply(line: bytes) -> Reply | None:
-    """A line of a worker; None where it is none that :mod:`rlcomp.workers.worker` writes.
+    """Read a line of a worker; return None for a line of another origin.
 
     Examples:
         >>> read_reply(b'[3, "scored", 1.0, 0.2, []]'), read_reply(b'["loaded"]'), read_reply(b"3")
         ([3, 'scored', 1.0, 0.2, []], ['loaded'], None)
     """
     try:
-        told = json.loads(line)
+        reply = json.loads(line)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(told, list):
+    if not isinstance(reply, list):
         return None
-    if len(told) < 5:
-        known = told == ["loaded"] or (len(told) == 2 and told[0] == "unloadable")
-        return told if known else None
-    number, kind, _, seconds, metrics = told if len(told) == 5 else (None,) * 5
+    if len(reply) < 5:
+        known = reply == ["loaded"] or (len(reply) == 2 and reply[0] == "unloadable")
+        return reply if known else None
+    number, kind, _, seconds, metrics = reply if len(reply) == 5 else (None,) * 5
     is_call = isinstance(number, int) and kind in _KINDS and isinstance(seconds, (int, float))
-    return told if is_call and _are_metrics(metrics) else None
+    return reply if is_call and _are_metrics(metrics) else None
 
 
 def _are_metrics(metrics: object) -> bool:
@@ -122,27 +123,27 @@ def _are_metrics(metrics: object) -> bool:
 
 
 def outcome_of(reply: Sequence[Any], tries: int) -> Outcome:
-    """What a reply of :class:`rlcomp.workers.call.Call` says.
+    """Return the outcome in a reply of :class:`rlcomp.workers.call.Call`.
 
     Args:
         reply: kind, value or message, seconds, metrics.
-        tries: how often the call was made.
+        tries: number of tries.
     """
-    kind, told, seconds, metrics = reply
+    kind, content, seconds, metrics = reply
     if kind == "scored":
-        return Scored(told, seconds, tries, tuple((name, value) for name, value in metrics))
+        return Scored(content, seconds, tries, tuple((name, value) for name, value in metrics))
     if kind == TEMPORARY:
-        return Failed("error", f"{told}, after {tries} tries", tries)
-    return Failed(kind, told, tries)
+        return Failed("error", f"{content}, after {tries} tries", tries)
+    return Failed(kind, content, tries)
 
 
 def described(function: str | Unbuilt) -> tuple[str, dict[str, object] | None]:
-    """Dotted path, and the arguments of the class there or None, as they are sent."""
+    """Return dotted path, and the arguments of the class there or None, as they are sent."""
     if isinstance(function, str):
         return function, None
     return function.target, dict(function.arguments)
 
 
 def unloadable(function: str | Unbuilt, why: str) -> ConfigError:
-    """Error of a function that cannot be imported, or whose object cannot be made."""
+    """Return the error of a function that cannot be imported, or whose object cannot be made."""
     return ConfigError(f"{described(function)[0]} cannot be called: {why}")

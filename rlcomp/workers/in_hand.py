@@ -1,4 +1,4 @@
-"""A worker process and the calls it has in hand."""
+"""Worker process together with its unanswered calls."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rlcomp.workers.calls import Reply, unloadable
 from rlcomp.workers.process import WorkerProcess
 from rlcomp.workers.queue import Job, Queue
 
-# Seconds that importing a function, or making its object, may take in a worker.
+# Seconds that a worker may take to import a function or to make its object.
 LOAD_SECONDS = 60.0
-# Seconds that a call may go on beyond its limit where the worker itself cancels it (async).
+# Seconds that a call may go on beyond its limit if the worker itself cancels it (async).
 _GRACE = 0.5
-# A worker is stuck in a call that takes this many times as long as others do: then so many more
-# take its place, that a few endless loops do not hold up the good calls.
+# A worker is stuck in a call that takes this many times as long as others. Extra workers then take
+# its place, so that a few endless loops do not delay the good calls.
 _STUCK = 20.0
 _STUCK_SECONDS = (0.25, 0.5)
 
 
 class Worker:
-    """A worker and what it is doing."""
+    """A worker and its jobs."""
 
     def __init__(self, memory_limit: int, output_limit: int) -> None:
         self.process = WorkerProcess(memory_limit, output_limit)
         self.known: set[str] = set()
-        self.jobs: list[Job] = []  # those sent and not answered, the one in hand first
+        self.jobs: list[Job] = []  # sent and not answered; the running one comes first
         self.gave_way = False
         self.loading = ""
         self.since = self.deadline = 0.0
@@ -38,7 +38,7 @@ class Worker:
         function = str(order["function"])
         self.loading = "" if function in self.known else function
         calls = [(job.number, job.arguments) for job in jobs]
-        with contextlib.suppress(OSError):  # it is gone, and found so when asked for replies
+        with contextlib.suppress(OSError):  # it is gone; the next request for replies will notice
             self.process.send({**order, "timeout": jobs[0].timeout, "calls": calls})
         self._arm()
 
@@ -50,7 +50,7 @@ class Worker:
         self.deadline = self.since + limit
 
     def answer(self, reply: Reply, queue: Queue, function: str | Unbuilt) -> None:
-        """Take a reply: a function was loaded, or a call is over."""
+        """Handle a reply: a function was loaded, or a call is over."""
         if reply[0] == "unloadable":
             raise unloadable(function, reply[1])
         if reply[0] == "loaded":
@@ -67,20 +67,20 @@ class Worker:
             self._arm()
 
     def give_way(self, queue: Queue) -> None:
-        """Stuck: leave the calls behind the one in hand to others, and most of the processor.
+        """Give the calls behind the current one to others, and lower a stuck worker's priority.
 
-        It goes on with those calls when it is free again, so it is ended then.
+        The worker would go on with those calls when it is free again, so it is ended then.
         """
         if self.gave_way or self.jobs[0].together:
             return
         self.gave_way = queue.careful = True
         queue.take_back(self.jobs[1:])
         self.jobs = self.jobs[:1]
-        if queue.mean_seconds is not None:  # others are quick: this one is the odd one
+        if queue.mean_seconds is not None:  # others are quick: this one is the exception
             self.process.lower_priority()
 
     def stuck(self, queue: Queue) -> bool:
-        """Whether its call takes much longer than others."""
+        """Return whether its call takes much longer than others."""
         usual = queue.mean_seconds
         patience = max(_STUCK_SECONDS[0], min(_STUCK_SECONDS[1], self.jobs[0].timeout / 8))
         if usual is not None:
@@ -89,10 +89,10 @@ class Worker:
 
 
 def some_stuck(busy: Sequence[Worker], queue: Queue) -> bool:
-    """Whether others are to take the place of workers that are stuck.
+    """Return whether other workers should take the place of stuck ones.
 
-    Not where calls overrun and none returns: then all are slow, and more at a time would make them
-    slower.
+    Not if calls exceed their limit and none returns: then all are slow, and more at a time would
+    make them slower.
     """
     if queue.any_overran and queue.mean_seconds is None:
         return False

@@ -1,4 +1,4 @@
-"""Calls in the process itself: no limit holds, and what ends the process ends the run."""
+"""Calls in the process itself, without limits; a call that ends the process ends the run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from rlcomp.workers.calls import WAITS, Outcome, described, outcome_of, unloadab
 
 
 class InProcess:
-    """Calls one after the other in the trainer's own process: for functions without a mistake.
+    """Sequential calls in the trainer's own process, for functions without mistakes.
 
-    An exception makes a call fail as it does in a worker. Time, memory and output have no limit,
-    but for the time of ``async`` functions that wait.
+    An exception makes a call fail as in a worker. Time, memory and output have no limit, except for
+    the time of ``async`` functions that wait.
     """
 
     def map(
@@ -31,10 +31,10 @@ class InProcess:
         concurrency: int = 1,
         whole_batch: bool = False,
     ) -> list[Outcome]:
-        """One outcome a call, in order: :meth:`rlcomp.workers.calls.Calls.map`.
+        """Return one outcome per call, in order: :meth:`rlcomp.workers.calls.Calls.map`.
 
         Raises:
-            ConfigError: the function cannot be imported, or its object not made.
+            ConfigError: the function cannot be imported, or its object cannot be made.
         """
         del concurrency
         try:
@@ -43,7 +43,7 @@ class InProcess:
             raise unloadable(function, in_one_line(error)) from error
 
         def reply(text: str) -> str:
-            # From JSON, as a worker gets them: a call changes nothing that another sees.
+            # From JSON, as in a worker: a call cannot change the arguments of another one.
             call = Call(called, json.loads(text), whole_batch=whole_batch, output_limit=sys.maxsize)
             return _awaited(call, timeout) if is_async(called) else call.run()
 
@@ -51,16 +51,16 @@ class InProcess:
 
 
 def _tried(reply: Callable[[str], str], text: str) -> Outcome:
-    told = json.loads(reply(text))
+    answer = json.loads(reply(text))
     for tries, wait in enumerate(WAITS, 1):
-        if told[0] != TEMPORARY:
-            return outcome_of(told, tries)
+        if answer[0] != TEMPORARY:
+            return outcome_of(answer, tries)
         time.sleep(wait)
-        told = json.loads(reply(text))
-    return outcome_of(told, len(WAITS) + 1)
+        answer = json.loads(reply(text))
+    return outcome_of(answer, len(WAITS) + 1)
 
 
 def _awaited(call: Call, timeout: float) -> str:
-    """In a thread: that of a notebook has an event loop of its own."""
+    """Await a call in a thread, because the thread of a notebook has an event loop of its own."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, call.run_async(timeout)).result()

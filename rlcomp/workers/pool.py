@@ -1,4 +1,4 @@
-"""The reward pool: calls in worker processes, each under limits of time, memory and output."""
+"""Reward pool: calls in worker processes, each under limits of time, memory and output."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from rlcomp.workers.calls import Outcome, described, unloadable
 from rlcomp.workers.in_hand import LOAD_SECONDS, Worker, some_stuck
 from rlcomp.workers.queue import Queue
 
-# More workers than wanted, in place of those that are stuck: a few endless loops hold up no good
-# calls.
+# Extra workers that take the place of stuck ones: a few endless loops must not delay good calls.
 _EXTRA = 6
-# The longest look-out: for a worker that is gone while what it forked keeps its channel open.
+# Longest wait: a worker may be gone while a process that it forked keeps its channel open.
 _LOOK = 0.1
 
 
 class WorkerPool(metaclass=Checked):
-    """Runs calls in worker processes that can be killed. For mistakes, not for malice.
+    """Pool of worker processes that can be killed; against mistakes, not against malice.
 
-    The workers start with the first call and end with the run. A worker that dies, or that is
-    killed because its call overran a limit, costs that call only. A call that overran its time is
-    made once more when the others are done, for at most half a second: on a busy machine a limit of
-    time is the one thing by which two runs can differ.
+    The workers start with the first call and end with the run. If a worker dies, or is killed
+    because its call exceeded a limit, only that call is lost. A call that exceeded its time is made
+    once more when the others are done, for at most half a second: on a busy machine, only the limit
+    of time can make two runs differ.
 
     Args:
         num_workers: processes; null: one for each processor.
-        memory_gib: address space of each.
-        output_limit: characters that a call may print, and of what it returns.
+        memory_gib: limit of the address space of each.
+        output_limit: characters that a call may print, and of its result.
     """
 
     def __init__(
@@ -51,12 +50,12 @@ class WorkerPool(metaclass=Checked):
         self.output_limit = output_limit
         self._lock = threading.Lock()
         self._workers: list[Worker] = []
-        self._killed: list[Worker] = []  # perhaps not gone yet: on a busy machine that takes long
+        self._killed: list[Worker] = []  # may not be gone yet: this takes long on a busy machine
         self._usual: dict[str, float | None] = {}  # seconds of a call, by function
         self._end = weakref.finalize(self, _kill, self._workers, self._killed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A copy has the same limits, and workers of its own."""
+        """Return a copy with the same limits, and workers of its own."""
         return _pool, (self.num_workers, self.memory_gib, self.output_limit)
 
     def map(
@@ -68,10 +67,10 @@ class WorkerPool(metaclass=Checked):
         concurrency: int = 1,
         whole_batch: bool = False,
     ) -> list[Outcome]:
-        """One outcome a call, in order: :meth:`rlcomp.workers.calls.Calls.map`.
+        """Return one outcome per call, in order: :meth:`rlcomp.workers.calls.Calls.map`.
 
         Raises:
-            ConfigError: the function cannot be imported, or its object not made.
+            ConfigError: the function cannot be imported, or its object cannot be made.
         """
         wanted = self.num_workers or os.cpu_count() or 1
         order = {"function": described(function), "whole_batch": whole_batch}
@@ -139,7 +138,7 @@ class WorkerPool(metaclass=Checked):
                 self._died(worker, queue, function)
 
     def _until_next(self, queue: Queue) -> float:
-        """Seconds until something is due, besides what a worker sends."""
+        """Return the seconds until the next deadline."""
         due = [worker.deadline for worker in self._workers if worker.jobs]
         due += [queue.next_due] if queue.next_due is not None else []
         return max(0.0, min([_LOOK, *(each - time.monotonic() for each in due)]))
@@ -155,7 +154,7 @@ class WorkerPool(metaclass=Checked):
             why = f"its process ended with exit code {code}"
         else:
             why = f"its process died of signal {-code} ({signal.Signals(-code).name})"
-        if worker.loading and worker.known:  # by what it did before: another one will tell
+        if worker.loading and worker.known:  # another worker will report
             return queue.take_back(worker.jobs)
         if worker.loading:
             raise unloadable(function, why)
@@ -178,7 +177,7 @@ class WorkerPool(metaclass=Checked):
 
 @runtime_checkable
 class EndsWithRun(Protocol):
-    """What holds processes that end with the run.
+    """Object that holds processes which end with the run.
 
     Attributes:
         ends_with_run: true.
@@ -187,13 +186,13 @@ class EndsWithRun(Protocol):
     ends_with_run: bool
 
     def close(self) -> None:
-        """End them."""
+        """End the processes."""
         ...
 
 
 @contextlib.contextmanager
 def closing(nodes: Iterable[object]) -> Iterator[None]:
-    """Context at whose end, however it comes, the pools and sandboxes among nodes are closed."""
+    """Close the pools and sandboxes among nodes at the end of a context, also after an error."""
     try:
         yield
     finally:

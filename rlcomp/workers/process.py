@@ -20,25 +20,25 @@ sys.path[:] = json.loads(sys.argv[1])
 from rlcomp.workers.worker import main
 main(*map(int, sys.argv[2:]))
 """
-# A message that a busy machine takes longer for to hand over: the worker is stuck.
+# If sending a message takes longer than this, even on a busy machine, the worker is stuck.
 _SEND_SECONDS = 10.0
 _READ = 2**16
-# Of a worker that is stuck: a tenth of the processor beside one that is not.
+# Niceness of a stuck worker: a tenth of the processor beside one that is not stuck.
 _NICE = 10
 
 
 class WorkerProcess:
-    """A worker in a session of its own, so that what its calls start is killed with it.
+    """Worker in a session of its own, so that processes that its calls start are killed with it.
 
-    A plain child process: a fork server would save 10 ms of 30, but starts the user's own script
+    A plain child process: a fork server would save 10 ms of 30, but would run the user's own script
     once more in each worker.
 
     Args:
         memory_limit: bytes of address space.
-        output_limit: characters a call may print, or return.
+        output_limit: characters that a call may print, or return.
 
     Attributes:
-        garbled: whether something else than a reply came of it.
+        garbled: whether it has sent something other than a reply.
     """
 
     def __init__(self, memory_limit: int, output_limit: int) -> None:
@@ -53,7 +53,7 @@ class WorkerProcess:
             stderr=subprocess.DEVNULL,
             pass_fds=passed,
             start_new_session=True,
-            # Sets of texts in the same order in every worker; one thread each.
+            # The same order of sets of texts in every worker; one thread each.
             env={"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1", **os.environ},
         )
         theirs.close()
@@ -66,18 +66,18 @@ class WorkerProcess:
         """Send an order.
 
         Raises:
-            OSError: the worker does not take it.
+            OSError: the worker does not take the order.
         """
         self.channel.settimeout(_SEND_SECONDS)
         self.channel.sendall(json.dumps(order).encode() + b"\n")
         self.channel.setblocking(False)
 
     def replies(self) -> tuple[list[Reply], bool]:
-        """What has come since the last time, and whether more can come.
+        """Return the replies since the last call, and whether more can come.
 
-        Nothing counts from a line on that is no reply: a call wrote into the channel.
+        A line that is no reply makes all later lines invalid: a call wrote into the channel.
         """
-        alive = not self.exited()  # asked first: what it sent before its end is read below
+        alive = not self.exited()  # checked first: messages sent before its end are read below
         with contextlib.suppress(BlockingIOError):
             while len(self.received) <= self.longest:
                 read = self._read()
@@ -88,14 +88,14 @@ class WorkerProcess:
         *lines, self.received = self.received.split(b"\n")
         if len(self.received) > self.longest:
             alive = False
-        told: list[Reply] = []
+        replies: list[Reply] = []
         for line in lines:
             reply = read_reply(line)
             if reply is None:
                 self.garbled = True
-                return told, False
-            told.append(reply)
-        return told, alive
+                return replies, False
+            replies.append(reply)
+        return replies, alive
 
     def _read(self) -> bytes:
         try:
@@ -104,31 +104,31 @@ class WorkerProcess:
             return b""
 
     def exited(self) -> bool:
-        """Whether it is gone, though a process that it forked holds the channel open."""
-        asked = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        """Return whether it has exited, even if a process that it forked holds the channel open."""
+        options = os.WEXITED | os.WNOHANG | os.WNOWAIT
         try:
-            return os.waitid(os.P_PID, self.process.pid, asked) is not None
-        except ChildProcessError:  # somebody else in this process has waited for it
+            return os.waitid(os.P_PID, self.process.pid, options) is not None
+        except ChildProcessError:  # other code in this process has waited for it
             return True
 
     def lower_priority(self) -> None:
-        """Leave the processor to others, together with what it started."""
+        """Lower the priority of the worker and of the processes it started."""
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PGRP, self.process.pid, _NICE)
             # A session may be scheduled as one (Linux): then its own priority counts.
             Path(f"/proc/{self.process.pid}/autogroup").write_text(str(_NICE))
 
     def kill(self) -> None:
-        """Kill it with all that it started. It may take a while until all of them are gone."""
+        """Kill it with all processes that it started. They may take a while to end."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.channel.close()
         os.close(self.lifeline)
 
     def gone(self) -> bool:
-        """Whether it has ended since it was killed; must be asked until then."""
+        """Return whether it has ended since it was killed; call this until it has."""
         return self.process.poll() is not None
 
     def wait(self) -> int:
-        """Its exit code, once it has ended; negative: the signal it died of."""
+        """Wait for its end, and return its exit code; negative: the signal that killed it."""
         return self.process.wait()

@@ -1,4 +1,4 @@
-"""The calls of one batch: which go out together, which again, and what came of each."""
+"""Queue of the calls of one batch: messages, retries and outcomes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Any
 from rlcomp.workers.call import TEMPORARY
 from rlcomp.workers.calls import WAITS, Outcome, Scored, outcome_of
 
-# Seconds that a message to a worker should be worth, and calls that it may hold.
+# Seconds that the calls of a message should take, and the most calls in it.
 _MESSAGE = 0.02
 _MOST = 32
-# Seconds that a call gets which overran its time, when the others are done.
+# Limit in seconds of the second try of a call that exceeded its time.
 _AGAIN = 0.5
 
 
@@ -23,12 +23,12 @@ class Job:
     """One call.
 
     Attributes:
-        number: of the call in its batch.
+        number: index of the call in its batch.
         arguments: by name.
         timeout: its limit, in seconds.
         together: whether it runs beside others in one process.
-        tries: how often it was handed out.
-        again: whether this is its second chance, alone.
+        tries: number of times it was handed out.
+        again: whether this is its second try, alone.
         after: when it may be handed out, on the clock of ``time.monotonic``.
     """
 
@@ -42,13 +42,13 @@ class Job:
 
 
 class Queue:
-    """Calls that wait, and the outcomes of those that are over.
+    """Calls that wait, and the outcomes of finished calls.
 
     Args:
         arguments: of each call.
         timeout: limit of a call, in seconds.
-        share: between how many workers the calls are divided.
-        concurrency: how many calls run at a time in one worker.
+        share: number of workers that the calls are divided between.
+        concurrency: number of concurrent calls in one worker.
         usual: seconds of a call in the batch before; None: there was none.
     """
 
@@ -67,41 +67,41 @@ class Queue:
             Job(number, each, timeout, together) for number, each in enumerate(arguments)
         )
         self.later: list[Job] = []  # failed temporarily
-        self.alone: deque[Job] = deque()  # get a second chance at the end
+        self.alone: deque[Job] = deque()  # get a second try at the end
         self.share, self.concurrency = share, concurrency
         self._outcomes: list[Outcome | None] = [None] * len(arguments)
         self.left = len(arguments)
         self.usual = usual
         self.any_overran = False
-        self.careful = False  # one call a message, once a call has held up those behind it
+        self.careful = False  # one call a message, once a call has delayed those behind it
         self._seconds, self._scored = 0.0, 0
 
     @property
     def done(self) -> bool:
-        """Whether every call is over."""
+        """Return whether every call is over."""
         return not self.left
 
     @property
     def outcomes(self) -> list[Outcome]:
-        """One a call, in order."""
+        """Return one outcome per call, in order."""
         return [outcome for outcome in self._outcomes if outcome is not None]
 
     @property
     def mean_seconds(self) -> float | None:
-        """What a call has taken, of those that returned, or in the batch before; None: unknown."""
+        """Return the mean seconds of returned calls, or of the batch before; None if unknown."""
         return self._seconds / self._scored if self._scored else self.usual
 
     @property
     def next_due(self) -> float | None:
-        """When the next call may be tried again."""
+        """Return when the next call may be tried again."""
         return min((job.after for job in self.later), default=None)
 
     def retries_only(self, running: Sequence[Job]) -> bool:
-        """Whether only second chances are left."""
+        """Return whether only second tries are left."""
         return not self.waiting and not self.later and all(job.again for job in running)
 
     def take(self, running: Sequence[Job]) -> list[Job]:
-        """The calls of the next message; none if all have to wait.
+        """Return the calls of the next message; none if all have to wait.
 
         Args:
             running: the calls that workers have.
@@ -119,7 +119,7 @@ class Queue:
         return jobs
 
     def _size(self) -> int:
-        """How many calls a message holds: short ones share the price of it."""
+        """Return how many calls a message holds: short ones share its cost."""
         fair = -(-len(self.waiting) // self.share)
         if self.concurrency > 1:
             return min(self.concurrency, fair)
@@ -131,7 +131,7 @@ class Queue:
         )
 
     def answered(self, job: Job, reply: Sequence[Any]) -> None:
-        """A call is over, or has failed in a way that another try may mend."""
+        """Record that a call is over, or queue it again if it failed temporarily."""
         kind = reply[0]
         if kind == TEMPORARY and job.tries <= len(WAITS):
             job.after = time.monotonic() + WAITS[job.tries - 1]
@@ -142,11 +142,11 @@ class Queue:
             self._finish(job, reply)
 
     def lost(self, jobs: Sequence[Job], reply: Sequence[Any]) -> None:
-        """A worker died: so did the call in hand; of several at a time nobody knows which."""
+        """Record a worker's death: its current call failed; concurrent ones are tried again."""
         self._end(jobs, reply, self._finish)
 
     def overran(self, jobs: Sequence[Job]) -> None:
-        """A worker was killed because the call in hand ran for too long."""
+        """Record that a worker was killed because its current call ran for too long."""
         self.any_overran = True
         self._end(jobs, ("time", f"ran for more than {self.timeout:g} s", 0.0, ()), self.answered)
 
@@ -162,7 +162,7 @@ class Queue:
         self.take_back(jobs[1:])
 
     def take_back(self, jobs: Sequence[Job]) -> None:
-        """Calls that were handed out, but not begun."""
+        """Take back calls that were handed out, but not begun."""
         for job in reversed(jobs):
             job.tries -= 1
             self.waiting.appendleft(job)

@@ -1,4 +1,4 @@
-"""The signature of a reward function: how it is called, told without calling it."""
+"""Signature of a reward function, read without calling it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, as_dotted, exit_refused, in_one_line
 
-# A function that names one of these judges the whole batch (TRL's convention).
+# A function with one of these parameters judges the whole batch (TRL's convention).
 _WHOLE_BATCH = ("prompts", "completions")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a reward function that are filled in by name.
+    """The parameters of a reward function that are filled by name.
 
     Attributes:
         named: all of them.
-        needed: those without a default.
-        fixed: those that a partial has fixed: the user's own, whatever a column is called.
-        takes_all: whether it also takes what it does not name (``**columns``).
-        is_async: whether it is to be awaited.
+        needed: parameters without a default.
+        fixed: parameters that a partial has fixed: the user's own, even if a column has that name.
+        takes_all: whether it also takes other names (``**columns``).
+        is_async: whether it must be awaited.
     """
 
     named: tuple[str, ...]
@@ -37,31 +37,31 @@ class Signature:
 
     @property
     def whole_batch(self) -> bool:
-        """Whether it is called once for a batch, not for each row."""
+        """Return whether it is called once for a batch, not for each row."""
         return any(name in self.named for name in _WHOLE_BATCH)
 
     def takes(self, name: str) -> bool:
-        """Whether a column of this name is handed over."""
+        """Return whether it gets a column of this name."""
         return name in self.named or (self.takes_all and name not in self.fixed)
 
 
 def read_signature(function: str | Unbuilt | Callable[..., object]) -> Signature:
-    """The signature of a function by dotted path, of an object's class, or of a function itself.
+    """Return the signature of a function by dotted path, of an object's class, or of a function.
 
     Raises:
         ConfigError: it cannot be imported, cannot be called by name, or its parameters cannot be
-            seen.
+            read.
     """
     if isinstance(function, Unbuilt):
         return _of_object(function)
     if isinstance(function, str):
-        found = _found(function)
-        if inspect.isclass(found):
+        target = _found(function)
+        if inspect.isclass(target):
             raise ConfigError(
                 f"function is {function!r}, a class: name it with its arguments, "
                 f"{{_target_: {function}}}"
             )
-        return _signature(found, function)
+        return _signature(target, function)
     return _signature(function, f"{function!r:.100}")
 
 
@@ -99,12 +99,12 @@ def _found(path: str) -> Any:  # noqa: ANN401
 
 
 def _of_file(path: str) -> ConfigError:
-    """Error of a file where a function is asked for, with the functions that are in it."""
+    """Return the error of a file where a function is expected; it lists the file's functions."""
     module = path[:-3].removeprefix("./").replace("/", ".")
     try:
         with exit_refused(f"function is {path!r}: importing it"):
             held = vars(importlib.import_module(module))
-    except Exception:  # the name that is given next will say why
+    except Exception:  # importing the corrected name will report the error
         held = {}
     own = [name for name in held if getattr(held[name], "__module__", "") == module]
     names = ", ".join(name for name in own if inspect.isfunction(held[name]))
@@ -146,7 +146,7 @@ def _fixed(function: Callable[..., object]) -> Iterable[str]:
 
 
 def unwrapped(function: object) -> object:
-    """The function that partials and wrappers hold, such as those of Hydra's ``_partial_``."""
+    """Return the function inside partials and wrappers, e.g. of Hydra's ``_partial_``."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func
@@ -158,5 +158,5 @@ def unwrapped(function: object) -> object:
 
 def _is_async(function: Callable[..., object]) -> bool:
     inner = unwrapped(function)
-    asked = (inner, getattr(type(inner), "__call__", None))  # noqa: B004 - of an object's class
-    return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in asked)
+    candidates = (inner, getattr(type(inner), "__call__", None))  # noqa: B004 - of an object's class
+    return any(inspect.iscoroutinefunction(f) or inspect.isasyncgenfunction(f) for f in candidates)

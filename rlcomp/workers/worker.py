@@ -1,9 +1,9 @@
-"""A worker process: reads orders, calls, answers one by one. Standard library only, no torch.
+"""Worker process: reads orders, calls, answers one by one. Standard library only, no torch.
 
 An order is a line of JSON: ``function`` (path, arguments of its class or null), ``timeout``,
-``whole_batch`` and ``calls`` (number and arguments of each). Of a function that is new to it the
-worker first says ``["loaded"]`` or ``["unloadable", why]``, then of each call ``[number, kind,
-value or message, seconds, metrics]``.
+``whole_batch`` and ``calls`` (number and arguments of each). For a new function the worker first
+sends ``["loaded"]`` or ``["unloadable", why]``, then for each call ``[number, kind, value or
+message, seconds, metrics]``.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from rlcomp.workers.call import Call, OutputLimit, is_async, load
 
 
 class CountedOutput(io.TextIOBase):
-    """Standard output of a call: nothing is kept, and too much is an error."""
+    """Standard output of a call: characters are only counted, and too many are an error."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.written = 0
 
     def writable(self) -> bool:
-        """True."""
+        """Return True."""
         return True
 
     def write(self, text: str) -> int:
-        """Count.
+        """Count the characters of a text.
 
         Raises:
             OutputLimit: more than the limit since the call began.
@@ -48,11 +48,11 @@ class CountedOutput(io.TextIOBase):
 
 
 class Worker:
-    """Calls functions until its channel is closed.
+    """Caller of functions, until its channel is closed.
 
     Args:
         channel: to the pool.
-        output_limit: characters a call may print, and of what it returns.
+        output_limit: characters that a call may print, and of its result.
     """
 
     def __init__(self, channel: socket.socket, output_limit: int) -> None:
@@ -62,7 +62,7 @@ class Worker:
         self.loaded: dict[str, Any] = {}
 
     def serve(self) -> None:
-        """Take orders."""
+        """Handle orders."""
         sys.stdout = sys.stderr = self.output
         with self.channel.makefile("rb") as lines:
             for line in lines:
@@ -108,7 +108,7 @@ class Worker:
 
     def _reply(self, number: int, text: str) -> None:
         if os.getpid() != self.own:
-            os._exit(0)  # a copy that the call forked and let return
+            os._exit(0)  # a copy of the process that the call forked
         self._send(f"[{number}, {text[1:]}")
 
     def _send(self, text: str) -> None:
@@ -116,7 +116,7 @@ class Worker:
 
 
 def _limit_cpu(timeout: float) -> None:
-    """Processor time of this call: what an orphan that nobody kills may use."""
+    """Limit the processor time of this call, in case the worker is an orphan that stays alive."""
     soft = math.ceil(time.process_time() + timeout) + 1
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     if hard != resource.RLIM_INFINITY:
@@ -132,14 +132,14 @@ def _limit(kind: int, value: int) -> None:
 def _end_with(lifeline: int) -> None:
     """Have the group killed when the other end of a pipe closes: when the trainer is gone.
 
-    A signal of the kernel (SIGIO, which ends a process): a call that never returns cannot look.
+    By a signal of the kernel (SIGIO, which ends a process): a call that never returns cannot check.
     """
     fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
     fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
 
 
 def main(channel: int, lifeline: int, memory_limit: int, output_limit: int) -> None:
-    """Be a worker; descriptors of the two channels, limits in bytes and characters."""
+    """Run a worker; descriptors of the two channels, limits in bytes and characters."""
     _end_with(lifeline)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_AS, memory_limit)

@@ -1,7 +1,7 @@
-"""The C structs of the native library and its functions, as ctypes sees them.
+"""C structs of the native library and its functions, as ctypes declares them.
 
 They repeat ``src/model.h``, ``src/session.h`` and the functions at the end of ``src/session.cpp``.
-An object is loaded only if its sources are these (:func:`rlcomp.engine.native.build.digest`).
+An object is loaded only if its sources are these files (:func:`rlcomp.engine.native.build.digest`).
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Linear(ctypes.Structure):
 
 
 class Norm(ctypes.Structure):
-    """A LayerNorm (``centred``) or a root-mean-square norm; absent without a weight."""
+    """A LayerNorm (``centred``) or a root-mean-square norm; without a weight there is none."""
 
     _fields_ = (("weight", _P), ("bias", _P), ("eps", _D), ("centred", _I))
 
 
 class Layer(ctypes.Structure):
-    """One layer; absent parts are zeros."""
+    """One layer; parts that it lacks are zeros."""
 
     _fields_ = (
         *((name, Norm) for name in ("before_attention", "before_feed", "of_queries", "of_keys")),
@@ -52,13 +52,13 @@ class Model(ctypes.Structure):
 
 
 class Texts(ctypes.Structure):
-    """Byte strings one behind the other, and where each ends."""
+    """Byte strings in one buffer, and the end of each."""
 
     _fields_ = (("bytes", _P), ("ends", _P), ("count", _I))
 
 
 class Turn(ctypes.Structure):
-    """Some steps of some rows: what is asked, and where the answers go."""
+    """Some steps of some rows: the request, and buffers for the results."""
 
     _fields_ = (
         ("count", _I),
@@ -89,7 +89,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }
 
 
-# Functions that take tensors by value, whose argument types ctypes knows.
+# Functions that take tensors by value. Their argument types are known to ctypes.
 _KERNELS = (
     *("rlcomp_tree_attention", "rlcomp_tree_attention_backward", "rlcomp_bf16x6"),
     *("rlcomp_log_probs", "rlcomp_log_probs_backward"),
@@ -101,7 +101,7 @@ _INTERPRETER = ("PyGILState_Ensure", "PyGILState_Release", "PyErr_CheckSignals",
 def declare(library: ctypes.CDLL) -> ctypes.CDLL:
     """Set the types of the library's functions and the check of their results.
 
-    Signal handlers run during a call, and an exception of theirs ends it.
+    Signal handlers run during a call; an exception in a handler ends the call.
     """
     for name in (*_FUNCTIONS, *_KERNELS):
         function = getattr(library, name)
@@ -117,7 +117,7 @@ def declare(library: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _checks(library: ctypes.CDLL) -> Callable[[int, Any, tuple[Any, ...]], None]:
-    """Return a function that raises the error of a result."""
+    """Return a function that raises the error that a result stands for."""
 
     def check(result: int, function: Any, arguments: tuple[Any, ...]) -> None:  # noqa: ANN401
         del arguments
@@ -140,19 +140,19 @@ def _raise_interruption(library: ctypes.CDLL) -> None:
     library.rlcomp_raised(raised)
     restore = ctypes.PyDLL(None).PyErr_Restore
     restore.argtypes, restore.restype = (_P, _P, _P), None
-    restore(*raised)  # ctypes raises what is restored
+    restore(*raised)  # ctypes raises the restored exception
 
 
 def integers(values: Any) -> Tensor:  # noqa: ANN401
-    """A list of numbers as the library reads it."""
+    """Convert a list of numbers to a tensor that the library can read."""
     return torch.tensor(values, dtype=torch.int64)
 
 
 def at(tensor: Tensor) -> ctypes.c_void_p:
-    """Where the numbers of a tensor begin; it has to live for as long as they are read."""
+    """Return the address of a tensor's numbers; the tensor must live as long as they are read."""
     return _P(tensor.data_ptr())
 
 
 def number(value: int) -> ctypes.c_int64:
-    """A number as the library reads it."""
+    """Convert a number to the type that the library reads."""
     return _I(value)

@@ -14,7 +14,7 @@ from rlcomp.errors import ShapeError
 
 
 def missing() -> str | None:
-    """Why there is no such product here; None if there is one."""
+    """Return why this machine lacks the product; None if it has it."""
     try:
         return _missing(library())
     except RuntimeError as error:
@@ -34,22 +34,22 @@ def _missing(loaded: ctypes.CDLL) -> str | None:
 def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
     """Add ``a @ b`` to ``out`` in place.
 
-    Each factor is split exactly into three bfloat16 numbers, ``a = a1 + a2 + a3``, digits cut off.
-    Of the nine products the three smallest are left out, ``a2 b3 + a3 b2 + a3 b3``: of ``a b`` less
-    than 2^-20, and 2^-24.5 on average, where float32 itself rounds by 2^-24 at most. Sums are in
-    float32, of 512 terms at a time. What is not finite gives NaN; numbers and products below 1e-30
-    lose digits.
+    Each factor is split exactly into three bfloat16 numbers, ``a = a1 + a2 + a3``, by cutting off
+    digits. The three smallest of the nine products are left out, ``a2 b3 + a3 b2 + a3 b3``: less
+    than 2^-20 of ``a b``, and 2^-24.5 on average, where float32 itself rounds by 2^-24 at most.
+    Sums are in float32, of 512 terms at a time. Numbers that are not finite give NaN; numbers and
+    products below 1e-30 lose digits.
 
     Args:
-        out: shape ``[M, N]``, float32, on the CPU, as the factors; its rows or its columns lie
-            side by side, as theirs (else they are copied).
+        out: shape ``[M, N]``, float32, on the CPU, as the factors. Its rows or its columns are
+            contiguous; factors without contiguous rows or columns are copied.
         a: shape ``[M, K]``.
         b: shape ``[K, N]``.
 
     Raises:
-        RuntimeError: there is no such product here (:func:`missing`).
-        ShapeError: the shapes do not fit, or another dtype or device.
-        MemoryError: none is left for the parts, at most 2 MB.
+        RuntimeError: this machine lacks the product (:func:`missing`).
+        ShapeError: the shapes do not fit, or a tensor has another dtype or device.
+        MemoryError: there is no memory for the parts, at most 2 MB.
 
     Source:
         Henry, Tang & Heinecke 2019, "Leveraging the bfloat16 artificial intelligence datatype for
@@ -62,7 +62,7 @@ def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
 
 
 def product(a: Tensor, b: Tensor) -> Tensor:
-    """``a @ b`` as :func:`add_product` computes it, shape ``[M, N]``."""
+    """Compute ``a @ b`` by :func:`add_product`, shape ``[M, N]``."""
     out = a.new_empty(len(a), b.shape[1])
     _call(out, a, b, add=False)
     return out

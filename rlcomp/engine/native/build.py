@@ -1,7 +1,7 @@
 """Build of the native library: one shared object per instruction set of this machine's family.
 
-``python -m rlcomp.engine.native.build`` compiles in place; the build hook of a wheel, or of an
-editable install, does the same. No torch, no Python headers: a C++17 compiler is all it takes.
+``python -m rlcomp.engine.native.build`` compiles in place. The build hook of a wheel, or of an
+editable install, does the same. It needs a C++17 compiler, but no torch and no Python headers.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ HERE = Path(__file__).parent
 SOURCES = HERE / "src"
 OBJECTS = HERE / "objects"
 
-# What each object is compiled for, best first, by the machine's family. Those of x86 have names
-# that torch.backends.cpu.get_cpu_capability() gives.
+# Instruction sets by the machine's family, best first, and their compiler flags. For x86,
+# torch.backends.cpu.get_cpu_capability() returns these names.
 _X86 = {
     "avx512": ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mfma"),
     "avx2": ("-mavx2", "-mfma"),
@@ -32,7 +32,7 @@ INSTRUCTION_SETS: dict[str, dict[str, tuple[str, ...]]] = {
     "aarch64": {"neon": ()},
     "arm64": {"neon": ()},
 }
-# What a compiler may not know yet, and what it is for: without it that part is left out.
+# Flags that old compilers lack, by their instruction set. Without them that part is left out.
 _NEWER = {"avx512": ("-mamx-tile", "-mamx-bf16")}
 _TILES = """#include <immintrin.h>
 void multiply(const void* config) {
@@ -54,36 +54,36 @@ _COMPILERS = ("c++", "g++", "clang++")
 
 
 def compiler() -> str | None:
-    """The C++ compiler: ``$CXX``, else one that is found; None for none."""
+    """Return the C++ compiler: ``$CXX``, else the first one on the path; None if there is none."""
     names = [os.environ["CXX"]] if os.environ.get("CXX") else [*_COMPILERS]
-    return next((found for name in names if (found := shutil.which(name))), None)
+    return next((path for name in names if (path := shutil.which(name))), None)
 
 
 def digest() -> str:
-    """What the sources are, in twelve letters: an object of other sources is not loaded."""
+    """Return a hash of the sources, in twelve letters: objects of other sources are not loaded."""
     every = sorted(SOURCES.iterdir())
     text = b"".join(path.name.encode() + path.read_bytes() for path in every)
     return hashlib.sha256(text + repr((FLAGS, INSTRUCTION_SETS, _NEWER)).encode()).hexdigest()[:12]
 
 
 def object_path(name: str) -> Path:
-    """Where the object of an instruction set is."""
+    """Return the path of the object of an instruction set."""
     return OBJECTS / f"{name}-{digest()}.so"
 
 
 def instruction_sets() -> dict[str, tuple[str, ...]]:
-    """Instruction sets that are built on this machine, best first, and their compiler flags."""
+    """Return the instruction sets built on this machine, best first, and their compiler flags."""
     return INSTRUCTION_SETS.get(platform.machine().lower(), {})
 
 
 def flags(cxx: str, name: str) -> tuple[str, ...]:
-    """The flags of an instruction set, with those newer ones that the compiler knows."""
+    """Return the flags of an instruction set, including newer ones that the compiler knows."""
     flags, newer = instruction_sets()[name], _NEWER.get(name, ())
     return flags + newer if newer and _assembles(cxx, flags + newer) else flags
 
 
 def _assembles(cxx: str, flags: Sequence[str]) -> bool:
-    """Whether compiler and assembler know what the newer flags are for."""
+    """Return whether compiler and assembler support the newer flags."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "tiles.cpp"
         source.write_text(_TILES)
@@ -92,21 +92,22 @@ def _assembles(cxx: str, flags: Sequence[str]) -> bool:
 
 
 def command(cxx: str, flags: Sequence[str], into: Path) -> list[str]:
-    """The call of the compiler that makes one object."""
-    # What C++ needs at run time goes into the object, where the linker can: any libstdc++ will do.
+    """Return the compiler command that builds one object."""
+    # The C++ runtime is linked into the object where the linker supports that, so that any
+    # libstdc++ will do.
     static = [] if sys.platform == "darwin" else ["-static-libstdc++", "-static-libgcc"]
     sources = sorted(str(path) for path in SOURCES.glob("*.cpp"))
     return [cxx, *FLAGS, *flags, *sources, *static, "-o", str(into)]
 
 
 def build() -> list[Path]:
-    """Compile what is not there yet, and remove what other sources left.
+    """Compile missing objects, and remove objects of other sources.
 
     Returns:
         The objects of this machine's instruction sets.
 
     Raises:
-        RuntimeError: there is no compiler, none of this machine's family, or it failed.
+        RuntimeError: there is no compiler, the machine's family is not supported, or it failed.
     """
     cxx, wanted = compiler(), instruction_sets()
     if not wanted:
@@ -124,7 +125,7 @@ def build() -> list[Path]:
 
 
 def _compile(cxx: str, flags: Sequence[str], path: Path) -> None:
-    # Under another name first: another process may be about to load it.
+    # Written under another name first: another process may be about to load it.
     with tempfile.TemporaryDirectory(dir=path.parent) as folder:
         into = Path(folder) / path.name
         call = command(cxx, flags, into)

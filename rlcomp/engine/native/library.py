@@ -18,19 +18,19 @@ _HOW = "run python -m rlcomp.engine.native.build"
 
 
 def instruction_set() -> str | None:
-    """The best instruction set that this machine has and that objects are made for.
+    """Return the best instruction set of this machine for which there are objects.
 
-    torch says which one its own kernels may use; ``ATEN_CPU_CAPABILITY`` lowers that for both.
+    torch names the set that its own kernels may use; ``ATEN_CPU_CAPABILITY`` lowers both.
     """
-    made = instruction_sets()
-    if "neon" in made:
+    available = instruction_sets()
+    if "neon" in available:
         return "neon"
     capability = torch.backends.cpu.get_cpu_capability().lower()
-    return capability if capability in made else None
+    return capability if capability in available else None
 
 
 def absent() -> str | None:
-    """Why there is no native library here; None if there is one."""
+    """Return why the native library is missing; None if it is there."""
     name = instruction_set()
     if name is None:
         return f"this processor ({platform.machine()}) has neither AVX-512, AVX2 nor NEON"
@@ -48,7 +48,7 @@ def warn_of_absence(reason: str) -> None:
     """Log once that models run without the library.
 
     Args:
-        reason: of :func:`absent`.
+        reason: the result of :func:`absent`.
     """
     _LOG.warning(
         "sampling and updates run without the native library, in about twice the time: %s", reason
@@ -56,15 +56,15 @@ def warn_of_absence(reason: str) -> None:
 
 
 def library() -> ctypes.CDLL:
-    """The shared object; a call lets go of the interpreter's lock.
+    """Return the shared object; its calls release the interpreter's lock.
 
     Raises:
-        RuntimeError: there is none (:func:`absent`).
+        RuntimeError: it is missing (:func:`absent`).
     """
     return _loaded(instruction_set(), OBJECTS)
 
 
-@cache  # called for every norm: what the sources are is looked up once
+@cache  # called for every norm: hash the sources once
 def _loaded(name: str | None, objects: Path) -> ctypes.CDLL:
     why = absent()
     if why is not None:

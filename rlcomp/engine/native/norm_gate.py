@@ -14,10 +14,10 @@ from rlcomp.engine.once import differentiable_once
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """``weight * x / sqrt(mean(x^2) + eps)``, as :func:`rlcomp.engine.norm.rms_norm`.
+    """Compute ``weight * x / sqrt(mean(x^2) + eps)``, as :func:`rlcomp.engine.norm.rms_norm`.
 
     Args:
-        x: shape ``[..., H]``, float32, on the CPU, as all that the library takes.
+        x: shape ``[..., H]``, float32, on the CPU, as the library requires.
         weight: shape ``[H]``.
         eps: added to the mean square.
 
@@ -31,7 +31,7 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
 
 
 def gated(gate: Tensor, up: Tensor) -> Tensor:
-    """``silu(gate) * up``, both of one shape.
+    """Compute ``silu(gate) * up``, both of one shape.
 
     Source:
         Shazeer 2020, arXiv:2002.05202, eq. 5.

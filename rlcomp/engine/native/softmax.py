@@ -19,23 +19,23 @@ _by_library = Switch()
 
 
 def by_library(wanted: bool) -> AbstractContextManager[None]:
-    """Within it, and in this thread, what is read off logits is read by the library, or is not."""
+    """Return a context that switches the library's functions of logits on or off in this thread."""
     return _by_library.set(wanted)
 
 
 def takes(logits: Tensor, keep: Tensor | None) -> bool:
-    """Whether the library reads such logits here and now.
+    """Return whether the library reads such logits in this context.
 
     Args:
         logits: shape ``[N, V]``.
-        keep: tokens that may be drawn: ``[V]``, of every row the same; or ``[N, V]``.
+        keep: tokens that may be drawn: ``[V]``, the same in every row; or ``[N, V]``.
     """
     cpu = logits.device.type == "cpu" and logits.dtype == torch.float32
     return _by_library.on and cpu and (keep is None or keep.dim() == 1)
 
 
 def log_probs(logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
-    """``log softmax(z / T)`` of one token a row, shape ``[N]``, nats, differentiable once.
+    """Compute ``log softmax(z / T)`` of one token a row, ``[N]``, nats, differentiable once.
 
     Args:
         logits: ``z``, shape ``[N, V]``, float32, on the CPU.
@@ -54,18 +54,18 @@ def log_probs(logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor |
 def log_probs_slope(
     gradient: Tensor, logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None
 ) -> Tensor:
-    """The gradient of :func:`log_probs` with respect to the logits, shape ``[N, V]``."""
+    """Compute the gradient of :func:`log_probs` with respect to the logits, shape ``[N, V]``."""
     logits, gradient, mask = logits.contiguous(), _of_rows(gradient, logits), _mask(keep, logits)
     tokens, out = _taken(tokens, logits), torch.empty_like(logits)
-    given = _given(logits, mask, temperature)
-    library().rlcomp_log_probs_backward(*given, *map(at, (tokens, gradient, out)))
+    arguments = _given(logits, mask, temperature)
+    library().rlcomp_log_probs_backward(*arguments, *map(at, (tokens, gradient, out)))
     return out
 
 
 def entropies(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
-    """``H = -sum_v p_v log p_v`` of ``p = softmax(z / T)``, ``[N]``, nats, differentiable once.
+    """Compute ``H = -sum_v p_v log p_v`` of ``p = softmax(z / T)``, nats, differentiable once.
 
-    Arguments are those of :func:`log_probs`.
+    Arguments are those of :func:`log_probs`. Returns shape ``[N]``.
 
     Source:
         Shannon 1948, "A mathematical theory of communication", section 6.
@@ -87,8 +87,8 @@ class _LogProbs(torch.autograd.Function):
         ctx.save_for_backward(logits, tokens, keep)
         ctx.temperature = temperature
         mask, out = _mask(keep, logits), logits.new_empty(len(logits))
-        given = _given(logits, mask, temperature)
-        library().rlcomp_log_probs(*given, at(tokens), at(out))
+        arguments = _given(logits, mask, temperature)
+        library().rlcomp_log_probs(*arguments, at(tokens), at(out))
         return out
 
     @staticmethod
@@ -117,16 +117,16 @@ class _Entropies(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # noqa: ANN401
         logits, keep = ctx.saved_tensors
         gradient, mask = _of_rows(gradient, logits), _mask(keep, logits)
-        given, out = _given(logits, mask, ctx.temperature), torch.empty_like(logits)
-        library().rlcomp_entropies_backward(*given, at(gradient), at(out))
+        arguments, out = _given(logits, mask, ctx.temperature), torch.empty_like(logits)
+        library().rlcomp_entropies_backward(*arguments, at(gradient), at(out))
         return out, None, None
 
 
 def _mask(keep: Tensor | None, logits: Tensor) -> Tensor | None:
-    """What is added to the logits: ``-inf`` where a token is never drawn.
+    """Return the mask that is added to the logits: ``-inf`` where a token is never drawn.
 
     Raises:
-        ShapeError: ``keep`` is not of the vocabulary.
+        ShapeError: the size of ``keep`` is not that of the vocabulary.
     """
     if keep is None:
         return None
@@ -136,16 +136,16 @@ def _mask(keep: Tensor | None, logits: Tensor) -> Tensor | None:
 
 
 def _taken(tokens: Tensor, logits: Tensor) -> Tensor:
-    """Tokens as the library reads them.
+    """Convert tokens to the form that the library reads.
 
     Raises:
-        ShapeError: they are not a list of one a row.
+        ShapeError: they are not a list of one token per row.
         IndexError: one is not in the vocabulary.
     """
     rows, vocabulary = logits.shape
     if tokens.shape != (rows,) or tokens.dtype != torch.int64:
-        given = f"tokens {tuple(tokens.shape)} of {tokens.dtype}"
-        raise ShapeError(f"{given}, where {rows} rows need one each, int64")
+        arguments = f"tokens {tuple(tokens.shape)} of {tokens.dtype}"
+        raise ShapeError(f"{arguments}, where {rows} rows need one each, int64")
     wrong = ((tokens < 0) | (tokens >= vocabulary)).nonzero().flatten()
     if len(wrong):
         row = int(wrong[0])
@@ -160,7 +160,7 @@ def _of_rows(gradient: Tensor, logits: Tensor) -> Tensor:
 
 
 def _given(logits: Tensor, mask: Tensor | None, temperature: float) -> tuple[object, ...]:
-    """The first arguments of each function."""
+    """Return the first arguments of each function of the library."""
     rows, size = (number(each) for each in logits.shape)
     place = None if mask is None else at(mask)
     return at(logits), place, ctypes.c_double(temperature), rows, size

@@ -39,7 +39,7 @@ def tree_attention(
     scale: float,
     rotation: Tensor | None = None,
 ) -> Tensor:
-    """Attention of packed tokens without masks: a prompt's keys with all of its answers at once.
+    """Compute attention of packed tokens without masks: a prompt's keys with all answers at once.
 
     Args:
         q: shape ``[N, heads, D]``, float32, on the CPU.
@@ -48,7 +48,7 @@ def tree_attention(
         nodes: :func:`rlcomp.engine.tree.nodes_of` the tokens.
         scale: of the logits.
         rotation: cosines and sines of the rotary embedding of queries and keys, shape ``[2, N, 1,
-            D]``, both halves of ``D`` alike; None for none.
+            D]``, both halves of ``D`` equal; None for none.
 
     Returns:
         Shape ``[N, heads * D]``.
@@ -65,7 +65,7 @@ def tree_attention(
 
 
 def _dense(*tensors: Tensor) -> list[Tensor]:
-    """Tensors whose rows are contiguous; rows may be apart, as chunks of a wider matrix are."""
+    """Return tensors with contiguous rows; rows may be apart, like chunks of a wider matrix."""
     return [x if x.stride()[1:] == (x.shape[2], 1) else x.contiguous() for x in tensors]
 
 

@@ -1,4 +1,4 @@
-"""Steps of the native decode loop: what is asked of the library, and what it answers."""
+"""Steps of the native decode loop: the request to the library, and its results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.engine.session import Said
 
 
 def undrawn(decoding: Decoding) -> str | None:
-    """Why the library cannot draw from a distribution; None if it can.
+    """Return why the library cannot draw from a distribution; None if it can.
 
     Args:
         decoding: the distribution.
@@ -34,12 +34,12 @@ def undrawn(decoding: Decoding) -> str | None:
 
 @dataclass(frozen=True)
 class Ends:
-    """What ends a row, beside its limit.
+    """Ends of a row, apart from its limit.
 
     Attributes:
-        stops: tokens.
-        texts: byte strings.
-        table: the bytes of each token; read only where there are such texts.
+        stops: stop tokens.
+        texts: stop texts, as byte strings.
+        table: the bytes of each token; read only if there are stop texts.
     """
 
     stops: Collection[int]
@@ -51,20 +51,20 @@ class Steps:
     """Some steps of some rows.
 
     Args:
-        rows: their numbers in the session.
-        limits: the most tokens of each, at least 1.
+        rows: their indices in the session.
+        limits: the most tokens of each row, at least 1.
         uniform: numbers in [0, 1), shape ``[steps, len(rows)]``, float64.
         draw: the distribution.
-        ends: what ends a row beside its limit.
-        goes_on: the turn began with other steps.
-        closes: rows that are over are freed.
+        ends: ends of a row, apart from its limit.
+        goes_on: whether other steps began the turn.
+        closes: whether rows that end are freed.
 
     Attributes:
-        struct: what the library gets.
+        struct: argument of the library.
         tokens: shape ``[len(rows), steps]``, int64; 0 after a row's end.
         log_probs: shape ``[len(rows), steps]``, nats; 0 after a row's end.
-        lengths: tokens that each row took.
-        ended: shape ``[len(rows)]``, uint8: a stop ended it, not its limit.
+        lengths: number of tokens sampled in each row.
+        ended: shape ``[len(rows)]``, uint8: whether a stop ended it, not its limit.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class Steps:
         self.log_probs = torch.zeros(count, steps, dtype=torch.float32)
         self.lengths = torch.zeros(count, dtype=torch.int64)
         self.ended = torch.zeros(count, dtype=torch.uint8)
-        self._alive: list[object] = []  # what the pointers point at
+        self._alive: list[object] = []  # targets of the struct's pointers
         suppressed = [] if barred is None else barred.nonzero().flatten().tolist()
         self.struct = abi.Turn(
             count=count,
@@ -108,7 +108,7 @@ class Steps:
         )
 
     def said(self) -> list[Said]:
-        """What each row sampled; truncated where no stop ended it."""
+        """Return the tokens that each row sampled; truncated where no stop ended it."""
         rows = zip(self.lengths.tolist(), self.ended.tolist(), strict=True)
         return [
             Said(tokens[:length], log_probs[:length], not ended)

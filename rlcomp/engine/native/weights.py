@@ -1,4 +1,4 @@
-"""A model's current weights as the native library reads them: where they are, not copied."""
+"""Current weights of a model as the native library reads them: in place, not copied."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rlcomp.engine.fused import _weights
 from rlcomp.engine.native import abi
 from rlcomp.engine.transformer import Block, Transformer
 
-# By the class of transformers' module; the numbers are those of src/model.h.
+# By the class name of transformers' module; src/model.h has the same numbers.
 _ACTIVATIONS = {"SiLUActivation": 0, "NewGELUActivation": 1, "GELUTanh": 1}
-# Floats of the widest vector: a head is filled up to whole ones.
+# Floats of the widest vector: head sizes are padded to a multiple of it.
 _LANES = 16
 
 
 def unread(transformer: Transformer) -> str | None:
-    """Why the native library cannot read a model; None if it can.
+    """Return why the native library cannot read a model; None if it can.
 
     Args:
         transformer: the model.
@@ -34,7 +34,7 @@ def unread(transformer: Transformer) -> str | None:
         return "engine.compute is bfloat16"
     if transformer.kernel == "bfloat16":
         return "engine.linear is bfloat16"
-    # GPT-2's scale_attn_by_inverse_layer_idx.
+    # The option scale_attn_by_inverse_layer_idx of GPT-2.
     if len({block.scale for block in layers.blocks}) > 1:
         return "its attention is scaled otherwise in every layer"
     names = {type(block.activation).__name__ for block in layers.blocks}
@@ -43,19 +43,19 @@ def unread(transformer: Transformer) -> str | None:
 
 
 class NativeModel:
-    """A model described to the native library.
+    """Description of a model for the native library.
 
-    Takes no memory for weights, but for merged adapters and for those that do not lie row by row.
-    What changes the weights in place changes what is sampled.
+    Takes no memory for weights, except for merged adapters and for weights that are not contiguous
+    by row. Changes of weights in place change the samples.
 
     Args:
         transformer: the model; :func:`unread` is None.
-        positions: rows are never longer.
+        positions: the most tokens of a row.
 
     Attributes:
-        struct: what the library gets.
+        struct: argument of the library.
         vocabulary: width of the logits.
-        token_bytes: of the keys and values of a token.
+        token_bytes: bytes of the keys and values of a token.
     """
 
     def __init__(self, transformer: Transformer, positions: int) -> None:
@@ -92,7 +92,7 @@ class NativeModel:
 
     @property
     def pointer(self) -> ctypes._Pointer[abi.Model]:
-        """Of the struct."""
+        """Return a pointer to the struct."""
         return ctypes.pointer(self.struct)
 
     def _table(self, embedding: nn.Module) -> int:
@@ -140,7 +140,7 @@ class NativeModel:
         return abi.Norm(weight, bias, module.eps, 1)
 
     def _rotations(self, transformer: Transformer, positions: int) -> tuple[int | None, int | None]:
-        """Cosines and sines, ``[positions, D / 2]`` each."""
+        """Return cosines and sines, ``[positions, D / 2]`` each."""
         layers = transformer.layers
         if layers.rotary is None:
             return None, None
@@ -150,13 +150,13 @@ class NativeModel:
         return self._pointer(cos[0, :, :half]), self._pointer(sin[0, :, :half])
 
     def _pointer(self, tensor: Tensor) -> int:
-        """Of the numbers of a tensor, row by row, which stay for as long as this object."""
+        """Return the address of a tensor's contiguous numbers, and keep them alive."""
         tensor = tensor.detach().to(torch.float32).contiguous()
         self._alive.append(tensor)
         return tensor.data_ptr()
 
     def refresh(self) -> None:
-        """Write what had to be copied anew, after weights were changed in place."""
+        """Write copied weights again, after the model's weights were changed in place."""
         now = NativeModel(self._transformer, self._positions)
         for mine, fresh in zip(self._alive, now._alive, strict=True):
             if mine.data_ptr() != fresh.data_ptr():
