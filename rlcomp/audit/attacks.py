@@ -93,7 +93,7 @@ def blind_attacks() -> Iterator[Attack]:
         yield Attack("long", token * (20_000 // len(token)))
     for text in ("²³¹⁹⁷", "①②⑦⑨"):
         yield Attack("digits", text)
-    # The first is no valid number; the last has letters, but no language.
+    # The first has no distance to any number; the last has letters, but no language.
     for text in ("[NaN, NaN]", f"[1{'0' * 400}]", "[f(a={[]: 1})]", "https://example.com"):
         yield Attack("parsed", text)
 

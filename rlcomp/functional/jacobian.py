@@ -15,8 +15,8 @@ def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
         jacobian: one part per parameter, each of shape ``[K, *parameter]``.
 
     Returns:
-        Shapes ``[K, K]`` and ``[K]``, float64, on the CPU. In memory is, beside the Jacobian, one
-        part of it in float64.
+        Shapes ``[K, K]`` and ``[K]``, float64, on the CPU. The extra memory is one part
+        in float64.
 
     Source:
         Quinton & Rey 2024, arXiv:2406.16232, section 6 (the Gramian of the Jacobian).

@@ -24,7 +24,7 @@ class _Kind(Checked, ABCMeta):
 
 
 class Adapter(metaclass=_Kind):
-    r"""Turns text of the policy into an action of the peer, and its answer into a turn.
+    r"""Environment of a peer: the policy's text becomes an action, and the peer's answer a turn.
 
     A subclass begins an episode (``reset``) and answers an action (``answer``). ``self.make`` makes
     the peer (``self.peer``): ``make`` of its package with the name, or the class at the dotted

@@ -34,7 +34,7 @@ class HasDynamics(Protocol):
     """An environment whose dynamics have named parameters."""
 
     def set_dynamics(self, values: Mapping[str, float]) -> None:
-        """Set these parameters in every copy; each copy keeps its values of the others.
+        """Set these parameters in every copy; the others take each copy's own values.
 
         Raises:
             ConfigError: there is no such parameter.

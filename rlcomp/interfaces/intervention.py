@@ -15,7 +15,7 @@ from rlcomp.metrics import record
 
 
 class Intervention(Component):
-    """Replaces actions of a policy by an intervener's actions, and marks them.
+    """Stage that replaces a policy's actions by an intervener's, and marks them.
 
     A subclass defines :meth:`decide`. The intervener's actions are clipped to the bounds of the
     environment's actions. Records ``intervention/share``, the share of replaced steps.

@@ -14,7 +14,7 @@ from rlcomp.seed import node_path
 
 
 class Judge(Protocol):
-    """Scores the agreement of a prediction with a reference text."""
+    """Judge of the agreement between a prediction and a reference text."""
 
     def __call__(self, prediction: str, reference: str) -> float | None:
         """Return the score in [0, 1]; None if the pair cannot be judged."""

@@ -25,7 +25,7 @@ class Shown(NamedTuple):
 
 
 class PairwiseJudge(Protocol):
-    """Compares answers two by two."""
+    """Judge that compares answers two by two."""
 
     def __call__(self, pairs: Sequence[Shown]) -> Sequence[float | None]:
         """Return for each pair the probability that the first is better; None for no verdict."""

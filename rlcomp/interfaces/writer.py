@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Writer(Protocol):
-    """Answers texts with texts, such as a judge that explains itself."""
+    """Model that answers texts with texts, such as a judge that explains itself."""
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:
         """Return one text for each prompt."""

@@ -10,7 +10,7 @@ from rlcomp.pareto.running_means import RunningMeans
 
 
 class ExpectedReturns(Aggregator):
-    """Tracks the running mean J of each objective's return, and the highest J so far.
+    """Aggregator that tracks each objective's running mean return J, and the highest J so far.
 
     A batch without an objective leaves its J unchanged.
 
