@@ -194,7 +194,7 @@ class FreeStages(RemoteStages):
         """Restart the worker; its groups begin anew, with the current weights."""
         has = self.pool.under_way[worker]
         if self._lost >= self.cluster.restarts:
-            raise ProcessEnded(self._told(next(iter(has.values())), lost)) from lost
+            raise ProcessEnded(self._loss_message(next(iter(has.values())), lost)) from lost
         self._lost += 1
         self.cluster.restart(worker)
         self._quiet[worker] = time.monotonic()
