@@ -1,6 +1,6 @@
 """rlcomp: composable reinforcement learning for language models and control.
 
-Importing it pulls in neither torch nor tensordict; the names below are loaded when first used.
+The import loads neither torch nor tensordict; the names below are loaded on first use.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Argument validation from type annotations: by hand, from yaml, before torch is imported.
+"""Argument validation from type annotations: in Python, from yaml, before the import of torch.
 
-A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. ``Component`` checks
-when it is made, and so does a plain class with the metaclass :class:`Checked`; the wiring checks
-every node of a config before the first one is built.
+A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. A ``Component`` checks
+its arguments when it is made. So does a plain class with the metaclass :class:`Checked`. The wiring
+checks every node of a config before it builds the first one.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ NonEmptyText = Annotated[str, MinLen(1)]
 
 
 class Compiles:
-    """Limit of a text: a regular expression."""
+    """Constraint on a text: it must be a valid regular expression."""
 
 
 @dataclass(frozen=True)
 class Unbuilt:
-    """A node that is handed over as it stands, instead of the object it describes.
+    """Description of a node that is passed on instead of the built object.
 
-    A parameter of this type says so; whoever gets it makes the object elsewhere.
+    A parameter has this type if its owner builds the object elsewhere.
 
     Attributes:
         target: dotted path of the class.
-        arguments: of its constructor.
+        arguments: arguments of its constructor.
     """
 
     target: str
@@ -51,7 +51,7 @@ class Unbuilt:
 
 RegularExpression = Annotated[str, Compiles()]
 
-# Names an annotation may use; any other name stands for "not checked here".
+# Names that an annotation may use; values with any other name are not checked here.
 VOCABULARY: dict[str, Any] = {
     name: value
     for name, value in globals().items()
@@ -68,7 +68,7 @@ _BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
 
 
 def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
-    """What is wrong with a value, or None.
+    """Say what is wrong with a value; None if nothing is.
 
     Examples:
         >>> problem(Fraction, 1.5)
@@ -94,11 +94,11 @@ def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
     if origin is Callable:
         plain = isinstance(value, (type(None), bool, int, float, str, list, dict))
         return "must be something to call: a _target_ with _partial_: true" if plain else None
-    # Any other generic is not looked into.
+    # Values of any other generic are not checked.
     return _problem_plain(annotation, value) if origin is None else None
 
 
-# What is a part of something here, and a count elsewhere.
+# Arguments that are shares here and counts in other libraries.
 _SHARES = {
     "warmup": ("it is a share of the phase's steps, 0.1 for the first tenth", 0.1),
     "held_out": ("it is a share of the examples, 0.1 for a tenth", 0.1),
@@ -107,7 +107,7 @@ _SHARES = {
 
 
 def remedy(where: str, value: object, fault: str) -> str:
-    """What to set instead of a value that does not fit.
+    """Say what to set instead of a value that does not fit.
 
     Examples:
         >>> remedy("phases.rl.steps", 1e6, "must be an integer")
@@ -191,16 +191,16 @@ def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN40
 
 
 def _finite(value: Any) -> bool:  # noqa: ANN401
-    """Neither NaN nor infinite, nor a whole number that a float cannot hold."""
+    """Test if a number is finite and, if whole, within the range of floats."""
     return bool(abs(value) <= sys.float_info.max)
 
 
-# Whose classes nobody writes as a text.
+# Packages whose classes cannot be given as a text.
 _OF_PARTS = ("rlcomp", "components", "torch", "torchrl", "tensordict", "transformers")
 
 
 def _problem_part(kind: type, value: object) -> str | None:
-    """The problem of a number, or of a text or None, where a component belongs."""
+    """Say what is wrong with a number, a text or None in the place of a component."""
     part = kind.__module__.split(".")[0] in _OF_PARTS
     plain = (bool, int, float, type(None), *((str, list, dict) if part else ()))
     if kind in (object, _Anything) or not isinstance(value, plain):
@@ -214,7 +214,7 @@ def _problem_part(kind: type, value: object) -> str | None:
 
 
 class _Unchecked(type):
-    """Of what stands for a name that only type checkers import; so do its parts and its kinds."""
+    """Metaclass of stand-ins for names that only type checkers import, with their attributes."""
 
     def __getattr__(cls, name: str) -> type:
         if name.startswith("_"):
@@ -226,13 +226,13 @@ class _Unchecked(type):
 
 
 class _Anything(metaclass=_Unchecked):
-    """Anything fits ``Name``, ``Name.Part`` and ``Name[...]``."""
+    """Stand-in that accepts anything in ``Name``, ``Name.Part`` and ``Name[...]``."""
 
 
 @cache
 def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
     init = cls.__init__  # type: ignore[misc]
-    unchecked: dict[str, Any] = {}  # names that are imported for type checkers only
+    unchecked: dict[str, Any] = {}  # names imported for type checkers only
     while True:
         try:
             hints = typing.get_type_hints(init, localns=unchecked, include_extras=True)
@@ -256,16 +256,16 @@ def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, objec
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
         raise ConfigError(f"{cls.__name__}: {error}") from None
-    _, *given = bound.arguments.items()  # all but self, which torch annotates
-    for name, value in given:
-        many = signature.parameters[name].kind in (_MANY, _NAMED)  # annotated by their elements
+    _, *arguments = bound.arguments.items()  # all but self, which torch annotates
+    for name, value in arguments:
+        many = signature.parameters[name].kind in (_MANY, _NAMED)  # annotated by element
         fault = problem(hints[name], value) if name in hints and not many else None
         if fault:
             raise ConfigError(f"{cls.__name__}: {name} is {value!r}: {fault}")
 
 
 class Checked(type):
-    """Metaclass: arguments are checked when the class is called, not when a copy is made."""
+    """Metaclass that checks arguments on a call of the class, but not on a copy."""
 
     def __call__(cls, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
         """Check the arguments, then make the instance."""

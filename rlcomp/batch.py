@@ -16,17 +16,17 @@ from rlcomp.columns import column_text
 from rlcomp.errors import ShapeError
 from rlcomp.keys import TEXT_END, lookup, prompt_keys
 
-# What a row holds in place of a column that its example lacks.
+# Value of a column in rows whose example lacks it.
 _NULL = "null"
 
 
 def encode_texts(texts: Sequence[str]) -> Tensor:
-    """Encode texts as one uint8 tensor, indexed, joined and saved like any other entry.
+    """Encode texts as one uint8 tensor that can be indexed, joined and saved like any other entry.
 
-    A stack of 1,024 NonTensor strings costs 10 ms to make and 9 ms to read; this costs 1 ms.
+    1,024 NonTensor strings take 10 ms to stack and 9 ms to read; this takes 1 ms.
 
     Returns:
-        Shape ``[B, W]``, uint8: UTF-8 bytes, ended and filled with 0xFF.
+        Shape ``[B, W]``, uint8: UTF-8 bytes, terminated and padded with 0xFF.
 
     Examples:
         >>> decode_texts(encode_texts(["24", "né"]))
@@ -53,12 +53,12 @@ def encode_columns(rows: Sequence[Mapping[str, object]]) -> TensorDict:
     """Encode the columns of examples (:class:`rlcomp.interfaces.task.Example`) as JSON texts.
 
     Returns:
-        ``{name: [B, W]}``, uint8, of every name that a row holds; "null" where another row lacks
-        it or holds None.
+        ``{name: [B, W]}``, uint8, for every name in any row; "null" in rows that lack it or hold
+        None.
 
     Raises:
         DataError: a value cannot be written as JSON, or is too long or too deep
-            (:func:`rlcomp.columns.column_text`); names row and column.
+            (:func:`rlcomp.columns.column_text`). The message names row and column.
 
     Examples:
         >>> columns = encode_columns([{"tests": ["f(1) == 2"]}, {"tests": None, "level": 3}])
@@ -77,11 +77,11 @@ def _json(number: int, name: str, row: Mapping[str, object]) -> str:
 
 
 def decode_columns(batch: TensorDict, only: Sequence[str] | None = None) -> list[dict[str, object]]:
-    """Decode the ``columns`` of a batch: of each row, those that its example has.
+    """Decode the ``columns`` of a batch; each row has the columns of its example.
 
     Args:
         batch: may hold ``columns``.
-        only: names of those that are needed; None: all.
+        only: names of the columns to decode; None for all.
     """
     decoded: list[dict[str, object]] = [{} for _ in range(batch.shape[0])]
     for name, table in batch["columns"].items() if "columns" in batch.keys() else ():
@@ -96,8 +96,7 @@ def decode_columns(batch: TensorDict, only: Sequence[str] | None = None) -> list
 def cat(batches: Sequence[TensorDict]) -> TensorDict:
     """Concatenate batches along rows: pad widths, keep group ids distinct.
 
-    How a key is filled and which ids are shifted together stands in its
-    :class:`rlcomp.keys.Spec`.
+    :class:`rlcomp.keys.Spec` says how a key is padded and which ids are shifted together.
 
     Raises:
         ShapeError: the batches do not hold the same keys, or there are none.
@@ -106,13 +105,13 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
         raise ShapeError("cat needs at least one batch")
     ragged = [key for batch in batches for key in batch.keys() if _absent(key)]
     keys = _common([batch.exclude(*ragged) for batch in batches], "")
-    families = {found.offset for key in keys if (found := lookup(key)) and found.offset}
+    families = {entry.offset for key in keys if (entry := lookup(key)) and entry.offset}
     shifts = {family: _shifts(batches, family) for family in families}
     joined: dict[str, Tensor | TensorDict] = {}
     for key in keys:
-        parts, found = [batch[key] for batch in batches], lookup(key)
-        if found is not None and found.offset:
-            moved = zip(parts, shifts[found.offset], strict=True)
+        parts, entry = [batch[key] for batch in batches], lookup(key)
+        if entry is not None and entry.offset:
+            moved = zip(parts, shifts[entry.offset], strict=True)
             parts = [torch.where(part < 0, part, part + shift) for part, shift in moved]
         joined[key] = _join(key, parts)
     joined |= {key: _join_ragged(key, batches) for key in dict.fromkeys(ragged)}
@@ -120,12 +119,12 @@ def cat(batches: Sequence[TensorDict]) -> TensorDict:
 
 
 def _absent(key: str) -> str | float:
-    found = lookup(key)
-    return found.absent if found is not None else ""
+    entry = lookup(key)
+    return entry.absent if entry is not None else ""
 
 
 def _join_ragged(key: str, batches: Sequence[TensorDict]) -> TensorDict:
-    """Nested texts or numbers whose parts differ from batch to batch."""
+    """Join nested texts or numbers whose parts differ from batch to batch."""
     parts = [batch.get(key, TensorDict({}, batch_size=batch.shape)) for batch in batches]
     names = dict.fromkeys(name for part in parts for name in part.keys())
     device = next(part[name].device for part in parts for name in part.keys()) if names else None
@@ -142,7 +141,7 @@ def _missing(absent: str | float, rows: int) -> Tensor:
 
 
 def _common(batches: Sequence[TensorDict], path: str) -> list[str]:
-    """The keys of batches that hold the same ones."""
+    """Return the keys of the batches, which must all hold the same ones."""
     keys = set(batches[0].keys())
     for batch in batches[1:]:
         if set(batch.keys()) != keys:
@@ -152,7 +151,7 @@ def _common(batches: Sequence[TensorDict], path: str) -> list[str]:
 
 
 def _join(path: str, parts: list[Any]) -> Tensor | TensorDict:
-    """One entry of several batches; of a nested one, each part."""
+    """Join one entry of several batches; join each part of a nested one."""
     if isinstance(parts[0], TensorDict):
         names = _common(parts, f"{path}.")
         nested = {name: _join(f"{path}.{name}", [part[name] for part in parts]) for name in names}
@@ -164,10 +163,10 @@ def _join(path: str, parts: list[Any]) -> Tensor | TensorDict:
 
 
 def _fill(path: str, part: Tensor) -> int:
-    """By the schema; of a renamed entry or a nested part, bytes are texts."""
-    found = lookup(path)
-    if found is not None:
-        return found.fill
+    """Return the padding: the schema's; bytes of renamed entries and nested parts are texts."""
+    entry = lookup(path)
+    if entry is not None:
+        return entry.fill
     return TEXT_END if part.dtype == torch.uint8 and part.ndim == 2 else 0
 
 
@@ -177,7 +176,7 @@ def _widen(tensor: Tensor, width: int, fill: int) -> Tensor:
 
 
 def _shifts(batches: Sequence[TensorDict], family: str) -> list[int]:
-    """Offset of each batch's ids of a family, so that no two batches share one."""
+    """Compute each batch's offset of a family of ids, so that no two batches share an id."""
     shifts, start = [], 0
     for batch in batches:
         members = [key for key in batch.keys() if (s := lookup(key)) and s.offset == family]
@@ -189,13 +188,13 @@ def _shifts(batches: Sequence[TensorDict], family: str) -> list[int]:
 
 
 def keep_prompt(rollout: TensorDict, batch: TensorDict, prompt_of_row: Tensor) -> TensorDict:
-    """Write what belongs to a prompt (``per_prompt``) into the rows that answer it.
+    """Copy the prompt's entries (``per_prompt``) into the rows that answer it.
 
     Args:
         rollout: ``[B]`` rows; gets the entries.
         batch: ``[P]`` prompts.
-        prompt_of_row: which of the prompts each row answers, int64, shape ``[B]``, on the device
-            where the entries shall be.
+        prompt_of_row: index of each row's prompt, int64, shape ``[B]``, on the device for the
+            entries.
 
     Returns:
         The rollout.
@@ -206,12 +205,12 @@ def keep_prompt(rollout: TensorDict, batch: TensorDict, prompt_of_row: Tensor) -
         >>> keep_prompt(rows, prompts, torch.tensor([0, 0, 1, 1]))["example_id"]
         tensor([7, 7, 9, 9])
     """
-    kept = batch.select(*(key for key in batch.keys() if key in prompt_keys()))
-    return rollout.update(kept.to(prompt_of_row.device)[prompt_of_row])
+    entries = batch.select(*(key for key in batch.keys() if key in prompt_keys()))
+    return rollout.update(entries.to(prompt_of_row.device)[prompt_of_row])
 
 
 def trim(batch: TensorDict) -> TensorDict:
-    """Trim columns that are padding in every row, in nested entries as well."""
+    """Trim columns that are padding in every row, also in nested entries."""
     mask = batch["attention_mask"]
     width = int(mask.any(0).nonzero().max()) + 1 if bool(mask.any()) else 1
     cut = {
@@ -223,17 +222,17 @@ def trim(batch: TensorDict) -> TensorDict:
 
 
 def pad_right(batch: TensorDict) -> TensorDict:
-    """Move the padding of every row behind its tokens, wherever it stands.
+    """Move the padding of every row from any position to the end.
 
-    Rows that ``generate`` of transformers returns are padded on the left; rlcomp counts positions
+    ``generate`` of transformers returns rows that are padded on the left; rlcomp counts positions
     from column 0.
 
     Args:
-        batch: holds ``attention_mask`` ``[B, T]``, of any dtype; every entry along the tokens is
-            moved with it.
+        batch: holds ``attention_mask`` ``[B, T]``, of any dtype; every entry along the tokens moves
+            with it.
 
     Returns:
-        The batch with the tokens of each row in their order, from column 0 on.
+        The batch with the tokens of each row in order, from column 0 on.
 
     Examples:
         >>> ids, mask = torch.tensor([[0, 5, 6]]), torch.tensor([[0, 1, 1]])
@@ -253,8 +252,8 @@ def pad_right(batch: TensorDict) -> TensorDict:
 
 
 def _per_token(path: tuple[str, ...], value: Tensor, mask: Tensor) -> bool:
-    """By the schema; a renamed entry by its shape (texts, whose width is their own, aside)."""
-    found = lookup(path[0]) or lookup(path[-1])
-    if found is not None:
-        return found.along_tokens
+    """Test if an entry runs along the tokens: by the schema; if renamed, by shape and dtype."""
+    entry = lookup(path[0]) or lookup(path[-1])
+    if entry is not None:
+        return entry.along_tokens
     return value.shape[:2] == mask.shape and value.dtype != torch.uint8

@@ -1,8 +1,9 @@
-"""Canonical entries: what a component reads has the schema's dtype and shape.
+"""Canonical entries: the entries that a component reads get the schema's dtype and shape.
 
-Checked in one place, at the border of every component, so that nobody below has to ask: a mask is
-bool, a float has at least 32 bits (in bfloat16 every sequence ratio rounds to 1), an advantage has
-a value for each token. What is canonical already costs two comparisons and no look at its values.
+The check is in one place, at the entry of every component, so that the code below can rely on it: a
+mask is bool, a float has at least 32 bits (in bfloat16 every sequence ratio rounds to 1), an
+advantage has a value for each token. An entry that is already canonical costs two comparisons, and
+its values are not read.
 """
 
 from __future__ import annotations
@@ -22,28 +23,29 @@ Entry: TypeAlias = Tensor | TensorDict
 
 
 def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
-    """The batch with canonical entries: itself where they are, else a copy.
+    """Return the batch if its entries are canonical, otherwise a copy with canonical entries.
 
-    Integers and floats of 0 and 1 become masks, half floats, integers and masks float32, narrow
-    integers int64; ``[B, 1]`` becomes ``[B]``, and an ``advantage`` ``[B]`` or ``[B, 1]`` the same
-    at every token, ``[B, T]``. Gradients flow through.
+    Integers and floats of 0 and 1 become masks; half floats, integers and masks become float32;
+    narrow integers become int64. ``[B, 1]`` becomes ``[B]``. An ``advantage`` ``[B]`` or ``[B, 1]``
+    becomes ``[B, T]`` with the same value at every token. Gradients flow through.
 
     Args:
         owner: the component that reads them, for the message.
-        batch: what it was given.
-        keys: what it reads; a name that nobody declares is left alone.
+        batch: the input of the component.
+        keys: the keys that it reads; undeclared names are left alone.
 
     Raises:
-        ConfigError: an entry cannot be taken for what the schema says: names owner, key and dtype.
-        ShapeError: it has another number of dimensions; or tokens are read, and the rows are not
-            padded on the right.
+        ConfigError: an entry cannot be converted to the schema's dtype. The message names owner,
+            key and dtype.
+        ShapeError: an entry has another number of dimensions; or tokens are read, and the rows are
+            not padded on the right.
 
     Examples:
         >>> batch = TensorDict({"correct": torch.tensor([1, 0])}, batch_size=[2])
         >>> canonical("Mine", batch, ["correct"])["correct"]
         tensor([ True, False])
     """
-    found: dict[Key, Entry] = {}
+    changes: dict[Key, Entry] = {}
     keys = set(keys)
     for key in keys:
         entry, spec = batch.get(key, None), lookup(key)
@@ -51,15 +53,15 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
             continue
         changed = _entry(owner, key, entry, spec, batch)
         if changed is not entry:
-            found[key] = changed
-    batch = batch.copy().update(found) if found else batch
+            changes[key] = changed
+    batch = batch.copy().update(changes) if changes else batch
     if keys & {"tokens", "attention_mask"}:
         check_layout(owner, batch)
     return batch
 
 
 def check_layout(owner: str, batch: TensorDict) -> None:
-    """Refuse rows that are padded on the left, have holes, or respond in padding.
+    """Refuse rows that are padded on the left, have holes, or respond inside padding.
 
     Positions are counted from column 0, and columns after the last token are not read.
 
@@ -68,11 +70,11 @@ def check_layout(owner: str, batch: TensorDict) -> None:
         batch: may hold ``attention_mask`` and ``response_mask``, ``[B, T]``.
 
     Raises:
-        ShapeError: names the owner, the row and the column.
+        ShapeError: the message names the owner, the row and the column.
     """
     mask, response = (batch.get(key, None) for key in ("attention_mask", "response_mask"))
     if mask is None or mask.dtype != torch.bool or mask.ndim != 2:
-        return  # its reader has refused it
+        return  # the component that reads it has refused it
     starts = mask[:, 1:] & ~mask[:, :-1]
     if bool(starts.any()):
         row, column = starts.nonzero()[0].tolist()
@@ -139,7 +141,7 @@ def _shaped(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) 
     if key == "advantage" and (entry.ndim == 1 or (entry.ndim == 2 and entry.shape[1] == 1)):
         width = _width(batch)
         if width is not None:
-            # Along the row also where B == T, which broadcasting alone would misread.
+            # Along the row even if B == T, which broadcasting alone would misread.
             return entry if entry.shape[1:] == (width,) else entry.view(-1, 1).expand(-1, width)
     if entry.ndim == len(wanted) and not _too_narrow(entry, spec, batch):
         return entry
@@ -152,7 +154,7 @@ def _shaped(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) 
 
 
 def _too_narrow(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
-    """Whether an entry has another ``T`` than the tokens, which broadcasting would hide."""
+    """Test if an entry has another ``T`` than the tokens; broadcasting would hide this."""
     if not spec.along_tokens:
         return False
     for key in ("tokens", "attention_mask", "response_mask"):
@@ -163,14 +165,14 @@ def _too_narrow(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
 
 
 def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
-    """Refuse what a component wrote with too few dimensions: ``[B]`` would be read along tokens.
+    """Refuse written entries with too few dimensions: ``[B]`` would be read along tokens.
 
-    An ``advantage`` ``[B]`` is spread where it is read.
+    An ``advantage`` ``[B]`` is allowed: each reader expands it.
 
     Args:
         owner: the component that wrote it, for the message.
-        batch: what it returned.
-        keys: what it writes; a name that nobody declares is left alone.
+        batch: the output of the component.
+        keys: the keys that it writes; undeclared names are left alone.
 
     Raises:
         ShapeError: an entry has fewer dimensions than the schema says, or another ``T``.
@@ -192,9 +194,9 @@ def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
 
 
 def _check_token_reward(owner: str, batch: TensorDict) -> None:
-    """Refuse NaN where rewards are scored: in the learner nobody knows whose it was.
+    """Refuse NaN in token rewards here, since the learner cannot tell which part wrote it.
 
-    Outside the response, and in rows without a valid reward, it may hold anything.
+    Outside the response and in rows without a valid reward any value is allowed.
     """
     reward, mask = batch.get("token_reward", None), batch.get("response_mask", None)
     if reward is None or mask is None or reward.shape != mask.shape:
@@ -212,7 +214,7 @@ def _check_token_reward(owner: str, batch: TensorDict) -> None:
 
 
 def _width(batch: TensorDict) -> int | None:
-    """``T``, as the other entries of the batch have it."""
+    """Return ``T`` of the other entries of the batch."""
     for key, entry in batch.items():
         spec = lookup(key)
         if spec is not None and spec.per_token and key != "advantage" and entry.ndim == 2:
@@ -224,7 +226,7 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# Which stage writes what a loop of one's own forgets.
+# The part that writes each key which a handwritten loop tends to forget.
 _WRITERS = {
     "advantage": "advantage",
     "old_log_probs": "old_log_probs",
@@ -237,11 +239,11 @@ _WRITERS = {
 
 
 def lacking(reader: str, missing: Sequence[str], there: Iterable[str]) -> str:
-    """Message: a batch lacks keys that a part reads; all of them, and what they are.
+    """Write the message that a batch lacks keys which a part reads; describe each key.
 
     Args:
         reader: name of the part.
-        missing: what it reads and is not there.
+        missing: keys that it reads and the batch lacks.
         there: the keys of the batch.
 
     Examples:
@@ -250,14 +252,18 @@ def lacking(reader: str, missing: Sequence[str], there: Iterable[str]) -> str:
 ['rewards']; by 'rewards', did you mean 'reward'?"
     """
     known = sorted(map(str, there))
-    told = [_described(key) for key in missing]
+    descriptions = [_described(key) for key in missing]
     close = {key: difflib.get_close_matches(key, known, n=1, cutoff=0.9) for key in missing}
-    meant = [f"by {found[0]!r}, did you mean {key!r}?" for key, found in close.items() if found]
-    return "; ".join([f"{reader} reads {' and '.join(told)}, the batch has {known}", *meant])
+    suggestions = [
+        f"by {names[0]!r}, did you mean {key!r}?" for key, names in close.items() if names
+    ]
+    return "; ".join(
+        [f"{reader} reads {' and '.join(descriptions)}, the batch has {known}", *suggestions]
+    )
 
 
 def written_by_hand(missing: Sequence[str]) -> str:
-    """The calls that write missing keys in a loop of one's own, as the end of a message.
+    """Name the calls that write missing keys in a handwritten loop, as the end of a message.
 
     Examples:
         >>> written_by_hand(["advantage", "my_key"])

@@ -1,4 +1,4 @@
-"""Columns of examples: JSON of a stated size. No torch, so that a bad file is found early."""
+"""Columns of examples: JSON of limited size. Imports no torch, so that bad files fail early."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Iterator, Mapping
 
 from rlcomp.errors import DataError
 
-# A batch holds a column as wide as its longest value, once for every answer: 1 MiB of it costs
-# 1 GiB in 1,024 rows.
+# A batch holds a column as wide as its longest value, once for every answer: 1 MiB costs 1 GiB in
+# 1,024 rows.
 LONGEST = 2**20
-# Containers within containers; readers of JSON give up somewhere behind 900.
+# Limit of nested containers; JSON readers fail at about 900.
 DEEPEST = 64
-# The column of an example that is a conversation: its "messages" up to where a response is due, and
-# where they are known the "completion" (the messages to imitate) and "tools".
+# Column with the conversation of an example: its "messages" up to the response, and if known the
+# "completion" (the messages to imitate) and "tools".
 CONVERSATION = "conversation"
-# The column that says whether the answer of an example is a good one, true or false.
+# Column with true or false: the answer of the example is a good or a bad one.
 DESIRABLE = "desirable"
 
 
 def column_text(place: str, name: object, value: object) -> str:
-    """A value of a column as JSON.
+    """Write a value of a column as JSON.
 
     Args:
-        place: whose it is, for messages: ``file:line``.
-        name: of the column.
+        place: location of the value, for messages: ``file:line``.
+        name: name of the column.
         value: texts, finite numbers, lists and mappings, at most 64 deep and 1 MiB long.
 
     Raises:
-        DataError: it is something else; names place and column.
+        DataError: the value is something else. The message names place and column.
 
     Examples:
         >>> column_text("a.jsonl:1", "tests", ["f(1) == 2", None])
@@ -64,11 +64,11 @@ def _check_name(place: str, name: object) -> None:
 
 
 def check_depth(place: str, name: object, value: object) -> None:
-    """Refuse containers within containers more than 64 deep, or within themselves.
+    """Refuse containers that are nested more than 64 deep or contain themselves.
 
     Raises:
-        DataError: they are, or hold more values than their text could have bytes; names place and
-            column.
+        DataError: they are, or they hold more values than a text of 1 MiB has bytes. The message
+            names place and column.
     """
     path: list[Iterator[object]] = [iter([value])]
     count, on_path = 0, [0]
@@ -101,7 +101,7 @@ def check_length(place: str, name: object, text: str) -> None:
     """Refuse a text of more than 1 MiB.
 
     Raises:
-        DataError: it is longer; names place and column.
+        DataError: it is longer. The message names place and column.
     """
     size = len(text.encode("utf-8", "replace"))
     if size > LONGEST:

@@ -31,23 +31,23 @@ from rlcomp.keys import (
 
 
 class _Checked(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
-    """A checked class that is a TensorDict module as well."""
+    """Metaclass of checked classes that are TensorDict modules as well."""
 
     def __call__(cls, *args: object, **kwargs: object) -> typing.Any:  # noqa: ANN401
         """Make the instance.
 
         Raises:
-            ConfigError: its constructor does not call that of its base first.
+            ConfigError: its constructor does not start with a call of its base's constructor.
         """
         try:
-            made = super().__call__(*args, **kwargs)
+            instance = super().__call__(*args, **kwargs)
         except AttributeError as error:
-            if "before Module.__init__() call" in str(error):  # torch, of parameters and modules
+            if "before Module.__init__() call" in str(error):  # raised by torch
                 raise ConfigError(_no_super(cls)) from error
             raise
-        if isinstance(made, cls) and "renames" not in vars(made):
+        if isinstance(instance, cls) and "renames" not in vars(instance):
             raise ConfigError(_no_super(cls))
-        return made
+        return instance
 
 
 def _no_super(cls: type) -> str:
@@ -63,34 +63,34 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     ``(*Base.writes, "more")`` may quote another class):
         reads, writes: keys of :data:`rlcomp.keys.SCHEMA` or :data:`rlcomp.keys.CONTROL`, or of
             ``keys``; nested ones with a dot (``next.reward``).
-        optional: keys read where an earlier stage writes them, and done without elsewhere.
-        may_write: keys written under some settings only; no later stage can count on them.
+        optional: keys read if an earlier stage writes them, and not needed otherwise.
+        may_write: keys written under some settings only; no later stage can rely on them.
         keys: own keys beside the schema, ``{"span_id": ("B T", "int64", "which turn wrote it")}``,
-            perhaps with a dict of further fields of :class:`rlcomp.keys.Spec` behind them; added to
-            those of the bases. Whoever else reads or writes one declares it by the same literal.
-        fresh: it starts a new batch; what an earlier stage wrote is gone afterwards, unless it
-            reads it and lists it among ``writes`` again; a key that stands among ``optional`` and
-            ``writes`` is handed on where it was there.
-        keeps_prompt: of what is fresh: every key that belongs to a prompt (``per_prompt``) and is
-            there before it is there behind it, for each row (:func:`rlcomp.batch.keep_prompt`).
+            optionally with a dict of further fields of :class:`rlcomp.keys.Spec` at the end; they
+            add to the keys of the bases. Other classes that use a key repeat the same literal.
+        fresh: it starts a new batch. Entries of earlier stages are dropped, unless it reads them
+            and lists them among ``writes`` again. A key among both ``optional`` and ``writes`` is
+            passed on if the batch has it.
+        keeps_prompt: a fresh batch keeps, for each row, every key of its input that belongs to a
+            prompt (``per_prompt``; :func:`rlcomp.batch.keep_prompt`).
         runs: constructor arguments that hold components this one calls, in that order.
-        contained: what those children write stays inside.
-        supplies: keys it hands those children itself, so that they do not read the batch's.
-        min_group_size: smallest ``group_size`` of the collector before it that makes sense.
+        contained: the keys that those components write are dropped.
+        supplies: keys it passes to those components itself, so that they do not read the batch's.
+        min_group_size: smallest useful ``group_size`` of the collector before it.
         min_group_size_from: the constructor's argument that may raise it (``"k"``, and
             ``self.min_group_size = k``).
-        must_reach: keys of ``writes`` that a later stage must read, or the work is lost on the run;
-            ``"reward|rewards"``: one of them.
-        drops_rows: the batch it returns holds some of the rows only.
-        watches: constructor arguments that name metrics, which earlier stages of the step record.
-        earlier: constructor arguments whose nodes an earlier phase has to have run.
-        exclusive: a name that at most one component of a phase may carry ("kl": counted once).
+        must_reach: keys of ``writes`` that a later stage must read, since the work would otherwise
+            be wasted; ``"reward|rewards"``: one of them.
+        drops_rows: the batch it returns may lack some of the rows.
+        watches: constructor arguments that name metrics of earlier stages of the step.
+        earlier: constructor arguments whose nodes must run in an earlier phase.
+        exclusive: a name that at most one component of a phase may have ("kl": counted once).
         exclusive_if: the constructor's argument that must be true for that.
-        equation: what a part of a loss computes, for ``rlcomp-describe --equation``; ``{argument}``
-            stands for a value of the config.
+        equation: the formula of a part of a loss, for ``rlcomp-describe --equation``;
+            ``{argument}`` stands for a value of the config.
 
-    ``forward`` speaks the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
-    shaped}``) renames per instance. What it reads has the schema's dtype and shape
+    ``forward`` uses the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
+    shaped}``) renames per instance. Its input has the schema's dtypes and shapes
     (:mod:`rlcomp.canonical`). A component never writes in place into a tensor it did not make.
     """
 
@@ -124,7 +124,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 
     @classmethod
     def own_keys(cls) -> frozenset[Key]:
-        """The keys that the class or a base of it declares beside the schema."""
+        """Return the keys that the class or a base of it declares beside the schema."""
         return frozenset(key for base in cls.__mro__ for key in vars(base).get("keys", ()))
 
     def __init__(self) -> None:
@@ -149,17 +149,17 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         return self
 
     def begin_phase(self) -> None:
-        """Called when a phase that runs this component starts; never on resume."""
+        """Prepare for a phase that runs this component; never called on resume."""
 
     def finish_phase(self) -> None:
-        """Called at the end of the last step of a phase, where metrics are still recorded."""
+        """Finish the last step of a phase; metrics are still recorded."""
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
         """Run on a batch; without one, on an empty one (``fresh`` components).
 
         Raises:
             KeyError: the batch lacks a key that this component reads.
-            ContractError: ``forward`` returned something else than a batch.
+            ContractError: ``forward`` returned something other than a batch.
         """
         batch = TensorDict({}, batch_size=[]) if batch is None else batch
         there = batch.keys(include_nested=True)
@@ -167,59 +167,59 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         if missing:
             raise KeyError(lacking(type(self).__name__, missing, batch.keys()))
         view = self.view(batch)
-        given = {} if view is batch else dict(view.items())
+        inputs = {} if view is batch else dict(view.items())
         result = super().__call__(view)
         if not isinstance(result, TensorDictBase):
             raise ContractError(f"{type(self).__name__} returned {_shown(result)}: {_RETURNS}")
         check_written(type(self).__name__, result, self.writes)
         if view is batch or (result is not view and not self.renames):
             return result
-        return _handed_back(self, batch if result is view else None, given, result)
+        return _handed_back(self, batch if result is view else None, inputs, result)
 
     def view(self, batch: TensorDict) -> TensorDict:
-        """The batch as passed to ``forward``: under the schema's names, with canonical entries."""
+        """Return the input of ``forward``: canonical entries under the schema's names."""
         named = _schema_names(self, batch) if self.renames else batch
         return canonical(type(self).__name__, named, self._inputs())
 
     def _inputs(self) -> frozenset[Key]:
-        """The keys it may be handed, under their own names."""
-        kept = prompt_keys() if self.keeps_prompt else frozenset()
-        return kept.union(self.reads, self.optional)
+        """Return the keys it may read, under their own names."""
+        prompt = prompt_keys() if self.keeps_prompt else frozenset()
+        return prompt.union(self.reads, self.optional)
 
     def _outputs(self) -> frozenset[Key]:
-        """The keys it may hand on, under their own names."""
-        kept = prompt_keys() if self.keeps_prompt else frozenset()
-        return kept.union(self.writes, self.may_write)
+        """Return the keys it may write, under their own names."""
+        prompt = prompt_keys() if self.keeps_prompt else frozenset()
+        return prompt.union(self.writes, self.may_write)
 
 
 _RETURNS = "forward must return the batch (batch['advantage'] = ..., then return batch)"
 
 
 def _shown(value: object) -> str:
-    """A value that is no batch, in a word or two."""
+    """Describe a value that is no batch in a word or two."""
     if value is None:
         return "nothing"
     shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) else ""
     return f"a {type(value).__name__}{shape}"
 
 
-# What a part that drops rows carries for the caller: no identifier, so that no key is called so.
+# Entry that carries hidden keys through a part that drops rows: no identifier, so no key has it.
 _ASIDE = "(aside)"
 
 
-# Functions, not methods: a subclass may call a method of its own what it likes.
+# Functions and not methods, so that they cannot clash with methods of a subclass.
 def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
     read, renames = component._inputs(), component.renames
-    # A name that stands for another key here may be read under its own as well.
+    # A name that stands for another key here may also be read under its own name.
     names = set(renames.values()) - (read - set(renames))
     hidden, there = [nested(key) for key in (*renames, *names)], batch.keys(include_nested=True)
     view = batch.exclude(*hidden)
     for key, name in renames.items():
-        # What the model has yet to write is not there when a loss prepares.
+        # When a loss prepares, entries that the model has yet to write are missing.
         if key in read and nested(name) in there:
             view[nested(key)] = batch[nested(name)]
     if component.drops_rows:
-        # Hidden from it, but its rows are dropped with the others.
+        # The component does not see them, but drops their rows with the others.
         view[_ASIDE] = batch.select(*hidden, strict=False)
     return view
 
@@ -227,22 +227,22 @@ def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
 def _handed_back(
     component: Component,
     batch: TensorDict | None,
-    given: dict[Key, Tensor | TensorDict],
+    inputs: dict[Key, Tensor | TensorDict],
     result: TensorDict,
 ) -> TensorDict:
-    """What ``forward`` wrote, under this instance's names; in the batch where it wrote into a view.
+    """Rename the output of ``forward`` to this instance's keys; write a view into its batch.
 
-    Entries of the view that it, or a part it runs, left alone stay in the batch as they came.
+    Entries of the view that neither it nor its parts changed stay in the batch as they were.
     """
     written = component._outputs()
-    renamed = [nested(key) for key in component.renames]
-    target = result.exclude(*renamed, _ASIDE) if batch is None else batch
+    aliases = [nested(key) for key in component.renames]
+    target = result.exclude(*aliases, _ASIDE) if batch is None else batch
     if batch is None and _ASIDE in result.keys():
         target.update(result[_ASIDE])
     for key in result.keys():
         if key == _ASIDE or (key in component.renames and key not in written):
             continue
-        if batch is None or given.get(key) is not result[key]:
+        if batch is None or inputs.get(key) is not result[key]:
             target[component.renames.get(key, key)] = result[key]
     there = result.keys(include_nested=True)
     for key in component.renames.keys() & written:
@@ -258,7 +258,7 @@ _asked: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(
 
 @contextlib.contextmanager
 def asking(keys: typing.Iterable[str]) -> Iterator[None]:
-    """Context in which models compute gradients for these keys only (those the losses read)."""
+    """Compute gradients of models for these keys only (the keys that the losses read)."""
     token = _asked.set(frozenset(keys))
     try:
         yield
@@ -267,11 +267,11 @@ def asking(keys: typing.Iterable[str]) -> Iterator[None]:
 
 
 def asked(key: str) -> bool:
-    """Whether this key is needed with gradient; outside a learner, always."""
+    """Test if this key needs a gradient; outside a learner every key does."""
     keys = _asked.get()
     return keys is None or key in keys
 
 
 def per_token(batch: TensorDict) -> list[str]:
-    """The ``[B, T]`` keys a batch holds."""
-    return [key for key in batch.keys() if (found := lookup(key)) and found.per_token]
+    """Return the ``[B, T]`` keys of a batch."""
+    return [key for key in batch.keys() if (entry := lookup(key)) and entry.per_token]

@@ -5,19 +5,19 @@
     RlcompError                       exit code 1, as for any other exception
     ├── UserError (ValueError)        a mistake in a config, a call or the data; exit code 2
     │   ├── ConfigError               a config path, its value and what to write instead
-    │   ├── FlowError                 a stage reads a key that nobody wrote, or in the wrong order
-    │   │   └── NoRows                a stage has no rows to hand on; a run skips the step
+    │   ├── FlowError                 a stage reads a key that no earlier stage writes
+    │   │   └── NoRows                a stage has no rows to pass on; a run skips the step
     │   ├── DataError                 a file is missing, empty or malformed (names file and line)
-    │   ├── ShapeError                two tensors do not fit together
+    │   ├── ShapeError                the shapes of two tensors do not match
     │   ├── MissingExtra              an optional dependency is not installed (names the extra)
-    │   └── CheckpointError           nothing to resume from, or the checkpoint does not fit the run
+    │   └── CheckpointError           no checkpoint, or one that does not fit the run
     ├── NumericalError                a loss or gradient is not finite; exit code 3
-    │   └── NonFiniteSteps            several optimiser steps in a row were not (holds the last one)
+    │   └── NonFiniteSteps            several optimiser steps in a row (holds the last one)
     ├── StorageError                  the run's record or checkpoint cannot be written; exit code 74
-    ├── Temporary                     a reward of one's own raises it: the call is tried again
+    ├── Temporary                     raised by a custom reward: the call is repeated
     ├── ProcessEnded                  code of a stage ends the process (``sys.exit``, ``os._exit``)
-    │   └── Died                      the process of a run died, by a signal perhaps
-    ├── RunFailed                     a run in a process of its own failed; it said how
+    │   └── Died                      the process of a run died, for example by a signal
+    ├── RunFailed                     a run in a forked process failed and reported the error
     ├── ContractError                 a component breaks the component contract (``rlcomp.testing``)
     └── Interrupted                   stopped on request, resumable; exit code 75
 """
@@ -39,8 +39,8 @@ class RlcompError(Exception):
     """Base class of all errors of this project.
 
     Attributes:
-        exit_code: that of the command line.
-        remedy: what to do, where the message of such an error does not say it.
+        exit_code: exit code of the command line.
+        remedy: what to do, if the message of the error does not say it.
     """
 
     exit_code = 1
@@ -48,7 +48,7 @@ class RlcompError(Exception):
 
 
 class RlcompWarning(UserWarning):
-    """What a run goes on in spite of: the command line tells it without the line of code."""
+    """Warning about a run that continues; the command line prints it without the line of code."""
 
 
 class UserError(RlcompError, ValueError):
@@ -62,11 +62,11 @@ class ConfigError(UserError):
 
 
 class FlowError(UserError):
-    """The stages of a phase do not fit together."""
+    """The stages of a phase do not match."""
 
 
 class NoRows(FlowError):
-    """A stage has no rows to hand on; the run skips the rest of the step."""
+    """A stage has no rows to pass on; the run skips the rest of the step."""
 
 
 class DataError(UserError):
@@ -74,7 +74,7 @@ class DataError(UserError):
 
 
 class ShapeError(UserError):
-    """Two tensors do not fit together."""
+    """The shapes of two tensors do not match."""
 
 
 class CheckpointError(UserError):
@@ -102,24 +102,24 @@ class StorageError(RlcompError):
 
 
 class Temporary(RlcompError):
-    """A reward could not be computed now, but may be later: it is called again after a while.
+    """A reward cannot be computed now but may be later; it is called again after a while.
 
-    For functions of one's own, to raise or to derive from; ConnectionError and TimeoutError count
-    as temporary too.
+    Custom reward functions raise or subclass it; ConnectionError and TimeoutError count as
+    temporary too.
     """
 
 
 class ProcessEnded(RlcompError):
-    """Code that a stage called ends the process."""
+    """Code called by a stage ends the process."""
 
 
 class Died(ProcessEnded):
-    """The process of a run ended without saying how.
+    """The process of a run ended without a report.
 
     Args:
         told: the message.
-        signal: that killed it; 0 if it ended itself.
-        stack: what Python was at then, as far as it is known.
+        signal: the signal that killed it; 0 if it ended itself.
+        stack: Python's stack at that time, if known.
     """
 
     def __init__(self, told: str, *, signal: int = 0, stack: str = "") -> None:
@@ -130,10 +130,10 @@ class Died(ProcessEnded):
 
 
 class RunFailed(RlcompError):
-    """A run in a process of its own failed.
+    """A run in a forked process failed.
 
     Args:
-        told: what it said of its end (:func:`rlcomp.cli.guard.verdict`).
+        told: its report of the failure (:func:`rlcomp.cli.guard.verdict`).
     """
 
     def __init__(self, told: Mapping[str, object]) -> None:
@@ -146,12 +146,12 @@ class RunFailed(RlcompError):
 
 
 class NonFiniteSteps(NumericalError):
-    """Several optimiser steps in a row were not finite.
+    """Several consecutive optimiser steps were not finite.
 
     Args:
-        message: what is wrong.
-        learner: whose steps they were; it is as it was before the last of them.
-        batch: the rows of that step.
+        message: the description of the problem.
+        learner: the learner of these steps; its state is that before the last of them.
+        batch: the rows of the last step.
     """
 
     def __init__(self, message: str, learner: object, batch: Any) -> None:  # noqa: ANN401
@@ -179,7 +179,7 @@ class ConfigErrors(ConfigError):
 
 
 def exit_code(error: BaseException | None) -> int:
-    """The exit code of the command line for the error a run ended by; 0 for none.
+    """Return the exit code of the command line for the error that ended a run; 0 for None.
 
     Examples:
         >>> exit_code(None), exit_code(ZeroDivisionError()), exit_code(Interrupted())
@@ -192,12 +192,12 @@ def exit_code(error: BaseException | None) -> int:
     return 0 if error is None else 1
 
 
-# Names in a message.
+# Largest number of names in a message.
 _SHOWN = 5
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """The "did you mean" part of an "unknown name" message; of many names the five most alike.
+    """Return the "did you mean" part of an "unknown name" message; at most the five nearest names.
 
     Examples:
         >>> nearest("polcy", ["policy", "task"])
@@ -213,7 +213,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     plain = name.lower().replace("-", "_")
     close = [plain] if plain in options else difflib.get_close_matches(name, options, n=3)
     swapped = [option for option in close if sorted(option) == sorted(name)]
-    close = swapped or close  # letters in another order before other letters
+    close = swapped or close  # swapped letters count before other differences
     guess = f"; did you mean '{close[0]}'?" if close else ""
     if len(options) > _SHOWN:
         alike = difflib.SequenceMatcher(b=name)
@@ -223,7 +223,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
 
 
 def as_dotted(path: str) -> str | None:
-    """The dotted path that is meant by a file or by a colon; None: it is none of these.
+    """Return the dotted path meant by a file path or by a colon; None if it is neither of these.
 
     Examples:
         >>> as_dotted("./mine/judge.py:correct"), as_dotted("judge:correct")
@@ -232,16 +232,16 @@ def as_dotted(path: str) -> str | None:
         'judge.correct (with PYTHONPATH=/home/me)'
         >>> as_dotted("judge.correct")
     """
-    found = re.fullmatch(r"(?:\./)?(/?)((?:[\w.-]+/)*)(\w+)(?:\.py)?[:.]([A-Za-z_]\w*)", path)
-    if found is None or not (found[2] or found[1] or ".py" in path or ":" in path):
+    match = re.fullmatch(r"(?:\./)?(/?)((?:[\w.-]+/)*)(\w+)(?:\.py)?[:.]([A-Za-z_]\w*)", path)
+    if match is None or not (match[2] or match[1] or ".py" in path or ":" in path):
         return None
-    if found[1]:
-        return f"{found[3]}.{found[4]} (with PYTHONPATH=/{found[2].rstrip('/')})"
-    return f"{found[2].replace('/', '.')}{found[3]}.{found[4]}"
+    if match[1]:
+        return f"{match[3]}.{match[4]} (with PYTHONPATH=/{match[2].rstrip('/')})"
+    return f"{match[2].replace('/', '.')}{match[3]}.{match[4]}"
 
 
 def in_one_line(error: BaseException) -> str:
-    """An error in one line; those of other people often have more."""
+    """Write an error in one line, since the messages of other packages may have several."""
     return " ".join([f"{type(error).__name__}:", *str(error).split()]).rstrip(":")[:300]
 
 
@@ -260,29 +260,30 @@ def add_note(error: BaseException, note: str) -> None:
 
 @contextlib.contextmanager
 def exit_refused(what: str, kind: type[RlcompError] = UserError) -> Iterator[None]:
-    """Context in which code that ends the process (``sys.exit``) is a mistake of its author.
+    """Turn an end of the process (``sys.exit``) inside the context into an error of its author.
 
     Args:
-        what: what runs in it, for the message.
-        kind: of the error.
+        what: name of the code inside, for the message.
+        kind: class of the error.
 
     Raises:
-        RlcompError: of that kind; it asked for the end; names file and line.
+        RlcompError: the code ended the process. The error is of class ``kind``; it names file and
+            line.
     """
     try:
         yield
     except SystemExit as error:
         frames = traceback.extract_tb(error.__traceback__)
-        # exit() is a function of Python's own, and W&B puts one in the place of sys.exit.
+        # exit() is a function of Python's site module, and W&B replaces sys.exit.
         hooks = ("_sitebuiltins", "exit_hooks")
         last = [frame for frame in frames if not any(h in frame.filename for h in hooks)][-1]
-        refused = kind(
+        replacement = kind(
             f"{what} ends the process (SystemExit: {error.code!r}, {last.filename}, line "
             f"{last.lineno}): raise an error there instead"
         )
         for note in getattr(error, "__notes__", []):
-            add_note(refused, note)
-        raise refused from error
+            add_note(replacement, note)
+        raise replacement from error
 
 
 def require(module: str, extra: str) -> ModuleType:

@@ -3,9 +3,10 @@
 :data:`SCHEMA` is for rows of tokens, :data:`CONTROL` for steps in environments of control.
 
 ``B`` rows (= prompts x group_size), ``T`` tokens of prompt and response, ``W`` bytes of the longest
-text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``. What one
-method alone writes and reads is declared by its parts (:func:`declare_keys`). No torch here: the
-schema is read by ``rlcomp-describe`` before anything heavy is imported.
+text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``. A key of
+a single method is declared by the method's parts (:func:`declare_keys`). This module does not
+import
+torch: ``rlcomp-describe`` reads the schema before any heavy import.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ OwnKey = tuple[str, str, str] | tuple[str, str, str, Mapping[str, Any]]
 
 _F, _I, _M, _U = "float", "int64", "bool", "uint8"
 _DTYPES = (_F, _I, _M, _U, "nested")
-# Which paddings a dtype holds; a float holds these whole numbers exactly.
+# Range of paddings of each dtype; a float holds these whole numbers exactly.
 _PADS = {_F: (-(2**24), 2**24), _I: (-(2**63), 2**63 - 1), _M: (0, 1), _U: (0, 255)}
 _EXAMPLES = (
     "log_prob",
@@ -34,7 +35,7 @@ _EXAMPLES = (
 )
 _OF_KEYS = 'a tuple of keys, such as ("reward",)'
 _OF_ARGUMENTS = 'a tuple of names of arguments, such as ("stages",)'
-# What each declaration of a component has to be.
+# Required type of each declaration of a component.
 DECLARED = {
     **dict.fromkeys(("reads", "writes", "optional", "may_write", "step_keys"), _OF_KEYS),
     **dict.fromkeys(("must_reach", "supplies"), _OF_KEYS),
@@ -53,20 +54,20 @@ class Spec:
     """Specification of one entry of a batch.
 
     Attributes:
-        shape: its dimensions, ``B`` first.
+        shape: dimensions, ``B`` first.
         dtype: ``float``, ``int64``, ``bool``, ``uint8`` or ``nested`` (named parts).
         meaning: one line.
-        pad: what fills it where rows are widened; by default 255 for texts, -1 for ids (``offset``;
-            it names nothing), else 0.
-        offset: the family of ids it belongs to: shifted together where batches are joined, so that
-            no two batches share one; negative values name nothing and stay.
-        per_prompt: it belongs to the prompt, and passes from the prompt to each answer.
-        absent: of a nested entry, what stands in the rows of a batch that lacks a part which
-            another batch has: a text, or NaN of numbers; by default all have the same parts. Of a
-            float entry, NaN: it stands where a number is unknown.
-        example: what :mod:`rlcomp.testing` fills it with, where its shape and dtype do not say:
-            ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group``,
-            ``same_in_all_rows`` (of rows).
+        pad: padding of widened rows; by default 255 for texts, -1 for ids (with ``offset``; -1
+            stands for no id), else 0.
+        offset: the family of its ids. Ids of a family are shifted together when batches are joined,
+            so that no two batches share one; negative values stand for no id and stay.
+        per_prompt: it belongs to the prompt, and each answer gets a copy.
+        absent: for a nested entry, the value in the rows of a batch that lacks a part of another
+            batch: a text, or NaN for numbers; by default all batches have the same parts. For a
+            float entry, NaN: the value of unknown numbers.
+        example: kind of values that :mod:`rlcomp.testing` generates if shape and dtype leave it
+            open: ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens),
+            ``first_of_group``, ``same_in_all_rows`` (of rows).
     """
 
     shape: str
@@ -80,22 +81,22 @@ class Spec:
 
     @property
     def per_token(self) -> bool:
-        """Whether the entry has one value per token."""
+        """Test if the entry has one value per token."""
         return self.shape == "B T"
 
     @property
     def along_tokens(self) -> bool:
-        """Whether the second dimension counts tokens."""
+        """Test if the second dimension counts tokens."""
         return self.shape.startswith("B T")
 
     @property
     def text(self) -> bool:
-        """Whether the entry holds texts."""
+        """Test if the entry holds texts."""
         return self.shape == "B W" and self.dtype == _U
 
     @property
     def fill(self) -> int:
-        """What fills the entry where rows are widened."""
+        """Return the value that fills the entry where rows are widened."""
         if self.pad is not None:
             return self.pad
         if self.offset and len(self.shape.split()) > 1:
@@ -239,8 +240,9 @@ SCHEMA: dict[Key, Spec] = {
         pad=255,
     ),
 }
-# Of control, under torchrl's names; a nested name is written with a dot. ``N`` copies of an
-# environment, or rows drawn from a replay; a batch ``[N, T]`` has every entry once a step.
+# Keys of control, under torchrl's names; a nested name is written with a dot. ``N`` is the number
+# of copies of an environment, or of rows drawn from a replay. In a batch ``[N, T]`` every entry has
+# one value a step.
 CONTROL: dict[Key, Spec] = {
     "observation": Spec("N D", _F, "what the policy sees"),
     "action": Spec("N A", _F, "what was done; of numbered actions int64 [N]"),
@@ -264,16 +266,17 @@ CONTROL: dict[Key, Spec] = {
     "next.episode_reward": Spec("N 1", _F, "sum of the episode's rewards so far"),
     "next.achieved_goal": Spec("N G", _F, "the goal that the state after the action would be"),
 }
-# What components declare beside the schema: by key, then by the class that declares it.
+# Keys that components declare beside the schema: by key, then by the declaring class.
 _OWN: dict[Key, dict[str, Spec]] = {}
 
 
 def declare_keys(owner: str, keys: Mapping[Key, OwnKey]) -> None:
-    """Add the own keys of a class to those that are known.
+    """Add the own keys of a class to the known keys.
 
     Args:
-        owner: the dotted name of the class; declared again, it replaces its earlier keys.
-        keys: ``(shape, dtype, meaning)`` by key, or with a dict of further fields of :class:`Spec`.
+        owner: dotted name of the class; a second declaration replaces its first.
+        keys: ``(shape, dtype, meaning)`` by key, with an optional dict of further fields of
+            :class:`Spec`.
 
     Raises:
         ConfigError: a literal is no specification, or contradicts the schema or another class.
@@ -281,16 +284,16 @@ def declare_keys(owner: str, keys: Mapping[Key, OwnKey]) -> None:
     if not isinstance(keys, Mapping):
         raise ConfigError(f"{owner}.keys is {_short(keys)}: must be {DECLARED['keys']}")
     for key, literal in keys.items():
-        found = _read(owner, key, literal)
+        own = _read(owner, key, literal)
         known = {"the schema": SCHEMA[key]} if key in SCHEMA else _OWN.get(key, {})
         for other, spec in known.items():
-            if other != owner and not _agree(found, spec, shared=key in SCHEMA):
+            if other != owner and not _agree(own, spec, shared=key in SCHEMA):
                 raise ConfigError(
-                    f"{owner}.keys: '{key}' is {_shown(found)}, but {other} has it as "
+                    f"{owner}.keys: '{key}' is {_shown(own)}, but {other} has it as "
                     f"{_shown(spec)}: declare it the same, or take another name"
                 )
         if key not in SCHEMA:
-            _OWN.setdefault(key, {})[owner] = found
+            _OWN.setdefault(key, {})[owner] = own
 
 
 def check_declared(owner: str, name: str, value: object) -> None:
@@ -299,10 +302,10 @@ def check_declared(owner: str, name: str, value: object) -> None:
     Args:
         owner: the class.
         name: one of :data:`DECLARED`.
-        value: what the class declares.
+        value: the declaration of the class.
 
     Raises:
-        ConfigError: it must be something else.
+        ConfigError: the declaration has another type.
 
     Examples:
         >>> check_declared("Mine", "fresh", 1)
@@ -332,9 +335,9 @@ def _short(value: object) -> str:
     return shown if len(shown) <= 200 else f"{shown[:200]}..."
 
 
-def _agree(found: Spec, known: Spec, *, shared: bool) -> bool:
-    """Whether two specifications are the same; beside the schema's, shape and dtype count."""
-    return (found.shape, found.dtype) == (known.shape, known.dtype) if shared else found == known
+def _agree(own: Spec, known: Spec, *, shared: bool) -> bool:
+    """Test if two specifications are equal; against the schema only shape and dtype count."""
+    return (own.shape, own.dtype) == (known.shape, known.dtype) if shared else own == known
 
 
 def _read(owner: str, key: Key, literal: OwnKey) -> Spec:
@@ -345,7 +348,7 @@ def _read(owner: str, key: Key, literal: OwnKey) -> Spec:
         )
     try:
         shape, dtype, meaning, *rest = literal if isinstance(literal, (tuple, list)) else ()
-        found = Spec(shape, dtype, meaning, **(rest[0] if rest else {}))
+        own = Spec(shape, dtype, meaning, **(rest[0] if rest else {}))
         sound = len(rest) < 2 and shape.split()[0] == "B" and dtype in _DTYPES
         sound = sound and isinstance(meaning, str)
     except (TypeError, ValueError, AttributeError, IndexError):
@@ -356,16 +359,16 @@ def _read(owner: str, key: Key, literal: OwnKey) -> Spec:
             f'("B T", "int64", "which span it is of"), dtype one of {", ".join(_DTYPES)}, perhaps '
             f"with a dict of {', '.join(more)} behind them"
         )
-    for name, (holds, told) in _limits(found).items():
+    for name, (holds, valid) in _limits(own).items():
         if not holds:
-            value = _short(getattr(found, name))
-            raise ConfigError(f"{owner}.keys: '{key}' has {name} {value}: must be {told}")
-    return found
+            value = _short(getattr(own, name))
+            raise ConfigError(f"{owner}.keys: '{key}' has {name} {value}: must be {valid}")
+    return own
 
 
-def _limits(found: Spec) -> dict[str, tuple[bool, str]]:
-    """Which further fields of a specification fit, and what each has to be."""
-    pad, dtype = found.pad, found.dtype
+def _limits(own: Spec) -> dict[str, tuple[bool, str]]:
+    """Return for each further field of a specification if it is valid, and the valid values."""
+    pad, dtype = own.pad, own.dtype
     low, high = _PADS.get(dtype, (0, -1))
     return {
         "pad": (
@@ -373,16 +376,16 @@ def _limits(found: Spec) -> dict[str, tuple[bool, str]]:
             f"a whole number from {low} to {high} ({dtype})" if low <= high else "left out: nested",
         ),
         "offset": (
-            isinstance(found.offset, str) and (not found.offset or dtype == _I),
+            isinstance(own.offset, str) and (not own.offset or dtype == _I),
             "the name of a family of ids, of an int64 only",
         ),
-        "per_prompt": (isinstance(found.per_prompt, bool), "True or False"),
+        "per_prompt": (isinstance(own.per_prompt, bool), "True or False"),
         "absent": (
-            isinstance(found.absent, (str, float)) and (not found.absent or dtype == "nested"),
+            isinstance(own.absent, (str, float)) and (not own.absent or dtype == "nested"),
             "a text, of nested texts only, or a float, of nested numbers",
         ),
         "example": (
-            isinstance(found.example, str) and found.example in ("", *_EXAMPLES),
+            isinstance(own.example, str) and own.example in ("", *_EXAMPLES),
             f"one of {', '.join(_EXAMPLES)}",
         ),
     }
@@ -390,17 +393,19 @@ def _limits(found: Spec) -> dict[str, tuple[bool, str]]:
 
 def _shown(spec: Spec) -> str:
     more = [(f.name, getattr(spec, f.name)) for f in fields(Spec)[3:]]
-    told = "".join(f", {name}={value!r}" for name, value in more if value not in (None, "", False))
-    return f"[{','.join(spec.shape.split())}] {spec.dtype}, {spec.meaning!r}{told}"
+    options = "".join(
+        f", {name}={value!r}" for name, value in more if value not in (None, "", False)
+    )
+    return f"[{','.join(spec.shape.split())}] {spec.dtype}, {spec.meaning!r}{options}"
 
 
 def lookup(key: Key) -> Spec | None:
-    """The specification of a key of the schema or of a component's own; None if nobody has it."""
+    """Return the specification of a key of the schema or of a component; None if unknown."""
     return SCHEMA.get(key) or next(iter(_OWN.get(key, {}).values()), None)
 
 
 def nested(key: Key) -> str | tuple[str, ...]:
-    """A key as TensorDict has it: a dot stands between the levels of a nested one.
+    """Return a key as TensorDict writes it; a dot separates the levels of a nested key.
 
     Examples:
         >>> nested("next.reward"), nested("reward")
@@ -410,7 +415,7 @@ def nested(key: Key) -> str | tuple[str, ...]:
 
 
 def dotted(key: str | tuple[str, ...]) -> Key:
-    """A TensorDict's key as a component declares it.
+    """Return a TensorDict's key as a component declares it.
 
     Examples:
         >>> dotted(("next", "reward"))
@@ -420,7 +425,7 @@ def dotted(key: str | tuple[str, ...]) -> Key:
 
 
 def spec(key: Key) -> Spec:
-    """The specification of a key, of the schema or of a component's own.
+    """Return the specification of a key of the schema or of a component.
 
     Raises:
         ConfigError: the key is unknown; the message suggests the nearest.
@@ -429,28 +434,29 @@ def spec(key: Key) -> Spec:
         >>> spec("advantage").shape
         'B T'
     """
-    found = lookup(key)
-    if found is None:
+    entry = lookup(key)
+    if entry is None:
         raise ConfigError(f"{key!r} is not a key of the batch{nearest(key, {*SCHEMA, *_OWN})}")
-    return found
+    return entry
 
 
 def prompt_keys() -> frozenset[Key]:
-    """Every key that belongs to a prompt, those that components declare included."""
+    """Return every key that belongs to a prompt, including those declared by components."""
     known = (*SCHEMA, *_OWN)
-    return frozenset(key for key in known if (found := lookup(key)) and found.per_prompt)
+    return frozenset(key for key in known if (entry := lookup(key)) and entry.per_prompt)
 
 
 def check_key(owner: str, key: Key, own: Collection[Key] = ()) -> None:
     """Refuse a key that is neither in the schema nor among a component's own.
 
     Raises:
-        ConfigError: the key is unknown; the message suggests the nearest, or says who declares it.
+        ConfigError: the key is unknown; the message suggests the nearest, or names its declaring
+            class.
     """
     if key in SCHEMA or key in CONTROL or key in own:
         return
-    told = nearest(key, {*SCHEMA, *CONTROL, *own})
+    hint = nearest(key, {*SCHEMA, *CONTROL, *own})
     if key in _OWN:
-        other, found = next(iter(_OWN[key].items()))
-        told = f": declare it in keys as {other} does, {_shown(found)}"
-    raise ConfigError(f"{owner}: {_short(key)} is not a key of the batch{told}")
+        other, entry = next(iter(_OWN[key].items()))
+        hint = f": declare it in keys as {other} does, {_shown(entry)}"
+    raise ConfigError(f"{owner}: {_short(key)} is not a key of the batch{hint}")

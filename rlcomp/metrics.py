@@ -1,4 +1,4 @@
-"""Metrics: ``record("concept/name", value, where=mask)`` from anywhere, flushed once a step."""
+"""Metrics: ``record("concept/name", value, where=mask)`` from anywhere, written once a step."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcomp.errors import ConfigError, ShapeError
 
 
 class Ledger:
-    """Metric ledger: sums and counts by name, samples; progress of the phase, steps of the run."""
+    """Metric ledger: sums and counts by name, samples, progress of the phase, steps of the run."""
 
     def __init__(self, progress: float = 0.0, step: int = 0) -> None:
         self.sums: dict[str, float] = {}
@@ -31,7 +31,7 @@ class Ledger:
         """Add ``count`` observations whose sum is ``total``.
 
         Raises:
-            ConfigError: the name is that of an amount.
+            ConfigError: the name belongs to an amount.
         """
         if name in self.totals:
             raise _both_kinds(name)
@@ -39,10 +39,10 @@ class Ledger:
         self.counts[name] = self.counts.get(name, 0.0) + count
 
     def add_total(self, name: str, value: float) -> None:
-        """Add an amount: the sum over the step is logged.
+        """Add an amount; its sum over the step is logged.
 
         Raises:
-            ConfigError: the name is that of a mean.
+            ConfigError: the name belongs to a mean.
         """
         if name in self.sums and name not in self.totals:
             raise _both_kinds(name)
@@ -51,14 +51,15 @@ class Ledger:
         self.totals.add(name)
 
     def merge(self, other: Ledger, prefix: str = "") -> None:
-        """Add what another ledger holds: of an evaluation, or of a rollout in another process.
+        """Add the contents of another ledger, from an evaluation or a rollout in another process.
 
         Args:
-            other: sums and counts are added, samples follow; so do a best step and an early end.
-            prefix: in front of its names.
+            other: its sums and counts are added, its samples appended; its best step and early end
+                are taken over.
+            prefix: prefix of its names.
 
         Raises:
-            ConfigError: a name is that of a mean in one and of an amount in the other.
+            ConfigError: a name belongs to a mean in one and to an amount in the other.
         """
         for name, total in other.sums.items():
             if name in other.totals:
@@ -71,19 +72,19 @@ class Ledger:
         self.ended = self.ended or other.ended
 
     def restore(self, saved: Ledger) -> None:
-        """Forget what was recorded since ``saved`` was copied from it."""
+        """Restore the state of the copy ``saved``; forget everything recorded since."""
         vars(self).update(vars(saved.copy()))
 
     def copy(self) -> Ledger:
-        """A ledger that holds the same."""
-        copied = Ledger(self.progress, self.step)
-        copied.sums, copied.counts = dict(self.sums), dict(self.counts)
-        copied.totals, copied.samples = set(self.totals), list(self.samples)
-        copied.best, copied.ended = self.best, self.ended
-        return copied
+        """Return a ledger with the same contents."""
+        ledger = Ledger(self.progress, self.step)
+        ledger.sums, ledger.counts = dict(self.sums), dict(self.counts)
+        ledger.totals, ledger.samples = set(self.totals), list(self.samples)
+        ledger.best, ledger.ended = self.best, self.ended
+        return ledger
 
     def means(self) -> dict[str, float]:
-        """Mean of every metric with at least one observation."""
+        """Return the mean of every metric with at least one observation."""
         return {name: self.sums[name] / n for name, n in self.counts.items() if n > 0}
 
 
@@ -98,12 +99,12 @@ _ledger: contextvars.ContextVar[Ledger | None] = contextvars.ContextVar("ledger"
 
 
 def record(name: str, value: Tensor | float, where: Tensor | None = None) -> None:
-    """Record observations of a metric; the mean of the step is logged. A no-op outside a run.
+    """Record observations of a metric; the mean of the step is logged. No-op outside a run.
 
     Args:
         name: ``<concept>/<name>``, e.g. ``"trust_region/clip_fraction"``.
         value: one number, or a tensor of observations of any shape.
-        where: bool, same shape: which observations count. Nothing seen, nothing logged.
+        where: bool, same shape: the observations that count. Without any, nothing is logged.
 
     Examples:
         >>> import torch
@@ -119,15 +120,15 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
     if not isinstance(value, Tensor):
         ledger.add(name, float(value), 1.0)
         return
-    seen = value.detach().double()
+    observations = value.detach().double()
     if where is not None:
-        if where.dtype != torch.bool or where.shape != seen.shape:
+        if where.dtype != torch.bool or where.shape != observations.shape:
             raise ShapeError(
                 f"record({name!r}): where is {where.dtype} {list(where.shape)}: it says which "
-                f"observations of {list(seen.shape)} count, a bool of that shape"
+                f"observations of {list(observations.shape)} count, a bool of that shape"
             )
-        seen = seen[where]
-    ledger.add(name, float(seen.sum()), float(seen.numel()))
+        observations = observations[where]
+    ledger.add(name, float(observations.sum()), float(observations.numel()))
 
 
 def record_total(name: str, value: float) -> None:
@@ -145,21 +146,22 @@ def record_sample(**columns: object) -> None:
 
 
 def measured() -> dict[str, float]:
-    """The means of what this step has recorded so far; nothing outside a run."""
+    """Return the means of what this step has recorded so far; empty outside a run."""
     ledger = _ledger.get()
     return {} if ledger is None else ledger.means()
 
 
 def keep_best(*, metric: str, better: Literal["higher", "lower"], value: float) -> None:
-    """Ask the loop to keep the run as it is after this step as the best one of its phase.
+    """Ask the loop to keep the run's state after this step as the best one of its phase.
 
     Args:
-        metric: what makes it the best.
-        better: which values of it are better.
-        value: of this step.
+        metric: name of the metric.
+        better: direction of better values.
+        value: value at this step.
 
     Raises:
-        ConfigError: one of them is something else; what is kept must be legible afterwards.
+        ConfigError: one of them is of another kind, and the record of the best step would be
+            invalid.
     """
     _check_name("keep_best: metric", metric)
     if better not in ("higher", "lower"):
@@ -193,14 +195,14 @@ def _check_name(what: str, text: object) -> None:
 
 
 def merge(other: Ledger) -> None:
-    """Add another ledger to the one that records now; a no-op outside a run."""
+    """Add another ledger to the active one; no-op outside a run."""
     ledger = _ledger.get()
     if ledger is not None:
         ledger.merge(other)
 
 
 def take_back() -> Callable[[], None]:
-    """A function that takes back what is recorded from now on; a no-op outside a run.
+    """Return a function that removes all that is recorded from now on; no-op outside a run.
 
     Examples:
         >>> with recording() as ledger:
@@ -214,22 +216,22 @@ def take_back() -> Callable[[], None]:
     ledger = _ledger.get()
     if ledger is None:
         return lambda: None
-    saved = ledger.copy()
-    return lambda: ledger.restore(saved)
+    backup = ledger.copy()
+    return lambda: ledger.restore(backup)
 
 
 def progress() -> float:
-    """Progress of the current phase, in (0, 1); 0 outside a run.
+    """Return the progress of the current phase, in (0, 1); 0 outside a run.
 
-    Step ``i`` of ``n`` is at ``(i + 1) / (n + 1)``: never exactly 0 or 1, so that a warm-up does
-    not waste the first step nor a decay the last.
+    Step ``i`` of ``n`` is at ``(i + 1) / (n + 1)``. It is never exactly 0 or 1: neither the first
+    step of a warm-up nor the last step of a decay is wasted.
     """
     ledger = _ledger.get()
     return ledger.progress if ledger is not None else 0.0
 
 
 def step() -> int:
-    """How many steps the run has taken before this one; 0 outside a run."""
+    """Return the number of earlier steps of the run; 0 outside a run."""
     ledger = _ledger.get()
     return ledger.step if ledger is not None else 0
 
@@ -238,7 +240,7 @@ def step() -> int:
 def recording(
     prefix: str = "", progress: float | None = None, step: int | None = None
 ) -> Iterator[Ledger]:
-    """Context that captures metrics; with a prefix they are also recorded in the outer ledger."""
+    """Capture metrics in a context; with a prefix also record them in the outer ledger."""
     outer = _ledger.get() or Ledger()
     inner = Ledger(
         outer.progress if progress is None else progress, outer.step if step is None else step
@@ -254,7 +256,7 @@ def recording(
 
 @contextlib.contextmanager
 def recorded() -> Iterator[Ledger]:
-    """Context that shows what was recorded inside it; the outer ledger records it as well."""
+    """Capture metrics in a context; also record them in the outer ledger."""
     inside = Ledger(progress(), step())
     token = _ledger.set(inside)
     try:

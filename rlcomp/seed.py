@@ -1,6 +1,6 @@
-"""Named seeds: a node's random numbers depend on the run's seed and its config path only.
+"""Named seeds: the random numbers of a node depend only on the run's seed and its config path.
 
-torch is imported late: tasks use :func:`named_seed` before anything heavy is needed.
+torch is imported late: tasks use :func:`named_seed` before any heavy import.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def named_seed(seed: int, path: str) -> int:
-    """A 63-bit seed for one node of a run.
+    """Return a 63-bit seed for one node of a run.
 
     Examples:
         >>> named_seed(0, "policy") == named_seed(0, "policy") != named_seed(1, "policy")
@@ -31,7 +31,7 @@ _NODE: ContextVar[str] = ContextVar("node", default="")
 
 @contextlib.contextmanager
 def seeded(seed: int, path: str) -> Iterator[None]:
-    """Context that seeds the global generator by name and restores it afterwards."""
+    """Seed the global generator by name in a context and restore it afterwards."""
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -44,7 +44,7 @@ def seeded(seed: int, path: str) -> Iterator[None]:
 
 
 def node_path() -> str:
-    """Return the config path of the construction in progress; empty where none is.
+    """Return the config path of the current construction; empty outside one.
 
     Examples:
         >>> with seeded(0, "reward.judge"):
@@ -55,17 +55,17 @@ def node_path() -> str:
 
 
 def new_generator() -> torch.Generator:
-    """A component's own generator, seeded by the construction in progress."""
+    """Return a component's own generator, seeded by the construction in progress."""
     import torch
 
     return torch.Generator().manual_seed(torch.initial_seed())
 
 
 def next_request(generator: torch.Generator) -> None:
-    """Seed a generator for its next request, whatever this one has drawn of it.
+    """Seed a generator for its next request, independently of the draws of this one.
 
-    ``seed_{n+1} = named_seed(seed_n, "request")``, so that what request n draws follows from the
-    first seed and n, and can be asked for before its predecessor is done. The seed is part of the
+    ``seed_{n+1} = named_seed(seed_n, "request")``. The draws of request n therefore follow from the
+    first seed and n, and can be made before request n - 1 is done. The seed is part of the
     generator's state.
 
     Examples:

@@ -1,7 +1,7 @@
-"""Attacks on a verifier: answers that are wrong whatever the question, or wrong for this one.
+"""Attacks on a verifier: answers that are wrong for any question, or wrong for this one.
 
-What a policy finds when it is trained on a verifier that can be talked into a yes. Each family is a
-pure function of texts; :data:`KINDS` says of each whether it can ever be right.
+A policy may learn such answers if its verifier accepts them. Each family is a pure function of
+texts; :data:`KINDS` says of each if it can ever be right.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ class Kind(NamedTuple):
     """A family of attacks.
 
     Attributes:
-        told: what it does.
-        right: whether such an answer can be right: ``never``, or ``maybe``, where somebody has to
-            look.
+        told: description of the answers.
+        right: ``never``, or ``maybe`` if the answer can be right, so that somebody has to look.
     """
 
     told: str
@@ -62,17 +61,17 @@ KINDS: Mapping[str, Kind] = {
     "other_response": Kind("the full response of another row", "maybe"),
 }
 
-# A verifier that accepts one of them does not read the answer: it judges form, or length.
+# A verifier that accepts one of them judges the form or the length instead of the answer.
 NONSENSE = ("zqxj vrrb", "ZQXJ", "8888888")
 
 
 class Attack(NamedTuple):
-    """A wrong answer, which a form is still to be put around.
+    """Wrong answer without its form.
 
     Attributes:
         kind: one of :data:`KINDS`.
         answer: the text.
-        twice: another answer, which a second copy of the form gives after it; None: one copy.
+        twice: second answer, after the first one in a second copy of the form; None for one copy.
     """
 
     kind: str
@@ -81,7 +80,7 @@ class Attack(NamedTuple):
 
 
 def blind_attacks() -> Iterator[Attack]:
-    """Attacks that know nothing of the row."""
+    """Yield attacks that do not use the row."""
     for text in ("", " \n\t "):
         yield Attack("empty", text)
     for text in NONSENSE:
@@ -94,15 +93,15 @@ def blind_attacks() -> Iterator[Attack]:
         yield Attack("long", token * (20_000 // len(token)))
     for text in ("²³¹⁹⁷", "①②⑦⑨"):
         yield Attack("digits", text)
-    # No number is at a distance from the first; the last has letters, and no language.
+    # The first has no distance to any number; the last has letters, but no language.
     for text in ("[NaN, NaN]", f"[1{'0' * 400}]", "[f(a={[]: 1})]", "https://example.com"):
         yield Attack("parsed", text)
 
 
 def informed_attacks(gold: str, others: Sequence[str]) -> Iterator[Attack]:
-    """Attacks that know the gold answer, on a row whose verifier reads it.
+    """Yield attacks that use the gold answer, for a row whose verifier reads it.
 
-    One of several lines, such as a program, is only edited: another one behind it may do no harm.
+    An answer of several lines, such as a program, is only edited: a second one may do no harm.
 
     Args:
         gold: the row's answer.
@@ -137,7 +136,7 @@ def _formulas(gold: str) -> Iterator[Attack]:
 
 
 def wrong_of(gold: str) -> str:
-    """A wrong answer of the gold one's kind: another number in it, else a word.
+    """Return a wrong answer of the gold one's kind: another number in it, else a word.
 
     Examples:
         >>> wrong_of("72"), wrong_of("x^2"), wrong_of("x")
@@ -160,7 +159,7 @@ _BASED = ("{}_8", "{}_{{12}}", "{}\u2088", "0x{}", "{} in base 12")
 
 
 def qualified_answers(gold: str) -> Iterator[Attack]:
-    r"""Yield the gold answer denied; a number also related, bounded and in another base.
+    r"""Yield denials of the gold answer; for a number also relations, bounds and another base.
 
     Examples:
         >>> [attack.answer for attack in qualified_answers("17") if attack.kind == "based"][:2]
@@ -179,7 +178,7 @@ def qualified_answers(gold: str) -> Iterator[Attack]:
 
 
 def hedges(gold: str, wrong: str) -> Iterator[Attack]:
-    """Both answers where one is asked for.
+    """Yield two answers at once where one is required.
 
     Examples:
         >>> [attack.answer for attack in hedges("6", "7")][:2]
@@ -194,7 +193,7 @@ def hedges(gold: str, wrong: str) -> Iterator[Attack]:
 
 
 def stuffed(gold: str, others: Sequence[str]) -> Iterator[str]:
-    """Lists in which the gold answer is one of many.
+    """Yield lists with the gold answer among many.
 
     Examples:
         >>> next(stuffed("2", ["3", "2", "x"]))

@@ -1,4 +1,4 @@
-"""Audit of a verifier: gold answers that it refuses, and wrong ones that it accepts."""
+"""Audit of a verifier: gold answers that it refuses, and wrong answers that it accepts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Judged = Callable[[Example, str], Verdict]
 
 @dataclass(frozen=True)
 class Case:
-    """A response that was tried."""
+    """Tested response."""
 
     prompt: str
     gold: str
@@ -29,7 +29,7 @@ class Case:
 
 @dataclass
 class Count:
-    """What a verifier made of the answers of one kind."""
+    """Verdicts on the answers of one kind."""
 
     tried: int = 0
     accepted: int = 0
@@ -38,7 +38,7 @@ class Count:
     example: Case | None = None
 
     def add(self, verdict: Verdict, case: Case, shown: Collection[str]) -> None:
-        """Count a verdict; keep the first case with one of the verdicts that are to be shown."""
+        """Count a verdict; keep the first case with one of the ``shown`` verdicts."""
         self.tried += 1
         self.accepted += verdict.said == "accepted"
         self.invalid += verdict.said == "invalid"
@@ -49,11 +49,11 @@ class Count:
 
 @dataclass
 class Audit:
-    """What an audit found.
+    """Result of an audit.
 
     Attributes:
-        rows: how many examples were tried.
-        gold: of rows with a gold answer: accepted in any form.
+        rows: number of tested examples.
+        gold: rows with a gold answer; accepted if any form is.
         forms: accepted gold answers by form.
         kinds: attacks by kind, :data:`rlcomp.audit.attacks.KINDS`.
         slowest: seconds, and the case.
@@ -66,7 +66,7 @@ class Audit:
     slowest: tuple[float, Case] | None = None
 
     def false_accepts(self, allowed: Collection[str] = ()) -> list[str]:
-        """Kinds that can never be right of which an answer was accepted, or raised."""
+        """Return the kinds that can never be right but were accepted, or raised."""
         return [
             kind
             for kind, count in self.kinds.items()
@@ -79,60 +79,61 @@ class Audit:
 def audit(examples: Sequence[Example], judge: Judged, forms: Mapping[str, str]) -> Audit:
     """Try gold answers and attacks on each example.
 
-    A gold answer must be accepted in one form at least, or as the response that the task
-    demonstrates. Blind attacks are tried in every form in which any gold answer was accepted; what
-    is derived from the gold answer only on rows whose verifier reads it: it accepts the gold answer
-    in that form and refuses nonsense there. Where a solution is searched for (countdown), no gold
-    answer is read so, and nothing that may be another solution is called false.
+    A gold answer must be accepted in at least one form, or as the response that the task
+    demonstrates. Blind attacks are tried in every form in which any gold answer was accepted.
+    Attacks with the gold answer are tried only on rows whose verifier reads it: it accepts the gold
+    answer in that form and refuses nonsense there. Where the task is a search for a solution
+    (countdown), the verifier reads no gold answer, and no other possible solution counts as a false
+    accept.
 
     Args:
         examples: rows of a task.
-        judge: gives the verdict on a response.
+        judge: returns the verdict on a response.
         forms: by name (:data:`rlcomp.audit.forms.FORMS`).
     """
-    found = Audit(rows=len(examples))
-    tried = _Tried(judge, found)
+    result = Audit(rows=len(examples))
+    tried = _Tried(judge, result)
     home = [_gold(tried, example, forms) for example in examples]
-    worn = {"plain": forms["plain"], **{name: forms[name] for each in home for name in each}}
+    used = {"plain": forms["plain"], **{name: forms[name] for each in home for name in each}}
     for row, example in enumerate(examples):
         others = [other.answer for other in [*examples[row + 1 :], *examples[:row]]]
-        refused = _blind(tried, example, worn)
-        read = {name: form for name, form in worn.items() if name in home[row] and name in refused}
+        refused = _blind(tried, example, used)
+        read = {name: form for name, form in used.items() if name in home[row] and name in refused}
         _informed(tried, example, read, others)
         if not read:
             _responses(tried, example, examples[row - 1])
-    return found
+    return result
 
 
 class _Tried:
-    """Judges responses and counts them."""
+    """Responses that are judged and counted."""
 
-    def __init__(self, judge: Judged, found: Audit) -> None:
+    def __init__(self, judge: Judged, result: Audit) -> None:
         self.judge = judge
-        self.found = found
+        self.result = result
 
     def verdict(self, example: Example, response: str, form: str) -> tuple[Verdict, Case]:
-        """The verdict on a response, which may be the slowest."""
+        """Judge a response and update the slowest case."""
         verdict = self.judge(example, response)
         case = Case(example.prompt, example.answer, response, form, verdict.why)
-        slowest = self.found.slowest[0] if self.found.slowest else 0.0
+        slowest = self.result.slowest[0] if self.result.slowest else 0.0
         if verdict.seconds > slowest:
-            # Once more: the first call of a kind may have waited for an import.
+            # Once more, since the first call of a kind may include an import.
             seconds = min(verdict.seconds, self.judge(example, response).seconds)
             if seconds > slowest:
-                self.found.slowest = (seconds, case)
+                self.result.slowest = (seconds, case)
         return verdict, case
 
     def attack(self, kind: str, example: Example, response: str, form: str) -> bool:
-        """Try an attack; whether it was accepted."""
+        """Try an attack; return True if it was accepted."""
         verdict, case = self.verdict(example, response, form)
-        count = self.found.kinds.setdefault(kind, Count())
+        count = self.result.kinds.setdefault(kind, Count())
         count.add(verdict, case, ("accepted", "raised"))
         return verdict.said == "accepted"
 
 
 def _gold(tried: _Tried, example: Example, forms: Mapping[str, str]) -> list[str]:
-    """Try the gold answer in all forms; those in which it was accepted."""
+    """Try the gold answer in all forms; return the accepted forms."""
     responses = {name: dressed(form, example.answer) for name, form in forms.items()}
     if not example.answer.strip():
         responses = {}
@@ -140,16 +141,16 @@ def _gold(tried: _Tried, example: Example, forms: Mapping[str, str]) -> list[str
         responses["demonstration"] = example.demonstration
     verdicts = {name: tried.verdict(example, text, name) for name, text in responses.items()}
     for name, (verdict, case) in verdicts.items():
-        tried.found.forms.setdefault(name, Count()).add(verdict, case, ())
+        tried.result.forms.setdefault(name, Count()).add(verdict, case, ())
     accepted = [name for name, (verdict, _) in verdicts.items() if verdict.said == "accepted"]
     if verdicts:
         name = accepted[0] if accepted else [*verdicts][-1]
-        tried.found.gold.add(*verdicts[name], ("refused", "invalid", "raised"))
+        tried.result.gold.add(*verdicts[name], ("refused", "invalid", "raised"))
     return [name for name in accepted if name in forms]
 
 
 def _blind(tried: _Tried, example: Example, forms: Mapping[str, str]) -> set[str]:
-    """Try what knows nothing of the row; the forms in which all nonsense is refused."""
+    """Try attacks that do not use the row; return the forms in which all nonsense is refused."""
     refused = {*forms}
     attacks = [*blind_attacks(), Attack("prompt", example.prompt)]
     for attack, (name, form) in _pairs(attacks, forms):
@@ -164,7 +165,7 @@ def _blind(tried: _Tried, example: Example, forms: Mapping[str, str]) -> set[str
 def _informed(
     tried: _Tried, example: Example, forms: Mapping[str, str], others: Sequence[str]
 ) -> None:
-    """Try what is derived from the gold answer."""
+    """Try attacks that use the gold answer."""
     attacks = [*informed_attacks(example.answer, others)] if forms else []
     for attack, (name, form) in _pairs(attacks, forms):
         response = dressed(form, attack.answer)
@@ -174,7 +175,7 @@ def _informed(
 
 
 def _responses(tried: _Tried, example: Example, other: Example) -> None:
-    """Try responses near the demonstration, where the answer itself is not what is read."""
+    """Try responses near the demonstration, for verifiers that do not read the answer itself."""
     for text in edited(example.demonstration):
         tried.attack("edited", example, text, "demonstration")
     if other.demonstration.strip() not in ("", example.demonstration.strip()):
@@ -188,5 +189,5 @@ def _pairs(
 
 
 def examples_of(task: Task, count: int, seed: int) -> list[Example]:
-    """Examples of a task, held out or not: all of a smaller one, the same for the same seed."""
+    """Draw examples of a task, held out or not, by seed; all of them if the task has fewer."""
     return [task.example(n) for n in islice(permutation(len(task), seed, "audit"), count)]

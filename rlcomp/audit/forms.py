@@ -8,7 +8,7 @@ from rlcomp.errors import UserError
 
 PLACE = "{answer}"
 
-# Those that our own verifiers read, and most of other people's.
+# Forms that our own verifiers read, and most of other people's.
 FORMS: Mapping[str, str] = {
     "plain": PLACE,
     "boxed": r"\boxed{{answer}}",
@@ -20,7 +20,7 @@ FORMS: Mapping[str, str] = {
 
 
 def dressed(form: str, answer: str) -> str:
-    r"""The response that gives an answer in a form.
+    r"""Return the response that gives an answer in a form.
 
     Examples:
         >>> dressed(FORMS["boxed"], "7")
@@ -30,13 +30,13 @@ def dressed(form: str, answer: str) -> str:
 
 
 def all_forms(own: Iterable[str]) -> dict[str, str]:
-    """The forms, and those of the user's by their own text.
+    """Return the built-in forms and the user's forms, each under its own text.
 
     Args:
-        own: such as ``<final>{answer}</final>``.
+        own: forms such as ``<final>{answer}</final>``.
 
     Raises:
-        UserError: one has no place for the answer.
+        UserError: a form has no place for the answer.
     """
     for form in own:
         if PLACE not in form:

@@ -1,4 +1,4 @@
-"""One response judged by a reward, on the clock."""
+"""Timed verdict of a reward on one response."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from rlcomp.text.rows import encode_rows
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a reward makes of a response.
+    """Verdict of a reward on a response.
 
     Attributes:
         said: ``accepted``, ``refused``, ``invalid`` (it could not judge) or ``raised``.
-        seconds: that it took.
-        why: of an invalid row or an exception, in one line.
+        seconds: duration.
+        why: reason for an invalid row, or the exception, in one line.
     """
 
     said: Literal["accepted", "refused", "invalid", "raised"]
@@ -33,11 +33,11 @@ class Verdict:
 
 
 class Judge:
-    """A reward, asked for one row at a time: what raises or hangs is then known by its answer.
+    """Reward called on one row at a time, so that the answer that raises or hangs is known.
 
     Args:
-        reward: reads texts and columns; tokens as well, if there is a tokenizer.
-        tokenizer: None: the reward reads no tokens.
+        reward: reads texts and columns; also tokens, if there is a tokenizer.
+        tokenizer: None if the reward reads no tokens.
     """
 
     def __init__(self, reward: Component, tokenizer: PreTrainedTokenizerBase | None) -> None:
@@ -45,26 +45,26 @@ class Judge:
         self.tokenizer = tokenizer
 
     def __call__(self, example: Example, response: str) -> Verdict:
-        """The verdict on a response to the prompt of an example."""
+        """Return the verdict on a response to the prompt of an example."""
         batch = self._batch(example, response)
         start = time.perf_counter()
         try:
-            judged = self.reward(batch)
-        # Whatever a verifier raises on a hostile answer would stop a run: that is what is told.
+            output = self.reward(batch)
+        # Any exception of a verifier on a hostile answer would stop a run: record it.
         except Exception as error:
             return Verdict("raised", time.perf_counter() - start, in_one_line(error))
         seconds = time.perf_counter() - start
-        if not bool(judged["reward_valid"].all()):
-            told = "invalid_reason" in judged.keys()
+        if not bool(output["reward_valid"].all()):
+            explained = "invalid_reason" in output.keys()
             return Verdict(
-                "invalid", seconds, decode_texts(judged["invalid_reason"])[0] if told else ""
+                "invalid", seconds, decode_texts(output["invalid_reason"])[0] if explained else ""
             )
-        return Verdict("accepted" if bool(judged["correct"].all()) else "refused", seconds)
+        return Verdict("accepted" if bool(output["correct"].all()) else "refused", seconds)
 
     def check(self, example: Example) -> None:
-        """Judge a gold answer and let whatever it raises through: a column may be missing.
+        """Judge a gold answer and let any exception through, since a column may be missing.
 
-        It is not on the clock: a first call imports what the others find imported.
+        It is not timed: the first call may include imports.
         """
         self.reward(self._batch(example, example.answer))
 

@@ -9,16 +9,16 @@ from fractions import Fraction
 
 from rlcomp.verify.number import committed_number
 
-# Longer ones are left alone: a float of a verifier's might round the mutation away.
+# Longer numbers are skipped: the verifier's float might round the mutation away.
 _NUMBER = re.compile(r"-?(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,6})?")
 _WORDS = re.compile(r"[A-Za-z]+(?: [A-Za-z]+)*")
 
 
 def wrong_numbers(gold: str) -> dict[str, list[str]]:
-    """Numbers near a gold one, by how they were made; none where it is no plain number.
+    """Return numbers near a gold one, by mutation; empty if it is no plain number.
 
     ``off_by_one``, ``sign``, ``shifted`` (the decimal point), ``swapped`` (two digits) and
-    ``dropped`` (a digit). Each has another value than the gold one.
+    ``dropped`` (a digit). Each differs in value from the gold one.
 
     Examples:
         >>> wrong_numbers("72")["off_by_one"], wrong_numbers("72")["swapped"]
@@ -31,7 +31,7 @@ def wrong_numbers(gold: str) -> dict[str, list[str]]:
         return {}
     text = text.replace(",", "")
     value = Decimal(text)
-    made = {
+    mutations = {
         "off_by_one": [_plain(value + 1), _plain(value - 1)],
         "sign": [_plain(-value)],
         "shifted": [_plain(value * 10), _plain(value / 10)],
@@ -39,7 +39,8 @@ def wrong_numbers(gold: str) -> dict[str, list[str]]:
         "dropped": [text[:-1]] if text[-2:-1].isdigit() else [],
     }
     return {
-        kind: [each for each in texts if Decimal(each) != value] for kind, texts in made.items()
+        kind: [each for each in texts if Decimal(each) != value]
+        for kind, texts in mutations.items()
     }
 
 
@@ -49,7 +50,7 @@ def _plain(value: Decimal) -> str:
 
 
 def _swapped(text: str) -> list[str]:
-    """The text with its first two neighbouring digits that differ in each other's places."""
+    """Swap the first two neighbouring digits that differ."""
     for pair in re.finditer(r"(?=([0-9])([0-9]))", text):
         if pair[1] != pair[2]:
             start = pair.start()
@@ -58,7 +59,7 @@ def _swapped(text: str) -> list[str]:
 
 
 def wrong_words(gold: str) -> list[str]:
-    """A gold answer of plain words with another last letter, and without it.
+    """Return a gold answer of plain words with another last letter, and without it.
 
     Examples:
         >>> wrong_words("Rome"), wrong_words("B"), wrong_words("x^2")
@@ -73,20 +74,20 @@ def wrong_words(gold: str) -> list[str]:
 
 
 def edited(gold: str) -> list[str]:
-    """A text with one more in its first number: nearly always wrong, but nobody can be sure.
+    """Increase the first number of a text by one: nearly always wrong, but not surely.
 
     Examples:
         >>> edited("16*12+15"), edited("Rome")
         (['17*12+15'], [])
     """
-    found = re.search(r"[0-9]{1,12}", gold)
-    if found is None:
+    match = re.search(r"[0-9]{1,12}", gold)
+    if match is None:
         return []
-    return [gold[: found.start()] + str(int(found[0]) + 1) + gold[found.end() :]]
+    return [gold[: match.start()] + str(int(match[0]) + 1) + gold[match.end() :]]
 
 
 def surely_differ(one: str, other: str) -> bool:
-    r"""Whether two answers mean different things whatever the verifier: numbers, or plain words.
+    r"""Test if two answers, numbers or plain words, mean different things to any verifier.
 
     Examples:
         >>> surely_differ("0.5", r"\frac12"), surely_differ("72", "73"), surely_differ("a", "B")
@@ -103,15 +104,15 @@ def surely_differ(one: str, other: str) -> bool:
 
 
 def value_of(gold: str) -> Fraction | None:
-    """The number that a gold answer is; None where it is anything else."""
+    """Return the number that a gold answer is; None if it is anything else."""
     return committed_number(gold, where="last") if len(gold) <= 40 and not _named(gold) else None
 
 
 def _named(gold: str) -> bool:
-    """Whether it has letters that are no LaTeX command, so that its number is not all of it."""
+    """Test if it has letters outside LaTeX commands, so that a number is only part of it."""
     return bool(re.search(r"[A-Za-z]", re.sub(r"\\[A-Za-z]+", "", gold)))
 
 
 def first_other(gold: str, others: Iterable[str]) -> str | None:
-    """The first of other rows' gold answers that surely differs from this one."""
+    """Return the first of other rows' gold answers that surely differs from this one."""
     return next((other for other in others if surely_differ(gold, other)), None)

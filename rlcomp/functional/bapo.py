@@ -1,4 +1,4 @@
-"""BAPO: search of the adaptive clip bounds."""
+"""Search of BAPO's adaptive clip bounds."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torch import Tensor
 
 Measure = Literal["gradient", "value"]
 
-# Bounds are sums of steps: compare with slack, so that rounding does not decide.
+# Bounds are sums of steps: compare them with slack, so that rounding does not decide.
 _SLACK = 1e-12
 
 
@@ -21,7 +21,7 @@ class Path(NamedTuple):
     step: float
 
     def after(self, value: float) -> float:
-        """The next value, at most ``end``."""
+        """Return the next value, at most ``end``."""
         value += self.step
         return value if value < self.end - _SLACK else self.end
 
@@ -38,10 +38,10 @@ class Bounds(NamedTuple):
 def contributions(
     ratio: Tensor, advantage: Tensor, floor: float, ceiling: float, measure: Measure
 ) -> Tensor:
-    """Absolute contribution of each token to the clipped objective, or to its gradient.
+    """Compute each token's absolute contribution to the clipped objective or to its gradient.
 
-    ``value``: ``|min(r A, clip(r, floor, ceiling) A)|``; ``gradient``: ``r |A|`` where that is not
-    clipped, else 0.
+    ``value``: ``|min(r A, clip(r, floor, ceiling) A)|``; ``gradient``: ``r |A|`` where the ratio is
+    not clipped, else 0.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
@@ -64,22 +64,22 @@ def contributions(
         (tensor([[0.6000, 0.7000]]), tensor([[0.0000, 0.7000]]))
     """
     if measure == "value":
-        kept = torch.where(advantage > 0, ratio.clamp(max=ceiling), ratio.clamp(min=floor))
+        factor = torch.where(advantage > 0, ratio.clamp(max=ceiling), ratio.clamp(min=floor))
     else:
         unclipped = torch.where(advantage > 0, ratio <= ceiling, ratio >= floor)
-        kept = torch.where(unclipped, ratio, torch.zeros_like(ratio))
-    return kept * advantage.abs()
+        factor = torch.where(unclipped, ratio, torch.zeros_like(ratio))
+    return factor * advantage.abs()
 
 
 def positive_share(contribution: Tensor, advantage: Tensor) -> float:
-    """Share of the positive tokens: ``sum_{A > 0} m / sum m`` of the contributions ``m``.
+    """Compute the share of the positive tokens, ``sum_{A > 0} m / sum m``, of contributions ``m``.
 
     Args:
         contribution: shape ``[B, T]``, not negative.
         advantage: shape ``[B, T]``.
 
     Returns:
-        In [0, 1]; 1 where nothing contributes: there is nothing to balance.
+        In [0, 1]; 1 where all contributions are 0, since there is nothing to balance.
 
     Source:
         Xi et al. 2025 (BAPO), arXiv:2510.18927.
@@ -101,19 +101,19 @@ def search_bounds(
     paths: tuple[Path, Path],
     measure: Measure,
 ) -> Bounds:
-    """BAPO's search: raise the ceiling, then the floor, until the positive share is reached.
+    """Search BAPO's bounds: raise the ceiling, then the floor, until the positive share is reached.
 
     Args:
         ratio: of the whole optimiser step, shape ``[B, T]``; no gradient is used.
         advantage: shape ``[B, T]``, 0 outside the mask.
         weight: of each token, shape ``[B, T]``, 0 outside the mask; the paper's probability of the
             token under the policy that sampled it.
-        share: what to reach, in [0, 1].
+        share: the positive share to reach, in [0, 1].
         paths: of the floor and of the ceiling.
         measure: see :func:`contributions`.
 
     Returns:
-        The first bounds that reach the share, else the ends of both paths.
+        The first bounds that reach the share, or the ends of both paths if none do.
 
     Source:
         Xi et al. 2025 (BAPO), arXiv:2510.18927, algorithm 1.

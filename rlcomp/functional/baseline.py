@@ -13,17 +13,17 @@ from rlcomp.functional.masked import masked
 def greedy_reward(
     reward: Tensor, group_id: Tensor, valid: Tensor, greedy: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """ReMax baseline: the reward of the greedy response to the row's prompt.
+    """Compute the ReMax baseline: the reward of the greedy response to the row's prompt.
 
     Args:
         reward: shape ``[B]``.
         group_id: shape ``[B]``, int64.
         valid: shape ``[B]``, bool: rows whose reward could be computed.
-        greedy: shape ``[B]``, bool; of several greedy answers to a prompt the mean counts.
+        greedy: shape ``[B]``, bool; a prompt with several greedy answers has their mean reward.
 
     Returns:
-        The baseline, shape ``[B]``, in reward units, and where there is one, shape ``[B]``, bool:
-        not where the greedy answer has no valid reward.
+        The baseline, shape ``[B]``, in reward units; and a bool mask, shape ``[B]``, that is False
+        where the greedy answer has no valid reward.
 
     Raises:
         ConfigError: a group has no greedy answer.
@@ -51,7 +51,7 @@ def greedy_reward(
 
 
 def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -> Tensor:
-    """Squared norm of ``grad_logits log pi(a)``: ``1 - 2 pi(a) + sum_v pi(v)^2``.
+    """Compute the squared norm of ``grad_logits log pi(a)``: ``1 - 2 pi(a) + sum_v pi(v)^2``.
 
     Args:
         log_probs: of the tokens taken, shape ``[B, T]``, nats.
@@ -62,7 +62,7 @@ def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -
         Shape ``[B, T]``, between 0 and 2, 0 outside the mask.
 
     Source:
-        ``|onehot(a) - pi|^2``, multiplied out.
+        ``|onehot(a) - pi|^2``, expanded.
 
     Examples:
         >>> half, one = torch.tensor([[0.5]]), torch.ones(1, 1, dtype=torch.bool)
@@ -70,14 +70,14 @@ def squared_score_norm(log_probs: Tensor, squared_probs: Tensor, mask: Tensor) -
         tensor([[0.5000]])
     """
     energy = 1 - 2 * masked(log_probs, mask).exp() + masked(squared_probs, mask)
-    # For a deterministic policy rounding can go below 0.
+    # Rounding can take the norm of a deterministic policy below 0.
     return masked(energy.clamp(min=0), mask)
 
 
 def weighted_token_baseline(
     returns: Tensor, weight: Tensor, mask: Tensor, group_id: Tensor
 ) -> Tensor:
-    """Returns minus their weighted group mean at each position (optimal token baseline).
+    """Subtract the weighted group mean at each position (optimal token baseline) from returns.
 
     ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group with a token at
     ``t``. Columns are comparable because a group shares its prompt.
@@ -91,7 +91,7 @@ def weighted_token_baseline(
 
     Returns:
         Shape ``[B, T]``, in reward units; exactly 0 outside the mask, for the only answer that is
-        still running, and where the returns of those that are do not differ.
+        still running, and where the returns of the running answers are equal.
 
     Source:
         Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.
@@ -106,7 +106,7 @@ def weighted_token_baseline(
 
 
 def _differ(values: Tensor, mask: Tensor, index: Tensor, empty: Tensor) -> Tensor:
-    """Whether the values of a group differ in a column, by more than rounding; ``[G, T]``."""
+    """Test, ``[G, T]``, if the values of a group differ in a column by more than rounding."""
     where, infinite = index[:, None].expand(values.shape), torch.full_like(empty, float("inf"))
     low = infinite.scatter_reduce(0, where, values.masked_fill(~mask, float("inf")), "amin")
     high = values.masked_fill(~mask, float("-inf"))

@@ -11,7 +11,7 @@ from rlcomp.functional.group_statistics import Groups, is_rounding
 
 
 def best_of_k(values: Tensor, k: int) -> Tensor:
-    """Mean, over all k-subsets, of their largest value (an unbiased estimate of max@k).
+    """Compute the mean over all k-subsets of their largest value (unbiased estimate of max@k).
 
     Args:
         values: shape ``[n]``, n at least k.
@@ -21,8 +21,8 @@ def best_of_k(values: Tensor, k: int) -> Tensor:
         A scalar, in the unit of the values.
 
     Source:
-        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201; of 0 and 1 it is pass@k, Chen et al.
-        2021, arXiv:2107.03374, eq. 1.
+        Walder & Karkhanis 2025 (PKPO), arXiv:2505.15201; with values 0 and 1 it is pass@k, Chen et
+        al. 2021, arXiv:2107.03374, eq. 1.
 
     Examples:
         >>> best_of_k(torch.tensor([1.0, 0.0, 0.0, 0.0]), 2)
@@ -32,13 +32,13 @@ def best_of_k(values: Tensor, k: int) -> Tensor:
 
 
 def group_best_of_k(reward: Tensor, group_id: Tensor, valid: Tensor, k: int | None) -> Tensor:
-    """:func:`best_of_k` of the group of each response.
+    """Compute :func:`best_of_k` of the group of each response.
 
     Args:
         reward: shape ``[B]``.
         group_id: shape ``[B]``, int64.
         valid: shape ``[B]``, bool.
-        k: at least 1; None for the group's valid responses, whatever their number.
+        k: at least 1; None for the number of valid responses of the group.
 
     Returns:
         Shape ``[B]``, in reward units; NaN for invalid rows and in groups of fewer than k valid
@@ -64,21 +64,21 @@ def group_best_of_k(reward: Tensor, group_id: Tensor, valid: Tensor, k: int | No
 def pkpo_advantage(
     reward: Tensor, group_id: Tensor, valid: Tensor, k: int | None, epsilon: float | None
 ) -> Tensor:
-    """PKPO: what a response adds to the best of k, over all k-subsets that hold it.
+    """Compute PKPO's advantage: the gain in the best of k by a response, over all its k-subsets.
 
     ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R)``, optionally over
     ``std_g(R) + eps``. Sorted upwards, ``A_(i) = sum_{j < i} C(j-1, k-2) / C(n, k) (R_(i) -
-    R_(j))``. With ``k = n`` only a single best response has one: ``R_(n) - R_(n-1)``.
+    R_(j))``. With ``k = n`` only a single best response is above 0: ``R_(n) - R_(n-1)``.
 
     ``sum_i A_i grad log pi(y_i)`` is an unbiased estimate of the gradient of the expected best of
-    k; a mean over responses is 1 / n of it.
+    k. A mean over responses is 1 / n of this sum.
 
     Args:
         reward: shape ``[B]``.
         group_id: shape ``[B]``, int64.
         valid: shape ``[B]``, bool.
-        k: at least 2; None for the group's valid responses, whatever their number.
-        epsilon: added to the group's standard deviation, which divides; None for no division.
+        k: at least 2; None for the number of valid responses of the group.
+        epsilon: added to the group's standard deviation before the division; None for no division.
 
     Returns:
         Shape ``[B]``, in reward units, or dimensionless with the division; 0 for invalid rows and
@@ -107,12 +107,13 @@ def pkpo_advantage(
 
 
 def pass_at_k_training_advantage(reward: Tensor, group_id: Tensor, valid: Tensor, k: int) -> Tensor:
-    """Pass@k training: standardised reward of subsets, averaged over those that hold a response.
+    """Compute Pass@k training's advantage: the mean standardised reward of a response's subsets.
 
     ``A_i = (mean_{|I| = k, i in I} max_I R - mean_{|I| = k} max_I R) / std_{|I| = k}(max_I R)``,
-    over all ``C(n, k)`` subsets and with their population std. Of rewards 0 and 1 with ``c``
+    over all ``C(n, k)`` subsets and with their population std. With rewards 0 and 1 and ``c``
     successes: ``P = 1 - C(n - c, k) / C(n, k)``, ``std = sqrt(P (1 - P))``, ``A = (1 - P) / std``
-    of a success and ``A = (1 - P - C(n - c - 1, k - 1) / C(n - 1, k - 1)) / std`` of a failure.
+        for a success and ``A = (1 - P - C(n - c - 1, k - 1) / C(n - 1, k - 1)) / std`` for a
+        failure.
 
     Args:
         reward: shape ``[B]``.
@@ -142,30 +143,30 @@ def pass_at_k_training_advantage(reward: Tensor, group_id: Tensor, valid: Tensor
 
 
 def _largest(n: int, k: int) -> Tensor:
-    """Share of the k-subsets of n whose largest element is the j-th from below, ``[n]``."""
+    """Compute the share of k-subsets of n whose largest element is the j-th from below, ``[n]``."""
     shares = [comb(j, k - 1) / comb(n, k) for j in range(n)]
     return torch.tensor(shares, dtype=torch.float64)
 
 
 def _added(values: Tensor, k: int) -> Tensor:
-    """Mean over all k-subsets of what each value adds to the largest, 0 where it is not in."""
+    """Average each value's gain in the largest over all k-subsets; 0 for subsets without it."""
     n, (ordered, order) = len(values), values.detach().sort()
-    # The others of a subset, k - 1 of them, have the j-th as their largest.
+    # Each subset holds k - 1 others; the j-th is their largest.
     shares = values.new_tensor([comb(j, k - 2) / comb(n, k) for j in range(n)])
     lead = (ordered[:, None] - ordered[None, :]).tril(-1)
     return torch.empty_like(ordered).index_put_((order,), lead @ shares)
 
 
 def _of_subsets(values: Tensor, k: int) -> Tensor:
-    """Standardised best of a k-subset, averaged over the subsets that hold each value."""
+    """Average the standardised best of a k-subset over the subsets that hold each value."""
     n, (ordered, order) = len(values), values.detach().sort()
     shares = _largest(n, k).to(values.dtype)
     mean = (shares * ordered).sum()
     std = (shares * (ordered - mean).square()).sum().sqrt()
     if bool(is_rounding(ordered[k - 1], ordered[-1])):  # the best of all subsets is the same
         return torch.zeros_like(ordered)
-    # Of the C(n - 1, k - 1) subsets that hold the i-th, it is the largest of C(i - 1, k - 1), and
-    # the j-th above it of C(j - 2, k - 2).
+    # C(n - 1, k - 1) subsets hold the i-th value. It is the largest in C(i - 1, k - 1) of them, and
+    # the j-th, above it, is the largest in C(j - 2, k - 2).
     drawn = comb(n - 1, k - 1)
     own = [comb(i, k - 1) / drawn for i in range(n)]
     above = [0.0, *(comb(j - 1, k - 2) / drawn for j in range(1, n))]

@@ -1,4 +1,4 @@
-"""Best-of-n sampling: what the answer that a proxy selects is worth, and how far it is moved."""
+"""Best-of-n sampling: value of the answer that a proxy selects, and its KL to the policy."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rlcomp.errors import ShapeError
 
 
 def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
-    """Unbiased estimate of the value of best-of-n: of n answers, the one of the largest proxy.
+    """Estimate the value of best-of-n, the answer with the largest proxy among n, without bias.
 
     ``sum_{i=n}^{N} v_(i) C(i-1, n-1) / C(N, n)``, ``v_(i)`` the values in ascending order of the
-    proxy: the mean over all n-subsets of the N answers. Of answers with the same proxy each is
-    selected equally often, so that each counts with the mean value of the block.
+    proxy: the mean over all n-subsets of the N answers. Answers with the same proxy are selected
+        equally often, so that each counts with the mean value of the tied block.
 
     Args:
-        proxy: what selects, shape ``[P, N]``: N answers to each of P prompts.
-        values: what is asked of the selected answer, shape ``[P, N]``; the proxy itself, or gold.
+        proxy: the score that selects, shape ``[P, N]``: N answers to each of P prompts.
+        values: value of each answer, shape ``[P, N]``; the proxy itself, or a gold reward.
         n: from 1 (the mean) to N (the selected one of all).
 
     Returns:
@@ -54,20 +54,20 @@ def best_of_n(proxy: Tensor, values: Tensor, n: int) -> Tensor:
 
 
 def best_of_n_kl(proxy: Tensor, n: int) -> Tensor:
-    """KL of best-of-n to the policy that is sampled from, in nats.
+    """Compute the KL of best-of-n to the sampling policy, in nats.
 
-    ``log n - (n - 1) / n`` where no two answers have the same proxy, less with ties: a block of
-    ties with the ranks ``a < u <= b`` (shares of all answers) is selected with probability
-    ``q = b^n - a^n`` and has the mass ``b - a``, which is ``q log(q / (b - a))``. An answer whose
-    proxy is its own counts as one of a continuous range, ``n u^{n-1} log(n u^{n-1})`` integrated.
+    ``log n - (n - 1) / n`` where all proxies differ, less with ties. A block of ties with the ranks
+    ``a < u <= b`` (shares of all answers) is selected with probability ``q = b^n - a^n`` and has
+    the mass ``b - a``: it adds ``q log(q / (b - a))``. An answer without ties counts as part of a
+    continuous range: ``n u^{n-1} log(n u^{n-1})``, integrated over its ranks.
 
     Args:
-        proxy: what selects, shape ``[P, N]``.
+        proxy: the score that selects, shape ``[P, N]``.
         n: at least 1.
 
     Returns:
-        Shape ``[P]``, float64. An estimate where ties are rare: one that was drawn once is not
-        seen as a tie, so that it is too large then, and never above the formula without ties.
+        Shape ``[P]``, float64. It is an estimate where ties are rare: a tied answer drawn only once
+        counts as untied, and the result is too large. It never exceeds the formula without ties.
 
     Source:
         Stiennon et al. 2020, arXiv:2009.01325, appendix G.3; an upper bound with ties: Beirami et
@@ -92,7 +92,7 @@ def best_of_n_kl(proxy: Tensor, n: int) -> Tensor:
 
 
 def _blocks(ordered: Tensor) -> tuple[Tensor, Tensor]:
-    """Runs of equal numbers in each row: of each entry, flattened, which it is in; their sizes."""
+    """Return the run of equal numbers of each entry, flattened, and the sizes of the runs."""
     starts = torch.ones_like(ordered, dtype=torch.bool)
     starts[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
     block = starts.flatten().long().cumsum(0) - 1
@@ -104,6 +104,6 @@ def _sums(values: Tensor, index: Tensor, count: int) -> Tensor:
 
 
 def _antiderivative(rank: Tensor, n: int) -> Tensor:
-    """Of ``n u^{n-1} log(n u^{n-1})``: ``u^n (log n + (n - 1) log u - (n - 1) / n)``."""
+    """Integrate ``n u^{n-1} log(n u^{n-1})``: ``u^n (log n + (n - 1) log u - (n - 1) / n)``."""
     power = rank**n
     return power * (log(n) - (n - 1) / n) + (n - 1) * torch.xlogy(power, rank)

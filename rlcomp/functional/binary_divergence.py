@@ -1,19 +1,19 @@
-"""Divergence of two policies by the sampled token alone: total variation, KL (DPPO)."""
+"""Divergences of two policies by the sampled token alone: total variation, KL (DPPO)."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-# Farthest that a probability comes to 0 and 1 in a KL, whose logs end there. Float32 tells it
-# from 1.
+# Probabilities are clamped this far from 0 and 1, where the logs of a KL are infinite. Float32 can
+# tell 1 - EDGE from 1.
 EDGE = 1e-7
 
 
 def binary_total_variation(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
-    """Total variation of "this token or another": ``|pi(a) - pi_old(a)|``.
+    """Compute the total variation of "this token or another": ``|pi(a) - pi_old(a)|``.
 
-    A lower bound of that of the whole distributions.
+    It is a lower bound of the total variation of the whole distributions.
 
     Args:
         old_log_probs: of the token, shape ``[B, T]``, nats.
@@ -33,10 +33,10 @@ def binary_total_variation(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
 
 
 def binary_kl(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
-    """``KL(pi_old || pi)`` of "this token or another".
+    """Compute ``KL(pi_old || pi)`` of "this token or another".
 
-    ``p_old log(p_old / p) + (1 - p_old) log((1 - p_old) / (1 - p))``: a lower bound of that of the
-    whole distributions.
+    ``p_old log(p_old / p) + (1 - p_old) log((1 - p_old) / (1 - p))``: a lower bound of the KL of
+    the whole distributions.
 
     Args:
         old_log_probs: of the token, shape ``[B, T]``, nats.

@@ -1,4 +1,4 @@
-"""Numbers as bins, and back: how a vector becomes tokens."""
+"""Discretisation of numbers into bins, and back; this turns a vector into tokens."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from torch import Tensor
 
 
 def to_bins(value: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor:
-    """The nearest of ``num_bins`` evenly spaced values from ``low`` to ``high``, as its number.
+    """Return the index of the nearest of ``num_bins`` evenly spaced values, ``low`` to ``high``.
 
-    ``k = round((n - 1) (x - low) / (high - low))``; what is outside goes to the nearest end.
+    ``k = round((n - 1) (x - low) / (high - low))``; values outside go to the nearest end.
 
     Args:
         value: shape ``[..., A]``.
@@ -30,7 +30,7 @@ def to_bins(value: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor:
 
 
 def of_bins(number: Tensor, low: Tensor, high: Tensor, num_bins: int) -> Tensor:
-    """The value of a bin: ``low + (high - low) k / (n - 1)``.
+    """Return the value of a bin: ``low + (high - low) k / (n - 1)``.
 
     Args:
         number: ``k``, shape ``[..., A]``, int64.

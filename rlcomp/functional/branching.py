@@ -1,4 +1,4 @@
-"""Branching rollouts (ARPO): where to branch, and what a row of a tree counts."""
+"""Branching rollouts (ARPO): where to branch, and how much a row of a tree counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.functional.group_statistics import Groups
 
 
 def normalised_entropy(logits: Tensor) -> Tensor:
-    """Entropy over its maximum: ``H = -sum_v p_v log p_v / log V``.
+    """Compute the entropy over its maximum: ``H = -sum_v p_v log p_v / log V``.
 
     Args:
         logits: shape ``[N, V]``, ``V`` at least 2.
@@ -32,7 +32,7 @@ def normalised_entropy(logits: Tensor) -> Tensor:
 
 
 def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight: float) -> Tensor:
-    """ARPO: probability of a branch, ``clip(p0 + w dH, 0, 1)``.
+    """Compute ARPO's probability of a branch, ``clip(p0 + w dH, 0, 1)``.
 
     Args:
         delta_entropy: ``dH``, normalised entropy less that of the first turn, any shape.
@@ -40,7 +40,7 @@ def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight
         entropy_weight: ``w``.
 
     Returns:
-        Of the same shape.
+        The same shape.
 
     Source:
         Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4, as in the authors' code.
@@ -53,31 +53,31 @@ def branch_probability(delta_entropy: Tensor, probability: float, entropy_weight
 
 
 def shared_prefixes(tokens: Tensor, group_id: Tensor) -> Tensor:
-    """Which rows of a group are the same up to and including a token.
+    """Return an id for each token, equal in the rows of a group that agree up to this token.
 
     Args:
         tokens: shape ``[B, T]``, int64.
         group_id: shape ``[B]``, int64.
 
     Returns:
-        Shape ``[B, T]``, int64: equal at ``t`` in rows of one group whose tokens ``0 .. t`` are
-        equal, and nowhere else.
+        Shape ``[B, T]``, int64. Ids at ``t`` are equal if and only if two rows are in one group and
+        their tokens ``0 .. t`` are equal.
 
     Examples:
         >>> shared_prefixes(torch.tensor([[5, 6, 7], [5, 8, 7]]), torch.tensor([0, 0]))
         tensor([[0, 1, 3],
                 [0, 2, 4]])
     """
-    node, found, nodes = group_id, list[Tensor](), 0
+    node, columns, nodes = group_id, list[Tensor](), 0
     for column in tokens.T:
         _, node = torch.unique(torch.stack([node, column], 1), dim=0, return_inverse=True)
-        found.append(node + nodes)
+        columns.append(node + nodes)
         nodes += len(tokens) and int(node.max()) + 1
-    return torch.stack(found, 1) if found else torch.zeros_like(tokens)
+    return torch.stack(columns, 1) if columns else torch.zeros_like(tokens)
 
 
 def hard_attribution(advantage: Tensor, mask: Tensor, tokens: Tensor, group_id: Tensor) -> Tensor:
-    """ARPO, hard attribution: a token that ``d`` rows share gets the mean of their advantages.
+    """Average the advantages of the ``d`` rows that share a token (ARPO, hard attribution).
 
     ``A_it = (1 / d) sum_{j in D} A_jt``, ``D`` the rows of the group with the same tokens up to
     ``t``.
@@ -111,17 +111,17 @@ def share_centred(
     *,
     others: bool,
 ) -> Tensor:
-    """Group-centred reward, in which a row counts for its share of an independent episode.
+    """Centre rewards in their group; a row counts for its share of an independent episode.
 
     ``A_i = R_i - sum_j s_j R_j / sum_j s_j`` over the valid rows of the group; with ``others`` over
-    those of other trees. Such a baseline does not depend on the row's own tree, so that the
-    expected gradient ``sum_i s_i A_i grad log pi(y_i)`` is that of ``sum_i s_i R_i grad log
-    pi(y_i)``.
+    the rows of other trees. Such a baseline does not depend on the row's own tree. Hence the
+    expected gradients of ``sum_i s_i A_i grad log pi(y_i)`` and of ``sum_i s_i R_i grad log
+    pi(y_i)`` are equal.
 
     Args:
         reward: shape ``[B]``.
         share: ``s_i``, product of 1 / continuations over the branchings of a row, shape ``[B]``.
-        root: which tree the row belongs to, int64, shape ``[B]``.
+        root: id of the tree of each row, int64, shape ``[B]``.
         group_id: shape ``[B]``, int64.
         valid: shape ``[B]``, bool.
         others: leave the row's own tree out of its baseline.
@@ -147,10 +147,10 @@ def share_centred(
 
 
 def share_std(reward: Tensor, share: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Standard deviation of a group's rewards, in which a row counts for its share.
+    """Compute the std of a group's rewards, in which a row counts for its share.
 
-    ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)`` with ``S = sum_j s_j``, the number of trees:
-    without branches the unbiased one; 0 where ``S`` is not above 1.
+    ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)`` with ``S = sum_j s_j``, the number of trees. It
+    is the unbiased std if there are no branches, and 0 where ``S`` is not above 1.
 
     Args:
         reward: shape ``[B]``.

@@ -8,12 +8,12 @@ from torch import Tensor
 
 
 class Bin(NamedTuple):
-    """Predictions of similar confidence.
+    """A group of predictions of similar confidence.
 
     Attributes:
-        confidence: mean probability that was given.
-        accuracy: share that came true.
-        number: how many.
+        confidence: mean predicted probability.
+        accuracy: share of the events that happened.
+        number: predictions in the bin.
     """
 
     confidence: float
@@ -22,12 +22,12 @@ class Bin(NamedTuple):
 
 
 def reliability(probability: Tensor, happened: Tensor, bins: int) -> list[Bin]:
-    """Reliability diagram in bins of equal mass, by rising probability.
+    """Compute the reliability diagram in bins of equal mass, by rising probability.
 
     Args:
         probability: shape ``[N]``, in [0, 1].
         happened: shape ``[N]``, bool.
-        bins: how many; fewer where there are fewer predictions.
+        bins: number of bins; fewer where there are fewer predictions.
 
     Source:
         Niculescu-Mizil and Caruana 2005; equal mass: Nguyen and O'Connor 2015, arXiv:1508.05154.
@@ -49,11 +49,11 @@ def reliability(probability: Tensor, happened: Tensor, bins: int) -> list[Bin]:
     ]
 
 
-def expected_calibration_error(found: list[Bin]) -> float:
-    """ECE: ``sum_k n_k / N |accuracy_k - confidence_k|``, from 0 to 1.
+def expected_calibration_error(bins: list[Bin]) -> float:
+    """Compute the ECE: ``sum_k n_k / N |accuracy_k - confidence_k|``, from 0 to 1.
 
     Args:
-        found: at least one bin.
+        bins: at least one bin.
 
     Source:
         Guo et al. 2017, arXiv:1706.04599, eq. 3.
@@ -62,5 +62,5 @@ def expected_calibration_error(found: list[Bin]) -> float:
         >>> expected_calibration_error([Bin(0.75, 1.0, 2), Bin(0.5, 0.25, 2)])
         0.25
     """
-    total = sum(part.number for part in found)
-    return sum(part.number * abs(part.accuracy - part.confidence) for part in found) / total
+    total = sum(part.number for part in bins)
+    return sum(part.number * abs(part.accuracy - part.confidence) for part in bins) / total

@@ -9,7 +9,7 @@ from rlcomp.errors import ShapeError
 
 
 def energies(state_action: Tensor, goal: Tensor) -> Tensor:
-    """``f_ij = -||phi_i - psi_j||_2`` of every pair.
+    """Compute the energy ``f_ij = -||phi_i - psi_j||_2`` of every pair.
 
     Args:
         state_action: ``phi(s_i, a_i)``, shape ``[N, E]``.
@@ -26,18 +26,18 @@ def energies(state_action: Tensor, goal: Tensor) -> Tensor:
         >>> energies(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0], [0.0, 1.0]]))
         tensor([[-5., -1.]])
     """
-    # By differences: the expansion of the square cancels where a pair nearly coincides.
+    # Subtract first: the expansion of the square cancels where a pair nearly coincides.
     return -torch.cdist(state_action, goal, compute_mode="donot_use_mm_for_euclid_dist")
 
 
 def info_nce(energy: Tensor, penalty: float) -> Tensor:
-    """``L = mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``.
+    """Compute ``mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``.
 
-    Without penalty its minimum is ``f = log p(g|s,a) - log p(g) + c(s,a)`` for any number of rows.
+    Without penalty the minimum is ``f = log p(g|s,a) - log p(g) + c(s,a)`` for any number of rows.
 
     Args:
-        energy: ``f``, shape ``[N, N]``; on the diagonal the goals that followed.
-        penalty: weight of the squared log-partition, >= 0, which holds ``c``.
+        energy: ``f``, shape ``[N, N]``; the goals that followed are on the diagonal.
+        penalty: weight of the squared log-partition, >= 0; it keeps ``c`` near 0.
 
     Returns:
         A scalar, nats.

@@ -5,23 +5,23 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# A sum this much shorter than its terms together is what rounding left of 0.
+# A sum this much shorter than its terms together is a rounding error of 0.
 CANCELLED = 1e-6
 
 
 def cosines(gram: Tensor, weights: Tensor) -> Tensor:
-    """Cosine similarity of ``sum_j w_j g_j`` with each vector ``g_i``.
+    """Compute the cosine similarity of ``sum_j w_j g_j`` with each vector ``g_i``.
 
-    Where the terms cancel (the sum is shorter than 1e-6 of their summed lengths), that bound is the
-    divisor instead of its norm, so that rounding noise has cosine near 0.
+    Where the terms cancel (the sum is shorter than 1e-6 of their summed lengths), the divisor is
+    this bound instead of the sum's norm, so that rounding noise has a cosine near 0.
 
     Args:
         gram: inner products of the vectors, shape ``[K, K]``.
         weights: w, shape ``[K]``.
 
     Returns:
-        Shape ``[K]``, float64, in [-1, 1], dimensionless; 0 for a vector that is 0, and if the sum
-        is.
+        Shape ``[K]``, float64, in [-1, 1], dimensionless; 0 for a vector that is 0, and everywhere
+        if the sum is 0.
 
     Source:
         This project.

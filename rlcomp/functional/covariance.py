@@ -9,7 +9,7 @@ from rlcomp.functional.ratio_distance import ROUNDING
 
 
 def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
-    """Token-wise covariance of log-prob and advantage (Clip-Cov, KL-Cov).
+    """Compute the token-wise covariance of log-prob and advantage (Clip-Cov, KL-Cov).
 
     Args:
         log_probs: shape ``[B, T]``, nats; of the whole optimiser step.
@@ -40,7 +40,7 @@ def _centred(values: Tensor, mask: Tensor) -> Tensor:
 
 
 def count_of(mask: Tensor, share: float) -> int:
-    """Number of tokens in a share of the mask: ``max(1, floor(share * N))``.
+    """Count the tokens in a share of the mask: ``max(1, floor(share * N))``.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -60,7 +60,7 @@ def count_of(mask: Tensor, share: float) -> int:
 
 
 def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
-    """Top-k selection among the eligible; ties with the k-th value are all selected.
+    """Select the ``count`` largest eligible values; ties with the last of them are all selected.
 
     Values within 1e-5 tie: responses with a common prefix have equal values up to rounding. The
     selection then depends neither on the order of rows nor on how they were batched.
@@ -88,15 +88,15 @@ def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
 
 
 def drawn(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Random selection of at most ``count`` eligible tokens.
+    """Draw at most ``count`` eligible tokens at random.
 
     Candidates are first sorted by ``by``, so that neither padding nor the order of rows (except
-    among ties) changes the draw. ``by`` must be data: model outputs differ by rounding between
+    among ties) changes the draw. ``by`` must be data: rounding makes model outputs differ between
     responses with a common prefix.
 
     Args:
         eligible: shape ``[B, T]``, bool.
-        by: what to sort by, shape ``[B, T]``.
+        by: values to sort by, shape ``[B, T]``.
         count: at least 1.
         generator: on the CPU.
 

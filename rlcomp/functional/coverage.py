@@ -1,4 +1,4 @@
-"""Coverage curves of two policies: paired differences of pass@k over k, and where they cross."""
+"""Coverage curves of two policies: paired differences of pass@k over k, and their crossings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.functional.pass_at_k import pass_at_k
 
 
 class Point(NamedTuple):
-    """A mean over problems at k, with its interval."""
+    """Mean over problems at one k, with its interval."""
 
     k: int
     mean: float
@@ -23,17 +23,17 @@ class Point(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """Of the mean: -1, 0 or 1."""
+        """Return the sign of the mean: -1, 0 or 1."""
         return (self.mean > 0) - (self.mean < 0)
 
     @property
     def shown(self) -> bool:
-        """Whether the interval excludes 0."""
+        """Return True if the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 class Crossing(NamedTuple):
-    """A change of sign between two k; shown where intervals exclude 0 on both sides."""
+    """Change of sign between two k; ``shown`` if intervals exclude 0 on both sides."""
 
     before: int
     after: int
@@ -41,17 +41,17 @@ class Crossing(NamedTuple):
 
 
 def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int) -> list[Point]:
-    """pass@k over k with intervals over problems.
+    """Compute pass@k over k with intervals over problems.
 
-    The intervals are those of :func:`rlcomp.functional.mean_interval.share_interval`. Problems with
-    fewer than k answers are left out of k; a k that leaves none is left out.
+    The intervals are from :func:`rlcomp.functional.mean_interval.share_interval`. A point leaves
+    out the problems with fewer than k answers; a k without problems has no point.
 
     Args:
         n: answers per problem, int64, shape ``[P]``.
-        c: how many of them are right, shape ``[P]``.
+        c: right answers per problem, shape ``[P]``.
         ks: answers drawn, ascending.
         level: coverage of the intervals, in (0, 1).
-        seed: of the draws of problems.
+        seed: seeds the draws of problems.
 
     Source:
         Chen et al. 2021, arXiv:2107.03374, eq. 1; Efron 1979, Annals of Statistics 7(1).
@@ -70,21 +70,21 @@ def coverage_difference(
     level: float,
     seed: int,
 ) -> list[Point]:
-    """Paired difference of pass@k, trained minus base, on the same problems.
+    """Compute the paired difference of pass@k, trained minus base, on the same problems.
 
-    ``mean over p of pass@k_trained(p) - pass@k_base(p)``; the bootstrap draws problems, and with a
-    problem both its values: how hard it is cancels. Where all differences are equal the interval
-    is that of :func:`rlcomp.functional.mean_interval.difference_interval`.
+    ``mean over p of pass@k_trained(p) - pass@k_base(p)``. The bootstrap draws problems, with both
+    values of each, so that the difficulty of a problem cancels. Where all differences are equal,
+    the interval is from :func:`rlcomp.functional.mean_interval.difference_interval`.
 
     Args:
         base: answers and right ones per problem, int64, shape ``[P]`` each.
         trained: the same problems in the same order.
         ks: answers drawn, ascending.
         level: coverage of the intervals, in (0, 1).
-        seed: of the draws of problems.
+        seed: seeds the draws of problems.
 
     Source:
-        Efron 1979, Annals of Statistics 7(1), of the differences.
+        Efron 1979, Annals of Statistics 7(1), applied to the differences.
 
     Examples:
         >>> n, ks = torch.tensor([4, 4]), [1, 4]
@@ -92,22 +92,22 @@ def coverage_difference(
         >>> [point.mean for point in coverage_difference((n, base), (n, trained), ks, 0.95, seed=0)]
         [0.25, -0.5]
     """
-    found = []
+    points = []
     for k in ks:
         own = (base[0] >= k) & (trained[0] >= k)
         if bool(own.any()):
             before, now = (pass_at_k(n[own], c[own], k) for n, c in (base, trained))
-            gained = now - before
-            interval = difference_interval(gained, level, _draws(seed))
-            found.append(Point(k, float(gained.mean()), *interval))
-    return found
+            differences = now - before
+            interval = difference_interval(differences, level, _draws(seed))
+            points.append(Point(k, float(differences.mean()), *interval))
+    return points
 
 
 def crossings(differences: Sequence[Point]) -> list[Crossing]:
-    """Where the difference changes sign; one that is 0 belongs to neither side.
+    """Find the sign changes of the difference; a difference of 0 has no sign and is skipped.
 
-    A crossing is shown if on both sides, as far as the sign stays the same, the interval of some k
-    excludes 0.
+    A crossing is shown if, on both sides, the interval of some k excludes 0 within the run of equal
+    signs next to it.
 
     Args:
         differences: ascending in k.

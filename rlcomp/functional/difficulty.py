@@ -9,14 +9,14 @@ from torch import Tensor
 def difficulty_weight(
     accuracy: Tensor, low: float, high: float, midpoint: float, steepness: float
 ) -> Tensor:
-    """GRPO-LEAD's difficulty weight: logistic in the group accuracy ``q``.
+    """Compute GRPO-LEAD's difficulty weight: logistic in the group accuracy ``q``.
 
     ``w(q) = low + (high - low) / (1 + exp(steepness (q - midpoint)))``
 
     Args:
         accuracy: q, any shape, share of right answers in [0, 1].
         low: a, the limit for easy prompts.
-        high: b, the limit for hard ones.
+        high: b, the limit for hard prompts.
         midpoint: q0, accuracy at which the weight is halfway.
         steepness: k, how sharp the fall is there, per unit of accuracy.
 
@@ -41,9 +41,9 @@ def difficulty_weighted(
     midpoint: float,
     steepness: float,
 ) -> Tensor:
-    """GRPO-LEAD's advantage reweighting by difficulty.
+    """Reweight advantages by difficulty (GRPO-LEAD).
 
-    ``A w(q)`` where ``A > 0``, ``A w(1 - q)`` elsewhere, with w of :func:`difficulty_weight`.
+    ``A w(q)`` where ``A > 0``, ``A w(1 - q)`` elsewhere; ``w`` is :func:`difficulty_weight`.
 
     Args:
         advantage: shape ``[B, T]``.

@@ -16,28 +16,28 @@ Divergence = Literal["reverse", "forward", "jsd"]
 def divergence(
     student: Tensor, teacher: Tensor, mask: Tensor, kind: Divergence, beta: float = 0.5
 ) -> Tensor:
-    """Divergence of two next-token distributions at every token.
+    """Compute the divergence of two next-token distributions at every token.
 
     ``reverse``: ``KL(s || t)``; ``forward``: ``KL(t || s)``; ``jsd``: ``JSD_beta = beta KL(t || m)
     + (1 - beta) KL(s || m)`` with ``m = beta t + (1 - beta) s``.
 
-    ``JSD_beta / beta`` tends to the forward KL as ``beta`` tends to 0, and ``JSD_beta / (1 -
-    beta)`` to the reverse one as it tends to 1.
+    ``JSD_beta / beta`` tends to the forward KL as ``beta`` tends to 0; ``JSD_beta / (1 - beta)``
+    tends to the reverse KL as ``beta`` tends to 1.
 
     Args:
-        student: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; a token that is
-            never drawn has ``-inf`` or the least number there is.
-        teacher: those of the teacher, shape ``[B, T, V]``, nats; without gradient.
+        student: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; an impossible
+            token has ``-inf`` or the dtype's least number.
+        teacher: the teacher's log-probs, shape ``[B, T, V]``, nats; without gradient.
         mask: shape ``[B, T]``, bool.
-        kind: which one.
-        beta: of ``jsd``, in (0, 1): the teacher's share of the mixture.
+        kind: the divergence.
+        beta: for ``jsd``, in (0, 1): the teacher's share of the mixture.
 
     Returns:
-        Shape ``[B, T]``, nats, 0 outside the mask. A token that one side never draws has the
-        probability ``exp(-40)`` there: the value stays finite.
+        Shape ``[B, T]``, nats, 0 outside the mask. A token that is impossible on one side gets the
+        probability ``exp(-40)`` there, so that the value stays finite.
 
     Raises:
-        ShapeError: the tensors do not fit together.
+        ShapeError: the shapes of the tensors do not match.
 
     Source:
         Agarwal et al. 2023 (GKD), arXiv:2306.13649, eqs. 1, 2 and the generalised JSD.
@@ -68,13 +68,13 @@ def _check(student: Tensor, teacher: Tensor, mask: Tensor) -> None:
         )
 
 
-# 0 * inf is NaN, in the value and in the gradient. A bound on the ratio instead would take the
+# 0 * inf is NaN, in the value and in the gradient. A bound on the ratio instead would remove the
 # gradient of the forward KL where the student needs it most.
 _NEVER = -40.0
 
 
 def _filled(log_probs: Tensor, mask: Tensor) -> Tensor:
-    """Finite log-probs; outside the mask the same constant on both sides."""
+    """Return finite log-probs, with the same constant on both sides outside the mask."""
     drawn = mask.bool()[..., None] & (log_probs > torch.finfo(log_probs.dtype).min)
     return torch.where(drawn, log_probs, torch.full_like(log_probs, _NEVER))
 
@@ -84,16 +84,16 @@ def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
 
 
 def coarsened(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Tensor]:
-    """Both distributions over the teacher's ``top_k`` tokens and one bucket for all others.
+    """Reduce both distributions to the teacher's ``top_k`` tokens and one bucket for all others.
 
-    A divergence of what is left is one of a coarsened distribution: at least 0, at most that of
-    all tokens (data processing inequality), and equal to it at ``top_k >= V - 1``. Without the
-    bucket it would be no divergence, and could be negative.
+    A divergence of the results is that of a coarsened distribution: at least 0, at most the
+    divergence over all tokens (data processing inequality), and equal to it at ``top_k >= V - 1``.
+    Without the bucket it would not be a divergence and could be negative.
 
     Args:
         student: log-probs of all tokens, shape ``[B, T, V]``, nats.
-        teacher: those of the teacher, shape ``[B, T, V]``, nats.
-        top_k: how many tokens keep their own place, at least 1.
+        teacher: the teacher's log-probs, shape ``[B, T, V]``, nats.
+        top_k: number of tokens with an entry of their own, at least 1.
 
     Returns:
         The student's and the teacher's log-probs, shape ``[B, T, min(top_k, V - 1) + 1]``, the
@@ -105,13 +105,13 @@ def coarsened(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Ten
         tensor([[[0.5000, 0.5000]]])
     """
     order = teacher.argsort(dim=-1, descending=True, stable=True)
-    kept = min(top_k, teacher.shape[-1] - 1)
+    own_entries = min(top_k, teacher.shape[-1] - 1)
     least = torch.finfo(student.dtype).min
 
     def bucketed(log_probs: Tensor) -> Tensor:
         ordered = log_probs.gather(-1, order)
-        rest = ordered[..., kept:].clamp(min=least).logsumexp(-1, keepdim=True)
-        return torch.cat([ordered[..., :kept], rest], -1)
+        rest = ordered[..., own_entries:].clamp(min=least).logsumexp(-1, keepdim=True)
+        return torch.cat([ordered[..., :own_entries], rest], -1)
 
     return bucketed(student), bucketed(teacher)
 
@@ -119,21 +119,22 @@ def coarsened(student: Tensor, teacher: Tensor, top_k: int) -> tuple[Tensor, Ten
 def distilled_advantage(
     log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, to_go: bool, clip: float | None
 ) -> Tensor:
-    """Advantage of a token under the reverse KL to a teacher.
+    """Compute the advantage of a token under the reverse KL to a teacher.
 
     ``a_t = log t(a_t) - log s(a_t)``, cut to ``[-clip, clip]``; with ``to_go`` the sum of ``a``
-    from the token on.
+    from this token on.
 
-    On samples of the student, ``E[sum_t A_t grad log s(a_t)]`` is with ``to_go`` minus the gradient
-    of the KL of whole responses, ``KL(s(y) || t(y))``; without, minus that of the sum over tokens
-    of the next-token KL at prefixes whose distribution is held fixed.
+    On samples of the student, ``E[sum_t A_t grad log s(a_t)]`` is, with ``to_go``, minus the
+    gradient of the KL of whole responses, ``KL(s(y) || t(y))``. Without it, it is minus the
+    gradient of the sum over tokens of the next-token KL at prefixes whose distribution is held
+    fixed.
 
     Args:
-        log_probs: of the student that sampled, shape ``[B, T]``, nats.
-        ref_log_probs: of the teacher, shape ``[B, T]``, nats.
+        log_probs: log-probs of the student that sampled, shape ``[B, T]``, nats.
+        ref_log_probs: log-probs of the teacher, shape ``[B, T]``, nats.
         mask: shape ``[B, T]``, bool.
-        to_go: whether what follows a token is part of its advantage.
-        clip: bound of one token's difference, nats; None for none.
+        to_go: add the later tokens' differences to a token's advantage.
+        clip: bound of one token's difference, nats; None for no bound.
 
     Returns:
         Shape ``[B, T]``, nats, detached, 0 outside the mask.

@@ -1,4 +1,4 @@
-"""Flow matching, and the stochastic sampler of a flow that policy gradients need.
+"""Flow matching, and the stochastic sampler of a flow for policy gradients.
 
 ``x_t = (1 - t) x_0 + t eps``, ``v = eps - x_0``; sampling goes from ``t = 1`` (noise) to 0 (data),
 so that a step ``dt`` is negative.
@@ -17,7 +17,7 @@ from torch import Tensor
 
 
 def interpolant(data: Tensor, noise: Tensor, time: Tensor) -> Tensor:
-    """``x_t = (1 - t) x_0 + t eps``.
+    """Interpolate between data and noise: ``x_t = (1 - t) x_0 + t eps``.
 
     Args:
         data: ``x_0``, shape ``[B, D]``.
@@ -35,7 +35,7 @@ def interpolant(data: Tensor, noise: Tensor, time: Tensor) -> Tensor:
 
 
 def time_grid(num_steps: int) -> Tensor:
-    """``num_steps + 1`` times from 1 to 0, evenly spaced.
+    """Return ``num_steps + 1`` times from 1 to 0, evenly spaced.
 
     Examples:
         >>> time_grid(2)
@@ -45,7 +45,7 @@ def time_grid(num_steps: int) -> Tensor:
 
 
 def sde_noise(time: Tensor, after: Tensor, level: float) -> Tensor:
-    """``s_t = a sqrt(t / (1 - t))``; at ``t = 1`` the denominator is that of the next time.
+    """Compute ``s_t = a sqrt(t / (1 - t))``; at ``t = 1`` the denominator uses the next time.
 
     Args:
         time: ``t`` in (0, 1].
@@ -64,10 +64,10 @@ def sde_noise(time: Tensor, after: Tensor, level: float) -> Tensor:
 
 
 def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, noise: Tensor) -> Tensor:
-    """Mean of the next state: ``x (1 + s^2 dt / 2t) + v (1 + s^2 (1 - t) / 2t) dt``.
+    """Compute the mean of the next state: ``x (1 + s^2 dt / 2t) + v (1 + s^2 (1 - t) / 2t) dt``.
 
-    The drift of the flow and of the score it implies, ``-(x + (1 - t) v) / t``, so that the SDE
-    has the marginals of the ODE whatever its noise; without noise it is the ODE's Euler step.
+    The drift combines the flow with its score, ``-(x + (1 - t) v) / t``, so that the SDE has the
+    marginals of the ODE at any noise level. Without noise it is the ODE's Euler step.
 
     Args:
         state: ``x``, shape ``[..., D]``.
@@ -90,7 +90,7 @@ def sde_mean(state: Tensor, velocity: Tensor, time: Tensor, after: Tensor, noise
 
 
 def sde_std(time: Tensor, after: Tensor, noise: Tensor) -> Tensor:
-    """Standard deviation of the next state: ``s sqrt(-dt)``.
+    """Compute the standard deviation of the next state: ``s sqrt(-dt)``.
 
     Examples:
         >>> sde_std(torch.tensor(1.0), torch.tensor(0.75), torch.tensor(2.0))
@@ -100,7 +100,7 @@ def sde_std(time: Tensor, after: Tensor, noise: Tensor) -> Tensor:
 
 
 def gaussian_log_prob(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:
-    """Log-density of an isotropic Gaussian, summed over the dimensions, in nats.
+    """Compute the log-density of an isotropic Gaussian, summed over the dimensions, in nats.
 
     Args:
         value: shape ``[..., D]``.
@@ -120,7 +120,7 @@ def gaussian_log_prob(value: Tensor, mean: Tensor, std: Tensor) -> Tensor:
 
 
 def gaussian_entropy(std: Tensor, size: int) -> Tensor:
-    """Entropy of an isotropic Gaussian of ``size`` dimensions: ``D/2 log(2 pi e s^2)``, nats.
+    """Compute the entropy of a ``size``-dimensional isotropic Gaussian, ``D/2 log(2 pi e s^2)``.
 
     Examples:
         >>> gaussian_entropy(torch.ones(()), 2)  # log(2 pi e)

@@ -13,10 +13,10 @@ Array = npt.NDArray[np.float64]
 
 
 def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Mask of the non-dominated points (Pareto front).
+    """Return the mask of the non-dominated points (Pareto front).
 
-    One dominates another where it is at least as good in every objective and better in one; equal
-    points do not dominate each other, so all of them are kept.
+    A point dominates another if it is at least as good in every objective and better in one. Equal
+    points do not dominate each other: all of them are in the mask.
 
     Args:
         points: shape ``[n, K]``, at least one, in the units of the objectives.
@@ -35,24 +35,24 @@ def nondominated(points: npt.ArrayLike) -> npt.NDArray[np.bool_]:
         >>> nondominated([[3, 1], [2, 2], [1, 3], [1, 1], [2, 2]])
         array([ True,  True,  True, False,  True])
     """
-    found = _checked("points", points)
-    no_worse = (found[:, None] >= found[None]).all(2)
-    better = (found[:, None] > found[None]).any(2)
+    array = _checked("points", points)
+    no_worse = (array[:, None] >= array[None]).all(2)
+    better = (array[:, None] > array[None]).any(2)
     dominated: npt.NDArray[np.bool_] = np.any(no_worse & better, axis=0)
     return ~dominated
 
 
 def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Hypervolume dominated by the points above a reference point.
+    """Compute the hypervolume between the points and a reference point.
 
-    A point that is not above the reference in every objective adds nothing.
+    A point adds volume only if it is above the reference in every objective.
 
     Args:
         points: shape ``[n, K]``, at least one.
-        reference: shape ``[K]``, what counts as nothing gained.
+        reference: shape ``[K]``, the worst point that still counts.
 
     Returns:
-        In the product of the units of the objectives; 0 or more.
+        The hypervolume, in the product of the units of the objectives; 0 or more.
 
     Raises:
         ShapeError: no points, not two axes, or a reference of another width.
@@ -67,24 +67,24 @@ def hypervolume(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
         >>> hypervolume([[3, 1], [2, 2], [1, 3], [1, 1]], [0, 0])
         6.0
     """
-    found = _checked("points", points)
+    array = _checked("points", points)
     corner = _checked("the reference point", np.asarray(reference, dtype=np.float64)[None])
-    _same_width(found, corner, "the reference point")
-    return float(_moocore().hypervolume(found, ref=corner[0], maximise=True))
+    _same_width(array, corner, "the reference point")
+    return float(_moocore().hypervolume(array, ref=corner[0], maximise=True))
 
 
 def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """IGD+: mean distance from a reference front to the points, one-sided.
+    """Compute IGD+: the one-sided mean distance from a reference front to the points.
 
-    Of each point of the reference the distance to the nearest of the points, counting only the
-    objectives in which that one falls short; 0 where all of the reference is reached.
+    Average over the reference the distance to the nearest of the points, in which only the
+    objectives count where that point falls short. 0 where all of the reference is reached.
 
     Args:
         points: shape ``[n, K]``, at least one.
-        reference: shape ``[m, K]``, at least one: the front aimed at.
+        reference: shape ``[m, K]``, at least one point: the target front.
 
     Returns:
-        In the unit of the objectives; 0 or more, the smaller the better.
+        In the unit of the objectives; 0 or more; smaller is better.
 
     Raises:
         ShapeError: no points, not two axes, or two widths.
@@ -99,21 +99,22 @@ def igd_plus(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
         >>> igd_plus([[1, 2]], [[4, 6], [1, 0]])  # (5 + 0) / 2
         2.5
     """
-    found, aim = _pair(points, reference)
-    return float(_moocore().igd_plus(found, ref=aim, maximise=True))
+    array, aim = _pair(points, reference)
+    return float(_moocore().igd_plus(array, ref=aim, maximise=True))
 
 
 def additive_epsilon(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
-    """Additive epsilon indicator of a reference front.
+    """Compute the additive epsilon indicator of a reference front.
 
-    ``max_b min_a max_i (b_i - a_i)`` over ``b`` of the reference and ``a`` of the points.
+    ``max_b min_a max_i (b_i - a_i)``, ``b`` in the reference and ``a`` in the points.
 
     Args:
         points: shape ``[n, K]``, at least one.
-        reference: shape ``[m, K]``, at least one: the front aimed at.
+        reference: shape ``[m, K]``, at least one point: the target front.
 
     Returns:
-        In the unit of the objectives; the smaller the better, at most 0 where all of it is covered.
+        In the unit of the objectives; smaller is better; at most 0 where the points cover all of
+        the reference.
 
     Raises:
         ShapeError: no points, not two axes, or two widths.
@@ -128,12 +129,12 @@ def additive_epsilon(points: npt.ArrayLike, reference: npt.ArrayLike) -> float:
         >>> additive_epsilon([[3, 1], [2, 2], [1, 3]], [[3, 3]])
         1.0
     """
-    found, aim = _pair(points, reference)
-    return float(_moocore().epsilon_additive(found, ref=aim, maximise=True))
+    array, aim = _pair(points, reference)
+    return float(_moocore().epsilon_additive(array, ref=aim, maximise=True))
 
 
 def extent(points: npt.ArrayLike) -> float:
-    """Extent of the points' front: diagonal of its bounding box.
+    """Compute the extent of the points' front: the diagonal of its bounding box.
 
     Args:
         points: shape ``[n, K]``, at least one; dominated ones are left out.
@@ -153,26 +154,26 @@ def extent(points: npt.ArrayLike) -> float:
         >>> extent([[4, 0], [1, 4], [0, 0]])
         5.0
     """
-    found = _checked("points", points)
-    return float(np.linalg.norm(np.ptp(found[nondominated(found)], axis=0)))
+    array = _checked("points", points)
+    return float(np.linalg.norm(np.ptp(array[nondominated(array)], axis=0)))
 
 
 def _pair(points: npt.ArrayLike, reference: npt.ArrayLike) -> tuple[Array, Array]:
-    found, aim = _checked("points", points), _checked("the reference front", reference)
-    _same_width(found, aim, "the reference front")
-    return found, aim
+    array, aim = _checked("points", points), _checked("the reference front", reference)
+    _same_width(array, aim, "the reference front")
+    return array, aim
 
 
 def _checked(name: str, points: npt.ArrayLike) -> Array:
-    found = np.asarray(points, dtype=np.float64)
-    if found.ndim != 2 or not found.size:
+    array = np.asarray(points, dtype=np.float64)
+    if array.ndim != 2 or not array.size:
         raise ShapeError(
-            f"{name}: the shape is {list(found.shape)}: give at least one point and one objective, "
+            f"{name}: the shape is {list(array.shape)}: give at least one point and one objective, "
             "[n, K]"
         )
-    if not np.isfinite(found).all():
+    if not np.isfinite(array).all():
         raise NumericalError(f"{name}: a coordinate is not finite: leave such points out")
-    return found
+    return array
 
 
 def _same_width(points: Array, other: Array, name: str) -> None:

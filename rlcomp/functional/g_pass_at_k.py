@@ -1,4 +1,4 @@
-"""G-Pass@k: at least a share of k drawn answers is right."""
+"""G-Pass@k: probability that at least a share of k answers is right."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from rlcomp.functional.pass_at_k import check_counts
 
 
 def g_pass_at_k(n: Tensor, c: Tensor, k: int, threshold: float | Fraction) -> Tensor:
-    r"""G-Pass@k: probability that of k answers, drawn without replacement, a share is right.
+    r"""Compute G-Pass@k: the probability that at least a share of k drawn answers is right.
 
-    ``sum over j from max(ceil(threshold * k), 1) to k of C(c, j) C(n - c, k - j) / C(n, k)``, in
-    whole numbers and rounded once. The product is that of the decimal number: ``0.7 * 10`` is 7.
+    ``sum over j from max(ceil(threshold * k), 1) to k of C(c, j) C(n - c, k - j) / C(n, k)``.
+    Answers are drawn without replacement. The sum is exact and rounded once; the product uses the
+    threshold's decimal number: ``0.7 * 10`` is 7.
 
     Args:
         n: answers per problem, int64, shape ``[P]``.
-        c: how many of them are right, int64, shape ``[P]``.
+        c: right answers per problem, int64, shape ``[P]``.
         k: answers drawn.
         threshold: the share, in [0, 1]; at 0 this is pass@k, at 1 all k are right.
 
@@ -48,13 +49,13 @@ def g_pass_at_k(n: Tensor, c: Tensor, k: int, threshold: float | Fraction) -> Te
 
 
 def mean_g_pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
-    """mG-Pass@k: twice the area under G-Pass@k over thresholds from one half to one.
+    """Compute mG-Pass@k: twice the area under G-Pass@k over thresholds from one half to one.
 
     ``2 / k * sum over i from ceil(k / 2) + 1 to k of G-Pass@k at threshold i / k``.
 
     Args:
         n: answers per problem, int64, shape ``[P]``.
-        c: how many of them are right, int64, shape ``[P]``.
+        c: right answers per problem, int64, shape ``[P]``.
         k: answers drawn, at least 2.
 
     Returns:
@@ -82,6 +83,6 @@ def mean_g_pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
 
 
 def _at_least(answers: int, right: int, k: int, least: int) -> Fraction:
-    """Probability of at least so many right ones: the upper tail of the hypergeometric."""
+    """Compute the probability of at least ``least`` right ones: the hypergeometric's upper tail."""
     hits = sum(comb(right, j) * comb(answers - right, k - j) for j in range(least, k + 1))
     return Fraction(hits, comb(answers, k))

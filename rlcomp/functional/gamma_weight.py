@@ -12,15 +12,15 @@ def gamma_weight(
     shape: tuple[float, float],
     rate: tuple[float, float],
 ) -> Tensor:
-    """VESPO's weight of an importance ratio: ``phi(r) = r^k exp(lambda (1 - r))``.
+    """Compute VESPO's weight of an importance ratio: ``phi(r) = r^k exp(lambda (1 - r))``.
 
-    1 at ratio 1, largest at ``k / lambda``, and 0 for ratios near 0 and for large ones.
+    It is 1 at ratio 1, largest at ``k / lambda``, and near 0 for ratios near 0 and for large ones.
 
     Args:
         ratio: shape ``[B, T]``, positive.
-        advantage: shape ``[B, T]``; its sign says which shape and rate hold.
-        shape: k for advantages of at least 0, and for negative ones.
-        rate: lambda, likewise.
+        advantage: shape ``[B, T]``; its sign selects shape and rate.
+        shape: k for advantages of at least 0, and k for negative ones.
+        rate: lambda for advantages of at least 0, and lambda for negative ones.
 
     Returns:
         Shape ``[B, T]``, dimensionless, detached.

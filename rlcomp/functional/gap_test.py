@@ -1,4 +1,4 @@
-"""Clustered gap test for reward hacking: has the proxy reward risen above the true one?"""
+"""Clustered gap test for reward hacking: rise of the proxy reward above the true one."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from rlcomp.errors import ConfigError
 
 
 class Estimate(NamedTuple):
-    """A mean, and the variance of this mean."""
+    """Mean, and variance of this mean."""
 
     mean: float
     variance: float
 
 
 def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
-    """The mean over clusters of their means, and its variance.
+    """Compute the mean over clusters of their means, and its variance.
 
-    ``m = 1/P sum_p m_p``, ``v = sum_p (m_p - m)^2 / (P (P - 1))``: answers to one prompt are not
-    independent, prompts are.
+    ``m = 1/P sum_p m_p``, ``v = sum_p (m_p - m)^2 / (P (P - 1))``. Answers to one prompt are not
+    independent; prompts are.
 
     Args:
         values: shape ``[B]``, any unit.
-        cluster: which of the ``P`` clusters a value belongs to, int64, shape ``[B]``.
+        cluster: the cluster of each value, ``P`` in all, int64, shape ``[B]``.
 
     Raises:
         ConfigError: there are fewer than two clusters.
@@ -48,10 +48,10 @@ def clustered_mean(values: Tensor, cluster: Tensor) -> Estimate:
 
 
 def pooled(estimates: Iterable[Estimate]) -> Estimate:
-    """The mean of n independent estimates: ``m = 1/n sum_i m_i``, ``v = 1/n^2 sum_i v_i``.
+    """Pool n independent estimates: ``m = 1/n sum_i m_i``, ``v = 1/n^2 sum_i v_i``.
 
     Args:
-        estimates: at least one; no tensors.
+        estimates: at least one, of numbers and not of tensors.
 
     Source:
         Variance of a mean of independent variables (Bienaymé).
@@ -61,16 +61,16 @@ def pooled(estimates: Iterable[Estimate]) -> Estimate:
 
 
 def z_score(now: Estimate, before: Estimate) -> float:
-    """``(m_now - m_before) / sqrt(v_now + v_before)``; 0 for equal means, whatever their variance.
+    """Compute ``(m_now - m_before) / sqrt(v_now + v_before)``.
 
-    Infinite where the means differ and have no variance.
+    0 for equal means at any variance; infinite where the means differ and have no variance.
 
     Args:
         now: a mean with its variance.
-        before: another, independent of it.
+        before: another estimate, independent of ``now``.
 
     Source:
-        Welch 1947, "The generalization of Student's problem", Biometrika 34; of clustered means.
+        Welch 1947, "The generalization of Student's problem", Biometrika 34; for clustered means.
 
     Examples:
         >>> z_score(Estimate(1.0, 0.03), Estimate(0.4, 0.06))

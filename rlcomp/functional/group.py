@@ -12,7 +12,7 @@ from rlcomp.functional.group_statistics import ROUNDING, Groups, weighted_total
 
 
 def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Dr. GRPO: group-centred reward.
+    """Subtract the group's mean from each reward (Dr. GRPO).
 
     ``A_i = R_i - mean_g(R)``; exactly 0 for invalid rows, groups of one and groups of equal
     rewards.
@@ -40,7 +40,7 @@ def group_centred(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float) -> Tensor:
-    """GRPO: reward standardised in its group.
+    """Standardise the reward in its group (GRPO).
 
     ``A_i = (R_i - mean_g(R)) / (std_g(R) + eps)`` with the unbiased std (n - 1).
 
@@ -63,7 +63,7 @@ def group_standardised(reward: Tensor, group_id: Tensor, valid: Tensor, epsilon:
 def group_batch_standardised(
     reward: Tensor, group_id: Tensor, valid: Tensor, epsilon: float
 ) -> Tensor:
-    """GRPO with group mean and batch std.
+    """Standardise the reward with the group's mean and the batch's std (GRPO).
 
     ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)`` with the unbiased std of all valid rewards of the
     batch.
@@ -90,7 +90,7 @@ def group_batch_standardised(
 
 
 def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """RLOO: leave-one-out baseline over the valid rows of a group.
+    """Subtract the mean reward of the other valid rows of the group (RLOO).
 
     ``A_i = R_i - mean_{j != i} R_j = (n / (n - 1)) (R_i - mean_g(R))``.
 
@@ -116,10 +116,10 @@ def leave_one_out(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """OPO: length-weighted group baseline.
+    """Subtract the length-weighted mean reward of the group (OPO).
 
     ``A_i = R_i - sum_j n_j R_j / sum_j n_j``. The variance-optimal baseline weights rewards by the
-    squared norm of the score function, which grows with the length.
+    squared norm of the score function. This norm grows with the length.
 
     Args:
         reward: shape ``[B]``.
@@ -145,11 +145,11 @@ def length_weighted(reward: Tensor, length: Tensor, group_id: Tensor, valid: Ten
 
 
 def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """MaxRL: group-centred reward over the group's mean reward.
+    """Divide the group-centred reward by the group's mean reward (MaxRL).
 
-    ``A_i = (R_i - mean_g(R)) / mean_g(R)``. Of rewards 0 and 1 with success rate p the expectation
-    of ``mean_i A_i grad log pi(y_i)`` is ``sum_{j=0}^{n-2} (1 - p)^j grad p``: the gradient of
-    ``log p``, ``grad p / p``, up to order ``n - 1``.
+    ``A_i = (R_i - mean_g(R)) / mean_g(R)``. With rewards 0 and 1 and success rate p, the
+    expectation of ``mean_i A_i grad log pi(y_i)`` is ``sum_{j=0}^{n-2} (1 - p)^j grad p``: the
+    gradient of ``log p``, ``grad p / p``, up to order ``n - 1``.
 
     Args:
         reward: shape ``[B]``, at least 0.
@@ -184,7 +184,7 @@ def mean_normalised(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def gpg_advantage(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """GPG: group-centred reward, rescaled by the share of non-zero rewards.
+    """Divide the group-centred reward by the share of non-zero rewards (GPG).
 
     ``A_i = (B / #{j: R_j != 0}) (R_i - mean_g(R))``.
 
@@ -211,14 +211,14 @@ def gdpo_advantage(
     valid: Tensor,
     epsilon: float,
 ) -> Tensor:
-    """GDPO: decoupled group normalisation of several rewards.
+    """Sum several rewards, each standardised in its group, and divide by the std (GDPO).
 
     ``S = sum_k w_k (R_k - mean_g) / (std_g + epsilon)`` and ``A = S / (std(S) + epsilon)``. The
     mean of ``S`` is 0 in every group, so it is not subtracted.
 
     Args:
         rewards: by name, shape ``[B]`` each.
-        weights: a factor for each of them.
+        weights: a factor for each reward.
         group_id: shape ``[B]``, int64.
         valid: shape ``[B]``, bool.
         epsilon: added to both standard deviations.
@@ -236,11 +236,11 @@ def gdpo_advantage(
         size = Groups(rewards[name].abs(), group_id, valid).highest(valid.cpu().bool())
         noise = noise + abs(weight) * ROUNDING * size / spread
     total = weighted_total(parts, weights)
-    # Parts of opposite sign leave their rounding.
+    # Parts of opposite sign leave a rounding error.
     total = torch.where(total.abs() > noise, total, 0.0).to(valid.device)
     return total / (_std(total[valid.bool()]) + epsilon)
 
 
 def _std(values: Tensor) -> Tensor:
-    """Unbiased standard deviation; 0 for fewer than two values."""
+    """Compute the unbiased standard deviation; 0 for fewer than two values."""
     return values.std() if values.numel() > 1 else values.new_zeros(())

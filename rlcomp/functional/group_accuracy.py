@@ -8,10 +8,10 @@ from rlcomp.functional.group_statistics import Groups
 
 
 def varied(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Non-zero reward variance of a row's group (DAPO dynamic sampling).
+    """Test if the rewards of a row's group vary (DAPO dynamic sampling).
 
     ``max_g(R) - min_g(R) > 0`` beyond rounding, over the valid rows; the same for all rows of a
-    group. Not the standard deviation: that of 0.1, 0.1, 0.1 is 1.4e-17 in float64, above 0.
+    group. The standard deviation would not do: for 0.1, 0.1, 0.1 it is 1.4e-17 in float64, above 0.
 
     Args:
         reward: shape ``[B]``, any dtype.
@@ -39,7 +39,7 @@ def varied(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
 
 
 def group_accuracy(correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Group accuracy: the share of correct responses among the valid ones of a row's group.
+    """Compute the share of correct responses among the valid ones of a row's group.
 
     Args:
         correct: shape ``[B]``, bool.

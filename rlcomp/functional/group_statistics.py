@@ -9,21 +9,21 @@ from torch import Tensor
 
 from rlcomp.errors import NumericalError
 
-# Relative and absolute tolerance of equal rewards: four steps of float32 at 1, and for finer
-# numbers or near 0. Sums and means leave such residues, and a division by their spread would
-# turn them into signals.
+# Relative and absolute tolerance of equal rewards. The relative one is four steps of float32 at 1;
+# the absolute one is for finer numbers and for numbers near 0. Sums and means leave residues of
+# this size. A division by the spread of residues would turn them into signals.
 ROUNDING, SAME = 2.0**-21, 1e-8
 
 
 def is_rounding(low: Tensor, high: Tensor) -> Tensor:
-    """Return whether two numbers differ by no more than rounding.
+    """Test if two numbers differ by no more than rounding.
 
-    By ``2^-21`` of their size if float32 holds both, whatever their dtype, else by 1e-8 of it; by
-    1e-8 in any case.
+    The tolerance is ``2^-21`` of their size if float32 holds both, in any dtype; otherwise 1e-8 of
+    their size. It is at least 1e-8.
 
     Args:
         low: any shape.
-        high: same shape; True is returned if it is below ``low``.
+        high: same shape; the result is True where it is below ``low``.
 
     Returns:
         Same shape, bool.
@@ -38,14 +38,14 @@ def is_rounding(low: Tensor, high: Tensor) -> Tensor:
 
 
 def weighted_total(parts: Mapping[str, Tensor], weights: Mapping[str, float]) -> Tensor:
-    """Return ``sum_k w_k x_k``, added up in float64; 0 where the terms cancel but for rounding.
+    """Return ``sum_k w_k x_k``, added up in float64; 0 where the terms cancel up to rounding.
 
     Args:
         parts: by name, of one shape and dtype, rounded to float32.
-        weights: a factor for each of them.
+        weights: a factor for each part.
 
     Returns:
-        Of the parts' shape and dtype.
+        The parts' shape and dtype.
 
     Examples:
         >>> parts = {"a": torch.tensor([0.0, 300.0]), "b": torch.tensor([200.0, 100.0])}
@@ -67,17 +67,18 @@ class Groups:
         valid: shape ``[B]``, bool or 0 and 1.
 
     Attributes:
-        reward: float32 at least, 0 where not valid.
+        reward: at least float32, 0 where not valid.
         valid: bool.
         count: valid rows of the row's group.
-        counted: valid rows of groups with at least two valid, not all equal rewards; others get 0.
+        counted: valid rows of groups with two or more valid rewards that are not all equal.
 
     Raises:
         NumericalError: a valid reward is not finite.
     """
 
     def __init__(self, reward: Tensor, group_id: Tensor, valid: Tensor) -> None:
-        # On the CPU, where sums have one order; in float32 at least: integers and bools count too.
+        # On the CPU, where sums have one order; at least float32, since rewards may be integers or
+        # bools.
         reward, group_id, valid = reward.cpu(), group_id.cpu(), valid.cpu().bool()
         reward = reward if reward.dtype == torch.float64 else reward.float()
         if not bool(reward[valid].isfinite().all()):
@@ -91,32 +92,32 @@ class Groups:
         self.counted = valid & (self.count >= 2) & ~self._all_equal()
 
     def members(self, among: Tensor) -> list[Tensor]:
-        """The indices of the marked rows, group by group; groups without one are left out."""
+        """Return the indices of the ``among`` rows, group by group; skip groups without one."""
         rows = among.nonzero()[:, 0]
         rows = rows[self.index[rows].argsort(stable=True)]
         sizes = self.index[rows].bincount().tolist()
         return [part for part in torch.split(rows, sizes) if len(part)]
 
     def total(self, values: Tensor) -> Tensor:
-        """The sum of ``values`` ``[B]`` over the row's group, shape ``[B]``."""
+        """Sum ``values`` ``[B]`` over the row's group, shape ``[B]``."""
         return values.new_zeros(self.groups).index_add_(0, self.index, values)[self.index]
 
     def highest(self, among: Tensor) -> Tensor:
-        """The highest reward among the marked rows of the row's group; ``-inf`` if none is."""
+        """Return the highest reward among the ``among`` rows of the group; ``-inf`` if none."""
         start = self.reward.new_full((self.groups,), float("-inf"))
-        marked = self.reward.masked_fill(~among, float("-inf"))
-        return start.scatter_reduce(0, self.index, marked, "amax")[self.index]
+        candidates = self.reward.masked_fill(~among, float("-inf"))
+        return start.scatter_reduce(0, self.index, candidates, "amax")[self.index]
 
     def kept(self, values: Tensor) -> Tensor:
-        """``values`` ``[B]``, exactly 0 where ``counted`` is False."""
+        """Return ``values`` ``[B]``, exactly 0 where ``counted`` is False."""
         return torch.where(self.counted, values, torch.zeros_like(values))
 
     def centred(self) -> Tensor:
-        """``R_i - mean_g(R)``."""
+        """Return ``R_i - mean_g(R)``."""
         return self.kept(self.reward - self.total(self.reward) / self.count)
 
     def std(self) -> Tensor:
-        """The unbiased standard deviation of the row's group."""
+        """Return the unbiased standard deviation of the row's group."""
         variance = self.total(self.centred() ** 2) / (self.count - 1).clamp(min=1)
         return variance.sqrt()
 

@@ -1,4 +1,4 @@
-"""Hindsight: which later step of its episode gives a step its new goal."""
+"""Hindsight relabelling: draws of the later step whose outcome becomes a step's new goal."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from torch import Tensor
 
 
 def episode_order(trajectory: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
-    """Rows in the order of their episodes, and where each row's episode ends in it.
+    """Sort rows by episode, and locate the end of each row's episode in this order.
 
     Args:
-        trajectory: which episode a row belongs to, ``[R]`` int64.
-        step: its place within the episode, ``[R]`` int64.
+        trajectory: the episode of each row, ``[R]`` int64.
+        step: the row's position within the episode, ``[R]`` int64.
 
     Returns:
         ``order`` ``[R]``: rows sorted by episode, then by step. ``last`` ``[R]``: for each place in
@@ -32,13 +32,13 @@ def episode_order(trajectory: Tensor, step: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def future_places(place: Tensor, last: Tensor, uniform: Tensor) -> Tensor:
-    """A later step of the same episode for each, this one included: ``f`` uniform in ``t..T-1``.
+    """Draw a later step of the same episode, or the step itself: ``f`` uniform in ``t..T-1``.
 
-    The goal is what was achieved *after* step ``f``, so ``f = t`` asks for the next state.
+    The goal is the state achieved *after* step ``f``: ``f = t`` asks for the next state.
 
     Args:
-        place: of steps in the order of their episodes, ``[N]``.
-        last: the place of the last step of each one's episode, ``[N]``.
+        place: places of the steps in the order of their episodes, ``[N]``.
+        last: the place of the last step of each step's episode, ``[N]``.
         uniform: draws in [0, 1), ``[N]``.
 
     Returns:
@@ -48,19 +48,19 @@ def future_places(place: Tensor, last: Tensor, uniform: Tensor) -> Tensor:
         Andrychowicz et al. 2017, arXiv:1707.01495, section 3.3, strategy ``future``.
     """
     left = last - place + 1
-    # In float32 the product may round up to the whole.
+    # In float32 the product may round up to ``left``.
     return place + torch.minimum((uniform * left).long(), left - 1)
 
 
 def geometric_places(place: Tensor, last: Tensor, uniform: Tensor, gamma: float) -> Tensor:
-    """A later step of the same episode for each: ``k`` steps on with ``p(k) ~ gamma^k``, k >= 0.
+    """Draw a later step of the same episode, ``k`` steps on with ``p(k) ~ gamma^k``, k >= 0.
 
-    The goal is what was achieved *after* the step, so it is ``k + 1`` steps away: a draw from the
+    The goal is the state achieved *after* that step, ``k + 1`` steps away: a draw from the
     discounted future of the state and action, cut at the episode's end.
 
     Args:
-        place: of steps in the order of their episodes, ``[N]``.
-        last: the place of the last step of each one's episode, ``[N]``.
+        place: places of the steps in the order of their episodes, ``[N]``.
+        last: the place of the last step of each step's episode, ``[N]``.
         uniform: draws in [0, 1), ``[N]``.
         gamma: discount, in (0, 1).
 

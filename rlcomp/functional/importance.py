@@ -1,7 +1,7 @@
 """Importance weights and filters for off-policy data: TIS, MIS, Geo-RS, OPSM.
 
 The gap of a token is ``log pi_old - log pi_rollout``: the log-prob of the trainer before the update
-minus that recorded by the sampler (another engine, or an older policy).
+minus the log-prob recorded by the sampler (another engine, or an older policy).
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Aggregate = Literal["token", "sum", "mean", "max"]
 
 
 def sampler_gap(old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """Sampler-trainer mismatch per token: ``log pi_old - log pi_rollout``; 0 for NaN records.
+    """Compute the sampler-trainer mismatch per token, ``log pi_old - log pi_rollout``.
 
     Args:
         old_log_probs: shape ``[B, T]``, nats.
-        rollout_log_probs: shape ``[B, T]``, nats; NaN: not recorded by the sampler.
+        rollout_log_probs: shape ``[B, T]``, nats; NaN where the sampler recorded none.
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        Shape ``[B, T]``, nats, in [-20, 20], 0 outside the mask.
+        Shape ``[B, T]``, nats, in [-20, 20], 0 outside the mask and for NaN records.
 
     Raises:
         NumericalError: a log-prob inside the mask is infinite, or ``old_log_probs`` is NaN.
@@ -44,11 +44,11 @@ def sampler_gap(old_log_probs: Tensor, rollout_log_probs: Tensor, mask: Tensor) 
 
 
 def recorded(rollout_log_probs: Tensor, otherwise: Tensor) -> Tensor:
-    """The sampler's log-probs, with a fallback where it recorded NaN.
+    """Return the sampler's log-probs, with a fallback where it recorded NaN.
 
     Args:
         rollout_log_probs: shape ``[B, T]``, nats.
-        otherwise: shape ``[B, T]``, nats; passes no gradient on.
+        otherwise: the fallback, shape ``[B, T]``, nats; passes no gradient on.
 
     Returns:
         Shape ``[B, T]``, nats.
@@ -66,11 +66,11 @@ def recorded(rollout_log_probs: Tensor, otherwise: Tensor) -> Tensor:
 
 
 def at_level(gap: Tensor, mask: Tensor, level: Level) -> Tensor:
-    """Log importance weight at token, sequence or geometric-mean level.
+    """Compute the log importance weight at token, sequence or geometric-mean level.
 
     ``token``: ``x_t``; ``sequence``: ``sum_t x_t``; ``sequence_mean``: ``(1 / n) sum_t x_t``.
 
-    A sum grows with the length: 0.002 nats per token are e^8 after 4,000 of them.
+    A sum grows with the length: 0.002 nats per token make e^8 over 4,000 tokens.
 
     Args:
         gap: shape ``[B, T]``, nats, 0 outside the mask.
@@ -97,7 +97,7 @@ def at_level(gap: Tensor, mask: Tensor, level: Level) -> Tensor:
 
 
 def truncated_weight(log_weight: Tensor, floor: float, cap: float) -> Tensor:
-    """Truncated importance sampling (TIS): ``clip(exp(log_weight), floor, cap)``.
+    """Truncate importance weights (TIS): ``clip(exp(log_weight), floor, cap)``.
 
     Args:
         log_weight: shape ``[B, T]``, nats.
@@ -118,19 +118,19 @@ def truncated_weight(log_weight: Tensor, floor: float, cap: float) -> Tensor:
 
 
 def inside(log_weight: Tensor, low: float, high: float) -> Tensor:
-    """Masked importance sampling (IcePop): where ``low <= exp(log_weight) <= high``.
+    """Test if weights are inside the bounds (IcePop): ``low <= exp(log_weight) <= high``.
 
     Args:
         log_weight: shape ``[B, T]``, nats.
-        low: the least ratio kept.
-        high: the largest ratio kept.
+        low: the least accepted ratio.
+        high: the largest accepted ratio.
 
     Returns:
         Shape ``[B, T]``, bool.
 
     Source:
-        IcePop: Ling team 2025, arXiv:2510.18855, section 3; at the level of sequences Liu et al.
-        2025, "When speed kills stability".
+        IcePop: Ling team 2025, arXiv:2510.18855, section 3; for sequences: Liu et al. 2025, "When
+        speed kills stability".
 
     Examples:
         >>> inside(torch.tensor([[0.0, 2.0]]), 0.5, 5.0)
@@ -141,18 +141,18 @@ def inside(log_weight: Tensor, low: float, high: float) -> Tensor:
 
 
 def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
-    """Normaliser of self-normalised importance sampling: the mean weight over tokens or sequences.
+    """Compute the mean weight over tokens or sequences (self-normalised importance sampling).
 
     Args:
         weight: shape ``[B, T]``; constant in each row unless ``level`` is ``token``.
         mask: shape ``[B, T]``, bool.
-        level: whose weight it is.
+        level: ``token``, or a level of sequences.
 
     Returns:
         A scalar; 1 where nothing is inside the mask.
 
     Source:
-        self-normalised importance sampling: Owen 2013, "Monte Carlo theory", section 9.2.
+        Self-normalised importance sampling: Owen 2013, "Monte Carlo theory", section 9.2.
 
     Examples:
         >>> normaliser(torch.tensor([[1.0, 3.0]]), torch.ones(1, 2, dtype=torch.bool), "token")
@@ -165,12 +165,12 @@ def normaliser(weight: Tensor, mask: Tensor, level: Level) -> Tensor:
 
 
 def aggregated(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor:
-    """Per-token values, or their sum, mean or maximum over the row.
+    """Return per-token values, or their sum, mean or maximum over the row.
 
     Args:
         values: shape ``[B, T]``, nats, 0 outside the mask.
         mask: shape ``[B, T]``, bool.
-        aggregate: which.
+        aggregate: the reduction.
 
     Returns:
         Shape ``[B, T]``, nats; 0 in rows without a token.
@@ -198,7 +198,7 @@ def aggregated(values: Tensor, mask: Tensor, aggregate: Aggregate) -> Tensor:
 def off_policy(
     log_probs: Tensor, rollout_log_probs: Tensor, advantage: Tensor, mask: Tensor, delta: float
 ) -> Tensor:
-    """Off-policy sequence masking (DeepSeek-V3.2): the tokens to drop.
+    """Return the tokens to drop by off-policy sequence masking (DeepSeek-V3.2).
 
     ``A_it < 0`` and ``(1 / n_i) sum_t (log pi_rollout_t - log pi_t) > delta``.
 
@@ -225,7 +225,7 @@ def off_policy(
 
 
 def upper_quantile(values: Tensor, mask: Tensor, fraction: float) -> Tensor:
-    """The ``1 - fraction`` quantile of the entries inside the mask, linearly interpolated.
+    """Compute the ``1 - fraction`` quantile of the entries inside the mask, interpolated linearly.
 
     ``torch.quantile`` refuses more than 16 million entries; a sort does not.
 
@@ -244,10 +244,10 @@ def upper_quantile(values: Tensor, mask: Tensor, fraction: float) -> Tensor:
         >>> upper_quantile(torch.arange(6.0)[None], torch.ones(1, 6, dtype=torch.bool), 0.5)
         tensor(2.5000)
     """
-    found = values.detach()[mask].sort().values
-    if not len(found):
+    ordered = values.detach()[mask].sort().values
+    if not len(ordered):
         return values.new_zeros(())
-    rank = (1.0 - fraction) * (len(found) - 1)
+    rank = (1.0 - fraction) * (len(ordered) - 1)
     below = int(rank)
-    above = min(below + 1, len(found) - 1)
-    return torch.lerp(found[below], found[above], rank - below)
+    above = min(below + 1, len(ordered) - 1)
+    return torch.lerp(ordered[below], ordered[above], rank - below)

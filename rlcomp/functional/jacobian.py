@@ -9,14 +9,14 @@ from torch import Tensor
 
 
 def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """Gram matrix of the rows, and their mean entries.
+    """Compute the Gram matrix of the rows, and their mean entries.
 
     Args:
         jacobian: one part per parameter, each of shape ``[K, *parameter]``.
 
     Returns:
-        Shapes ``[K, K]`` and ``[K]``, float64, on the CPU. Beside the Jacobian one part of it is in
-        memory in float64.
+        Shapes ``[K, K]`` and ``[K]``, float64, on the CPU. The extra memory is one part
+        in float64.
 
     Source:
         Quinton & Rey 2024, arXiv:2406.16232, section 6 (the Gramian of the Jacobian).
@@ -37,7 +37,7 @@ def row_moments(jacobian: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
 
 
 def combined_row(weights: Tensor, part: Tensor) -> Tensor:
-    """Weighted sum of the rows of one Jacobian block, in float32 at least.
+    """Compute the weighted sum of the rows of one Jacobian block, in float32 at least.
 
     Args:
         weights: shape ``[K]``, dimensionless.
@@ -59,14 +59,14 @@ def combined_row(weights: Tensor, part: Tensor) -> Tensor:
 
 
 def reached(output: Tensor, leaves: Iterable[Tensor]) -> set[int]:
-    """Which leaves an output depends on, from the autograd graph; no backward pass.
+    """Return the leaves that an output depends on, from the autograd graph without a backward pass.
 
     Args:
         output: any shape, with a graph or without.
-        leaves: parameters, say.
+        leaves: for example parameters.
 
     Returns:
-        The ``id`` of each of the leaves that stands in the graph of the output.
+        The ``id`` of each leaf in the graph of the output.
 
     Source:
         This project.
@@ -76,12 +76,12 @@ def reached(output: Tensor, leaves: Iterable[Tensor]) -> set[int]:
         >>> reached((0 * used).sum(), [used, unused]) == {id(used)}
         True
     """
-    found: set[torch.autograd.graph.Node] = set()
+    nodes: set[torch.autograd.graph.Node] = set()
     todo = [output.grad_fn]
     while todo:
         node = todo.pop()
-        if node is not None and node not in found:
-            found.add(node)
+        if node is not None and node not in nodes:
+            nodes.add(node)
             todo += [before for before, _ in node.next_functions]
-    own = {id(getattr(node, "variable", None)) for node in found}
+    own = {id(getattr(node, "variable", None)) for node in nodes}
     return {id(leaf) for leaf in leaves} & own

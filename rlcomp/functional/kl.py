@@ -1,7 +1,7 @@
 """KL(policy || reference) per token: sample estimators (k1, k2, k3) and the full-vocabulary KL.
 
-Estimators of ``d = log pi - log ref`` with their expected gradient as a loss on samples of the
-policy (``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0):
+Estimators of ``d = log pi - log ref``, and their expected gradients as a loss on samples of the
+policy. ``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0.
 
 ============  ===================  =======================================
 name          value                gradient in expectation
@@ -37,10 +37,10 @@ RatioEstimator = Literal["k1_ratio", "k2_ratio", "k3_ratio"]
 def kl_estimate(
     log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, estimator: Estimator
 ) -> Tensor:
-    """Per-token KL estimators k1, k2, k3 (Schulman 2020) from the sampled token.
+    """Estimate the KL per token from the sampled token: k1, k2, k3 (Schulman 2020).
 
-    k1 and k3 estimate the value without bias; k3 is never negative. As a loss only k2, and the
-    straight-through ``k1_plus`` and ``k3_plus``, have the gradient of KL(pi || ref).
+    k1 and k3 estimate the value without bias; k3 is never negative. As a loss only k2 and the
+    straight-through ``k1_plus`` and ``k3_plus`` have the gradient of KL(pi || ref).
 
     Args:
         log_probs: shape ``[B, T]``, nats.
@@ -79,18 +79,18 @@ def kl_ratio_estimate(
     mask: Tensor,
     estimator: RatioEstimator,
 ) -> Tensor:
-    """Importance-weighted KL estimators; ``k3_ratio`` is the unbiased KL of DeepSeek-V3.2.
+    """Estimate the KL with importance weights; ``k3_ratio`` is DeepSeek-V3.2's unbiased KL.
 
-    The ratio has a gradient (except in ``k2_ratio``): on-policy the value is that of k1 or k3, the
-    gradient is not. With k3 the gradient in the log-prob is ``rho * d``.
+    The ratio has a gradient (except in ``k2_ratio``): on-policy the value equals that of k1 or k3,
+    but the gradient differs. With k3 the gradient in the log-prob is ``rho * d``.
 
     Args:
         log_probs: shape ``[B, T]``, nats.
-        old_log_probs: policy that sampled, shape ``[B, T]``, nats.
+        old_log_probs: log-probs under the policy that sampled, shape ``[B, T]``, nats.
         ref_log_probs: shape ``[B, T]``, nats.
         mask: shape ``[B, T]``, bool.
-        estimator: see the table above. ``k2_ratio`` keeps the ratio out of the gradient, where k2
-            would make it wrong.
+        estimator: see the table above. ``k2_ratio`` detaches the ratio, whose gradient would make
+            k2's gradient wrong.
 
     Returns:
         Shape ``[B, T]``, nats, 0 outside the mask.
@@ -116,21 +116,21 @@ def _k3(d: Tensor) -> Tensor:
 
 
 def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
-    """Full-vocabulary KL at every token.
+    """Compute the full-vocabulary KL at every token.
 
     ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))``.
 
     Args:
-        log_distribution: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; a
-            token that is never drawn has ``-inf`` or the least number there is.
-        ref_log_distribution: those of the reference, shape ``[B, T, V]``, nats.
+        log_distribution: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; an
+            impossible token has ``-inf`` or the dtype's least number.
+        ref_log_distribution: log-probs of the reference, shape ``[B, T, V]``, nats.
         mask: shape ``[B, T]``, bool.
 
     Returns:
         Shape ``[B, T]``, nats, 0 outside the mask.
 
     Raises:
-        ShapeError: the tensors do not fit together.
+        ShapeError: the shapes of the tensors do not match.
 
     Source:
         Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4.
@@ -148,7 +148,7 @@ def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor
             f"'log_distribution' has shape {list(log_distribution.shape)}, 'ref_log_distribution' "
             f"{list(ref_log_distribution.shape)}, 'mask' {list(mask.shape)}"
         )
-    # 0 * inf is NaN, in the value and in the gradient: what is never drawn leaves both sides.
+    # 0 * inf is NaN, in the value and in the gradient: impossible tokens leave both sides.
     suppressed_tokens = log_distribution <= torch.finfo(log_distribution.dtype).min
     drawn = mask.bool()[..., None] & ~suppressed_tokens
     new, ref = masked(log_distribution, drawn), masked(ref_log_distribution.detach(), drawn)

@@ -9,21 +9,21 @@ from torch import Tensor
 
 Unit = Literal["token", "sequence"]
 
-# Bounds of a doubled coefficient: it must be able to return.
+# Bounds of a doubled coefficient, so that it can come back.
 _LEAST, _MOST = 1e-8, 1e8
 
-# In units of the target. The log-probs of equal policies differ by rounding: such a KL is none, and
-# says nothing about its coefficient.
+# In units of the target. The log-probs of equal policies differ by rounding: a smaller KL counts as
+# 0 and does not move the coefficient.
 _AT_REST = 1e-4
 
 
 def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
-    """Mean KL over non-empty responses, per token or per response.
+    """Compute the mean KL over non-empty responses, per token or per response.
 
     Args:
         kl: shape ``[B, T]``, nats, 0 outside the mask.
         mask: shape ``[B, T]``, bool.
-        unit: ``"sequence"``: nats per response; ``"token"``: each response's mean over its tokens.
+        unit: ``"sequence"``: nats per response; ``"token"``: mean over the tokens of each response.
 
     Returns:
         The mean over responses, in nats; NaN where there is none.
@@ -46,20 +46,19 @@ def mean_kl(kl: Tensor, mask: Tensor, unit: Unit) -> float:
 def adaptive_kl_coef(
     kl_coef: float, kl: float, *, target: float, horizon: float, num_sequences: int
 ) -> float:
-    """One step of the proportional controller: ``beta * (1 + e * n / horizon)``.
+    """Do one step of the proportional controller: ``beta * (1 + e * n / horizon)``.
 
-    ``e = clip(kl / target - 1, -0.2, 0.2)``. A batch counts as one horizon at the most, so that a
-    step never changes the coefficient by more than 20 % and never turns its sign. Where the policy
-    is the reference (its KL is within a ten-thousandth of the target), nothing moves: there the KL
-    is 0 at every coefficient, and a phase in which only a critic learns would take the coefficient
-    to 0.
+    ``e = clip(kl / target - 1, -0.2, 0.2)``. A batch counts as at most one horizon, so that a step
+    changes the coefficient by at most 20 % and keeps its sign. The coefficient stays the same while
+    the policy equals the reference (KL within a ten-thousandth of the target): there the KL is 0 at
+    every coefficient, and a phase that trains only a critic would take the coefficient to 0.
 
     Args:
         kl_coef: beta, in reward units per nat.
-        kl: measured, nats; where it is not finite nothing moves.
+        kl: measured KL, nats; a value that is not finite leaves the coefficient as it is.
         target: nats, in the unit of ``kl``.
-        horizon: responses, the controller's time constant.
-        num_sequences: responses ``kl`` was measured on.
+        horizon: time constant of the controller, in responses.
+        num_sequences: number of responses in the measurement of ``kl``.
 
     Returns:
         The next beta, in reward units per nat; ``kl_coef`` times a factor in [0.8, 1.2].
@@ -78,14 +77,15 @@ def adaptive_kl_coef(
 
 
 def doubling_kl_coef(kl_coef: float, kl: float, *, target: float) -> float:
-    """PPO's adaptive KL penalty: one update.
+    """Do one update of PPO's adaptive KL penalty.
 
     ``beta <- 2 beta`` if ``KL > 1.5 target``, ``beta / 2`` if ``KL < target / 1.5``. No update
-    while both policies are equal (KL below 1e-4 of the target): the KL is 0 for any beta.
+    while both policies are equal (KL below 1e-4 of the target), since there the KL is 0 for any
+    beta.
 
     Args:
         kl_coef: beta, in reward or advantage units per nat.
-        kl: measured, nats; where it is not finite nothing moves.
+        kl: measured KL, nats; a value that is not finite leaves the coefficient as it is.
         target: nats, in the unit of ``kl``.
 
     Returns:
@@ -108,13 +108,13 @@ def _at_rest(kl: float, target: float) -> bool:
 
 
 def between(start: float, end: float, progress: float, shape: Literal["linear", "cosine"]) -> float:
-    """Linear or half-cosine interpolation from ``start`` to ``end``.
+    """Interpolate from ``start`` to ``end``, linearly or by a half-cosine.
 
     Args:
         start: value at progress 0.
         end: value at progress 1 and beyond.
         progress: at least 0; values above 1 count as 1.
-        shape: of the schedule.
+        shape: shape of the schedule.
 
     Returns:
         A value between the two.
@@ -135,13 +135,13 @@ def between(start: float, end: float, progress: float, shape: Literal["linear", 
 def adaptive_entropy_coef(
     coef: float, entropy: float, *, target: float, step: float, maximum: float
 ) -> float:
-    """Adaptive entropy coefficient (Skywork-OR1): one update.
+    """Do one update of the adaptive entropy coefficient (Skywork-OR1).
 
     ``c <- min(c + step, maximum)`` if ``H <= target``, else ``max(c - step, 0)``.
 
     Args:
         coef: weight of the entropy bonus.
-        entropy: mean of the last optimiser step, nats a token; NaN: no update.
+        entropy: mean of the last optimiser step, nats a token; NaN means no update.
         target: nats a token.
         step: size of the step.
         maximum: the coefficient stays in ``[0, maximum]``.

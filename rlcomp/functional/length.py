@@ -10,21 +10,21 @@ from torch import Tensor
 from rlcomp.functional.group_accuracy import group_accuracy
 from rlcomp.functional.group_statistics import Groups
 
-# Added to the standard deviation of lengths, in tokens: of equal lengths z is 0.
+# Added to the standard deviation of lengths, in tokens, so that z is 0 for equal lengths.
 _EPSILON = 1e-8
 
 
 def soft_overlong(length: Tensor, max_length: float, buffer: float, factor: float) -> Tensor:
-    """DAPO's soft overlong punishment.
+    """Compute DAPO's soft overlong punishment.
 
     ``factor * clip((L_max - buffer - L) / buffer, -1, 0)``: 0 up to ``L_max - buffer``, then linear
     down to ``-factor`` at ``L_max`` and beyond.
 
     Args:
         length: shape ``[B]``, tokens.
-        max_length: where the ramp ends, tokens.
-        buffer: how long the ramp is, tokens; above 0.
-        factor: its depth, in reward units.
+        max_length: end of the ramp, tokens.
+        buffer: length of the ramp, tokens; above 0.
+        factor: depth of the ramp, in reward units.
 
     Returns:
         Shape ``[B]``, in reward units, in ``[-factor, 0]``.
@@ -40,7 +40,7 @@ def soft_overlong(length: Tensor, max_length: float, buffer: float, factor: floa
 
 
 def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Kimi k1.5's length reward.
+    """Compute Kimi k1.5's length reward.
 
     ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` for correct responses, ``min(0, lambda)`` for
     wrong ones; 0 where all lengths of the group are equal.
@@ -49,7 +49,7 @@ def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor
         length: shape ``[B]``, tokens.
         correct: shape ``[B]``, bool.
         group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool: rows that count for the shortest and the longest.
+        valid: shape ``[B]``, bool: rows that define the shortest and the longest length.
 
     Returns:
         Shape ``[B]``, in reward units, in ``[-0.5, 0.5]``; 0 for rows that are not valid.
@@ -72,12 +72,12 @@ def kimi_length(length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor
 
 
 def l1_exact(length: Tensor, correct: Tensor, target: Tensor | float, alpha: float) -> Tensor:
-    """LCPO-Exact (L1): ``1[correct] - alpha * |L* - L|``.
+    """Compute LCPO-Exact (L1): ``1[correct] - alpha * |L* - L|``.
 
     Args:
         length: shape ``[B]``, tokens.
         correct: shape ``[B]``, bool.
-        target: L*, in tokens; one for all or shape ``[B]``.
+        target: L*, in tokens; a number or shape ``[B]``.
         alpha: penalty per token, in reward units.
 
     Returns:
@@ -96,12 +96,12 @@ def l1_exact(length: Tensor, correct: Tensor, target: Tensor | float, alpha: flo
 def l1_max(
     length: Tensor, correct: Tensor, target: Tensor | float, alpha: float, delta: float
 ) -> Tensor:
-    """LCPO-Max (L1): ``1[correct] * clip(alpha * (L* - L) + delta, 0, 1)``.
+    """Compute LCPO-Max (L1): ``1[correct] * clip(alpha * (L* - L) + delta, 0, 1)``.
 
     Args:
         length: shape ``[B]``, tokens.
         correct: shape ``[B]``, bool.
-        target: L*, maximum length in tokens; one for all or shape ``[B]``.
+        target: L*, maximum length in tokens; a number or shape ``[B]``.
         alpha: slope per token, in reward units.
         delta: reward of a correct response of exactly ``L*`` tokens.
 
@@ -116,8 +116,8 @@ def l1_max(
         >>> l1_max(length, torch.ones(3).bool(), 100.0, alpha=0.01, delta=0.5)
         tensor([0.6000, 0.5000, 0.0000])
     """
-    kept = (alpha * (target - length) + delta).clamp(0.0, 1.0)
-    return torch.where(correct.bool(), kept, torch.zeros_like(kept))
+    value = (alpha * (target - length) + delta).clamp(0.0, 1.0)
+    return torch.where(correct.bool(), value, torch.zeros_like(value))
 
 
 def cosine_length(
@@ -129,18 +129,18 @@ def cosine_length(
     wrong: tuple[float, float],
     exceeded: float,
 ) -> Tensor:
-    """Cosine length reward: shorter right answers and longer wrong ones get more.
+    """Reward by the cosine of the length: more for shorter right and for longer wrong answers.
 
     ``R = r_L + (r_0 - r_L) (1 + cos(pi L / L_max)) / 2``, from ``r_0`` at length 0 to ``r_L`` at
-    ``L_max``, apart for right and for wrong answers; ``exceeded`` from ``L_max`` on.
+    ``L_max``, with one pair for right and one for wrong answers; ``exceeded`` from ``L_max`` on.
 
     Args:
         length: shape ``[B]``, tokens.
         correct: shape ``[B]``, bool.
         max_length: L_max, tokens.
         right: ``r_0`` and ``r_L`` of correct responses, in reward units.
-        wrong: the same of wrong ones.
-        exceeded: of responses of ``max_length`` tokens and more, right or wrong.
+        wrong: ``r_0`` and ``r_L`` of wrong responses, in reward units.
+        exceeded: reward of responses of ``max_length`` tokens and more, right or wrong.
 
     Returns:
         Shape ``[B]``, in reward units.
@@ -160,15 +160,16 @@ def cosine_length(
 
 
 def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
-    """z-score of the length among the selected rows of its group (population std).
+    """Compute the z-score of the length among the selected rows of its group (population std).
 
     Args:
         length: shape ``[B]``, tokens.
         group_id: shape ``[B]``, int64.
-        where: shape ``[B]``, bool: whose lengths are compared.
+        where: shape ``[B]``, bool: the selected rows.
 
     Returns:
-        Shape ``[B]``, dimensionless; 0 for rows not selected, alone, or among equal lengths.
+        Shape ``[B]``, dimensionless; 0 for rows not selected, for a single row, and for equal
+        lengths.
 
     Raises:
         NumericalError: a selected length is not finite.
@@ -188,16 +189,16 @@ def length_deviation(length: Tensor, group_id: Tensor, where: Tensor) -> Tensor:
 
 
 def grpo_lead(length: Tensor, correct: Tensor, group_id: Tensor, alpha: float) -> Tensor:
-    """GRPO-LEAD's length-dependent accuracy reward.
+    """Compute GRPO-LEAD's length-dependent accuracy reward.
 
     ``exp(-alpha * z)`` for correct responses, with ``z`` the length z-score among the correct
     responses of the group; -1 for wrong ones.
 
     Args:
         length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool; a row whose reward is not valid is not correct.
+        correct: shape ``[B]``, bool; False where the reward is not valid.
         group_id: shape ``[B]``, int64.
-        alpha: how much a standard deviation of length costs, at least 0.
+        alpha: decay per standard deviation of length, at least 0.
 
     Returns:
         Shape ``[B]``, in reward units: -1, or above 0; 1 for the only right answer of a group.
@@ -218,17 +219,17 @@ def grpo_lead(length: Tensor, correct: Tensor, group_id: Tensor, alpha: float) -
 def solved_length_penalty(
     length: Tensor, correct: Tensor, group_id: Tensor, valid: Tensor, min_accuracy: float
 ) -> Tensor:
-    """Length penalty on correct responses, gated by group accuracy (GRPO-lambda).
+    """Penalise the length of correct responses, gated by group accuracy (GRPO-lambda).
 
     ``-sigmoid(z)`` for correct responses of groups with accuracy at or above ``min_accuracy``, else
     0; ``z`` is the length z-score among the correct responses of the group.
 
     Args:
         length: shape ``[B]``, tokens.
-        correct: shape ``[B]``, bool; a row whose reward is not valid is not correct.
+        correct: shape ``[B]``, bool; False where the reward is not valid.
         group_id: shape ``[B]``, int64.
-        valid: shape ``[B]``, bool: the rows accuracy is taken over.
-        min_accuracy: share of right answers from which on a group's lengths count; 0: always.
+        valid: shape ``[B]``, bool: the rows of the accuracy.
+        min_accuracy: least share of right answers in a penalised group; 0 for all groups.
 
     Returns:
         Shape ``[B]``, in reward units, in ``(-1, 0]``.
@@ -252,7 +253,7 @@ def solved_length_penalty(
 
 
 def stop_properly(reward: Tensor, truncated: Tensor, coef: float) -> Tensor:
-    """Stop-properly penalty (ProRL): ``coef * R`` for truncated rows, or ``coef`` if negative.
+    """Apply ProRL's stop-properly penalty: ``coef * R`` for truncated rows, ``coef`` if negative.
 
     Args:
         reward: shape ``[B]``.
@@ -263,8 +264,7 @@ def stop_properly(reward: Tensor, truncated: Tensor, coef: float) -> Tensor:
         Shape ``[B]``, in reward units.
 
     Source:
-        Liu et al. 2025 (ProRL), arXiv:2505.24864; the two readings of the coefficient are
-        OpenRLHF's.
+        Liu et al. 2025 (ProRL), arXiv:2505.24864. OpenRLHF has the two readings of the coefficient.
 
     Examples:
         >>> reward, cut = torch.tensor([1.0, 1.0]), torch.tensor([True, False])

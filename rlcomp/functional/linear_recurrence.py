@@ -10,10 +10,10 @@ from rlcomp.functional.masked import masked
 
 
 def inside(name: str, values: Tensor, mask: Tensor) -> Tensor:
-    """Values inside the mask, in float32 at least; exactly 0 outside.
+    """Return the values inside the mask, in float32 at least; exactly 0 outside.
 
     Args:
-        name: what the error calls the values.
+        name: name of the values in the error.
         values: shape ``[B, T]``.
         mask: shape ``[B, T]``, bool.
 
@@ -34,20 +34,20 @@ def inside(name: str, values: Tensor, mask: Tensor) -> Tensor:
     """
     if values.shape != mask.shape:
         raise ShapeError(f"'{name}' has shape {list(values.shape)}, 'mask' {list(mask.shape)}")
-    kept = masked(values if values.dtype == torch.float64 else values.float(), mask)
-    if not bool(kept.isfinite().all()):
-        row, column = (~kept.isfinite()).nonzero()[0].tolist()
-        raise NumericalError(f"'{name}' is {float(kept[row, column])} at [{row}, {column}]")
-    return kept
+    selected = masked(values if values.dtype == torch.float64 else values.float(), mask)
+    if not bool(selected.isfinite().all()):
+        row, column = (~selected.isfinite()).nonzero()[0].tolist()
+        raise NumericalError(f"'{name}' is {float(selected[row, column])} at [{row}, {column}]")
+    return selected
 
 
 def following(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tensor:
-    """The value at the next position inside the mask.
+    """Return the value at the next position inside the mask.
 
     Args:
         values: shape ``[B, T]``.
         mask: shape ``[B, T]``, bool.
-        last: shape ``[B]``: what follows the last position inside the mask; 0 without it.
+        last: shape ``[B]``: the value after the last position inside the mask; 0 if None.
 
     Returns:
         Shape ``[B, T]``, in the units of ``values``; ``last`` where nothing follows.
@@ -70,13 +70,13 @@ def following(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tenso
 def accumulate(
     terms: Tensor, decay: Tensor | float, mask: Tensor, last: Tensor | None = None
 ) -> Tensor:
-    """Backward linear recurrence ``x_t = terms_t + decay_t * x_next(t)`` inside the mask.
+    """Compute the backward recurrence ``x_t = terms_t + decay_t * x_next(t)`` inside the mask.
 
     Args:
         terms: shape ``[B, T]``.
         decay: dimensionless; a number, or of a shape that broadcasts to ``[B, T]``.
         mask: shape ``[B, T]``, bool.
-        last: shape ``[B]``: x after the last position inside the mask; 0 without it.
+        last: shape ``[B]``: x after the last position inside the mask; 0 if None.
 
     Returns:
         Shape ``[B, T]``, in the units of ``terms``; 0 outside the mask.
@@ -98,7 +98,7 @@ def accumulate(
 
 
 def last_inside(values: Tensor, mask: Tensor) -> Tensor:
-    """The value at the last position inside the mask, 0 in empty rows.
+    """Return the value at the last position inside the mask, 0 in empty rows.
 
     Args:
         values: shape ``[B, T]``.

@@ -1,4 +1,4 @@
-"""Logistic regression with standard errors that know which rows belong together."""
+"""Logistic regression with cluster-robust standard errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from rlcomp.errors import DataError
 
 _STEPS = 50
-# Log-odds beyond which a coefficient says "always".
+# Log-odds beyond which a coefficient means certainty.
 _MOST = 30.0
 
 
@@ -18,7 +18,7 @@ class Fit(NamedTuple):
     """A fitted logistic regression.
 
     Attributes:
-        coefficients: log-odds a unit of each column, shape ``[K]``.
+        coefficients: log-odds per unit of each column, shape ``[K]``.
         errors: their standard errors, shape ``[K]``.
     """
 
@@ -27,20 +27,20 @@ class Fit(NamedTuple):
 
 
 def logistic(features: Tensor, outcome: Tensor, cluster: Tensor) -> Fit:
-    """Logistic regression, ``P(y = 1) = s(x b)``, by Newton's method, without a penalty.
+    """Fit ``P(y = 1) = s(x b)`` by Newton's method, without a penalty.
 
-    ``V = H^-1 (sum_c g_c g_c^T) H^-1`` with ``H = sum p (1 - p) x x^T`` and ``g_c`` the sum of
-    ``(y - p) x`` over the rows of a cluster: errors hold where rows of a cluster depend on one
-    another, and where outcomes are shares in [0, 1].
+    ``V = H^-1 (sum_c g_c g_c^T) H^-1`` with ``H = sum p (1 - p) x x^T`` and ``g_c`` the sum of ``(y
+    - p) x`` over the rows of a cluster. The errors are valid if rows of a cluster depend on one
+    another, and if outcomes are shares in [0, 1].
 
     Args:
         features: shape ``[N, K]``; a column of ones is the intercept.
         outcome: shape ``[N]``, in [0, 1].
-        cluster: shape ``[N]``, int64: rows of one number belong together.
+        cluster: shape ``[N]``, int64: rows with one number belong together.
 
     Raises:
-        DataError: there is no finite maximum: a column follows from others, or the outcome is
-            certain by some of them.
+        DataError: there is no finite maximum: a column follows from others, or some columns
+            determine the outcome.
 
     Source:
         Liang & Zeger 1986, Biometrika 73; Papke & Wooldridge 1996 for shares.
@@ -82,5 +82,5 @@ def _newton(x: Tensor, y: Tensor, b: Tensor) -> Tensor:
             "logistic: a column follows from others (or is the same in all rows), so that their "
             "coefficients cannot be told apart: leave it out"
         )
-    found: Tensor = torch.linalg.solve(information, x.T @ (y - p))
-    return found
+    step: Tensor = torch.linalg.solve(information, x.T @ (y - p))
+    return step

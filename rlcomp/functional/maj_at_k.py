@@ -1,4 +1,4 @@
-"""maj@k: the answer that most of k drawn ones give."""
+"""maj@k: majority vote of k drawn answers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,21 @@ _Counts = dict[tuple[int, int], int]
 
 
 def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
-    r"""maj@k: probability that the answer most often given by k drawn answers is right.
+    r"""Compute maj@k: the probability that the majority answer of k drawn answers is right.
 
-    The k are drawn without replacement. Where ``t`` wrong answers are given as often as the right
-    one, it is chosen with probability ``1 / (t + 1)``; answers that cannot be read never win, and
-    where nothing else is drawn the vote is lost. Exact: for each number ``j`` of right ones drawn,
-    the ways to draw the others, every wrong one at most ``j`` times, are the coefficients of a
-    polynomial. A wrong answer that is there fewer than ``j`` times can neither win nor tie, and
-    counts as one that cannot be read. In whole numbers, rounded once.
+    The k are drawn without replacement. If ``t`` wrong answers tie with the right one, the right
+    one is chosen with probability ``1 / (t + 1)``. Unreadable answers never win; a vote among
+    unreadable answers alone is lost.
+
+    The result is exact. For each number ``j`` of right answers drawn, the ways to draw the others,
+    with at most ``j`` of every wrong answer, are the coefficients of a polynomial. A wrong answer
+    with fewer than ``j`` copies can neither win nor tie, and counts as unreadable. Sums are in
+    whole numbers and rounded once.
 
     Args:
-        right: answers in the class that is right.
-        wrong: answers in each other class of equal answers.
-        invalid: answers that cannot be read.
+        right: number of right answers.
+        wrong: number of answers in each class of equal wrong answers.
+        invalid: number of unreadable answers.
         k: answers drawn.
 
     Returns:
@@ -59,10 +61,10 @@ def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
 
 
 def _with_class(others: _Counts, size: int, j: int, room: int) -> _Counts:
-    """Ways to draw, with one more class of wrong answers, at most ``j`` of them."""
-    found: _Counts = {}
+    """Extend the ways to draw by one class of wrong answers, with at most ``j`` of them."""
+    ways: _Counts = {}
     for (drawn, ties), count in others.items():
         for i in range(min(size, j, room - drawn) + 1):
             place = (drawn + i, ties + (i == j))
-            found[place] = found.get(place, 0) + count * comb(size, i)
-    return found
+            ways[place] = ways.get(place, 0) + count * comb(size, i)
+    return ways

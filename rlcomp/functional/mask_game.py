@@ -9,20 +9,20 @@ from torch import Tensor
 def count_answers(
     asked: Tensor, group_id: Tensor, right: Tensor, answers: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Correct predictions and all predictions for each proposal.
+    """Count the right and all predictions for each proposal.
 
     Args:
         asked: the ``group_id`` of the answers to the row's question, shape ``[B]``, int64; an id
-            that no row has, such as -1, is a question that nobody answers.
+            that no row has, such as -1, marks a question without answers.
         group_id: shape ``[B]``, int64, any values in any order.
         right: shape ``[B]``, bool.
         answers: shape ``[B]``, bool: the rows that answer a question.
 
     Returns:
-        Right answers and answers, both shape ``[B]``, float32; 0 where nobody answers.
+        Right answers and all answers, both shape ``[B]``, float32; 0 for questions without answers.
 
     Source:
-        PretrainZero, arXiv:2512.03442: a mask's accuracy is taken over its own predictions.
+        PretrainZero, arXiv:2512.03442: the accuracy of a mask is that of its own predictions.
 
     Examples:
         >>> group, right = torch.tensor([0, 5, 5, 6]), torch.tensor([False, True, False, True])
@@ -40,11 +40,11 @@ def count_answers(
 
 
 def generator_reward(successes: Tensor, attempts: Tensor, target: float = 0.0) -> Tensor:
-    """Reward of a mask proposal (PretrainZero's generator).
+    """Compute the reward of a mask proposal (PretrainZero's generator).
 
     ``R = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else 0, with ``p`` the accuracy of its
-    predictions. ``p* = 0`` gives the paper's ``1 - p``. Masks that are never predicted right get
-    0, since they may be noise: without that rule ``p* = 0.25`` would give them 2/3.
+    predictions. ``p* = 0`` gives the paper's ``1 - p``. Masks that are never predicted right get 0,
+    since they may be noise; without this rule ``p* = 0.25`` would give them 2/3.
 
     Args:
         successes: right answers, any shape.

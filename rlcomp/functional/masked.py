@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def masked(values: Tensor, mask: Tensor) -> Tensor:
-    """Masked fill: values inside the mask, exact 0 outside, whatever stands there.
+    """Return the values inside the mask and exact 0 outside, even where they are NaN.
 
-    ``y = x where m, else 0``; not ``x m``, whose value and gradient are NaN where ``x`` is.
+    ``y = x where m, else 0``, and not ``x m``: its value and gradient are NaN where ``x`` is NaN.
 
     Args:
         values: any shape; NaN and infinities outside the mask do no harm.
-        mask: bool, a shape that broadcasts with that of the values.
+        mask: bool, of a shape that broadcasts with the values.
 
     Returns:
         The broadcast shape, in the dtype and units of the values.

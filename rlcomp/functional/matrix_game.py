@@ -6,15 +6,15 @@ from torch import Tensor
 
 
 def exploitability(first: Tensor, second: Tensor, payoffs: Tensor) -> Tensor:
-    """Exploitability: ``e(x, y) = (max_a (U y)_a - min_b (x^T U)_b) / 2``.
+    """Compute the exploitability: ``e(x, y) = (max_a (U y)_a - min_b (x^T U)_b) / 2``.
 
-    What a best response to either strategy wins more than the value of the game, the mean of both;
+    It is the mean, over both players, of the gain of a best response over the value of the game:
     NashConv / 2. 0 exactly at an equilibrium.
 
     Args:
         first: x, mixed strategy of the first player, shape ``[A]``.
-        second: y, of the second, shape ``[B]``.
-        payoffs: U, what the first is paid by the second, shape ``[A, B]``, in reward units.
+        second: y, mixed strategy of the second player, shape ``[B]``.
+        payoffs: U, payments from the second to the first player, shape ``[A, B]``, in reward units.
 
     Returns:
         A scalar >= 0, in reward units.

@@ -1,4 +1,4 @@
-"""Confidence intervals of means over problems that keep a width where all problems are alike."""
+"""Confidence intervals of means over problems, with a width even if all problems are alike."""
 
 from __future__ import annotations
 
@@ -7,16 +7,17 @@ from torch import Tensor
 
 from rlcomp.functional.pass_at_k import bootstrap_interval, wilson_interval
 
-# Values that differ by less are equal: 2/3 - 1/3 is 1/3 but for a rounding.
+# Values closer than this are equal, since 2/3 - 1/3 is 1/3 only up to rounding.
 _EQUAL = 1e-12
 
 
 def share_interval(values: Tensor, level: float, generator: torch.Generator) -> tuple[float, float]:
-    """Interval of the mean over problems of shares in [0, 1].
+    """Compute the interval of the mean over problems of shares in [0, 1].
 
-    Wilson's where each is 0 or 1, else the bootstrap's. Where all are equal a bootstrap has no
-    width, however few they are; then the interval says how rare another value must be not to be
-    seen in ``n`` problems: the value plus or minus Wilson's upper end of 0 in ``n``, within [0, 1].
+    Wilson's interval if every value is 0 or 1, otherwise the bootstrap's. If all values are equal,
+    a bootstrap has no width, at any number of problems. The interval then bounds the share of other
+    values that ``n`` problems can miss: the value plus or minus Wilson's upper end for 0 of ``n``,
+    within [0, 1].
 
     Args:
         values: shape ``[P]``, at least one.
@@ -40,9 +41,9 @@ def share_interval(values: Tensor, level: float, generator: torch.Generator) -> 
 def difference_interval(
     values: Tensor, level: float, generator: torch.Generator
 ) -> tuple[float, float]:
-    """Interval of the mean over problems of paired differences of shares, in [-1, 1].
+    """Compute the interval of the mean over problems of paired differences of shares, in [-1, 1].
 
-    The bootstrap's; where all are equal as in :func:`share_interval`.
+    The bootstrap's interval; for equal values as in :func:`share_interval`.
 
     Args:
         values: shape ``[P]``, at least one.

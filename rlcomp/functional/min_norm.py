@@ -10,30 +10,31 @@ from torch import Tensor
 
 from rlcomp.errors import require
 
-# Up to here every support is tried (2^8 - 1 small systems); beyond, a QP solver is faster.
+# Largest number of vectors with a search over supports (2^8 - 1 small systems); a QP is faster
+# above.
 ENUMERATED = 8
-# How far a weight may be below 0, and an optimality condition off relative to its terms.
+# Tolerance of a weight below 0, and of an optimality condition relative to its terms.
 SLACK = 1e-9
 
 
 def min_norm(gram: Tensor) -> Tensor:
-    """MGDA weights: the minimum-norm convex combination.
+    """Compute MGDA's weights: the minimum-norm convex combination.
 
     ``w = argmin_c |sum_i c_i g_i|^2`` over the simplex, exactly.
 
-    Two vectors: the closed form, 1/2 each where they are equal. Up to 8: every support is tried,
-    small ones first, so that duplicates do not share what one of them can carry alone. More: a
-    quadratic programme (quadprog).
+    Two vectors: the closed form, 1/2 each if they are equal. Up to 8: a search over all supports,
+    small ones first, so that duplicates do not share a weight that one of them can carry alone.
+    More: a quadratic programme (quadprog).
 
     Args:
         gram: inner products of the vectors, shape ``[K, K]``, positive semi-definite.
 
     Returns:
-        Shape ``[K]``, float64, on the CPU; not negative, sums to 1. The weights need not be unique;
-        the vector they make is.
+        Shape ``[K]``, float64, on the CPU; not negative, sums to 1. The weights may not be unique;
+        the combined vector is.
 
     Raises:
-        MissingExtra: more than 8 vectors, and quadprog is not installed.
+        MissingExtra: more than 8 vectors without quadprog installed.
 
     Source:
         Désidéri 2012 (MGDA); Sener & Koltun 2018, arXiv:1810.04650, eq. 3 and algorithm 1.
@@ -53,14 +54,14 @@ def min_norm(gram: Tensor) -> Tensor:
 
 
 def stationarity_gap(gram: Tensor) -> float:
-    """Pareto-stationarity gap: ``min_c |sum_i c_i g_i| / max_i |g_i|`` over the simplex.
+    """Compute the Pareto-stationarity gap, ``min_c |sum_i c_i g_i| / max_i |g_i|`` on the simplex.
 
     Args:
         gram: inner products of the vectors, shape ``[K, K]``.
 
     Returns:
-        In [0, 1], dimensionless; 0 where no direction serves all (Pareto-stationary), and where all
-        vectors are 0.
+        In [0, 1], dimensionless; 0 if no direction improves all objectives (Pareto-stationary), and
+        if all vectors are 0.
 
     Source:
         Désidéri 2012 (the norm); the division makes it free of scale (this project).
@@ -89,7 +90,7 @@ def _of_two(gram: Tensor) -> Tensor:
 
 
 def _enumerated(gram: Tensor) -> Tensor:
-    """The first support whose solution is feasible and optimal; else the shortest feasible one."""
+    """Return the first feasible solution that is optimal, or else the shortest feasible one."""
     best, shortest = gram.new_zeros(len(gram)), float("inf")
     for size in range(1, len(gram) + 1):
         for support in combinations(range(len(gram)), size):
@@ -106,11 +107,11 @@ def _enumerated(gram: Tensor) -> Tensor:
 
 
 def _on_support(gram: Tensor, support: list[int]) -> Tensor | None:
-    """``M_S c = lambda 1``, ``sum c = 1``; None if a weight comes out negative."""
+    """Solve ``M_S c = lambda 1``, ``sum c = 1``; None if a weight is negative."""
     size = len(support)
     part = gram[support][:, support]
     system = gram.new_ones(size + 1, size + 1)
-    # In units of its own, so that short vectors are not lost in the rounding of long ones.
+    # Scaled by its own maximum, so that short vectors are not lost in the rounding of long ones.
     system[:size, :size] = part / part.diagonal().max().clamp(min=torch.finfo(part.dtype).tiny)
     system[size, size] = 0
     right = gram.new_zeros(size + 1)
@@ -126,7 +127,7 @@ def _on_support(gram: Tensor, support: list[int]) -> Tensor | None:
 def _programmed(gram: Tensor) -> Tensor:
     quadprog = require("quadprog", "pareto")
     size = len(gram)
-    # Strictly convex for the solver: 1e-12 of the trace moves the norm by less than 1e-11.
+    # The solver needs strict convexity: 1e-12 of the trace moves the norm by less than 1e-11.
     convex = gram + 1e-12 * gram.trace() * torch.eye(size, dtype=gram.dtype)
     bounds = torch.cat([gram.new_ones(size, 1), torch.eye(size, dtype=gram.dtype)], 1)
     right = torch.cat([gram.new_ones(1), gram.new_zeros(size)])

@@ -1,4 +1,4 @@
-"""How far two policies are apart on the tokens that one of them sampled."""
+"""Distances between two policies on tokens sampled by one of them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from torch import Tensor
 
 
 def effective_sample_size(log_weight: Tensor) -> Tensor:
-    """Effective sample size of importance weights, as a share: ``(sum w)^2 / (n sum w^2)``.
+    """Compute the effective sample size of importance weights, ``(sum w)^2 / (n sum w^2)``.
 
     Args:
         log_weight: ``log w``, shape ``[n]``, nats.
 
     Returns:
-        A scalar in (0, 1], in float64: 1 where all weights are equal; 1 where there are none.
+        A scalar in (0, 1], float64: 1 if all weights are equal or if there are none.
 
     Source:
         Kong 1992, "A note on importance sampling using standardized weights".
@@ -24,19 +24,20 @@ def effective_sample_size(log_weight: Tensor) -> Tensor:
     """
     if not log_weight.numel():
         return torch.ones((), dtype=torch.float64, device=log_weight.device)
-    # Of weights below 1, so that none overflows: a factor of all cancels.
+    # Scale all weights below 1, so that none overflows; a common factor cancels.
     weight = (log_weight.double() - log_weight.double().max()).exp()
     return weight.sum().square() / (weight.numel() * weight.square().sum())
 
 
 def sampler_kl(log_weight: Tensor) -> Tensor:
-    """KL of the sampler from the trainer by samples of the sampler: ``k3 = exp(d) - 1 - d``.
+    """Estimate the KL of the sampler from the trainer on the sampler's samples, ``exp(d) - 1 - d``.
 
     Args:
         log_weight: ``d = log pi_trainer(a) - log pi_sampler(a)`` of samples, any shape, nats.
 
     Returns:
-        As many terms, >= 0, float64, whose mean estimates ``KL(pi_sampler || pi_trainer)``, nats.
+        Terms of the same shape, >= 0, float64; their mean estimates ``KL(pi_sampler ||
+        pi_trainer)``, nats.
 
     Source:
         Schulman 2020, "Approximating KL divergence", k3.

@@ -10,14 +10,15 @@ from rlcomp.functional.masked import masked
 
 
 def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
-    """Binary cross-entropy, averaged over the labels that are known.
+    """Compute the binary cross-entropy, averaged over the known labels.
 
     Args:
         logits: log-odds of ``K`` labels of ``N`` texts, shape ``[N, K]``.
-        labels: 1, 0, or NaN where unknown, shape ``[N, K]``; between 0 and 1 it is a probability.
+        labels: 1, 0, or NaN where unknown, shape ``[N, K]``; a number between 0 and 1 is a
+            probability.
 
     Returns:
-        Shape ``[]``, in nats; 0 where no label is known. An unknown label has no gradient.
+        Shape ``[]``, in nats; 0 if all labels are unknown. Unknown labels have no gradient.
 
     Raises:
         ShapeError: the two tensors differ in shape.
@@ -38,7 +39,7 @@ def multi_label_loss(logits: Tensor, labels: Tensor) -> Tensor:
             f"'labels' has shape {list(labels.shape)}, but 'logits' has shape {list(logits.shape)}"
         )
     known = ~labels.isnan()
-    # -1 is a common mark of an unknown label, and would be learnt.
+    # -1 is a common mark of an unknown label; without this check it would be learnt.
     wrong = known & ~((labels >= 0) & (labels <= 1))
     if bool(wrong.any()):
         raise NumericalError(

@@ -11,12 +11,12 @@ from torch import Tensor
 def fisher_product(
     kl: Tensor, parameters: Sequence[Tensor], damping: float
 ) -> Callable[[Tensor], Tensor]:
-    """The map ``v -> F v + damping v``, ``F`` the Hessian of a KL divergence where it is 0.
+    """Return the map ``v -> F v + damping v``; ``F`` is the Hessian of a KL divergence at 0.
 
     ``F v = d/dtheta (d KL(pi_old || pi_theta)/dtheta . v)``; F is never formed.
 
     Args:
-        kl: mean KL of the policy from itself, detached on the one side, a scalar with graph.
+        kl: mean KL of the policy from its detached self, a scalar with graph.
         parameters: ``theta``.
         damping: added to the diagonal, >= 0.
 
@@ -38,15 +38,15 @@ def fisher_product(
 def conjugate_gradient(
     product: Callable[[Tensor], Tensor], target: Tensor, steps: int, tolerance: float = 1e-10
 ) -> Tensor:
-    """The solution ``x`` of ``A x = b`` for a symmetric positive definite ``A``.
+    """Solve ``A x = b`` for a symmetric positive definite ``A``.
 
-    Exact after as many steps as there are different eigenvalues.
+    Exact after as many steps as ``A`` has different eigenvalues.
 
     Args:
         product: ``v -> A v``.
         target: ``b``, flat.
-        steps: at most so many.
-        tolerance: ends where the squared norm of the residual falls below.
+        steps: largest number of steps.
+        tolerance: squared norm of the residual below which the iteration ends.
 
     Source:
         Hestenes and Stiefel 1952.
@@ -56,7 +56,7 @@ def conjugate_gradient(
         >>> conjugate_gradient(lambda v: matrix @ v, torch.tensor([2.0, 2.0]), steps=2)
         tensor([1.0000, 0.5000])
     """
-    found = torch.zeros_like(target)
+    solution = torch.zeros_like(target)
     residual, direction = target.clone(), target.clone()
     square = residual.dot(residual)
     for _ in range(steps):
@@ -64,16 +64,16 @@ def conjugate_gradient(
             break
         image = product(direction)
         length = square / direction.dot(image)
-        found = found + length * direction
+        solution = solution + length * direction
         residual = residual - length * image
         after = residual.dot(residual)
         direction = residual + after / square * direction
         square = after
-    return found
+    return solution
 
 
 def flat(tensors: Sequence[Tensor]) -> Tensor:
-    """Tensors behind one another, as one vector."""
+    """Concatenate tensors into one flat vector."""
     return torch.cat([tensor.reshape(-1) for tensor in tensors])
 
 

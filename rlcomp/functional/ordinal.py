@@ -10,7 +10,7 @@ from torch import Tensor
 
 
 def uniform_thresholds(levels: int) -> list[float]:
-    """Thresholds under which a score of 0 makes all categories equally likely.
+    """Return thresholds under which a score of 0 makes all categories equally likely.
 
     ``theta_k = log(k / (K - k))``, k = 1 to K - 1.
 
@@ -25,7 +25,7 @@ def uniform_thresholds(levels: int) -> list[float]:
 
 
 def ordinal_log_probs(score: Tensor, first: Tensor, gaps: Tensor) -> Tensor:
-    """Log-probabilities of ordered categories (cumulative logit, proportional odds).
+    """Compute log-probabilities of ordered categories (cumulative logit, proportional odds).
 
     ``P(y <= k) = s(theta_k - r)``, so that ``P(y = k) = s(theta_k - r) - s(theta_(k-1) - r)``:
     a score moves all cumulative log-odds alike.
@@ -36,7 +36,7 @@ def ordinal_log_probs(score: Tensor, first: Tensor, gaps: Tensor) -> Tensor:
         gaps: ``theta_(k+1) - theta_k``, all above 0, shape ``[K - 2]``.
 
     Returns:
-        Shape ``[N, K]``, nats; finite also where the difference of the two is 0 in floating point.
+        Shape ``[N, K]``, nats; finite even where the difference of the two is 0 in floating point.
 
     Source:
         McCullagh 1980, "Regression models for ordinal data", Journal of the Royal Statistical
@@ -49,7 +49,7 @@ def ordinal_log_probs(score: Tensor, first: Tensor, gaps: Tensor) -> Tensor:
     """
     thresholds = first + F.pad(gaps.cumsum(0), (1, 0))
     below = thresholds - score[:, None]  # [N, K - 1]
-    # s(b) - s(a) = s(b) s(-a) (1 - e^(a - b)).
+    # The difference is s(b) - s(a) = s(b) s(-a) (1 - e^(a - b)).
     at_most, above = F.logsigmoid(below), F.logsigmoid(-below)
     inner = at_most[:, 1:] + above[:, :-1] + torch.log(-torch.expm1(-gaps))
     return torch.cat([at_most[:, :1], inner, above[:, -1:]], 1)

@@ -6,13 +6,13 @@ from torch import Tensor
 
 
 def projection(values: Tensor) -> float:
-    """PAMA theorem 1: 0 projected onto ``[min a, max a]``, the signed least ``|sum_i c_i a_i|``.
+    """Project 0 onto ``[min a, max a]``: the signed least ``|sum_i c_i a_i|`` (PAMA, theorem 1).
 
     Args:
         values: a, mean advantage of each objective, shape ``[K]``, in reward units.
 
     Returns:
-        In reward units.
+        A number in reward units.
 
     Source:
         He et al. 2025, arXiv:2508.07768, theorem 1.
@@ -27,11 +27,11 @@ def projection(values: Tensor) -> float:
 
 
 def scalar_weights(values: Tensor) -> Tensor:
-    """PAMA weights on the simplex: ``sum_i c_i a_i`` is :func:`projection`.
+    """Compute PAMA's weights on the simplex, for which ``sum_i c_i a_i`` is :func:`projection`.
 
-    All above 0: the smallest alone. All below 0: the largest alone. Else the smallest and the
-    largest, in the proportion that makes 0; of the many other solutions for more than two
-    objectives none is taken. Objectives that tie share equally.
+    All above 0: only the smallest has a weight. All below 0: only the largest. Otherwise the
+    smallest and the largest have the weights that sum to 0; more than two objectives have many
+    other solutions. Tied objectives share their weight equally.
 
     Args:
         values: a, mean advantage of each objective, shape ``[K]``, in reward units.
@@ -54,7 +54,7 @@ def scalar_weights(values: Tensor) -> Tensor:
         return lowest
     if float(high) <= 0:
         return highest
-    # Divided first: the difference of two tiny values would be 0.
+    # Divide first: the difference of two tiny values would be 0.
     share = 1 / (1 - low / high)
     return share * lowest + (1 - share) * highest
 

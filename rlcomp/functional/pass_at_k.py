@@ -10,19 +10,19 @@ from torch import Tensor
 
 from rlcomp.errors import ConfigError
 
-# Problems that a bootstrap draws at once: few calls, and 16 MB.
+# Values in one draw of the bootstrap: a few calls of 16 MB.
 _DRAWN = 2**20
 
 
 def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
-    """pass@k: probability that k of the n responses, without replacement, contain a correct one.
+    """Compute pass@k: the probability that k of n responses contain a correct one.
 
-    ``1 - C(n-c, k) / C(n, k)`` for each problem, in whole numbers and rounded once: exact to the
-    last bit of a float64.
+    ``1 - C(n-c, k) / C(n, k)`` for each problem, drawn without replacement, in whole numbers and
+    rounded once: exact to the last bit of a float64.
 
     Args:
         n: answers per problem, int64, shape ``[P]``.
-        c: how many of them are right, int64, shape ``[P]``.
+        c: right answers per problem, int64, shape ``[P]``.
         k: answers drawn.
 
     Returns:
@@ -44,7 +44,7 @@ def pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
 
 
 def check_counts(n: Tensor, c: Tensor, k: int) -> list[tuple[int, int]]:
-    """Answers and right ones of every problem, from which k can be drawn.
+    """Return the numbers of answers and right ones of every problem, checked for k draws.
 
     Raises:
         ConfigError: not 1 <= k <= n for every problem, or not 0 <= c <= n.
@@ -71,13 +71,13 @@ def _exact(answers: int, right: int, k: int) -> float:
 def bootstrap_interval(
     values: Tensor, level: float, generator: torch.Generator, resamples: int = 2000
 ) -> tuple[float, float]:
-    """Percentile-bootstrap confidence interval of the mean over problems.
+    """Compute the percentile-bootstrap confidence interval of the mean over problems.
 
     Args:
         values: one number per problem, shape ``[P]``, any unit.
         level: coverage, in (0, 1), such as 0.95.
         generator: draws the problems; on the CPU.
-        resamples: means drawn.
+        resamples: number of means drawn.
 
     Returns:
         Lower and upper bound, in the unit of the values.
@@ -103,10 +103,10 @@ def bootstrap_interval(
 
 
 def wilson_interval(successes: float, trials: int, level: float) -> tuple[float, float]:
-    """Wilson's confidence interval of a binomial success rate.
+    """Compute Wilson's confidence interval of a binomial success rate.
 
     Args:
-        successes: between 0 and ``trials``; a trial may be half of one.
+        successes: between 0 and ``trials``; may be fractional.
         trials: at least 1.
         level: coverage, in (0, 1), such as 0.95.
 

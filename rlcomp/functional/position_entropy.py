@@ -7,20 +7,20 @@ from torch import Tensor
 
 
 def top_entropy(logits: Tensor, k: int, renormalise: bool) -> Tensor:
-    """Entropy over the top-k tokens.
+    """Compute the entropy over the top-k tokens.
 
     Args:
-        logits: or log-probs, shape ``[..., V]``; ``-inf`` marks impossible tokens. With fewer than
-            ``k`` tokens all are taken.
-        k: how many; at least 1.
-        renormalise: let the ``k`` probabilities sum to 1, which bounds the result by ``ln k``;
+        logits: logits or log-probs, shape ``[..., V]``; ``-inf`` marks impossible tokens. All
+            tokens count if there are fewer than ``k``.
+        k: number of tokens, at least 1.
+        renormalise: scale the ``k`` probabilities to sum 1, so that the result is at most ``ln k``;
             otherwise ``-sum p ln p`` of the probabilities as they are.
 
     Returns:
         Shape ``[...]``, nats, float32 at least; at least 0.
 
     Source:
-        RPT, arXiv:2506.08007: of the likeliest 16; whether they sum to 1 is left open.
+        RPT, arXiv:2506.08007: the 16 likeliest tokens; the paper does not say if they sum to 1.
 
     Examples:
         >>> log_probs = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()

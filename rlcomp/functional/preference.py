@@ -16,7 +16,7 @@ from rlcomp.errors import ConfigError
 
 
 def sigmoid_loss(argument: Tensor) -> Tensor:
-    """DPO: negative log-likelihood of the Bradley-Terry model, ``-log s(z)``.
+    """Compute DPO's loss: negative log-likelihood of the Bradley-Terry model, ``-log s(z)``.
 
     Args:
         argument: ``z = beta m - gamma``, shape ``[U]``, dimensionless.
@@ -36,10 +36,10 @@ def sigmoid_loss(argument: Tensor) -> Tensor:
 
 
 def squared_loss(margin: Tensor, beta: float) -> Tensor:
-    """IPO: squared distance of the margin from its target, ``(m - 1 / (2 beta))^2``.
+    """Compute IPO's loss: squared distance of the margin from its target, ``(m - 1 / (2 beta))^2``.
 
     Args:
-        margin: ``m``, shape ``[U]``, nats, of sums or of means over tokens.
+        margin: ``m``, shape ``[U]``, nats, a difference of sums or of means over tokens.
         beta: tau of the paper, above 0.
 
     Returns:
@@ -56,7 +56,7 @@ def squared_loss(margin: Tensor, beta: float) -> Tensor:
 
 
 def hinge_loss(argument: Tensor) -> Tensor:
-    """SLiC: hinge, ``max(0, 1 - beta m)``.
+    """Compute SLiC's hinge loss, ``max(0, 1 - beta m)``.
 
     Args:
         argument: ``beta m``, shape ``[U]``.
@@ -75,7 +75,7 @@ def hinge_loss(argument: Tensor) -> Tensor:
 
 
 def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
-    """EXO of a pair: reverse KL from the smoothed label to the policy's preference.
+    """Compute EXO's loss of a pair: reverse KL from the smoothed label to the preference.
 
     ``q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps)`` with ``q = s(beta m)``.
 
@@ -103,7 +103,7 @@ def exo_loss(argument: Tensor, epsilon: float) -> Tensor:
 
 
 def discopop_loss(argument: Tensor, tau: float) -> Tensor:
-    """DiscoPOP: logistic and exponential loss, mixed by ``g = s(z / tau)``.
+    """Compute DiscoPOP's mixture of logistic and exponential loss by ``g = s(z / tau)``.
 
     ``-(1 - g) log s(z) + g exp(-z)`` with ``z = beta m``.
 
@@ -127,7 +127,7 @@ def discopop_loss(argument: Tensor, tau: float) -> Tensor:
 
 
 def sppo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
-    """SPPO with hard labels: each score goes to its own target, ``+-1 / (2 beta)``.
+    """Compute SPPO's loss with hard labels: each score has its own target, ``+-1 / (2 beta)``.
 
     ``(u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
 
@@ -151,9 +151,9 @@ def sppo_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 
 
 def nca_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
-    """NCA of a pair: noise-contrastive alignment, which keeps the chosen likelihood up.
+    """Compute NCA's loss of a pair; it keeps the chosen likelihood up.
 
-    ``-log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
+    Noise-contrastive alignment: ``-log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
 
     Args:
         chosen: ``u_w``, shape ``[U]``, nats.
@@ -164,7 +164,7 @@ def nca_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
         Shape ``[U]``, nats; 2 log 2 at 0.
 
     Source:
-        Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 of a pair.
+        Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 for a pair.
 
     Examples:
         >>> nca_loss(torch.tensor([0.5]), torch.tensor([-0.8]), 0.1)
@@ -175,7 +175,7 @@ def nca_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 
 
 def bco_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
-    """BCO of a pair, without the running shift: a binary classifier of each side.
+    """Compute BCO's loss of a pair without the running shift: a binary classifier of each side.
 
     ``-log s(b u_w) - log s(-b u_l)``.
 
@@ -198,7 +198,7 @@ def bco_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 
 
 def apo_zero_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
-    """APO-zero: the chosen likelihood up, the rejected one down, ``1 - s(b u_w) + s(b u_l)``.
+    """Compute APO-zero's loss, chosen up and rejected down: ``1 - s(b u_w) + s(b u_l)``.
 
     Args:
         chosen: ``u_w``, shape ``[U]``, nats.
@@ -219,7 +219,7 @@ def apo_zero_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
 
 
 def apo_down_loss(chosen: Tensor, rejected: Tensor, beta: float) -> Tensor:
-    """APO-down: both likelihoods down, the rejected one further.
+    """Compute APO-down's loss: both likelihoods down, the rejected one further.
 
     ``s(b u_w) + 1 - s(b (u_w - u_l))``, for a policy that is better than the chosen answers.
 
@@ -249,10 +249,10 @@ def kto_loss(
     desirable_weight: float,
     undesirable_weight: float,
 ) -> Tensor:
-    """KTO: the value of a single answer against a reference point.
+    """Compute KTO's loss: the value of a single answer against a reference point.
 
-    ``lambda_D (1 - s(b (h - z0)))`` of a desirable answer, ``lambda_U (1 - s(b (z0 - h)))`` of
-    another.
+    ``lambda_D (1 - s(b (h - z0)))`` for a desirable answer, ``lambda_U (1 - s(b (z0 - h)))`` for an
+    undesirable one.
 
     Args:
         score: ``h``, shape ``[B]``, nats.
@@ -281,23 +281,22 @@ def kto_loss(
 
 
 def relabelled(right: Tensor, flipped: Tensor, noise: Tensor, *, unbiased: bool) -> Tensor:
-    """Loss of a label that is wrong with a known probability ``e``.
+    """Correct the loss for labels that are wrong with a known probability ``e``.
 
-    cDPO (smoothed): ``(1 - e) l + e l'``. Robust DPO (unbiased):
-    ``((1 - e) l - e l') / (1 - 2 e)``, whose expectation over wrong labels is ``l``. ``l'`` is the
-    loss of the label turned round.
+    cDPO (smoothed): ``(1 - e) l + e l'``. Robust DPO (unbiased): ``((1 - e) l - e l') / (1 - 2
+    e)``, whose expectation over wrong labels is ``l``. ``l'`` is the loss of the flipped label.
 
     Args:
         right: ``l``, shape ``[U]``.
         flipped: ``l'``, shape ``[U]``.
-        noise: ``e``, shape ``[U]``, in [0, 1), for the unbiased form below 1/2.
-        unbiased: the second form.
+        noise: ``e``, shape ``[U]``, in [0, 1); below 1/2 for the unbiased form.
+        unbiased: use the unbiased form.
 
     Returns:
-        Shape ``[U]``; the unbiased form is not bounded below.
+        Shape ``[U]``; the unbiased form has no lower bound.
 
     Raises:
-        ConfigError: the unbiased form, and a label says nothing or the opposite.
+        ConfigError: a label has ``e`` of at least 1/2 in the unbiased form.
 
     Source:
         Mitchell 2023, "A note on DPO with noisy preferences" (cDPO); Chowdhury et al. 2024

@@ -1,7 +1,7 @@
 """Scores of answers for preference losses: log-ratio, log-prob, log-odds and their variants.
 
-Of a row with response tokens ``t``: ``s = sum_t log pi_t``, ``h = sum_t log (pi_t / pi_ref_t)``,
-``n`` tokens.
+For a row with ``n`` response tokens ``t``: ``s = sum_t log pi_t``, ``h = sum_t log (pi_t /
+pi_ref_t)``.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from rlcomp.functional.masked import masked
 Length = Literal["sum", "mean"]
 Divergence = Literal["forward_kl", "jensen_shannon", "alpha"]
 
-# exp of twice as much is still finite in float32, for links that square a score.
+# exp(2 * 40) is still finite in float32, for links that square a score.
 _LARGEST_EXPONENT = 40.0
-# log-odds are infinite at probability 1.
+# Log-odds are infinite at probability 1.
 _LARGEST_LOG_PROB = -1e-7
 
 
 def over_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
-    """Sum or mean over the response tokens.
+    """Sum or average over the response tokens.
 
     Args:
         values: shape ``[B, T]``.
@@ -33,7 +33,7 @@ def over_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
         length: ``sum``, or ``mean`` over the scored tokens.
 
     Returns:
-        Shape ``[B]``, 0 of an empty response.
+        Shape ``[B]``, 0 for an empty response.
 
     Examples:
         >>> values, mask = torch.tensor([[9.0, -1.0, -2.0]]), torch.tensor([[False, True, True]])
@@ -45,7 +45,7 @@ def over_tokens(values: Tensor, mask: Tensor, length: Length) -> Tensor:
 
 
 def token_log_ratio(log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """``log pi - log pi_ref`` of each response token, not clamped.
+    """Compute ``log pi - log pi_ref`` of each response token, not clamped.
 
     Args:
         log_probs: shape ``[B, T]``, nats, with gradient.
@@ -55,16 +55,16 @@ def token_log_ratio(log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor) -> T
     Returns:
         Shape ``[B, T]``, nats, 0 outside the mask.
     """
-    # Both are masked before they meet: NaN outside the mask must not reach the gradient.
+    # Mask both before the subtraction: NaN outside the mask must not reach the gradient.
     return masked(log_probs, mask) - masked(ref_log_probs.detach(), mask)
 
 
 def power_transform(mean: Tensor, alpha: float) -> Tensor:
-    """AlphaPO: ``(1 - exp(-alpha a)) / alpha`` of the mean log-prob ``a``; ``a`` at alpha 0.
+    """Compute AlphaPO's ``(1 - exp(-alpha a)) / alpha`` of the mean log-prob ``a``; ``a`` at 0.
 
     Args:
         mean: ``a``, shape ``[B]``, nats.
-        alpha: 0 for the logarithm (SimPO).
+        alpha: exponent; 0 for the logarithm (SimPO).
 
     Returns:
         Shape ``[B]``.
@@ -82,13 +82,13 @@ def power_transform(mean: Tensor, alpha: float) -> Tensor:
 
 
 def log_odds(mean: Tensor) -> Tensor:
-    """ORPO: ``log(p / (1 - p))`` with ``p = exp(a)``, the geometric mean of the tokens' probs.
+    """Compute ORPO's ``log(p / (1 - p))``, ``p = exp(a)`` the geometric mean of the tokens' probs.
 
     Args:
         mean: ``a``, shape ``[B]``, nats, at most 0.
 
     Returns:
-        Shape ``[B]``; finite also where the answer is certain.
+        Shape ``[B]``; finite even where the answer is certain.
 
     Source:
         Hong et al. 2024 (ORPO), arXiv:2403.07691, eq. 4.
@@ -99,17 +99,17 @@ def log_odds(mean: Tensor) -> Tensor:
     """
     mean = mean.clamp(max=_LARGEST_LOG_PROB)
     likely = mean > -math.log(2)
-    # Each branch is given values at which the other's gradient is finite as well.
+    # Each branch gets values at which its gradient is finite too.
     near = torch.log(-torch.expm1(torch.where(likely, mean, -1.0)))
     far = torch.log1p(-torch.where(likely, -1.0, mean).exp())
     return mean - torch.where(likely, near, far)
 
 
 def penalised(log_ratio: Tensor, chosen: Tensor, penalty: float) -> Tensor:
-    """DPOP: a chosen answer that has become less likely costs extra.
+    """Penalise a chosen answer that has become less likely (DPOP).
 
-    ``h_w - lambda max(0, -h_w)`` of a chosen answer, ``h_l`` of another: the penalty stands inside
-    the link.
+    ``h_w - lambda max(0, -h_w)`` for a chosen answer, ``h_l`` for a rejected one: the penalty is
+    inside the link.
 
     Args:
         log_ratio: ``h``, sums over tokens, shape ``[B]``, nats.
@@ -130,15 +130,15 @@ def penalised(log_ratio: Tensor, chosen: Tensor, penalty: float) -> Tensor:
 
 
 def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) -> Tensor:
-    """f-DPO: ``f'(pi / pi_ref)`` of another divergence than the reverse KL, whose score is ``h``.
+    """Compute f-DPO's score ``f'(pi / pi_ref)`` for a divergence other than the reverse KL.
 
-    ``1 - e^-h`` (forward KL), ``log 2 + log s(h)`` (Jensen-Shannon),
-    ``(e^((alpha - 1) h) - 1) / (alpha - 1)`` (alpha).
+    ``1 - e^-h`` (forward KL), ``log 2 + log s(h)`` (Jensen-Shannon), ``(e^((alpha - 1) h) - 1) /
+    (alpha - 1)`` (alpha). The reverse KL's score is ``h``.
 
     Args:
         log_ratio: ``h``, sums over tokens, shape ``[B]``, nats.
-        divergence: which.
-        alpha: of the alpha divergence, not 1.
+        divergence: the divergence ``f``.
+        alpha: parameter of the alpha divergence, not 1.
 
     Returns:
         Shape ``[B]``; exponents above 40 are cut.
@@ -158,7 +158,7 @@ def divergence_score(log_ratio: Tensor, divergence: Divergence, alpha: float) ->
 
 
 def length_desensitised(values: Tensor, mask: Tensor, common: Tensor, alpha: float) -> Tensor:
-    """LD-DPO: tokens beyond the length that both answers of a pair have count less.
+    """Weight tokens beyond the common length of a pair's answers by ``alpha`` (LD-DPO).
 
     ``sum_{t <= q} x_t + alpha sum_{t > q} x_t``, ``q`` the tokens of the shorter answer.
 
@@ -184,7 +184,7 @@ def length_desensitised(values: Tensor, mask: Tensor, common: Tensor, alpha: flo
 
 
 def forward_kl(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
-    """Sequential KL of the reference to the policy, summed over the response tokens.
+    """Sum the KL of the reference to the policy over the response tokens.
 
     ``K = sum_t sum_v pi_ref(v | s_t) (log pi_ref(v | s_t) - log pi(v | s_t))``.
 

@@ -7,18 +7,17 @@ from collections.abc import Collection
 
 
 def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
-    r"""The content of the last complete ``\boxed{...}`` after the end of thinking, verbatim.
+    r"""Return the content of the last complete ``\boxed{...}`` after the thinking, verbatim.
 
-    Nothing is stripped: a space in front belongs to the answer. Braces inside must balance, where
+    Nothing is stripped: a leading space belongs to the answer. Braces inside must balance, where
     ``\{`` and ``\}`` count as text; an answer with a single brace is written with a backslash, and
     the backslash stays. The last box is the one that closes last: a box within a box is part of its
-    content. A box that never closes is cut off or was only talked about; it says nothing, so it
-    does not take back a complete one.
+    content. A box that never closes does not count, and leaves an earlier complete box valid.
 
     Args:
-        text: what was written, UTF-8 bytes.
-        after: its first occurrence ends the thinking, and without it there is no answer; empty: the
-            whole text is looked at.
+        text: the response, UTF-8 bytes.
+        after: its first occurrence ends the thinking; a text without it has no answer. Empty:
+            search the whole text.
 
     Returns:
         The content, which may be empty; None if there is no answer.
@@ -37,17 +36,17 @@ def last_boxed(text: bytes, *, after: bytes = b"</think>") -> bytes | None:
 
 
 def behind(text: bytes, end: bytes) -> bytes | None:
-    """The text after the first ``end``.
+    """Return the text after the first ``end``.
 
     Args:
         text: UTF-8 bytes.
-        end: the bytes it is cut behind; empty: nothing is cut.
+        end: the delimiter; empty: return the whole text.
 
     Returns:
         The rest, which may be empty; None where ``end`` does not occur.
 
     Source:
-        RLP's policies go on with the text there, arXiv:2510.01265.
+        RLP, arXiv:2510.01265: its policies continue the text from there.
 
     Examples:
         >>> behind(b"so</think> it goes</think>", b"</think>")
@@ -57,11 +56,11 @@ def behind(text: bytes, end: bytes) -> bytes | None:
 
 
 def last_command(text: bytes, name: bytes) -> bytes | None:
-    r"""The content of the last complete ``\name{...}`` of a text, as :func:`last_boxed` reads it.
+    r"""Return the content of the last complete ``\name{...}`` of a text, as in :func:`last_boxed`.
 
     Args:
-        text: what was written, UTF-8 bytes.
-        name: of the command, of letters, without backslash.
+        text: the response, UTF-8 bytes.
+        name: name of the command, in letters, without backslash.
 
     Returns:
         The content, which may be empty; None if there is no such command.
@@ -73,16 +72,16 @@ def last_command(text: bytes, name: bytes) -> bytes | None:
         >>> last_command(b"\\mask{Ada} or \\mask{King{s}}, not \\mask{Lo", b"mask")
         b'King{s}'
     """
-    found = commands(text, name)
-    return found[-1] if found else None
+    contents = commands(text, name)
+    return contents[-1] if contents else None
 
 
 def commands(text: bytes, name: bytes) -> list[bytes]:
-    r"""The contents of the complete ``\name{...}`` of a text that stand in no other one, in order.
+    r"""Return the contents of the outermost complete ``\name{...}`` of a text, in order.
 
     Args:
-        text: what was written, UTF-8 bytes.
-        name: of the command, of letters, without backslash.
+        text: the response, UTF-8 bytes.
+        name: name of the command, in letters, without backslash.
 
     Examples:
         >>> commands(b"\\boxed{6} or \\boxed{\\boxed{7}}", b"boxed")
@@ -90,28 +89,28 @@ def commands(text: bytes, name: bytes) -> list[bytes]:
     """
     # A backslash takes the next byte with it, so that \{ and \} are text and \\ is no escape.
     marks = re.compile(rb"\\" + name + rb"\{|\\.|[{}]", re.DOTALL)
-    # Where the content of each open brace starts; None: it opened no command of this name.
+    # Start of the content of each open brace; None for a brace that is not this command's.
     opened: list[int | None] = []
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for mark in marks.finditer(text):
         if mark[0] == b"}":
             start = opened.pop() if opened else None
             if start is not None:
-                while found and found[-1][0] > start:
-                    found.pop()
-                found.append((start, mark.start()))
+                while spans and spans[-1][0] > start:
+                    spans.pop()
+                spans.append((start, mark.start()))
         elif mark[0].endswith(b"{") and mark[0] != b"\\{":
             opened.append(mark.end() if len(mark[0]) > 1 else None)
-    return [text[start:end] for start, end in found]
+    return [text[start:end] for start, end in spans]
 
 
 def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> int:
-    """The number of leading true tokens a prediction equals exactly; 0 if it is no such prefix.
+    """Count the leading true tokens that a prediction equals exactly; 0 if it is no such prefix.
 
     Args:
-        prediction: what was predicted.
-        truth: the true continuation, as far as it is looked at: a longer prediction is wrong.
-        ends: after how many bytes of the truth each of its tokens ends.
+        prediction: the predicted bytes.
+        truth: the true continuation, cut to its compared length; a longer prediction is wrong.
+        ends: end of each token of the truth, in bytes.
 
     Returns:
         0 if the prediction is empty, differs from the truth's beginning or ends within a token.
@@ -131,15 +130,15 @@ def matched_tokens(prediction: bytes, truth: bytes, ends: Collection[int]) -> in
 
 
 def begins_with_first(prediction: bytes, truth: bytes, ends: Collection[int]) -> bool:
-    """Whether a prediction starts with the complete first token of the true continuation.
+    """Test if a prediction starts with the complete first token of the true continuation.
 
     Args:
-        prediction: what was predicted.
+        prediction: the predicted bytes.
         truth: the true continuation.
-        ends: after how many bytes of the truth each of its tokens ends.
+        ends: end of each token of the truth, in bytes.
 
     Source:
-        Dong et al. 2025 (RPT), arXiv:2506.08007, the first-token reward it is compared with.
+        Dong et al. 2025 (RPT), arXiv:2506.08007: the first-token reward, its baseline.
 
     Examples:
         >>> begins_with_first(b" parallel", b" parameter =", [5, 10, 12])

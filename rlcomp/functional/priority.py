@@ -1,4 +1,4 @@
-"""Prioritised experience replay: which rows are drawn, and what they weigh."""
+"""Prioritised experience replay: probabilities of the rows, and weights of the drawn ones."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from torch import Tensor
 
 
 def priority_probability(priority: Tensor, alpha: float) -> Tensor:
-    """``P(i) = p_i^alpha / sum_j p_j^alpha``.
+    """Compute ``P(i) = p_i^alpha / sum_j p_j^alpha``.
 
     Args:
         priority: ``p``, > 0, shape ``[R]``.
-        alpha: 0: uniform; 1: in proportion.
+        alpha: 0 is uniform; 1 is proportional.
 
     Returns:
         Shape ``[R]``, float64, sums to 1.
@@ -28,12 +28,12 @@ def priority_probability(priority: Tensor, alpha: float) -> Tensor:
 
 
 def importance_weight(probability: Tensor, rows: int, beta: float) -> Tensor:
-    """``w_i = (R P(i))^-beta``, over the greatest of these rows.
+    """Compute ``w_i = (R P(i))^-beta`` over the greatest of these weights.
 
     Args:
-        probability: of the rows that were drawn, shape ``[N]``.
-        rows: ``R``, how many there are to draw from.
-        beta: 1 takes back all that the priorities add; 0 nothing.
+        probability: probabilities of the drawn rows, shape ``[N]``.
+        rows: ``R``, number of rows to draw from.
+        beta: 1 corrects the priorities fully; 0 not at all.
 
     Returns:
         Shape ``[N]``, float32, at most 1.
@@ -50,7 +50,7 @@ def importance_weight(probability: Tensor, rows: int, beta: float) -> Tensor:
 
 
 def draw_by_probability(probability: Tensor, draws: Tensor) -> Tensor:
-    """Rows by inversion: the first whose cumulative probability is above the draw.
+    """Draw rows by inversion: the first with a cumulative probability above the draw.
 
     Args:
         probability: shape ``[R]``, sums to 1.
@@ -64,5 +64,5 @@ def draw_by_probability(probability: Tensor, draws: Tensor) -> Tensor:
         tensor([0, 1, 1])
     """
     total = probability.double().cumsum(0)
-    # A double below 1 times the total is below the total, rounded as well.
+    # A double below 1 times the total is below the total, after rounding too.
     return torch.searchsorted(total, draws.double() * total[-1], right=True)

@@ -19,21 +19,21 @@ Aggregation = Literal["min", "prod", "last", "mean"]
 def step_advantage(
     token_reward: Tensor, step_end: Tensor, group_id: Tensor, valid: Tensor, epsilon: float
 ) -> Tensor:
-    """GRPO process-supervision advantage (DeepSeekMath).
+    """Compute GRPO's process-supervision advantage (DeepSeekMath).
 
-    ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + eps)``; mean and unbiased std
+    ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + eps)``; mean and unbiased std are
     over the step rewards of all responses of the group.
 
     Args:
-        token_reward: the rewards of the steps, each on its last token, shape ``[B, T]``.
-        step_end: which tokens end a rewarded step, shape ``[B, T]``, bool.
+        token_reward: the reward of each step on the step's last token, shape ``[B, T]``.
+        step_end: tokens that end a rewarded step, shape ``[B, T]``, bool.
         group_id: shape ``[B]``, int64.
         valid: shape ``[B]``, bool: answers that count.
         epsilon: added to the standard deviation, in reward units.
 
     Returns:
-        Shape ``[B, T]``, dimensionless; 0 for invalid rows, in groups in which fewer than two
-        answers have a rewarded step, and where all steps of the group are rewarded alike.
+        Shape ``[B, T]``, dimensionless; 0 for invalid rows, in groups with fewer than two answers
+        with a rewarded step, and if all steps of the group have the same reward.
 
     Source:
         Shao et al. 2024, arXiv:2402.03300, section 4.1.3 (process supervision).
@@ -59,10 +59,10 @@ def step_advantage(
 def implicit_process_advantage(
     token_reward: Tensor, mask: Tensor, group_id: Tensor, valid: Tensor, gamma: float
 ) -> Tensor:
-    """PRIME's return of token rewards over a leave-one-out baseline.
+    """Compute PRIME's return of token rewards over a leave-one-out baseline.
 
-    ``A_it = sum_{s >= t} gamma^(s - t) (r_is - b_i)``, ``b_i`` the mean over the other valid
-    answers of the group of their mean reward of a token.
+    ``A_it = sum_{s >= t} gamma^(s - t) (r_is - b_i)``. ``b_i`` is the mean, over the other valid
+    answers of the group, of their mean token reward.
 
     Args:
         token_reward: shape ``[B, T]``, in reward units.
@@ -72,11 +72,11 @@ def implicit_process_advantage(
         gamma: discount per token of the response.
 
     Returns:
-        Shape ``[B, T]``, in reward units; 0 for invalid rows and outside the mask. Of a group of
-        one the baseline is its own mean.
+        Shape ``[B, T]``, in reward units; 0 for invalid rows and outside the mask. In a group of
+        one the baseline is the answer's own mean.
 
     Source:
-        Cui et al. 2025 (PRIME), arXiv:2502.01456, eq. 6, its first term.
+        Cui et al. 2025 (PRIME), arXiv:2502.01456, first term of eq. 6.
 
     Examples:
         >>> reward, mask = torch.tensor([[1.0, 3.0], [2.0, 0.0]]), torch.ones(2, 2).bool()
@@ -93,18 +93,18 @@ def implicit_process_advantage(
 
 
 def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tensor:
-    """One score of an answer out of those of its steps.
+    """Aggregate the scores of an answer's steps into one score.
 
-    ``min_k p_k``, ``prod_k p_k``, ``p_K`` or ``mean_k p_k``; ``prod <= min <= mean``, and a step
-    that is certainly right changes neither of the first two.
+    ``min_k p_k``, ``prod_k p_k``, ``p_K`` or ``mean_k p_k``; ``prod <= min <= mean``. A step with
+    probability 1 changes neither of the first two.
 
     Args:
-        log_prob: ``log p_k`` at the token that ends the step, at most 0, shape ``[B, T]``, nats.
-        step_end: those tokens, shape ``[B, T]``, bool.
-        by: how.
+        log_prob: ``log p_k`` at the last token of each step, at most 0, shape ``[B, T]``, nats.
+        step_end: the last tokens of the steps, shape ``[B, T]``, bool.
+        by: the aggregation.
 
     Returns:
-        Shape ``[B]``, in [0, 1]; 0 of a row without a step.
+        Shape ``[B]``, in [0, 1]; 0 for a row without a step.
 
     Source:
         Lightman et al. 2023, arXiv:2305.20050, appendix F (minimum, product); Wang et al. 2023
@@ -119,27 +119,27 @@ def aggregate_steps(log_prob: Tensor, step_end: Tensor, by: Aggregation) -> Tens
     some = step_end.any(1)
     inside = masked(log_prob, step_end)
     if by == "min":
-        found = inside.amin(1).exp()
+        score = inside.amin(1).exp()
     elif by == "prod":
-        found = inside.sum(1).exp()
+        score = inside.sum(1).exp()
     elif by == "last":
         last = step_end & (step_end.flip(1).cumsum(1).flip(1) == 1)
-        found = masked(inside, last).sum(1).exp()
+        score = masked(inside, last).sum(1).exp()
     else:
-        found = masked(log_prob.exp(), step_end).sum(1) / step_end.sum(1).clamp(min=1)
-    return masked(found, some)
+        score = masked(log_prob.exp(), step_end).sum(1) / step_end.sum(1).clamp(min=1)
+    return masked(score, some)
 
 
 def potential_shaping(potential: Tensor, mask: Tensor, gamma: float) -> Tensor:
-    """Potential-based shaping: ``F_t = gamma Phi(s_{t+1}) - Phi(s_t)``, ``Phi`` = 0 at the end.
+    """Compute potential-based shaping, ``F_t = gamma Phi(s_{t+1}) - Phi(s_t)``; ``Phi`` ends at 0.
 
-    It telescopes: ``sum_t gamma^t F_t = -Phi(s_0)``, which all answers to a prompt share, so that
-    no policy becomes better than another, and no answer of a group.
+    The sum telescopes to ``sum_t gamma^t F_t = -Phi(s_0)``. All answers to a prompt share this
+    constant, so that neither policies nor answers of a group change their order.
 
     Args:
         potential: ``Phi`` of the state before the token, shape ``[B, T]``, in reward units.
         mask: the steps of the episode, shape ``[B, T]``, bool; ``s_{t+1}`` is the next one inside.
-        gamma: discount per step inside the mask: the return's.
+        gamma: discount per step inside the mask, the same as that of the return.
 
     Returns:
         Shape ``[B, T]``, in reward units; 0 outside the mask.

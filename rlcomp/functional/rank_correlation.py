@@ -11,18 +11,18 @@ Array = npt.NDArray[np.float64]
 
 
 def rank_correlation(first: npt.ArrayLike, second: npt.ArrayLike) -> float:
-    """Spearman's rank correlation, with mean ranks for ties.
+    """Compute Spearman's rank correlation, with mean ranks for ties.
 
     Args:
         first: shape ``[n]``, finite.
         second: shape ``[n]``, finite.
 
     Returns:
-        In [-1, 1], dimensionless; 1 where one always rises with the other. 0 where one of them is
-        constant: no response.
+        In [-1, 1], dimensionless; 1 if one always rises with the other; 0 if one of them is
+        constant.
 
     Raises:
-        ShapeError: not two vectors of one length.
+        ShapeError: the two are not vectors of one length.
         NumericalError: a number is not finite.
 
     Source:

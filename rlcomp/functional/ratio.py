@@ -11,7 +11,7 @@ LOG_RATIO_BOUND = 20.0
 
 
 def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
-    """Token log ratio ``log pi - log pi_old``, clamped to [-20, 20]; 0 outside the mask.
+    """Compute ``log pi - log pi_old`` per token, clamped to [-20, 20]; 0 outside the mask.
 
     Args:
         log_probs: shape ``[B, T]``, nats, with gradient.
@@ -39,8 +39,7 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
             f"'log_probs' has shape {list(log_probs.shape)}, 'old_log_probs' "
             f"{list(old_log_probs.shape)}, 'mask' {list(mask.shape)}"
         )
-    # Both sides are zeroed before the subtraction: NaN outside the mask must not reach the
-    # gradient.
+    # Zero both before the subtraction: NaN outside the mask must not reach the gradient.
     zero, mask = log_probs.new_zeros(()), mask.bool()
     new, old = torch.where(mask, log_probs, zero), torch.where(mask, old_log_probs.detach(), zero)
     for name, values in (("log_probs", new), ("old_log_probs", old)):
@@ -52,12 +51,12 @@ def log_ratio(log_probs: Tensor, old_log_probs: Tensor, mask: Tensor) -> Tensor:
 
 
 def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """GSPO ratio: the geometric mean of a row's token ratios, at each of its tokens.
+    """Compute GSPO's ratio: the geometric mean of a row's token ratios, at each of its tokens.
 
-    Each token's log-prob has the gradient ``s_i / n_i``.
+    The gradient in each token's log-prob is ``s_i / n_i``.
 
     Args:
-        log_ratio: of each token, shape ``[B, T]``, nats.
+        log_ratio: log ratio of each token, shape ``[B, T]``, nats.
         mask: shape ``[B, T]``, bool.
 
     Returns:
@@ -76,10 +75,10 @@ def sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 
 def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """GSPO-token ratio: value of :func:`sequence_ratio`, gradient through the own token only.
+    """Compute GSPO-token's ratio: the value of :func:`sequence_ratio`, the gradient of one token.
 
     Args:
-        log_ratio: of each token, shape ``[B, T]``, nats.
+        log_ratio: log ratio of each token, shape ``[B, T]``, nats.
         mask: shape ``[B, T]``, bool.
 
     Returns:
@@ -98,15 +97,15 @@ def sequence_token_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 
 def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
-    """RLOO's sequence ratio: value the product of a row's token ratios, gradient by token.
+    """Compute RLOO's sequence ratio: the product of a row's token ratios, with gradient by token.
 
-    The mean of ``r_it A_t`` over a row has the gradient ``r_i A_t`` in token t's log-prob: that of
-    ``r_i A_i`` where the advantages of a row are equal, of the policy gradient with credit by
-    token where they differ. The sum over a row's tokens is clamped to +-20; beyond that there is
-    no gradient.
+    The mean of ``r_it A_t`` over a row has the gradient ``r_i A_t`` in token t's log-prob. If the
+    advantages of a row are equal, this is the gradient of ``r_i A_i``; otherwise it is the policy
+    gradient with credit by token. The sum over a row's tokens is clamped to +-20, without a
+    gradient beyond.
 
     Args:
-        log_ratio: of each token, shape ``[B, T]``, nats.
+        log_ratio: log ratio of each token, shape ``[B, T]``, nats.
         mask: shape ``[B, T]``, bool.
 
     Returns:
@@ -122,7 +121,7 @@ def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
         tensor([[1.2214, 1.2214, 1.0000]])
     """
     total = _inside(log_ratio.detach(), mask).sum(1, keepdim=True)
-    own = mask.sum(1, keepdim=True) * (log_ratio - log_ratio.detach())  # 0, with a gradient
+    own = mask.sum(1, keepdim=True) * (log_ratio - log_ratio.detach())  # value 0, with a gradient
     return _inside(total + own, mask).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND).exp()
 
 

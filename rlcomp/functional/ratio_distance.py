@@ -5,15 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-# Nats a token. In float32 two passes over the same tokens agree to 1e-7 or a little more: what is
-# nearer than this is the same.
+# Nats a token. In float32 two passes over the same tokens agree to about 1e-7: values nearer than
+# this bound are equal.
 ROUNDING = 1e-5
 
 
 def old_policy_kl(ratio: Tensor) -> Tensor:
-    """k3 estimate of KL(pi_old || pi) per token, on samples of pi_old: ``r - 1 - log r``.
+    """Estimate KL(pi_old || pi) per token by k3 on samples of pi_old: ``r - 1 - log r``.
 
-    Its expectation under the old policy is the KL, and so is the expectation of its gradient;
+    The expectation under the old policy is the KL, and the expected gradient is the KL's gradient.
     ``-log ratio`` has the same two expectations, but is not 0 in value and gradient at ratio 1.
 
     Args:
@@ -35,10 +35,10 @@ def old_policy_kl(ratio: Tensor) -> Tensor:
 
 
 def log_distance(ratio: Tensor) -> Tensor:
-    """Absolute log ratio (KL-Cov): ``|log r|``, with gradient ``sign(log r)``.
+    """Compute the absolute log ratio (KL-Cov): ``|log r|``, with gradient ``sign(log r)``.
 
-    Within the rounding of a log-prob (1e-5) it is 0, and so is its gradient: at the old policy the
-    sign of the difference is noise.
+    Within the rounding of a log-prob (1e-5) both the value and the gradient are 0: at the old
+    policy the sign of the difference is noise.
 
     Args:
         ratio: pi / pi_old, shape ``[B, T]``, positive.

@@ -1,7 +1,7 @@
 """Loss aggregation modes as token or row weights, for the whole optimiser step.
 
 Computed before any micro-batch split: ``loss = sum_it w_it l_it``, with ``N`` tokens inside the
-mask, ``S`` non-empty rows, ``n_i`` tokens in row i; of rows ``loss = sum_u w_u l_u``.
+mask, ``S`` non-empty rows and ``n_i`` tokens in row i; for losses of rows ``loss = sum_u w_u l_u``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from rlcomp.errors import ShapeError
 
 
 def token_mean(mask: Tensor) -> Tensor:
-    """Token mean (DAPO): ``w_it = 1 / N``.
+    """Compute the token mean's weights (DAPO): ``w_it = 1 / N``.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -32,7 +32,7 @@ def token_mean(mask: Tensor) -> Tensor:
 
 
 def sequence_mean(mask: Tensor) -> Tensor:
-    """Sequence mean of token means (GRPO): ``w_it = 1 / (S * n_i)``.
+    """Compute the weights of the sequence mean of token means (GRPO): ``w_it = 1 / (S * n_i)``.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -54,7 +54,7 @@ def sequence_mean(mask: Tensor) -> Tensor:
 
 
 def sequence_sum(mask: Tensor) -> Tensor:
-    """Sequence mean of token sums (REINFORCE): ``w_it = 1 / S``, the exact policy gradient.
+    """Compute the weights of the sequence mean of token sums (REINFORCE): ``w_it = 1 / S``.
 
     Args:
         mask: shape ``[B, T]``, bool.
@@ -63,7 +63,7 @@ def sequence_sum(mask: Tensor) -> Tensor:
         Shape ``[B, T]``, dimensionless, float32, 0 outside the mask; a row sums to n_i / S.
 
     Source:
-        Sutton & Barto 2018, section 13.3.
+        Sutton & Barto 2018, section 13.3: the exact policy gradient.
 
     Examples:
         >>> import torch
@@ -75,11 +75,11 @@ def sequence_sum(mask: Tensor) -> Tensor:
 
 
 def fixed_length(mask: Tensor, length: int) -> Tensor:
-    """Token sum over a constant length (Dr. GRPO): ``w_it = 1 / (S * length)``.
+    """Compute the weights of a token sum over a constant length: ``w_it = 1 / (S * length)``.
 
     Args:
         mask: shape ``[B, T]``, bool.
-        length: the constant that stands for a response's length, in tokens.
+        length: the constant in place of a response's length, in tokens.
 
     Returns:
         Shape ``[B, T]``, dimensionless, float32, 0 outside the mask.
@@ -97,22 +97,22 @@ def fixed_length(mask: Tensor, length: int) -> Tensor:
 
 
 def unit_mean(valid: Tensor, unit_rows: int) -> Tensor:
-    """Mean over units of adjacent rows (rows, pairs): ``w_u = 1 / U``.
+    """Compute the weights of a mean over units of adjacent rows (rows, pairs): ``w_u = 1 / U``.
 
     Args:
-        valid: shape ``[B]``, bool; a unit with a row that is not is not one of the ``U``.
-        unit_rows: rows of a unit; ``B`` is a multiple.
+        valid: shape ``[B]``, bool; a unit with an invalid row does not count among the ``U``.
+        unit_rows: rows per unit; ``B`` is a multiple of it.
 
     Returns:
-        Shape ``[B]``, dimensionless, float32: the weight of its unit at every row, 0 where the unit
-        does not count.
+        Shape ``[B]``, dimensionless, float32: the weight of its unit at every row, 0 for units that
+        do not count.
 
     Raises:
         ShapeError: the last unit lacks rows.
 
     Source:
-        The mean over pairs of Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7, with the sum in
-        place of the expectation.
+        Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7, with the sum in place of the
+        expectation.
 
     Examples:
         >>> import torch

@@ -9,7 +9,7 @@ from rlcomp.functional.linear_recurrence import accumulate, following, inside
 
 
 def reward_to_go(rewards: Tensor, mask: Tensor, gamma: float) -> Tensor:
-    """Discounted reward-to-go: ``G_t = r_t + gamma * G_{t+1}``.
+    """Compute the discounted reward-to-go, ``G_t = r_t + gamma * G_{t+1}``.
 
     Args:
         rewards: shape ``[B, T]``, in reward units.
@@ -43,21 +43,22 @@ def gae(
     gae_lambda: float | Tensor,
     last_value: Tensor | None = None,
 ) -> Tensor:
-    """Generalised advantage estimation (GAE).
+    """Compute the generalised advantage estimate (GAE).
 
     ``A_t = delta_t + gamma * lambda * A_{t+1}`` with ``delta_t = r_t + gamma * V_{t+1} - V_t``.
 
     Args:
         rewards: shape ``[B, T]``, in reward units.
-        value: shape ``[B, T]``, of the state before the token, in reward units.
+        value: value of the state before the token, shape ``[B, T]``, in reward units.
         mask: shape ``[B, T]``, the steps of the episode; may have holes.
         gamma: discount per step inside the mask.
         gae_lambda: decay of the trace; one number, or shape ``[B]``.
-        last_value: shape ``[B]``, of the state after the last step; without it episodes end there.
+        last_value: value of the state after the last step, shape ``[B]``; None if episodes end
+            there.
 
     Returns:
-        The advantage, shape ``[B, T]``, in reward units; 0 outside the mask. Plus ``value`` it is
-        :func:`td_lambda_returns`.
+        The advantage, shape ``[B, T]``, in reward units; 0 outside the mask. Its sum with ``value``
+        is :func:`td_lambda_returns`.
 
     Raises:
         ShapeError: the tensors differ in shape.
@@ -85,17 +86,18 @@ def td_lambda_returns(
     gae_lambda: float | Tensor,
     last_value: Tensor | None = None,
 ) -> Tensor:
-    """TD(lambda) returns.
+    """Compute TD(lambda) returns.
 
     ``G_t = r_t + gamma * ((1 - lambda) * V_{t+1} + lambda * G_{t+1})``.
 
     Args:
         rewards: shape ``[B, T]``, in reward units.
-        value: shape ``[B, T]``, of the state before the token, in reward units.
+        value: value of the state before the token, shape ``[B, T]``, in reward units.
         mask: shape ``[B, T]``, the steps of the episode; may have holes.
         gamma: discount per step inside the mask.
         gae_lambda: 0 looks one step ahead, 1 to the end; one number, or shape ``[B]``.
-        last_value: shape ``[B]``, of the state after the last step; without it episodes end there.
+        last_value: value of the state after the last step, shape ``[B]``; None if episodes end
+            there.
 
     Returns:
         Shape ``[B, T]``, in reward units; 0 outside the mask.
@@ -120,9 +122,9 @@ def td_lambda_returns(
 
 
 def length_adaptive_lambda(mask: Tensor, alpha: float) -> Tensor:
-    """VAPO's length-adaptive lambda.
+    """Compute VAPO's length-adaptive lambda.
 
-    ``lambda_i = clip(1 - 1 / (alpha * n_i), 0, 1)``; the formula alone is negative for responses
+    ``lambda_i = clip(1 - 1 / (alpha * n_i), 0, 1)``. Without the clip it is negative for responses
     shorter than ``1 / alpha``.
 
     Args:

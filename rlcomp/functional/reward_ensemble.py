@@ -1,4 +1,4 @@
-"""One reward out of the scores of several reward models."""
+"""Combination of the scores of several reward models into one reward."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ Combination = Literal["mean", "median", "min", "mean_minus_std", "mean_minus_var
 def combine(scores: Tensor, by: Combination, penalty: float) -> Tensor:
     """Combine the members of an ensemble.
 
-    ``mean_minus_std`` is ``m - lambda s`` (a lower confidence bound), ``mean_minus_variance``
-    ``m - lambda s^2`` (uncertainty-weighted optimisation); ``m`` and ``s`` over the members,
-    without Bessel's correction: 0 of one. Members whose scales differ are to be normalised first.
+    ``mean_minus_std`` is ``m - lambda s`` (a lower confidence bound); ``mean_minus_variance`` is
+    ``m - lambda s^2`` (uncertainty-weighted optimisation). ``m`` and ``s`` are over the members,
+    without Bessel's correction: ``s`` is 0 for one member. Normalise members of different scales
+    first.
 
     Args:
         scores: shape ``[M, B]``.
-        by: how.
-        penalty: lambda; not used by the others.
+        by: the combination.
+        penalty: lambda; the other combinations do not use it.
 
     Returns:
         Shape ``[B]``.

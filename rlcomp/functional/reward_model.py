@@ -8,14 +8,14 @@ from torch import Tensor
 
 
 def bradley_terry_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | float = 0.0) -> Tensor:
-    """Negative log-likelihood of the Bradley-Terry model, ``-log s(r_w - r_l - mu)``.
+    """Compute the negative log-likelihood of the Bradley-Terry model, ``-log s(r_w - r_l - mu)``.
 
-    Adding a constant to both scores changes nothing: their level is :func:`centring_penalty`'s.
+    A constant added to both scores changes nothing; :func:`centring_penalty` fixes their level.
 
     Args:
         chosen: ``r_w``, shape ``[U]``.
         rejected: ``r_l``, shape ``[U]``.
-        margin: ``mu``, by how much the chosen answer is to lead; shape ``[U]``.
+        margin: ``mu``, the required lead of the chosen answer; shape ``[U]``.
 
     Returns:
         Shape ``[U]``, nats; log 2 where ``r_w - r_l = mu``.
@@ -32,11 +32,11 @@ def bradley_terry_loss(chosen: Tensor, rejected: Tensor, margin: Tensor | float 
 
 
 def davidson_loss(chosen: Tensor, rejected: Tensor, log_nu: Tensor) -> tuple[Tensor, Tensor]:
-    """Davidson's model of pairs with ties: negative log-likelihood of a win, and of a tie.
+    """Compute the negative log-likelihoods of a win and of a tie in Davidson's model.
 
     ``P(w) = e^{r_w} / Z``, ``P(tie) = nu e^{(r_w + r_l) / 2} / Z``, ``Z = e^{r_w} + e^{r_l} + nu
-    e^{(r_w + r_l) / 2}``. Given that there is no tie it is the Bradley-Terry model; ``nu`` -> 0 is
-    :func:`bradley_terry_loss`. Of equal answers a share ``nu / (2 + nu)`` is tied.
+    e^{(r_w + r_l) / 2}``. Given that there is no tie it is the Bradley-Terry model; ``nu`` -> 0
+    gives :func:`bradley_terry_loss`. Equal answers tie with probability ``nu / (2 + nu)``.
 
     Args:
         chosen: ``r_w``, shape ``[U]``.
@@ -61,7 +61,7 @@ def davidson_loss(chosen: Tensor, rejected: Tensor, log_nu: Tensor) -> tuple[Ten
 
 
 def centring_penalty(chosen: Tensor, rejected: Tensor) -> Tensor:
-    """``(r_w + r_l)^2``: fixes the level of the scores, which pairs leave free.
+    """Compute ``(r_w + r_l)^2``, which fixes the level of the scores.
 
     Args:
         chosen: ``r_w``, shape ``[U]``.
@@ -81,18 +81,18 @@ def centring_penalty(chosen: Tensor, rejected: Tensor) -> Tensor:
 
 
 def plackett_luce_loss(score: Tensor, rating: Tensor) -> Tensor:
-    """Negative log-likelihood of the Plackett-Luce model of a ranking of ``K`` answers.
+    """Compute the negative log-likelihood of the Plackett-Luce model of a ranking of ``K`` answers.
 
-    ``-log prod_k e^{r_(k)} / sum_{j >= k} e^{r_(j)}``, ``r_(1)`` the score of the best answer. Of
-    equal ratings it is Breslow's form: each of them is chosen out of all that are no better. With
-    two answers it is :func:`bradley_terry_loss`.
+    ``-log prod_k e^{r_(k)} / sum_{j >= k} e^{r_(j)}``, ``r_(1)`` the score of the best answer.
+    Equal ratings use Breslow's form: each of them is chosen out of all that are no better. With two
+    answers it is :func:`bradley_terry_loss`.
 
     Args:
         score: ``r``, shape ``[U, K]``.
-        rating: what orders them, the best highest; shape ``[U, K]``.
+        rating: ratings of the answers, the best highest; shape ``[U, K]``.
 
     Returns:
-        Shape ``[U]``, nats; 0 where all are rated alike.
+        Shape ``[U]``, nats; 0 if all ratings are equal.
 
     Source:
         Plackett 1975; Luce 1959; ties: Breslow 1974, Biometrics 30.
@@ -103,7 +103,7 @@ def plackett_luce_loss(score: Tensor, rating: Tensor) -> Tensor:
         6.0
     """
     no_better = rating[:, None, :] <= rating[:, :, None]  # [U, k, j]: j is one of those left to k
-    # A finite stand-in for -inf, whose gradient is never NaN.
+    # A finite stand-in for -inf, so that its gradient is never NaN.
     among = score[:, None, :].masked_fill(~no_better, torch.finfo(score.dtype).min)
     each = among.logsumexp(2) - score
     beats_one = (rating[:, None, :] < rating[:, :, None]).any(2)

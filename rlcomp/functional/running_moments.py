@@ -13,19 +13,19 @@ Moments = tuple[Tensor, Tensor, Tensor]
 
 
 def merged_moments(count: Tensor, mean: Tensor, squares: Tensor, values: Tensor) -> Moments:
-    """Chan's formula: moments of what was seen so far, and of further values.
+    """Merge the moments of earlier and of further values (Chan's formula).
 
-    ``M' = M + d m / (n + m)``, ``S' = S + S_new + d^2 n m / (n + m)``, ``d = mean_new - M``: in one
-    batch or in several, the moments are the same.
+    ``M' = M + d m / (n + m)``, ``S' = S + S_new + d^2 n m / (n + m)``, ``d = mean_new - M``. One
+    batch or several batches give the same moments.
 
     Args:
-        count: n, values seen so far, a scalar.
+        count: n, number of earlier values, a scalar.
         mean: M, shape ``[...]``.
         squares: S, the sum of squared distances from the mean, shape ``[...]``.
-        values: m further ones, shape ``[..., m]``; m may be 0.
+        values: m further values, shape ``[..., m]``; m may be 0.
 
     Returns:
-        The same three, of all.
+        The same three moments, of all values.
 
     Source:
         Chan, Golub, LeVeque 1983, "Algorithms for computing the sample variance", eq. 2.1.
@@ -50,12 +50,12 @@ def running_std(count: Tensor, mean: Tensor, squares: Tensor) -> Tensor:
     """Return the population std of running moments to divide by, at least 1e-6.
 
     Args:
-        count: values seen so far, a scalar.
+        count: number of values, a scalar.
         mean: shape ``[...]``.
         squares: the sum of squared distances from the mean, shape ``[...]``.
 
     Returns:
-        Shape ``[...]``; infinite where the values differ by rounding only, so that they become 0.
+        Shape ``[...]``; infinite if the values differ only by rounding, so that they become 0.
 
     Examples:
         >>> running_std(torch.tensor(2.0), torch.tensor([2.0, 120.0]), torch.tensor([2.0, 1e-11]))

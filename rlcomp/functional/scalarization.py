@@ -1,8 +1,8 @@
 """Scalarisation functions of expected returns, and their gradients as aggregation weights.
 
 A non-linear scalarisation ``g`` applies to the *expected* returns (SER), not to the reward of each
-sample (ESR): its policy gradient is that of the linear sum with weights ``dg/dJ`` at the current
-expected returns. The weights below are for ascent.
+sample (ESR). Its policy gradient equals the gradient of the linear sum with weights ``dg/dJ`` at
+the current expected returns. The weights below are for ascent.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from torch import Tensor
 
 
 def chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> Tensor:
-    """(Augmented) weighted Chebyshev scalarisation, to be minimised.
+    """Compute the (augmented) weighted Chebyshev scalarisation, to be minimised.
 
     ``max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
 
     Args:
         returns: J, expected return of each objective, shape ``[K]``, in reward units.
-        utopia: z, what each might reach at best, shape ``[K]``, in reward units.
-        weights: a factor of each, shape ``[K]``.
+        utopia: z, best return of each objective, shape ``[K]``, in reward units.
+        weights: a factor for each objective, shape ``[K]``.
         rho: share of the sum (the augmented form; 1e-4 to 1e-2); 0 for the maximum alone.
 
     Returns:
@@ -38,7 +38,7 @@ def chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> T
 
 
 def chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, rho: float) -> Tensor:
-    """Chebyshev weights: ``-d chebyshev / dJ``.
+    """Compute the Chebyshev weights: ``-d chebyshev / dJ``.
 
     ``w_i (1[i = argmax] + rho)``; tied objectives share the maximum equally (a subgradient).
 
@@ -65,11 +65,11 @@ def chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, rho: flo
 
 
 def smooth_chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
-    """Smooth Chebyshev scalarisation, to be minimised.
+    """Compute the smooth Chebyshev scalarisation, to be minimised.
 
     ``mu * logsumexp_i(w_i (z_i - J_i) / mu)``.
 
-    Between the maximum and the maximum plus ``mu ln K``.
+    It lies between the maximum and the maximum plus ``mu ln K``.
 
     Args:
         returns: shape ``[K]``, in reward units.
@@ -92,7 +92,7 @@ def smooth_chebyshev(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float
 
 
 def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, mu: float) -> Tensor:
-    """Smooth Chebyshev weights: ``-d smooth_chebyshev / dJ = w * softmax(w (z - J) / mu)``.
+    """Compute the smooth Chebyshev weights, ``-dS / dJ = w * softmax(w (z - J) / mu)``.
 
     Args:
         returns: shape ``[K]``, in reward units.
@@ -114,11 +114,11 @@ def smooth_chebyshev_weights(returns: Tensor, utopia: Tensor, weights: Tensor, m
 
 
 def dual_ascent(multipliers: Tensor, returns: Tensor, thresholds: Tensor, step: float) -> Tensor:
-    """Dual ascent of Lagrange multipliers: ``max(0, lambda_i + step * (c_i - J_i))``.
+    """Update Lagrange multipliers by dual ascent: ``max(0, lambda_i + step * (c_i - J_i))``.
 
     Args:
         multipliers: lambda, shape ``[K]``, not negative.
-        returns: J, shape ``[K]``, in reward units; NaN leaves the multiplier where it is.
+        returns: J, shape ``[K]``, in reward units; NaN leaves the multiplier unchanged.
         thresholds: c, shape ``[K]``, in reward units.
         step: per reward unit.
 

@@ -9,16 +9,16 @@ from torch import Tensor
 
 from rlcomp.errors import ConfigError
 
-# How far from 1 a sum of weights may be: what float32 loses.
+# Tolerance of a sum of weights from 1: the rounding of float32.
 _ROUNDING = 1e-5
 
 
 def lattice(objectives: int, levels: int) -> Tensor:
-    """Simplex lattice (Das-Dennis): all compositions of ``levels`` into K parts.
+    """Return the simplex lattice (Das-Dennis): all compositions of ``levels`` into K parts.
 
     Args:
         objectives: ``K``, at least 1.
-        levels: ``n``, steps that a point shares out; at least 1.
+        levels: ``n``, units to distribute in each point; at least 1.
 
     Returns:
         Shape ``[C(n + K - 1, K - 1), K]``, int64; each row sums to ``n``.
@@ -38,15 +38,15 @@ def lattice(objectives: int, levels: int) -> Tensor:
 
 
 def nearest_point(weights: Tensor, levels: int) -> Tensor:
-    """Rounds weights to the simplex lattice (largest-remainder method).
+    """Round weights to the simplex lattice (largest-remainder method).
 
     Args:
         weights: shape ``[..., K]``, at least 0, each row of sum 1.
-        levels: ``n``, steps that a row shares out.
+        levels: ``n``, units to distribute in each row.
 
     Returns:
-        Shape ``[..., K]``, int64, each row of sum ``n``: of all points of the lattice the nearest
-        one in Euclidean distance. Of equal remainders the earlier objective's wins.
+        Shape ``[..., K]``, int64, each row of sum ``n``: the nearest lattice point in Euclidean
+        distance. At equal remainders the earlier objective wins.
 
     Raises:
         ConfigError: a weight is negative or NaN, or a row does not sum to 1.
@@ -78,10 +78,11 @@ def nearest_point(weights: Tensor, levels: int) -> Tensor:
 def dirichlet(rows: int, objectives: int, alpha: float, generator: torch.Generator) -> Tensor:
     """Draw weights from the symmetric Dirichlet distribution.
 
-    In logarithms, so that a small ``alpha``, whose gamma variates underflow, gives corners.
+    Computed in logarithms, so that a small ``alpha``, whose gamma variates underflow, gives
+    corners.
 
     Args:
-        rows: ``P``, how many draws.
+        rows: ``P``, number of draws.
         objectives: ``K``.
         alpha: concentration; 1 is uniform on the simplex, less prefers corners; above 0.
         generator: on the CPU.
@@ -90,11 +91,11 @@ def dirichlet(rows: int, objectives: int, alpha: float, generator: torch.Generat
         Shape ``[P, K]``, float64; each row sums to 1.
 
     Source:
-        Marsaglia and Tsang 2000, doi:10.1145/358407.358414, section 6: gamma variates below 1 from
-        those above.
+        Marsaglia and Tsang 2000, doi:10.1145/358407.358414, section 6: gamma variates of a shape
+        below 1 from those above 1.
     """
     above = torch.full((rows, objectives), alpha + 1.0, dtype=torch.float64)
     gamma = torch._standard_gamma(above, generator=generator)
-    # 1 - u lies in (0, 1]: its logarithm is finite.
+    # 1 - u lies in (0, 1], so that its logarithm is finite.
     uniform = 1 - torch.rand(rows, objectives, generator=generator, dtype=torch.float64)
     return (gamma.log() + uniform.log() / alpha).softmax(-1)

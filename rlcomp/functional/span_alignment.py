@@ -15,35 +15,37 @@ def span_log_ratio(
     teacher_ends: Sequence[int],
     length: int,
 ) -> Tensor:
-    """Teacher minus student, summed over the smallest spans at whose ends both end a token.
+    """Return teacher minus student, summed over the smallest spans where both tokenizations meet.
 
-    ``d_S = sum_{u in S} log pi_T(u) - sum_{t in S} log pi(t)`` stands at the student's last token
-    of the span ``S``; its other tokens have 0. With one tokenization each token is a span.
+    ``d_S = sum_{u in S} log pi_T(u) - sum_{t in S} log pi(t)`` is at the student's last token of
+    the span ``S``; the other tokens of the span have 0. With equal tokenizations each token is a
+    span.
 
     Args:
         student: log-probs of one response, shape ``[N]``, nats.
-        student_ends: where each token ends in the text, in bytes; not decreasing.
+        student_ends: end of each student token in the text, in bytes; not decreasing.
         teacher: log-probs of the same text, shape ``[M]``, nats.
-        teacher_ends: where the teacher's tokens end in it.
-        length: of the text in bytes; ends beyond it are no common ones.
+        teacher_ends: end of each teacher token in the text, in bytes.
+        length: length of the text in bytes; later ends are never common.
 
     Returns:
-        Shape ``[N]``, nats. What stands behind the last common end is left out, on both sides.
+        Shape ``[N]``, nats. Tokens after the last common end are left out on both sides.
 
     Examples:
         >>> student, teacher = torch.tensor([-1.0, -2.0, -3.0]), torch.tensor([-1.0, -1.0])
         >>> span_log_ratio(student, [1, 2, 3], teacher, [2, 3], 3)
         tensor([0., 2., 2.])
     """
-    found = torch.zeros_like(student)
+    ratios = torch.zeros_like(student)
     common = sorted(end for end in {*student_ends} & {*teacher_ends} if end <= length)
     start_s = start_t = 0
     for end in common:
-        # Tokens that end at the same place (without bytes of their own) belong together.
+        # Tokens that end at the same place (because they have no bytes of their own) belong
+        # together.
         stop_s = sum(place <= end for place in student_ends)
         stop_t = sum(place <= end for place in teacher_ends)
         if stop_s > start_s:
             apart = teacher[start_t:stop_t].sum() - student[start_s:stop_s].sum()
-            found[stop_s - 1] = apart
+            ratios[stop_s - 1] = apart
         start_s, start_t = stop_s, stop_t
-    return found
+    return ratios

@@ -9,10 +9,10 @@ from rlcomp.errors import ShapeError
 
 
 def neutral_outside(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """Neutral values outside the mask: ratio 1 and advantage 0.
+    """Return ratio 1 and advantage 0 outside the mask, and both unchanged inside.
 
-    Applied before ratio and advantage are multiplied, so that NaN outside the mask cannot reach the
-    gradient.
+    This comes before the multiplication of ratio and advantage, so that NaN outside the mask cannot
+    reach the gradient.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
@@ -20,7 +20,7 @@ def neutral_outside(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Ten
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        Ratio and advantage, shape ``[B, T]`` each, in the units they came in.
+        Ratio and advantage, shape ``[B, T]`` each, in their own units.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, section 3: the factors of eq. 6.
@@ -40,7 +40,7 @@ def neutral_outside(ratio: Tensor, advantage: Tensor, mask: Tensor) -> tuple[Ten
 def clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float
 ) -> Tensor:
-    """PPO's clipped surrogate, per token.
+    """Compute PPO's clipped surrogate, per token.
 
     ``min(r A, clip(r, 1 - clip_low, 1 + clip_high) A)``.
 
@@ -69,7 +69,7 @@ def clipped_surrogate(
 
 
 def bounded_surrogate(ratio: Tensor, advantage: Tensor, floor: Tensor, ceiling: Tensor) -> Tensor:
-    """PPO's clipped surrogate with explicit ratio bounds.
+    """Compute PPO's clipped surrogate with explicit ratio bounds.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
@@ -102,7 +102,7 @@ def bounded_surrogate(ratio: Tensor, advantage: Tensor, floor: Tensor, ceiling: 
 def outside_bounds(
     ratio: Tensor, advantage: Tensor, floor: float | Tensor, ceiling: float | Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Clipped tokens of :func:`bounded_surrogate` (zero gradient): below and above.
+    """Return the clipped tokens of :func:`bounded_surrogate` (zero gradient), below and above.
 
     Args:
         ratio: shape ``[B, T]``.
@@ -127,10 +127,10 @@ def outside_bounds(
 def dual_clipped_surrogate(
     ratio: Tensor, advantage: Tensor, clip_low: float, clip_high: float, clip_dual: float
 ) -> Tensor:
-    """Dual-clip PPO surrogate: ``max(J, clip_dual * A)`` for negative advantages, else ``J``.
+    """Compute dual-clip PPO's surrogate, ``max(J, clip_dual * A)`` for ``A < 0``, else ``J``.
 
-    The same function as a two-sided clip whose cap on the ratio is ``clip_dual``, if that is at
-    least ``1 + clip_high``.
+    If ``clip_dual`` is at least ``1 + clip_high``, this equals a two-sided clip with ``clip_dual``
+    as cap of the ratio.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.
@@ -161,14 +161,14 @@ def dual_clipped_surrogate(
 def weighted_log_probs(
     log_probs: Tensor, ratio: Tensor, advantage: Tensor, floor: float | None, ceiling: float | None
 ) -> Tensor:
-    """CISPO surrogate: log-prob weighted by the clipped, detached ratio.
+    """Compute CISPO's surrogate: log-prob weighted by the clipped, detached ratio.
 
     Args:
         log_probs: shape ``[B, T]``, nats, with gradient.
         ratio: shape ``[B, T]``, dimensionless; its gradient is not used.
         advantage: shape ``[B, T]``, in reward units.
-        floor: least weight; None for none.
-        ceiling: largest weight; None for none.
+        floor: least weight; None for no floor.
+        ceiling: largest weight; None for no ceiling.
 
     Returns:
         ``sg[clip(ratio, floor, ceiling)] * advantage * log_probs``, shape ``[B, T]``.
@@ -190,7 +190,7 @@ def weighted_log_probs(
 def gated_surrogate(
     ratio: Tensor, advantage: Tensor, tau_positive: float, tau_negative: float
 ) -> Tensor:
-    """SAPO surrogate: sigmoid gate of the ratio, with slope 1 at ratio 1.
+    """Compute SAPO's surrogate: sigmoid gate of the ratio, with slope 1 at ratio 1.
 
     Args:
         ratio: shape ``[B, T]``, dimensionless.

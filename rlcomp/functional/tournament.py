@@ -7,16 +7,16 @@ from torch import Tensor
 
 
 def win_rates(beats: Tensor) -> Tensor:
-    """Mean win probability: ``R_i = (1 / |J_i|) sum_{j in J_i} p(i beats j)``.
+    """Compute the mean win probability, ``R_i = (1 / |J_i|) sum_{j in J_i} p(i beats j)``.
 
-    ``J_i`` are the others that ``i`` has met.
+    ``J_i`` are the opponents of ``i``.
 
     Args:
-        beats: ``p(i beats j)``, shape ``[N, N]``; NaN where they have not met. The diagonal does
+        beats: ``p(i beats j)``, shape ``[N, N]``; NaN if the two have not met. The diagonal does
             not count.
 
     Returns:
-        Shape ``[N]``, in [0, 1]; NaN where one has met nobody.
+        Shape ``[N]``, in [0, 1]; NaN for a player without opponents.
 
     Examples:
         >>> win_rates(torch.tensor([[0.0, 1.0, 0.5], [0.0, 0.0, 1.0], [0.5, 0.0, 0.0]]))
@@ -27,13 +27,13 @@ def win_rates(beats: Tensor) -> Tensor:
 
 
 def ranks(scores: Tensor) -> Tensor:
-    """Share of the others with a lower score, ties counted half.
+    """Compute the share of the others with a lower score; ties count half.
 
     Args:
         scores: shape ``[N]``; NaN takes no part.
 
     Returns:
-        Shape ``[N]``, in [0, 1], mean 1/2; NaN where the score is, or where it is the only one.
+        Shape ``[N]``, in [0, 1], mean 1/2; NaN if the score is NaN or the only score.
 
     Examples:
         >>> ranks(torch.tensor([0.9, 0.2, 0.2, 0.1]))

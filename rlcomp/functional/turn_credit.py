@@ -9,11 +9,11 @@ from rlcomp.functional.group_statistics import Groups
 
 
 def turn_returns(reward: Tensor, gamma: float) -> Tensor:
-    """Discounted return-to-go of turns: ``G_k = sum_{l >= k} gamma^(l - k) r_l``.
+    """Compute the discounted return-to-go of turns, ``G_k = sum_{l >= k} gamma^(l - k) r_l``.
 
     Args:
-        reward: of each episode's turns, shape ``[E, K]``; 0 where an episode has no such turn.
-        gamma: discount of a turn, not of a token.
+        reward: rewards of each episode's turns, shape ``[E, K]``; 0 for turns it does not have.
+        gamma: discount per turn, not per token.
 
     Returns:
         Shape ``[E, K]``, in reward units.
@@ -22,21 +22,21 @@ def turn_returns(reward: Tensor, gamma: float) -> Tensor:
         >>> turn_returns(torch.tensor([[1.0, 0.0, 4.0]]), 0.5)
         tensor([[2., 2., 4.]])
     """
-    found = torch.empty_like(reward)
+    returns = torch.empty_like(reward)
     ahead = reward.new_zeros(len(reward))
     for turn in reversed(range(reward.shape[1])):
-        ahead = found[:, turn] = reward[:, turn] + gamma * ahead
-    return found
+        ahead = returns[:, turn] = reward[:, turn] + gamma * ahead
+    return returns
 
 
 def without_own(value: Tensor, there: Tensor, cell: Tensor, episode: Tensor) -> Tensor:
-    """Mean over the visits of other episodes to the same cell; NaN where there are none.
+    """Average the visits of other episodes to the same cell; NaN if there are none.
 
     Args:
-        value: of each visit, shape ``[N]``.
-        there: which visits count, bool, shape ``[N]``.
-        cell: where each visit is, int64, shape ``[N]``, from 0.
-        episode: whose it is, int64, shape ``[N]``, from 0.
+        value: value of each visit, shape ``[N]``.
+        there: visits that count, bool, shape ``[N]``.
+        cell: cell of each visit, int64, shape ``[N]``, from 0.
+        episode: episode of each visit, int64, shape ``[N]``, from 0.
 
     Returns:
         Shape ``[N]``.
@@ -45,11 +45,11 @@ def without_own(value: Tensor, there: Tensor, cell: Tensor, episode: Tensor) -> 
     value = torch.where(there, value, torch.zeros_like(value))
     total, count = (_sums(each, cell) for each in (value, there.to(value)))
     mine, number = (_sums(each, own) for each in (value, there.to(value)))
-    return (total - mine) / (count - number)  # 0 / 0 where nobody else was there
+    return (total - mine) / (count - number)  # 0 / 0 without visits of other episodes
 
 
 def _sums(value: Tensor, index: Tensor) -> Tensor:
-    """The sum over all that share an index, for each of them."""
+    """Return for each entry the sum over all entries with its index."""
     _, place = torch.unique(index, return_inverse=True)
     cells = int(place.max()) + 1 if len(place) else 0
     return value.new_zeros(cells).index_add(0, place, value)[place]
@@ -64,23 +64,24 @@ def gigpo_steps(
     baseline: str,
     epsilon: float | None,
 ) -> tuple[Tensor, Tensor]:
-    """GiGPO's step advantage: the return of a turn against turns decided in the same state.
+    """Compute GiGPO's step advantage: a turn's return against turns in the same state.
 
-    ``A^S_k = (G_k - b) / F`` over the step group, all visits to the state by the episodes of a
-    group. ``b`` is the mean over the step group, or over the visits of other episodes alone, whose
-    expected gradient has no bias; ``F = std + epsilon`` or 1.
+    ``A^S_k = (G_k - b) / F`` over the step group: all visits to the state by the episodes of a
+    group. ``b`` is the mean over the step group, or over the visits of other episodes alone; the
+    latter gives an unbiased expected gradient. ``F = std + epsilon`` or 1.
 
     Args:
         returns: shape ``[E, K]``, reward units.
-        anchor: the state of each turn, int64, shape ``[E, K]``; negative: unknown, which gives 0.
-        counted: which turns there are, of valid episodes, bool, shape ``[E, K]``.
-        group: of each episode, int64, shape ``[E]``.
+        anchor: the state of each turn, int64, shape ``[E, K]``; negative if unknown, with advantage
+            0.
+        counted: existing turns of valid episodes, bool, shape ``[E, K]``.
+        group: group of each episode, int64, shape ``[E]``.
         baseline: ``"group"`` or ``"others"``.
-        epsilon: added to the standard deviation; None: not divided by it.
+        epsilon: added to the standard deviation; None for no division.
 
     Returns:
         The advantage, shape ``[E, K]``, 0 in groups of one visit and of equal returns; and the size
-        of the step group of each turn, 0 where there is none.
+        of the step group of each turn, 0 for turns without one.
 
     Source:
         Feng et al. 2025, arXiv:2505.10978, eq. 7; ``others`` is ours.
@@ -107,15 +108,15 @@ def gigpo_steps(
 def mt_grpo_turns(
     reward: Tensor, there: Tensor, valid: Tensor, group: Tensor, epsilon: float
 ) -> Tensor:
-    """MT-GRPO's turn advantage: the reward of a turn standardised over the group's same turns.
+    """Standardise a turn's reward over the same turns of the group (MT-GRPO).
 
-    Of turns that are not their episode's last. Fewer than two of them: 0.
+    Only turns that are not the last of their episode count; fewer than two of them give 0.
 
     Args:
-        reward: of each turn, shape ``[E, K]``.
-        there: which turns an episode has, bool, shape ``[E, K]``.
+        reward: reward of each turn, shape ``[E, K]``.
+        there: existing turns of each episode, bool, shape ``[E, K]``.
         valid: bool, shape ``[E]``.
-        group: of each episode, int64, shape ``[E]``.
+        group: group of each episode, int64, shape ``[E]``.
         epsilon: added to the standard deviation.
 
     Returns:
@@ -140,17 +141,17 @@ def turn_gae(
     gae_lambda: float,
     last_value: Tensor | None = None,
 ) -> Tensor:
-    """Generalised advantage estimation over turns.
+    """Compute the generalised advantage estimate over turns.
 
     ``delta_k = r_k + gamma V_{k+1} - V_k``, ``A_k = sum_l (gamma lambda)^l delta_{k+l}``.
 
     Args:
-        reward: of each turn, shape ``[E, K]``.
-        value: of the state before each turn's first token, shape ``[E, K]``.
-        there: which turns an episode has, bool, shape ``[E, K]``: the first ones.
-        gamma: discount of a turn.
-        gae_lambda: lambda, of the mean over horizons.
-        last_value: behind the last turn, shape ``[E]``; without it episodes end there, value 0.
+        reward: reward of each turn, shape ``[E, K]``.
+        value: value of the state before each turn's first token, shape ``[E, K]``.
+        there: existing turns of each episode, bool, shape ``[E, K]``: the first ones.
+        gamma: discount per turn.
+        gae_lambda: lambda, decay of the mean over horizons.
+        last_value: value after the last turn, shape ``[E]``; None if episodes end there, value 0.
 
     Returns:
         Shape ``[E, K]``, reward units; 0 where there is no turn.
@@ -170,16 +171,16 @@ def turn_gae(
 
 
 def vine_advantage(reward: Tensor, value: Tensor, there: Tensor) -> Tensor:
-    """VinePPO's advantage of turns: ``A_k = V_{k+1} - V_k``, where ``V_K`` is the reward.
+    """Compute VinePPO's advantage of turns, ``A_k = V_{k+1} - V_k``; ``V_K`` is the reward.
 
     Args:
-        reward: of each episode as a whole, shape ``[E]``.
-        value: mean reward of episodes that go on from before a turn, shape ``[E, K]``; NaN if
+        reward: reward of each whole episode, shape ``[E]``.
+        value: mean reward of episodes that continue from before a turn, shape ``[E, K]``; NaN if
             unknown.
-        there: which turns an episode has, bool, shape ``[E, K]``: the first ones.
+        there: existing turns of each episode, bool, shape ``[E, K]``: the first ones.
 
     Returns:
-        Shape ``[E, K]``, reward units; 0 where there is no turn and where a value is unknown.
+        Shape ``[E, K]``, reward units; 0 for missing turns and unknown values.
 
     Source:
         Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.

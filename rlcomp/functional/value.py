@@ -10,7 +10,7 @@ from rlcomp.functional.group_statistics import is_rounding
 
 
 def value_error(value: Tensor, returns: Tensor) -> Tensor:
-    """Squared value error: ``(V - G)^2 / 2``.
+    """Compute the squared value error, ``(V - G)^2 / 2``.
 
     Args:
         value: shape ``[B, T]``, in reward units, with gradient.
@@ -34,18 +34,18 @@ def value_error(value: Tensor, returns: Tensor) -> Tensor:
 
 
 def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip: float) -> Tensor:
-    """PPO's clipped value error.
+    """Compute PPO's clipped value error.
 
     ``max((V - G)^2, (V' - G)^2) / 2`` with ``V' = clip(V, V_old - clip, V_old + clip)``.
 
-    The gradient is 0 where ``V'`` is at a bound and its error is the larger one; elsewhere it is
-    that of the unclipped error.
+    The gradient is 0 if ``V'`` is at a bound and its error is the larger one; otherwise it is the
+    gradient of the unclipped error.
 
     Args:
         value: shape ``[B, T]``, in reward units, with gradient.
-        old_value: of the critic before the update, shape ``[B, T]``, in reward units.
+        old_value: the critic's value before the update, shape ``[B, T]``, in reward units.
         returns: shape ``[B, T]``, in reward units.
-        clip: in reward units, > 0.
+        clip: largest change of the value, in reward units, > 0.
 
     Returns:
         Shape ``[B, T]``, in squared reward units.
@@ -54,7 +54,7 @@ def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip:
         ShapeError: the tensors differ in shape.
 
     Source:
-        The authors' code of PPO (openai/baselines, ppo2); the paper has no clip here.
+        The authors' code of PPO (openai/baselines, ppo2); the paper has no value clip.
 
     Examples:
         >>> clipped_value_error(*torch.tensor([[1.0], [0.0], [1.0]]), clip=0.2)
@@ -67,9 +67,9 @@ def clipped_value_error(value: Tensor, old_value: Tensor, returns: Tensor, clip:
 
 
 def explained_variance(value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
-    """Explained variance: ``1 - Var(G - V) / Var(G)`` over the tokens inside the mask.
+    """Compute the explained variance, ``1 - Var(G - V) / Var(G)`` over the tokens inside the mask.
 
-    1: perfect; 0: no better than a constant; below 0: worse.
+    1 is perfect; 0 is no better than a constant; below 0 is worse.
 
     Args:
         value: shape ``[B, T]``, in reward units.
@@ -77,14 +77,14 @@ def explained_variance(value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
         mask: shape ``[B, T]``, bool.
 
     Returns:
-        Shape ``[]``, dimensionless, float64; NaN where the returns do not vary.
+        Shape ``[]``, dimensionless, float64; NaN if the returns do not vary.
 
     Raises:
         ShapeError: the tensors differ in shape.
 
     Source:
-        The authors' code of PPO (openai/baselines, ``explained_variance``): how well a critic
-        predicts, a coefficient of determination.
+        The authors' code of PPO (openai/baselines, ``explained_variance``): the coefficient of
+        determination of a critic's predictions.
 
     Examples:
         >>> mask = torch.ones(1, 4, dtype=torch.bool)

@@ -18,7 +18,7 @@ def vtrace(
     c_max: float,
     last_value: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """V-trace advantages and returns (IMPALA).
+    """Compute V-trace advantages and returns (IMPALA).
 
     ``vs_t = V_t + rho_t (r_t + gamma * V_{t+1} - V_t) + gamma * c_t (vs_{t+1} - V_{t+1})`` with
     ``rho_t = min(rho_max, ratio_t)``, ``c_t = min(c_max, ratio_t)``.
@@ -27,14 +27,15 @@ def vtrace(
 
     Args:
         rewards: shape ``[B, T]``, in reward units.
-        value: shape ``[B, T]``, of the state before the token, in reward units.
-        ratio: shape ``[B, T]``, probability under the policy that learns over that under the one
-            that sampled.
+        value: value of the state before the token, shape ``[B, T]``, in reward units.
+        ratio: probability under the learning policy over that under the sampling policy, ``[B,
+            T]``.
         mask: shape ``[B, T]``, the steps of the episode; may have holes.
         gamma: discount per step inside the mask.
-        rho_max: cap of the weight of a step; it says whose value ``vs`` is.
-        c_max: cap of the weight of what follows; it says how fast ``vs`` gets there.
-        last_value: shape ``[B]``, of the state after the last step; without it episodes end there.
+        rho_max: cap of the weight of a step; it decides which policy's value ``vs`` is.
+        c_max: cap of the weight of later steps; it decides how fast ``vs`` gets there.
+        last_value: value of the state after the last step, shape ``[B]``; None if episodes end
+            there.
 
     Returns:
         The advantage ``rho_t * (r_t + gamma * vs_next - V_t)`` and the returns ``vs``, both of

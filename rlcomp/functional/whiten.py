@@ -8,21 +8,21 @@ from torch import Tensor
 from rlcomp.functional.group_statistics import is_rounding
 from rlcomp.functional.linear_recurrence import inside
 
-# Added to the variance.
+# Added to the variance before the square root.
 _EPSILON = 1e-8
 
 
 def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
-    """Masked whitening: ``(x - mean(x)) / sqrt(var(x) + 1e-8)``, unbiased variance.
+    """Whiten inside the mask: ``(x - mean(x)) / sqrt(var(x) + 1e-8)``, unbiased variance.
 
     Args:
         values: shape ``[B, T]``.
-        mask: shape ``[B, T]``: entries of the statistics.
+        mask: shape ``[B, T]``: entries that count in the statistics.
         shift_mean: False adds the mean back.
 
     Returns:
-        Shape ``[B, T]``, dimensionless; 0 outside the mask, and (where the mean is shifted) exactly
-        0 for one entry and for ones that are equal but for rounding.
+        Shape ``[B, T]``, dimensionless; 0 outside the mask. With ``shift_mean`` also exactly 0 for
+        one entry and for entries that are equal up to rounding.
 
     Raises:
         ShapeError: the two differ in shape.
@@ -36,11 +36,11 @@ def whiten(values: Tensor, mask: Tensor, shift_mean: bool = True) -> Tensor:
         tensor([[-0.7071,  0.7071,  0.0000]])
     """
     mask = mask.bool()
-    kept = inside("values", values, mask)
-    chosen = kept[mask]
+    selected = inside("values", values, mask)
+    chosen = selected[mask]
     if not len(chosen) or bool(is_rounding(chosen.min(), chosen.max())):
-        # The mean of equal numbers rounds; the difference to it would be blown up.
-        return torch.zeros_like(kept) if shift_mean else kept
+        # The mean of equal numbers rounds; a division would enlarge the difference to it.
+        return torch.zeros_like(selected) if shift_mean else selected
     mean, variance = chosen.mean(), chosen.var()
-    scaled = (kept - mean) / (variance + _EPSILON).sqrt()
-    return torch.where(mask, scaled if shift_mean else scaled + mean, torch.zeros_like(kept))
+    scaled = (selected - mean) / (variance + _EPSILON).sqrt()
+    return torch.where(mask, scaled if shift_mean else scaled + mean, torch.zeros_like(selected))

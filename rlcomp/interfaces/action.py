@@ -1,4 +1,4 @@
-"""Action: what a phase has done once, before its first step."""
+"""Action: a single operation of a phase before its first step."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Action(Protocol):
-    """What ``phases.NAME.on_begin`` names: called once, in order, before the stages begin.
+    """An entry of ``phases.NAME.on_begin``: called once, in order, before the stages begin.
 
-    Every component is one, too (a reference takes its copy when a phase begins). On resume it is
-    not called again: what it did must stand in the checkpoint, in the state of what it acts on or
+    Every component is an action, too (a reference copies the weights when a phase begins). It is
+    not called again on resume: its effect must be in the checkpoint, in the state of its object or
     in its own.
     """
 
     def begin_phase(self) -> None:
-        """Act."""
+        """Run the action."""
         ...

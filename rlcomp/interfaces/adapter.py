@@ -20,25 +20,24 @@ _OBSERVATION = "{observation}"
 
 
 class _Kind(Checked, ABCMeta):
-    """Metaclass: arguments are checked, and a class that lacks a method cannot be made."""
+    """Metaclass that checks arguments and refuses classes that lack a method."""
 
 
 class Adapter(metaclass=_Kind):
-    r"""Text of the policy becomes an action of the peer, what the peer says becomes a turn.
+    r"""Environment of a peer: the policy's text becomes an action, and the peer's answer a turn.
 
-    A subclass begins an episode (``reset``) and answers an action (``answer``); ``self.make`` makes
+    A subclass begins an episode (``reset``) and answers an action (``answer``). ``self.make`` makes
     the peer (``self.peer``): ``make`` of its package with the name, or the class at the dotted
-    path. A turn in which no action can be read is not shown to the peer: it is answered by
+    path. The peer does not see a turn without a readable action: such turns are answered by
     ``unreadable`` and counted.
 
     Args:
-        name: as the package calls the environment, or the dotted path of a class.
-        settings: arguments that it is made with.
+        name: the package's name of the environment, or the dotted path of a class.
+        settings: arguments of its construction.
         stops: texts that end a turn of the policy; EOS always does.
-        action_pattern: regular expression whose group 1 is the action, where it matches last; null:
-            the whole turn, without the text that ended it and space around it.
-        wording: of an observation, ``{observation}`` filled in. What stands behind that is never
-            cut.
+        action_pattern: regular expression; group 1 of its last match is the action. null: the whole
+            turn, without its stop text and surrounding space.
+        wording: wording of an observation, with ``{observation}``. Text after that is never cut.
 
     Raises:
         ConfigError: the pattern has no group, or the wording no ``{observation}``.
@@ -85,33 +84,33 @@ class Adapter(metaclass=_Kind):
         return partial(require(self.package, self.extra).make, self.name)
 
     def prepare(self) -> None:
-        """Make what can be made before the example is known: a mistake in it shows early."""
+        """Prepare everything that needs no example, so that mistakes show early."""
 
     @abstractmethod
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin."""
+        """Begin an episode."""
 
     @abstractmethod
     def answer(self, action: str) -> Turn | None:
-        """What the peer says to an action; None where it is none of its actions."""
+        """Return the peer's answer to an action; None if it is not a valid action."""
 
     def step(self, action: str) -> Turn:
-        """Find the action in a turn, and have it answered."""
-        found = self._found(action)
-        turn = None if found is None else self.answer(found)
+        """Read the action of a turn and return the peer's answer."""
+        text = self._action(action)
+        turn = None if text is None else self.answer(text)
         if turn is None:
             self.unread += 1
             return self.turn(self.unreadable, anchor=self.anchor)
         self.anchor = turn.anchor
         return turn
 
-    def _found(self, said: str) -> str | None:
+    def _action(self, answer: str) -> str | None:
         if self.action_pattern is not None:
-            matches = list(re.finditer(self.action_pattern, said))
+            matches = list(re.finditer(self.action_pattern, answer))
             return matches[-1][1] if matches else None
         for stop in self.stops:
-            said = said.removesuffix(stop)
-        return said.strip()
+            answer = answer.removesuffix(stop)
+        return answer.strip()
 
     def turn(
         self,
@@ -121,7 +120,7 @@ class Adapter(metaclass=_Kind):
         done: bool = False,
         anchor: str | None = None,
     ) -> Turn:
-        """A turn with an observation in its wording; nothing is said where there is none."""
+        """Return a turn with an observation in its wording; empty without an observation."""
         before, _, closing = self.wording.partition(_OBSERVATION) if observation else ("", "", "")
         return Turn(
             observation=before + observation,
@@ -132,19 +131,19 @@ class Adapter(metaclass=_Kind):
         )
 
     def facts(self) -> Mapping[str, float]:
-        """How many turns held no action: ``unread``."""
+        """Return the number of turns without an action: ``unread``."""
         return {"unread": float(self.unread)}
 
     def close(self) -> None:
-        """Have the peer closed, if there is one."""
+        """Close the peer, if there is one."""
         if self.peer is not None:
             self.peer.close()
 
 
 def world_seed(example: Example, seed: int) -> int:
-    """The seed of an episode's world, below 2^31: column ``seed`` of the example, else its own.
+    """Return the seed of an episode's world, below 2^31: the example's ``seed``, else its own.
 
-    With the column all episodes of a prompt play in the same world.
+    With the column all episodes of a prompt are in the same world.
 
     Raises:
         DataError: the column is no whole number from 0 on.
@@ -156,9 +155,9 @@ def world_seed(example: Example, seed: int) -> int:
 
 
 def numbered(action: str, names: Sequence[str]) -> str | int:
-    """An action of a discrete space as its number: by its name, or in digits if there are no names.
+    """Return the number of a discrete action, given by its name or, without names, in digits.
 
-    What is neither stays a text.
+    Any other action is returned as its text.
 
     Examples:
         >>> numbered("down", ["left", "down"]), numbered("3", []), numbered("3", ["left", "down"])
@@ -171,7 +170,7 @@ def numbered(action: str, names: Sequence[str]) -> str | int:
 
 
 def as_text(observation: object) -> str:
-    """An observation as a text: a text as it stands, all else as JSON.
+    """Return an observation as a text: texts unchanged, all else as JSON.
 
     Examples:
         >>> as_text("You win."), as_text({"hand": (3, 4)})
@@ -183,7 +182,7 @@ def as_text(observation: object) -> str:
 
 
 def _plain(value: Any) -> Any:  # noqa: ANN401
-    """What JSON can hold of an array, a number of NumPy or a record of pydantic."""
+    """Convert an array, a number of NumPy or a record of pydantic to JSON types."""
     for name in ("tolist", "model_dump"):
         if callable(method := getattr(value, name, None)):
             return method()

@@ -1,4 +1,4 @@
-"""Helpers of advantage estimators: broadcasting, token rewards, writing ``advantage``."""
+"""Functions for advantage estimators: broadcasting, token rewards, writing ``advantage``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
     """Broadcast a response-level advantage ``[B]`` to its tokens; add the dense rewards-to-go.
 
     ``A_it = A_i + sum_{s >= t} r_is`` with ``r`` = ``token_reward`` (such as the KL penalty), if a
-    stage wrote it; dense rewards are not part of the baseline.
+    stage wrote it. Dense rewards are not part of the baseline.
 
     Records the mean absolute advantage and the share of responses whose advantage is 0.
 
@@ -38,13 +38,13 @@ def broadcast(batch: TensorDict, advantage: Tensor) -> TensorDict:
 
 
 def of_episodes(batch: TensorDict, estimate: Callable[[Tensor, Tensor, Tensor], Tensor]) -> Tensor:
-    """A response-level estimate in which an episode counts once, in however many rows it stands.
+    """Estimate a response-level advantage; an episode counts once, in any number of rows.
 
     Rows of one episode (``trajectory_id``) have the same reward, validity and group.
 
     Args:
         batch: holds ``reward``, ``group_id``, ``reward_valid`` ``[B]``.
-        estimate: of these three, shape ``[E]`` each, the advantage of each episode.
+        estimate: computes each episode's advantage from these three, shape ``[E]`` each.
 
     Returns:
         Shape ``[B]``. Without ``trajectory_id`` every row is an episode.
@@ -57,7 +57,7 @@ def of_episodes(batch: TensorDict, estimate: Callable[[Tensor, Tensor, Tensor], 
 
 
 def rewards_to_go(batch: TensorDict) -> Tensor:
-    """Undiscounted reward-to-go of the dense rewards (``token_reward``), if any.
+    """Compute the undiscounted reward-to-go of the dense rewards (``token_reward``), if any.
 
     Returns:
         Shape ``[B, T]``, detached; 0 without dense rewards.
@@ -97,7 +97,7 @@ def _mask(batch: TensorDict) -> Tensor:
 
 
 def _check_shape(advantage: Tensor, shape: torch.Size, axes: str, remedy: str) -> None:
-    """Refuse an advantage of another shape, which would be broadcast in silence."""
+    """Refuse an advantage of another shape, which would be broadcast silently."""
     if not isinstance(advantage, Tensor):
         raise TypeError(f"advantage is a {type(advantage).__name__}: must be a tensor [{axes}]")
     if advantage.shape != shape:
@@ -108,7 +108,7 @@ def _check_shape(advantage: Tensor, shape: torch.Size, axes: str, remedy: str) -
 
 
 def rewards_per_token(batch: TensorDict) -> Tensor:
-    """Token rewards: the outcome on the last response token, plus dense rewards, if any.
+    """Return token rewards: the outcome on the last response token, plus dense rewards, if any.
 
     Returns:
         Shape ``[B, T]``, detached, 0 outside the response and for invalid rewards.

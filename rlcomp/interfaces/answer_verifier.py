@@ -1,4 +1,4 @@
-"""Answer verifier: a reward that tells, of a single text, whether it is right."""
+"""Answer verifier: a reward that decides if a single text is right."""
 
 from __future__ import annotations
 
@@ -13,37 +13,37 @@ from rlcomp.workers.call import load
 
 
 class AnswerVerifier:
-    """Whether a response to an example is right, as a reward that scores single texts sees it.
+    """Verifier of responses by a reward that scores single texts.
 
     Args:
-        reward: scores single texts; the one that the run trains on.
-        path: of the setting, for errors.
+        reward: scores single texts; the training reward of the run.
+        path: config path of the setting, for errors.
 
     Raises:
-        ConfigError: it is no reward that scores single texts by itself.
+        ConfigError: the object is no reward that scores single texts by itself.
     """
 
     def __init__(self, reward: TextReward | Unbuilt, path: str) -> None:
-        made: Any = load(reward.target, reward.arguments) if isinstance(reward, Unbuilt) else reward
-        if not isinstance(made, TextReward) or type(made).forward is not TextReward.forward:
+        part: Any = load(reward.target, reward.arguments) if isinstance(reward, Unbuilt) else reward
+        if not isinstance(part, TextReward) or type(part).forward is not TextReward.forward:
             raise ConfigError(
-                f"{path} is a {type(made).__name__}: must be a reward that scores single texts by "
+                f"{path} is a {type(part).__name__}: must be a reward that scores single texts by "
                 f"itself, such as /reward@{path}: exact_match"
             )
-        self.reward = made
+        self.reward = part
         self.path = path
 
     def is_right(self, example: Example, response: str) -> bool:
         """Judge a response.
 
         Raises:
-            DataError: the reward gives no number.
+            DataError: the reward returns no number.
         """
         row = {"prompt": example.prompt, "response": response, "answer": example.answer}
         score = self.reward.score_row({**example.columns, **row})
         if not isinstance(score, (int, float)) or math.isnan(score):
             raise DataError(
                 f"{self.path} gave {score!r:.60} for {response!r:.60}: must be a number; "
-                "a verifier of named parts or without a verdict cannot tell right from wrong"
+                "a part of named parts or without a verdict cannot tell right from wrong"
             )
         return self.reward.is_correct(float(score))

@@ -1,4 +1,4 @@
-"""Batched environments in torch, whose whole state is tensors that a checkpoint holds."""
+"""Batched environments in torch; their whole state is tensors, so that checkpoints hold it."""
 
 from __future__ import annotations
 
@@ -26,25 +26,25 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     """``N`` copies of a dynamical system, stepped as one batch.
 
     A subclass has ``observed`` and ``action``, and defines :meth:`begin`, :meth:`advance` and
-    :meth:`observe`. The state is a buffer ``[N, S]``, so checkpoints hold it; starts are drawn from
-    the environment's own generator.
+    :meth:`observe`. The state is a buffer ``[N, S]``, so that checkpoints hold it. Starts are drawn
+    from the environment's own generator.
 
-    What it names in ``dynamics_names`` (its attributes) are the parameters of its dynamics, and
-    :meth:`advance` takes them from :attr:`dynamics`: they can be drawn for each episode
-    (``randomise``), and set by who evaluates.
+    The attributes in ``dynamics_names`` are the parameters of the dynamics; :meth:`advance` takes
+    them from :attr:`dynamics`. They can be drawn for each episode (``randomise``), and set by an
+    evaluator.
 
     Writes ``observation``, ``step_count`` and, under ``next``, ``observation``, ``reward``,
-    ``done``, ``terminated``, ``truncated``, ``step_count`` and ``episode_reward`` (the rewards
-    since the episode's start, summed).
+    ``done``, ``terminated``, ``truncated``, ``step_count`` and ``episode_reward`` (sum of the
+    rewards since the episode's start).
 
     Args:
-        num_envs: how many copies.
-        max_steps: an episode is cut (truncated) after so many steps.
-        randomise: draws parameters of the dynamics, for each copy when its episode begins, from a
-            generator of their own; None: they are what they are.
+        num_envs: number of copies.
+        max_steps: steps after which an episode is cut (truncated).
+        randomise: draws parameters of the dynamics, for each copy at the begin of its episode, from
+            a generator of their own; None for constant parameters.
 
     Raises:
-        ConfigError: what shall be drawn is no parameter.
+        ConfigError: a name to draw is no parameter.
     """
 
     dynamics_names: ClassVar[tuple[str, ...]] = ()
@@ -56,7 +56,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     steps: Tensor
     rewards: Tensor
     trajectory: Tensor
-    # Size of the state and of what is observed; the action: its number of choices, or its bounds.
+    # Sizes of the state and of the observation; the action: its number of choices, or its bounds.
     size: int
     observed: int
     action: int | tuple[float, float]
@@ -66,8 +66,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         self, *, num_envs: PositiveInt, max_steps: PositiveInt, randomise: Randomises | None = None
     ) -> None:
         super().__init__(device=torch.device("cpu"), batch_size=torch.Size([num_envs]))
-        given: dict[str, object] = {"num_envs": num_envs, "max_steps": max_steps}
-        check_arguments(BatchedEnvironment, (), given)
+        arguments: dict[str, object] = {"num_envs": num_envs, "max_steps": max_steps}
+        check_arguments(BatchedEnvironment, (), arguments)
         self.num_envs, self.max_steps = num_envs, max_steps
         self.generator = new_generator()
         self.register_buffer("state", torch.zeros(num_envs, self.size))
@@ -83,20 +83,20 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.register_buffer("lowest", bounds[..., 0].clone(), persistent=False)
             self.register_buffer("highest", bounds[..., 1].clone(), persistent=False)
             self.register_buffer("drawn", torch.zeros(num_envs, len(self.ranges)))
-            # Of its own, so that starts are the same with and without.
+            # A generator of its own, so that starts are the same with and without.
             seed = named_seed(torch.initial_seed(), "dynamics")
             self.dynamics_generator = torch.Generator().manual_seed(seed)
         self._specify()
 
     @property
     def dynamics(self) -> dict[str, Parameter]:
-        """The parameters of the dynamics as they are now, in their order; ``[N]`` where drawn."""
+        """Return the current parameters of the dynamics, in their order; ``[N]`` where drawn."""
         own: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
         drawn = {name: self.drawn[:, place] for place, name in enumerate(self.ranges)}
         return {**own, **drawn, **self.shift}
 
     def set_dynamics(self, values: Mapping[str, float]) -> None:
-        """Let every copy have these parameters, and its own ones for the others.
+        """Set these parameters in every copy; the others take each copy's own values.
 
         Raises:
             ConfigError: there is no such parameter.
@@ -111,29 +111,29 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
 
     @abstractmethod
     def begin(self) -> Tensor:
-        """States ``[N, S]`` of new episodes, drawn from ``self.generator``."""
+        """Draw states ``[N, S]`` of new episodes from ``self.generator``."""
 
     @abstractmethod
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The dynamics: states ``[N, S]`` after an action, rewards ``[N]``, whether they end."""
+        """Return the states ``[N, S]`` after an action, rewards ``[N]``, and if episodes end."""
 
     @abstractmethod
     def observe(self, state: Tensor) -> Tensor:
-        """What is seen of states, ``[N, D]``."""
+        """Return the observations of states, ``[N, D]``."""
 
     def seen(self, state: Tensor) -> dict[str, Tensor]:
-        """Every entry that is seen of states: here the observation alone."""
+        """Return every observed entry of states: here the observation alone."""
         return {"observation": self.observe(state)}
 
     def present(self) -> TensorDict:
-        """What is seen now."""
-        return self._told(torch.zeros(self.num_envs, 1, dtype=torch.bool))
+        """Return the current observation."""
+        return self._output(torch.zeros(self.num_envs, 1, dtype=torch.bool))
 
     def check_groups(self, group_size: int) -> None:
-        """Refuse a size of groups that does not divide the copies.
+        """Refuse a group size that does not divide the number of copies.
 
         Raises:
-            ConfigError: it does not.
+            ConfigError: it does not divide it.
         """
         if self.num_envs % group_size:
             raise ConfigError(
@@ -142,9 +142,9 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             )
 
     def begin_groups(self, group_size: int) -> TensorDict:
-        """Begin new episodes; each ``group_size`` copies in a row are alike. What is seen.
+        """Begin new episodes in groups of ``group_size`` equal copies; return the observation.
 
-        They have the same start, and the same dynamics where these are drawn.
+        The copies have the same start, and the same dynamics where these are drawn.
         """
         self.check_groups(group_size)
         self.reset()
@@ -154,7 +154,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.drawn = self.drawn[::group_size].repeat_interleave(group_size, dim=0)
         return self.present()
 
-    def _told(self, ended: Tensor, **further: Tensor) -> TensorDict:
+    def _output(self, ended: Tensor, **further: Tensor) -> TensorDict:
         counts = {
             "step_count": self.steps.clone(),
             "trajectory": self.trajectory.clone(),
@@ -165,25 +165,25 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         return TensorDict(entries, batch_size=self.batch_size)
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
-        """What torchrl's does; every entry is known here and need not be looked for.
+        """Step as torchrl does; all entries are known here, so that no search is needed.
 
         Args:
             tensordict: holds ``action``.
 
         Returns:
-            The same with ``next``, and what is seen then, where new episodes have begun.
+            The same with ``next``, and the observation after it, where new episodes have begun.
         """
         after = self._step(tensordict)
         entries = {**dict(tensordict.items()), **dict(after.items())}
-        kept = {key: entry for key, entry in entries.items() if key not in ("next", "reward")}
-        seen = TensorDict(kept, self.batch_size)
+        current = {key: entry for key, entry in entries.items() if key not in ("next", "reward")}
+        present = TensorDict(current, self.batch_size)
         tensordict.set("next", after)
-        return tensordict, self.maybe_reset(seen) if bool(after["done"].any()) else seen
+        return tensordict, self.maybe_reset(present) if bool(after["done"].any()) else present
 
     def _reset(self, tensordict: TensorDict | None = None, **_: object) -> TensorDict:
-        asked = None if tensordict is None else tensordict.get("_reset", None)
+        mask = None if tensordict is None else tensordict.get("_reset", None)
         whole = torch.ones(self.num_envs, 1, dtype=torch.bool)
-        over = whole if asked is None else asked.view(-1, 1)
+        over = whole if mask is None else mask.view(-1, 1)
         self.state = torch.where(over, self.begin(), self.state)
         self.steps = torch.where(over, 0, self.steps)
         self.rewards = torch.where(over, 0.0, self.rewards)
@@ -191,7 +191,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         if self.randomise is not None and self.ranges:
             new = self.randomise.draw(self.lowest, self.highest, self.dynamics_generator)
             self.drawn = torch.where(over, new, self.drawn)
-        return self._told(~whole)
+        return self._output(~whole)
 
     def _step(self, tensordict: TensorDict) -> TensorDict:
         self.state, reward, terminated = self.advance(self.state, tensordict["action"])
@@ -200,7 +200,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         ended = terminated.view(-1, 1)
         cut = self.steps >= self.max_steps
         only_cut = cut & ~ended
-        return self._told(
+        return self._output(
             ended | cut, reward=reward.view(-1, 1), terminated=ended, truncated=only_cut
         )
 
@@ -211,16 +211,16 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.dynamics_generator.manual_seed(named_seed(start, "dynamics"))
 
     def uniform(self, size: int, low: float, high: float) -> Tensor:
-        """Draws ``[N, size]`` from the environment's own generator."""
+        """Draw ``[N, size]`` from the environment's own generator."""
         return torch.empty(self.num_envs, size).uniform_(low, high, generator=self.generator)
 
     def _specify(self) -> None:
         copies = self.num_envs
-        seen = {key: Unbounded(entry.shape) for key, entry in self.seen(self.state).items()}
+        observations = {key: Unbounded(entry.shape) for key, entry in self.seen(self.state).items()}
         count = Unbounded((copies, 1), dtype=torch.int64)
         counts = {"step_count": count, "trajectory": count.clone()}
         rewards = {"episode_reward": Unbounded((copies, 1))}
-        self.observation_spec = Composite({**seen, **counts, **rewards}, shape=(copies,))
+        self.observation_spec = Composite({**observations, **counts, **rewards}, shape=(copies,))
         self.reward_spec = Unbounded((copies, 1))
         flag = Binary(1, shape=(copies, 1), dtype=torch.bool)
         self.full_done_spec = Composite(

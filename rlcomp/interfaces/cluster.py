@@ -20,17 +20,17 @@ from rlcomp.metrics import Ledger
 
 
 class WorkerLost(Exception):
-    """A worker is gone, or says nothing any more."""
+    """A worker has ended, or no longer answers."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """Which prompts of a batch a request holds.
+    """Prompts of a batch in a request.
 
     Attributes:
-        first: number of the first one.
-        prompts: how many.
-        of: how many the batch has.
+        first: index of the first prompt.
+        prompts: number of prompts.
+        of: number of prompts in the batch.
     """
 
     first: int
@@ -40,16 +40,16 @@ class Part:
 
 @dataclass(frozen=True)
 class Request:
-    """A rollout that a worker is asked for: with the weights of ``version`` it is the same always.
+    """Request for a rollout; with the weights of ``version`` its result is always the same.
 
     Attributes:
-        number: of the requests of a run, from 0.
-        version: of the policy that is to answer (``policy_version``); None: it has none.
-        progress: of the phase, when it was asked.
-        step: of the run, when it was asked.
-        seeds: of every generator that travels with the stages, in their order.
-        part: which prompts ``batch`` holds.
-        batch: what the first stage reads, on the CPU.
+        number: index among the requests of a run, from 0.
+        version: version of the policy that is to answer (``policy_version``); None if it has none.
+        progress: progress of the phase at the time of the request.
+        step: step of the run at the time of the request.
+        seeds: seed of every generator in the stages, in their order.
+        part: the prompts in ``batch``.
+        batch: input of the first stage, on the CPU.
     """
 
     number: int
@@ -63,15 +63,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Reply:
-    """What a worker made.
+    """Result of a worker.
 
     Attributes:
-        number: of the request.
-        version: of the policy that answered.
-        rows: what the last stage returned, on the CPU.
-        ledger: what was recorded.
-        seconds: on the clock; under ``schedule=free`` those of work since the reply before.
-        part: under ``schedule=free`` which prompt of the batch it is; else None.
+        number: index of the request.
+        version: version of the policy that answered.
+        rows: output of the last stage, on the CPU.
+        ledger: recorded metrics.
+        seconds: wall-clock time; under ``schedule=free`` time of work since the previous reply.
+        part: under ``schedule=free`` the prompt of the batch; else None.
     """
 
     number: int
@@ -82,16 +82,16 @@ class Reply:
     part: Part | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Rows travel as arrays: to pickle a TensorDict takes ten times as long."""
+        """Pickle rows as arrays, since pickling a TensorDict takes ten times as long."""
         return {**vars(self), "rows": _arrays(self.rows)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a TensorDict of them again."""
+        """Make a TensorDict of the arrays."""
         vars(self).update({**state, "rows": _tensors(state["rows"])})
 
 
 def _arrays(rows: TensorDict) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Shape and entries; a tensor of a dtype that numpy has not stays one."""
+    """Return shape and entries; tensors of dtypes that numpy lacks stay tensors."""
 
     def one(entry: Any) -> Any:  # noqa: ANN401
         if isinstance(entry, TensorDict):
@@ -101,32 +101,33 @@ def _arrays(rows: TensorDict) -> tuple[tuple[int, ...], dict[str, Any]]:
     return tuple(rows.batch_size), {key: one(entry) for key, entry in rows.items()}
 
 
-def _tensors(told: tuple[tuple[int, ...], dict[str, Any]]) -> TensorDict:
-    """The rows of :func:`_arrays`."""
+def _tensors(arrays: tuple[tuple[int, ...], dict[str, Any]]) -> TensorDict:
+    """Return the rows of :func:`_arrays`."""
 
     def one(entry: Any) -> Any:  # noqa: ANN401
         if isinstance(entry, tuple):
             return _tensors(entry)
         return entry if isinstance(entry, Tensor) else torch.from_numpy(entry)
 
-    shape, entries = told
+    shape, entries = arrays
     return TensorDict({key: one(entry) for key, entry in entries.items()}, batch_size=shape)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Free:
-    """How rollouts are made under ``schedule=free``.
+    """Settings of rollouts under ``schedule=free``.
 
     Attributes:
-        seats: rows that a worker samples at a time; null: those of a batch, dealt out.
-        max_age: response tokens of weights that are more versions old when they are consumed have
-            no weight in a loss of tokens; their rows count in the baseline. null: the cluster's
+        seats: rows that a worker samples at a time; null: the rows of a batch, divided by the
+            workers.
+        max_age: response tokens of weights more versions old than this, when consumed, have no
+            weight in a loss of tokens; their rows count in the baseline. null: the cluster's
             staleness.
-        patience: seconds that a group may take from when all of its rows sample; then those that
-            have not ended are closed as they are, ``truncated``. null: any time.
+        patience: seconds for a group from the time when all of its rows sample; unfinished rows are
+            then closed as they are, ``truncated``. null: no limit.
         look_every: decode steps after which a worker looks for new weights and refills seats.
-        recompute_cache: whether new weights read again what old ones have read; else the keys and
-            values of old ones stay.
+        recompute_cache: True: recompute keys and values with new weights; False: keep those of old
+            weights.
     """
 
     seats: PositiveInt | None = None
@@ -141,13 +142,13 @@ class Free:
 
 @runtime_checkable
 class RefillsSeats(Protocol):
-    """A collector whose rows a worker may sample by refilled seats.
+    """A collector whose rows a worker can sample by refilled seats.
 
     Attributes:
-        policy: samples them.
+        policy: samples the rows.
         group_size: answers per prompt.
         max_new_tokens: longest answer, in tokens.
-        generator: of the uniform numbers.
+        generator: draws the uniform numbers.
     """
 
     policy: RefilledPolicy
@@ -156,11 +157,11 @@ class RefillsSeats(Protocol):
     generator: torch.Generator
 
     def encode(self, batch: TensorDict) -> list[list[int]]:
-        """What the policy reads of each prompt."""
+        """Return the policy's input for each prompt."""
         ...
 
     def answered(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
-        """What a call returns, and records, for sampled rows of :meth:`Policy.generate`."""
+        """Return and record the result of a call for sampled rows of :meth:`Policy.generate`."""
         ...
 
 
@@ -168,36 +169,36 @@ class RefilledPolicy(Policy, Protocol):
     """A policy that samples by refilled seats."""
 
     def seats(self, *, reread: bool = False) -> Seats:
-        """Rows that begin and end at any time."""
+        """Return rows that begin and end at any time."""
         ...
 
     def check_prompts(self, prompts: list[list[int]], max_new_tokens: int) -> None:
-        """Refuse what cannot be answered."""
+        """Refuse prompts that cannot be answered."""
         ...
 
 
 class Cluster(metaclass=Checked):
-    """Base class of clusters: starts workers, hands them weights and requests, brings replies.
+    """Base class of clusters: starts workers, sends weights and requests, receives replies.
 
-    A worker answers its requests in their order. The weights that a request is answered with are
-    those that were handed over with it, whatever has been published since.
+    A worker answers its requests in order, each with the weights that were sent with the request,
+    even if newer ones have been published since.
 
     Args:
-        workers: processes.
-        remote: the stages that run on them, consecutive ones of a phase whose first starts a new
-            batch; null: the collector of each phase.
-        schedule: ``fixed``: what step ``k`` consumes was asked for in step ``k - staleness``.
-            ``free``: workers refill the seats of rows that have ended, take new weights between
-            decode steps, and a step consumes the groups that are done first.
+        workers: number of processes.
+        remote: the stages that run on the workers, consecutive ones of a phase; the first starts a
+            new batch. null: the collector of each phase.
+        schedule: ``fixed``: step ``k`` consumes the request of step ``k - staleness``. ``free``:
+            workers refill the seats of finished rows and take new weights between decode steps, and
+            a step consumes the groups that are done first.
         staleness: steps between request and use; 0: each step waits for its own rollouts. null: as
-            many as ``collector=delayed`` would simulate, else 1. Under ``free`` rollouts of so many
-            steps are asked for ahead.
-        timeout: seconds without a word after which a worker that is waited for is ended.
-        restarts: how many lost workers of a run are started again.
-        free: how, under ``free``.
+            many as ``collector=delayed`` would simulate, else 1. Under ``free`` the number of steps
+            whose rollouts are requested ahead.
+        timeout: seconds of silence after which an awaited worker is ended.
+        restarts: number of lost workers of a run that are replaced.
+        free: settings under ``free``.
 
     Attributes:
-        links: to the workers, in their order; empty before they are started, and once they ended.
+        links: connections to the workers, in order; empty before the start and after the end.
     """
 
     ends_with_run = True
@@ -228,30 +229,30 @@ class Cluster(metaclass=Checked):
         self.links: list[Any] = []
 
     def another(self) -> Cluster:
-        """A cluster of the same settings, with workers of its own."""
-        made = copy.copy(self)
-        made.links = []
-        return made
+        """Return a cluster of the same settings, with workers of its own."""
+        cluster = copy.copy(self)
+        cluster.links = []
+        return cluster
 
     def prepare(self) -> None:
-        """Begin to start workers, which takes seconds, before what they run is there."""
+        """Begin to start workers, which takes seconds, before their stages are built."""
 
     @abstractmethod
     def start(
         self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
     ) -> None:
-        """Hand the stages to every worker.
+        """Send the stages to every worker.
 
         Args:
-            stages: of :func:`rlcomp.cluster.carried.carry`.
+            stages: pickled stages of :func:`rlcomp.cluster.carried.carry`.
             sizes: bytes of each storage of weights.
-            versions: of so many publications the weights are kept, the last one included.
-            free: how workers decode, its seats given; None under ``fixed``.
+            versions: number of publications to keep, including the last one.
+            free: settings of decoding, with its number of seats; None under ``fixed``.
         """
 
     @abstractmethod
     def publish(self, weights: list[Tensor]) -> object:
-        """Copy weights, which may be changed as soon as this returns; what a request is given.
+        """Copy weights and return a handle for requests; the weights may change afterwards.
 
         Args:
             weights: the storages, as bytes: uint8, one dimension.
@@ -259,46 +260,46 @@ class Cluster(metaclass=Checked):
 
     @abstractmethod
     def ask(self, worker: int, weights: object, request: Request | None) -> None:
-        """Hand a request to a worker, or weights only (None; ``free``); returns at once."""
+        """Send a request to a worker, or only weights (None; ``free``); return at once."""
 
     @abstractmethod
     def receive(self, worker: int, timeout: float) -> Reply:
-        """The next reply of a worker.
+        """Return the next reply of a worker.
 
         Raises:
-            WorkerLost: it is gone, or says nothing for ``timeout`` seconds.
-            Exception: whatever the stages raised.
+            WorkerLost: it has ended, or is silent for ``timeout`` seconds.
+            Exception: an exception of the stages.
         """
 
     def poll(self, worker: int, silent: float) -> Reply | None:
-        """The next reply of a worker under ``free``, if one is there; returns at once.
+        """Return the next reply of a worker under ``free`` if there is one; return at once.
 
         Args:
-            worker: its number.
-            silent: seconds since it was asked, or replied; above ``timeout`` it is lost.
+            worker: index of the worker.
+            silent: seconds since its last request or reply; above ``timeout`` it is lost.
 
         Raises:
-            WorkerLost: it is gone, or has been silent for too long.
-            Exception: whatever the stages raised.
+            WorkerLost: it has ended, or has been silent for too long.
+            Exception: an exception of the stages.
         """
         raise NotImplementedError
 
     @abstractmethod
     def restart(self, worker: int) -> None:
-        """End a worker and start it again, with no request."""
+        """End a worker and start it again without a request."""
 
     @abstractmethod
     def close(self) -> None:
-        """End all workers at once, whatever they are doing; :meth:`start` may come again."""
+        """End all workers at once, even if they are busy; :meth:`start` may follow."""
 
 
 @runtime_checkable
 class SimulatesDelay(Protocol):
-    """A collector that lets rollouts wait, as those of a cluster do by themselves."""
+    """A collector that delays rollouts as a cluster does."""
 
     staleness: int
 
     @property
     def undelayed(self) -> nn.Module:
-        """What makes the rollouts."""
+        """Return the collector of the rollouts themselves."""
         ...

@@ -23,46 +23,45 @@ Row = Mapping[str, object]
 
 
 class CodeReward(TextReward):
-    """A reward whose program runs in the sandbox; named parts, of which ``passed`` alone weighs 1.
+    """Reward of a program that runs in the sandbox; by default only the part ``passed`` counts.
 
     ``R = sum_k w_k R_k`` over
 
-    - ``passed``: 1 if every test passed. It alone says what is correct.
-    - ``passed_share``: the share of the tests that did.
+    - ``passed``: 1 if every test passed; it alone decides what is correct.
+    - ``passed_share``: the share of passed tests.
     - ``compiles``: 1 if the program is Python.
     - ``run_time`` in seconds, ``peak_memory`` in MiB: of its slowest and its largest run; only with
       ``measure``.
-    - ``linter``: 1 if the linter finds nothing; only with ``lint``.
+    - ``linter``: 1 if the linter has no complaints; only with ``lint``.
 
-    Of a program that did not pass, ``run_time`` and ``peak_memory`` are their limits and ``linter``
-    is 0: no price on them pays for giving up. Whatever a program does, its row is valid; what is
-    the machine's doing stops the run. A subclass reads the tests of a row (:meth:`tests_of`), makes
-    jobs of a program and its tests (:meth:`jobs`), and tells which tests passed
+    A program that did not pass gets the limits as ``run_time`` and ``peak_memory``, and ``linter``
+    0, so that no price on these parts rewards giving up. A row is valid whatever its program does;
+    failures of the machine stop the run. A subclass reads the tests of a row (:meth:`tests_of`),
+    makes jobs of a program and its tests (:meth:`jobs`), and decides which tests passed
     (:meth:`verdicts`). Each distinct job of a batch runs once.
 
-    Reads and writes what :class:`rlcomp.interfaces.reward.TextReward` does. Records beside its
-    metrics ``sandbox/strict`` (1: tier ``strict``, 0: another one, and then 1 under the name of
-    that: ``sandbox/bwrap``, ``sandbox/portable``, ``sandbox/remote``) and ``sandbox/jobs``
-    (distinct jobs of a batch).
+    Reads and writes the keys of :class:`rlcomp.interfaces.reward.TextReward`. Also records
+    ``sandbox/strict`` (1: tier ``strict``, 0: another tier, with 1 under its name:
+    ``sandbox/bwrap``, ``sandbox/portable``, ``sandbox/remote``) and ``sandbox/jobs`` (distinct jobs
+    of a batch).
 
     Class attributes:
-        job_kind: of what :meth:`jobs` gives, so that a sandbox that cannot run it says so when the
-            reward is made; None: told by the first job.
+        job_kind: kind of the jobs of :meth:`jobs`, so that an unsuitable sandbox is refused when
+            the reward is made; None if only the first job shows it.
 
     Args:
         sandbox: runs the programs.
-        where: the program is the one ``block`` between fences, or the ``whole`` response.
+        where: the program is the only ``block`` between fences, or the ``whole`` response.
         timeout: limit of a run, in seconds; of the wall clock and of the CPU.
         memory_mib: limit of a run, in MiB of address space.
-        weights: of the parts; those that are not named weigh 0. None: ``passed`` alone, 1.
-        measure: whether there are ``run_time`` and ``peak_memory``, by which two runs of the same
-            config differ.
+        weights: weights of the parts; 0 for parts without a name here. None: ``passed`` alone, 1.
+        measure: add ``run_time`` and ``peak_memory``; two runs of the same config then differ.
         lint: ruff's rules for the part ``linter``, such as ``[E, F]``; null: no such part.
 
     Raises:
-        ConfigError: this machine has no sandbox of the tier that is asked for, a server cannot run
-            such jobs, a weight is that of no part there is, or ruff does not know a rule.
-        MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
+        ConfigError: this machine has no sandbox of the required tier, a server cannot run such
+            jobs, a weight names a missing part, or ruff does not know a rule.
+        MissingExtra: ``lint`` without ruff installed (extra ``verify``).
     """
 
     job_kind: ClassVar[type[Job] | None] = None
@@ -91,10 +90,10 @@ class CodeReward(TextReward):
         self.weights = _weights(type(self).__name__, weights or {"passed": 1.0}, lacking)
         if lint is not None:
             check_rules(lint)
-        sandbox.check(self.job_kind, measured=measure)  # here, before anything expensive
+        sandbox.check(self.job_kind, measured=measure)  # here, before any expensive work
 
     def tests_of(self, row: Row) -> Any:  # noqa: ANN401
-        """The tests of a row, read from its columns.
+        """Read the tests of a row from its columns.
 
         Raises:
             DataError: they are missing, or cannot be read.
@@ -102,31 +101,31 @@ class CodeReward(TextReward):
         raise NotImplementedError
 
     def jobs(self, code: str, tests: Any) -> Sequence[Job]:  # noqa: ANN401
-        """What to run for a program and its tests."""
+        """Return the jobs for a program and its tests."""
         raise NotImplementedError
 
     def verdicts(self, tests: Any, outcomes: Sequence[Outcome]) -> list[bool]:  # noqa: ANN401
-        """Which of the tests passed, by the outcomes of their jobs."""
+        """Decide which of the tests passed, from the outcomes of their jobs."""
         raise NotImplementedError
 
     def score_row(self, row: Row) -> Score:
-        """The parts of one row."""
+        """Return the parts of one row's score."""
         return self.score_rows([row], [0])[0]
 
     def score_rows(self, rows: Sequence[Row], numbers: Sequence[int]) -> list[Score]:
-        """The parts of each row, of programs that all run in one batch."""
+        """Return the parts of each row's score; all programs run in one batch."""
         codes = [code_of(str(row["response"]), self.where) for row in rows]
         tests, jobs = [], []
         for code, number, row in zip(codes, numbers, rows, strict=True):
             with row_named(number, row):
                 tests.append(self.tests_of(row))
                 jobs.append([] if code is None else [*self.jobs(code, tests[-1])])
-        asked = [job for some in jobs for job in some]
-        outcomes = iter(self.sandbox.map(asked))
+        queue = [job for some in jobs for job in some]
+        outcomes = iter(self.sandbox.map(queue))
         record("sandbox/strict", float(self.sandbox.tier == "strict"))
         if self.sandbox.tier != "strict":
             record(f"sandbox/{self.sandbox.tier}", 1.0)
-        record("sandbox/jobs", len({*asked}))
+        record("sandbox/jobs", len({*queue}))
         ran = [[next(outcomes) for _ in some] for some in jobs]
         parts = [self._scored(*each) for each in zip(tests, ran, strict=True)]
         return [*self._linted(codes, parts)]
@@ -150,7 +149,7 @@ class CodeReward(TextReward):
     def _linted(
         self, codes: Sequence[str | None], parts: Sequence[dict[str, float]]
     ) -> Sequence[dict[str, float]]:
-        """The parts, with the linter's verdict on each distinct program that passed."""
+        """Yield the parts with the linter's verdict on each distinct program that passed."""
         if self.lint is None:
             return parts
         passed = {code for code, own in zip(codes, parts, strict=True) if code and own["passed"]}
@@ -162,15 +161,15 @@ class CodeReward(TextReward):
 
 
 def named(*columns: str | None) -> frozenset[str]:
-    """Those of some columns that a reward is told to read; the prompt every example has."""
+    """Return the columns that a reward needs; every example has the prompt."""
     return frozenset(name for name in columns if name is not None) - {*TextReward.reads}
 
 
 def _weights(
-    owner: str, given: Mapping[str, float], lacking: Mapping[str, str]
+    owner: str, weights: Mapping[str, float], lacking: Mapping[str, str]
 ) -> dict[str, float]:
-    """The weights of the parts there are; of those that lack, what to set is told."""
-    for name, weight in given.items():
+    """Return the weights of the existing parts; refuse weights of missing ones with a remedy."""
+    for name, weight in weights.items():
         if name not in PARTS:
             raise ConfigError(f"{owner}: weights names {name!r}{nearest(name, PARTS)}")
         if weight and name in lacking:
@@ -178,4 +177,4 @@ def _weights(
                 f"{owner}: weights.{name} is {weight:g}, but there is no such part: set "
                 f"{lacking[name]}"
             )
-    return {name: given.get(name, 0.0) for name in PARTS if name not in lacking}
+    return {name: weights.get(name, 0.0) for name in PARTS if name not in lacking}

@@ -15,18 +15,18 @@ from rlcomp.seed import next_request
 class Collector(Component):
     """Base class of collectors: prompts in, a new batch of rollouts out.
 
-    A collector that writes more quotes the list: ``writes = (*Collector.writes, "greedy")``. What
-    belongs to a prompt (``per_prompt`` in its :class:`rlcomp.keys.Spec`) is handed on to each of
-    its rows by :func:`rlcomp.batch.keep_prompt`.
+    A collector that writes more keys quotes the list: ``writes = (*Collector.writes, "greedy")``.
+    :func:`rlcomp.batch.keep_prompt` copies the entries of a prompt (``per_prompt`` in its
+    :class:`rlcomp.keys.Spec`) to each of its rows.
 
-    Each call is a request: what it draws of the collector's generators follows from their seed and
-    its number alone (:func:`rlcomp.seed.next_request`).
+    Each call is a request: its draws from the collector's generators depend only on their seed and
+    on its number (:func:`rlcomp.seed.next_request`).
 
     Class attributes:
-        splits: whether the rows of a prompt are the same where a batch is dealt out to several
-            collectors: all that they draw is a number for each row
-            (:func:`rlcomp.engine.draw.uniform`), with equally many rows for each prompt.
-        refills: whether a worker may sample its rows by refilled seats
+        splits: True if the rows of a prompt stay the same when a batch is divided among several
+        collectors: they draw one number for each row (:func:`rlcomp.engine.draw.uniform`), with
+            equally many rows for each prompt.
+        refills: True if a worker may sample its rows by refilled seats
             (:class:`rlcomp.interfaces.cluster.RefillsSeats`).
     """
 
@@ -50,7 +50,7 @@ class Collector(Component):
     refills: ClassVar[bool] = False
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
-        """Roll out; the next request draws by a seed of its own."""
+        """Roll out, and seed the generators for the next request."""
         rows = super().__call__(batch)
         for value in vars(self).values():
             if isinstance(value, torch.Generator):

@@ -1,4 +1,4 @@
-"""Distribution interface: points with modes, for flows."""
+"""Distribution interface: points with known modes, for flows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 @runtime_checkable
 class HasModes(Protocol):
-    """A distribution over points whose modes are known.
+    """A distribution over points with known modes.
 
     Attributes:
         centres: the modes, ``[M, D]``.
@@ -19,12 +19,12 @@ class HasModes(Protocol):
     centres: Tensor
 
     def draw(self, rows: int, generator: torch.Generator) -> Tensor:
-        """So many points, ``[rows, D]``."""
+        """Draw points, ``[rows, D]``."""
         ...
 
 
 def nearest_mode(points: Tensor, centres: Tensor) -> Tensor:
-    """Which mode each point is nearest to.
+    """Return the index of the mode nearest to each point.
 
     Args:
         points: shape ``[B, D]``.

@@ -1,4 +1,4 @@
-"""What draws the dynamics of an environment, and what has dynamics that can be set."""
+"""Interfaces for the dynamics of an environment: random draws of them, and setting them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from torch import Tensor
 
 @runtime_checkable
 class Randomises(Protocol):
-    """Domain randomisation: which parameters are drawn, from where to where, and how."""
+    """Domain randomisation: the parameters to draw, their ranges and their distribution."""
 
     def ranges(self, nominal: Mapping[str, float]) -> Mapping[str, tuple[float, float]]:
-        """Lowest and highest value of each parameter that is drawn.
+        """Return the lowest and highest value of each parameter to draw.
 
         Args:
-            nominal: every parameter of the environment, as it is where nothing is drawn.
+            nominal: value of every parameter of the environment without draws.
 
         Raises:
-            ConfigError: a parameter is none of the environment's, or a range is empty.
+            ConfigError: the environment lacks a parameter, or a range is empty.
         """
         ...
 
     def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
-        """Values between two bounds of the same shape."""
+        """Draw values between two bounds of the same shape."""
         ...
 
 
@@ -34,7 +34,7 @@ class HasDynamics(Protocol):
     """An environment whose dynamics have named parameters."""
 
     def set_dynamics(self, values: Mapping[str, float]) -> None:
-        """Let every copy have these parameters, and its own ones for the others.
+        """Set these parameters in every copy; the others take each copy's own values.
 
         Raises:
             ConfigError: there is no such parameter.

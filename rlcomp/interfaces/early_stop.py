@@ -19,25 +19,26 @@ from rlcomp.metrics import end_phase, keep_best, measured, record
 class EarlyStop(Component):
     """Early stop: ends the phase when :meth:`verdict` gives a reason, and keeps its best step.
 
-    Stands in ``every`` of a phase, behind what measures: ``{evaluation: 25, early_stop: 1}``. The
-    best step of a phase is that of the best value of ``metric`` so far, the first of equal ones; a
-    checkpoint of it stays in ``checkpoints/best``. The weights go on from the last step;
-    ``resume=RUN/checkpoints/best`` or ``base=RUN/checkpoints/best`` goes on from the best.
+    It belongs in ``every`` of a phase, after the stage that measures: ``{evaluation: 25,
+    early_stop: 1}``. The best step of a phase is the first with the best value of ``metric`` so
+    far; its checkpoint stays in ``checkpoints/best``. Training continues from the weights of the
+    last step; use ``resume=RUN/checkpoints/best`` or ``base=RUN/checkpoints/best`` to continue from
+    the best.
 
-    A step need not measure the metric. A metric that no step of the phase has measured is told by a
-    warning when the phase ends, and where the first others of its concept are measured.
+    A step need not measure the metric. If no step of the phase has measured it, a warning is given
+    at the end of the phase, and at the first step that measures other metrics of its concept.
 
     Records ``early_stop/best``, the best value so far.
 
     Args:
-        metric: what ``best`` is measured by: a metric of what runs before it in ``every``.
-        better: which values are better.
+        metric: the metric that decides the best step: one of a stage before it in ``every``.
+        better: direction of better values.
     """
 
     watches: ClassVar[tuple[str, ...]] = ("metric",)
-    # Both count for the best of a phase, and its metrics would be means over both.
+    # Two would both count for the best of a phase, and mix their metrics in one mean.
     exclusive = "early_stop"
-    # Who goes on from the best checkpoint may do so without the stop.
+    # A run from the best checkpoint may omit the stop.
     begins_anew = True
 
     def __init__(self, *, metric: NonEmptyText, better: Literal["higher", "lower"]) -> None:
@@ -48,29 +49,29 @@ class EarlyStop(Component):
         self.known: set[str] = set()
 
     def begin_phase(self) -> None:
-        """Nothing is the best of a phase that starts."""
+        """Forget the best step of the previous phase."""
         self.state, self.known = {}, set()
 
     def finish_phase(self) -> None:
-        """What the end of the phase made due behind it counts for the best as well."""
-        found = measured()
-        self.known.update(found)
-        self._keep(found.get(self.metric))
+        """Include metrics that stages after it measured at the end of the phase."""
+        metrics = measured()
+        self.known.update(metrics)
+        self._keep(metrics.get(self.metric))
         for argument in self.watches:
             if getattr(self, argument) not in self.known:
                 self._missed(argument, self.known, "no step of the phase has")
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Why the phase ends after this step; None if it goes on.
+        """Return the reason to end the phase after this step; None to continue.
 
         Args:
-            batch: of the step.
-            value: of ``metric``; None where this step did not measure it.
+            batch: batch of the step.
+            value: value of ``metric``; None if this step did not measure it.
         """
         raise NotImplementedError
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Look at what the step measured."""
+        """Update with the metrics of the step."""
         value = self.observed("metric")
         value = value if value is not None and math.isfinite(value) else None
         reason = self.verdict(batch, value)
@@ -83,20 +84,20 @@ class EarlyStop(Component):
         return batch
 
     def beats(self, value: float, best: float | None, by: float = 0.0) -> bool:
-        """Whether a value is better than the best one so far by more than ``by``."""
+        """Test if a value is better than the best one so far by more than ``by``."""
         if best is None:
             return True
         return value > best + by if self.better == "higher" else value < best - by
 
     def observed(self, argument: str) -> float | None:
-        """The metric that an argument names; None where this step has not measured it."""
-        name, found = getattr(self, argument), measured()
-        beside = {other for other in found if other.split("/")[0] == name.split("/")[0]}
+        """Return the metric that an argument names; None if this step has not measured it."""
+        name, metrics = getattr(self, argument), measured()
+        beside = {other for other in metrics if other.split("/")[0] == name.split("/")[0]}
         if beside and name not in beside and not self.known & {name, *beside}:
             self._missed(
-                argument, found, f"the first step with any {name.split('/')[0]}/... has not"
+                argument, metrics, f"the first step with any {name.split('/')[0]}/... has not"
             )
-        return found.get(name)
+        return metrics.get(name)
 
     def _keep(self, value: float | None) -> None:
         if value is not None and math.isfinite(value) and self.beats(value, self.state.get("best")):
@@ -104,36 +105,36 @@ class EarlyStop(Component):
             keep_best(metric=self.metric, better=self.better, value=value)
 
     def _missed(self, argument: str, known: Iterable[str], who: str) -> None:
-        """Say that a metric is missing, with the one that may be meant."""
+        """Warn that a metric is missing, and suggest a similar one."""
         name = getattr(self, argument)
         own = [other for other in known if not other.startswith(("early_stop/", "time/"))]
         beside = [other for other in own if other.split("/")[0] == name.split("/")[0]]
-        told = f"early_stop.{argument} is {name!r}, but {who} measured it"
-        warnings.warn(f"{told}{nearest(name, beside or own)}", RlcompWarning, stacklevel=3)
+        message = f"early_stop.{argument} is {name!r}, but {who} measured it"
+        warnings.warn(f"{message}{nearest(name, beside or own)}", RlcompWarning, stacklevel=3)
 
     def run_state(self) -> dict[str, Any]:
-        """What was seen in this phase."""
+        """Return the state of this phase."""
         measure = {"metric": self.metric, "better": self.better}
         return {**measure, "state": self.state, "known": sorted(self.known)}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore it; what was the best by another measure is compared with nothing."""
+        """Restore the state; a best value of another measure is ignored."""
         names(state, ("metric", "better", "state", "known"))
-        known, seen = field(state, "known", list[str]), field(state, "state", dict)
+        known, progress = field(state, "known", list[str]), field(state, "state", dict)
         measure = (field(state, "metric", str), field(state, "better", str))
         if measure == (self.metric, self.better):
-            if "best" in seen:
-                field(seen, "best", float)
-            self.check_seen(seen)
-            self.state = dict(seen)
+            if "best" in progress:
+                field(progress, "best", float)
+            self.check_seen(progress)
+            self.state = dict(progress)
         self.known = {*known}
 
     def check_seen(self, seen: dict[str, Any]) -> None:
-        """Check what was seen, beside the best value, once it comes out of a checkpoint.
+        """Check the state from a checkpoint, except for the best value.
 
         Args:
-            seen: the ``state`` of a run that was saved.
+            seen: the ``state`` of a checkpoint.
 
         Raises:
-            CheckpointError: it is not what :meth:`verdict` keeps there.
+            CheckpointError: it is not a state of :meth:`verdict`.
         """

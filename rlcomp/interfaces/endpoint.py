@@ -7,11 +7,11 @@ from typing import NamedTuple, Protocol
 
 
 class Reply(NamedTuple):
-    """What a model said.
+    """Reply of a model.
 
     Attributes:
         text: its answer.
-        first: probability by token of the likeliest first tokens; None where the server told none.
+        first: probability by token of the likeliest first tokens; None if the server gave none.
     """
 
     text: str
@@ -19,16 +19,16 @@ class Reply(NamedTuple):
 
 
 class Endpoint(Protocol):
-    """Answers texts, several at a time."""
+    """Server that answers several texts at a time."""
 
     def ask(
         self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
     ) -> list[Reply | None]:
-        """One reply for each prompt; None where none came.
+        """Return one reply for each prompt; None for a prompt without one.
 
         Args:
-            prompts: what is asked.
-            max_tokens: the longest answer.
-            alternatives: how many of the likeliest first tokens the reply tells.
+            prompts: the questions.
+            max_tokens: largest number of tokens of an answer.
+            alternatives: number of likeliest first tokens in the reply.
         """
         ...

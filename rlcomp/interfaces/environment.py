@@ -1,4 +1,4 @@
-"""Environment interface: what answers a policy, turn by turn, in text."""
+"""Environment interface: answers a policy turn by turn, in text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Protocol, runtime_checkable
 
 from rlcomp.interfaces.task import Example
 
-_LARGEST = (2 - 2.0**-23) * 2.0**127  # of float32
+_LARGEST = (2 - 2.0**-23) * 2.0**127  # largest float32
 _TURN = "from rlcomp.interfaces.environment import Turn"
 _FORM = (
     ": it needs stops = ('>',), reset(example, seed) and step(action) that return "
@@ -24,17 +24,18 @@ _MOST_FACTS = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """What an environment says after a reset or a step.
+    """Answer of an environment to a reset or a step.
 
     Attributes:
-        observation: appended to what the policy reads next; "" appends nothing. A long one is cut.
-        closing: stands behind the observation and is never cut, such as ``</information>``.
-        reward: for the action, in reward units; 0 after a reset.
+        observation: appended to the policy's next input; "" appends nothing. A long one is cut.
+        closing: follows the observation and is never cut, such as ``</information>``.
+        reward: reward of the action, in reward units; 0 after a reset.
         done: the episode is over.
-        anchor: the state in which the next turn is decided, where states can be compared; equal
-            text, equal state.
-        seat: which player moves next, and is told the observation.
-        payoffs: for each seat, beside the reward of who has moved; empty: nothing.
+        anchor: text of the state of the next turn, where states can be compared; equal texts are
+            equal states.
+        seat: the player who moves next and gets the observation.
+        payoffs: additional reward of each seat, beside the reward of the moving one; empty for
+            none.
     """
 
     observation: str = ""
@@ -57,38 +58,38 @@ class Environment(Protocol):
     stops: tuple[str, ...]
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin: the observation stands behind the example's prompt.
+        """Begin; the observation follows the example's prompt.
 
         Args:
-            example: of the task; its ``columns`` hold what the environment needs besides.
-            seed: whatever the environment draws follows from it.
+            example: example of the task; its ``columns`` hold the environment's other inputs.
+            seed: seeds all draws of the environment.
         """
         ...
 
     def step(self, action: str) -> Turn:
-        """Answer an action: the text of a turn, its stop text included."""
+        """Answer an action: the text of a turn, including its stop text."""
         ...
 
     def facts(self) -> Mapping[str, float]:
-        """Numbers about the episode so far, by name: tool calls, hits."""
+        """Return numbers about the episode so far, by name: tool calls, hits."""
         ...
 
     def close(self) -> None:
-        """Free what it holds; called once, also after an error."""
+        """Free its resources; called once, also after an error."""
         ...
 
 
 @runtime_checkable
 class Forkable(Environment, Protocol):
-    """An environment that can be copied. Others are played again, with the same seed."""
+    """An environment that can be copied. Others are replayed with the same seed."""
 
     def fork(self) -> Environment:
-        """An episode at the same place, which shares nothing that changes."""
+        """Return an episode in the same state that shares nothing mutable."""
         ...
 
 
 def checked(turn: object) -> Turn:
-    """What an environment returned, with numbers of NumPy or torch as Python's.
+    """Check the turn of an environment, and convert numbers of NumPy or torch to Python's.
 
     Raises:
         TypeError: it is no turn, or an entry has another type.
@@ -125,14 +126,14 @@ def _payoffs(payoffs: object) -> tuple[float, ...]:
 
 
 def _as_turn(turn: tuple[object, ...]) -> str:
-    """A tuple of Gymnasium as a turn: observation, reward, terminated or truncated, information."""
+    """Convert Gymnasium's tuple (observation, reward, terminated, truncated, info) to a turn."""
     names = ("observation", "reward", "done")
     values = turn[:3] if len(turn) > 2 else turn[:1]
     return f"Turn({', '.join(f'{n}={v!r:.40}' for n, v in zip(names, values, strict=False))})"
 
 
 def checked_facts(facts: object) -> dict[str, float]:
-    """What an environment told of its episode.
+    """Check the facts of an environment about its episode.
 
     Raises:
         TypeError: it is no mapping from texts to numbers.
@@ -151,11 +152,11 @@ def checked_facts(facts: object) -> dict[str, float]:
 
 
 def checked_stops(environment: Environment) -> tuple[str, ...]:
-    """The texts that end a turn of an environment, which has all methods of one.
+    """Check that an environment has all methods; return the texts that end a turn.
 
     Raises:
-        TypeError: it lacks a method; or they are one text, whose characters would each end a turn,
-            or no texts.
+        TypeError: it lacks a method; or the stops are no texts, or a single text, whose characters
+            would each end a turn.
         ValueError: one is empty, or holds half a character.
     """
     methods, kind = ("reset", "step", "facts", "close"), type(environment).__name__

@@ -1,4 +1,4 @@
-"""Base class of rewards that read what an environment tells of an episode."""
+"""Base class of rewards that read an environment's facts about an episode."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rlcomp.keys import Key
 
 
 class FactReward(TextReward):
-    """A text reward that reads numbers of the environment besides (``facts``).
+    """Text reward that also reads numbers of the environment (``facts``).
 
     A subclass names the ``facts_read``; its ``score_row`` finds them in the row under ``facts``, by
-    name. A row that lacks one, because its environment failed, is invalid.
+    name. A row is invalid if it lacks one because its environment failed.
 
-    Reads ``facts`` (``{name: [B]}``, NaN where missing) beside what a text reward reads.
+    Reads ``facts`` (``{name: [B]}``, NaN where missing) and the keys of a text reward.
 
     Attributes:
         facts_read: the facts that a score needs.
 
     Raises:
-        ConfigError: when called: the environment tells no such fact.
+        ConfigError: when called: the environment has no such fact.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt", "response", "answer", "facts")
@@ -35,16 +35,20 @@ class FactReward(TextReward):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row that has its facts; write the reward entries."""
         rows = text_rows(batch, TextReward.reads)
-        told = self._told(batch)
+        facts_by_row = self._facts(batch)
         scores = list[object]([None] * len(rows))
-        whole = [row for row, facts in enumerate(told) if not any(map(math.isnan, facts.values()))]
+        whole = [
+            row
+            for row, facts in enumerate(facts_by_row)
+            if not any(map(math.isnan, facts.values()))
+        ]
         for row in whole:
-            rows[row]["facts"] = told[row]
+            rows[row]["facts"] = facts_by_row[row]
         for row, score in zip(whole, self.score_rows([rows[n] for n in whole], whole), strict=True):
             scores[row] = score
         return self.write_scores(batch, rows, scores)
 
-    def _told(self, batch: TensorDict) -> list[dict[str, float]]:
+    def _facts(self, batch: TensorDict) -> list[dict[str, float]]:
         names, known = self.facts_read, [*batch["facts"].keys()]
         for name in names:
             if name not in known:
@@ -57,7 +61,7 @@ class FactReward(TextReward):
 
 
 def facts_of(row: Mapping[str, object]) -> Mapping[str, float]:
-    """The facts of a row that :class:`FactReward` scores."""
-    found = row["facts"]
-    assert isinstance(found, dict)
-    return found
+    """Return the facts of a row that :class:`FactReward` scores."""
+    facts = row["facts"]
+    assert isinstance(facts, dict)
+    return facts

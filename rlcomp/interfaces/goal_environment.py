@@ -1,4 +1,4 @@
-"""What hindsight asks of an environment with goals."""
+"""Interface of environments with goals that hindsight relabelling needs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from torch import Tensor
 
 @runtime_checkable
 class RewardsGoals(Protocol):
-    """Knows the reward of a step for any goal, not only for the one that was asked for."""
+    """Environment that knows the reward of a step for any goal, not only for the desired one."""
 
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Reward ``[N]`` of steps that led to ``achieved`` where ``desired`` was asked for."""
+        """Return the reward ``[N]`` of steps to ``achieved`` under the goal ``desired``."""
         ...

@@ -1,4 +1,4 @@
-"""Experts that know how far it still is."""
+"""Experts that know the distance to the goal."""
 
 from __future__ import annotations
 
@@ -17,5 +17,5 @@ class Guide(Protocol):
         ...
 
     def left(self, batch: TensorDict) -> Tensor:
-        """How far it is from the states of a batch to the goal, ``[N]``, in whatever unit."""
+        """Return the distance from the states of a batch to the goal, ``[N]``, in any unit."""
         ...

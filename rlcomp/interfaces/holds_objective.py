@@ -1,4 +1,4 @@
-"""What a target update asks of a loss."""
+"""Interfaces of losses that a target update or a prioritised replay needs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class HoldsObjective(Protocol):
 
 @runtime_checkable
 class TellsErrors(Protocol):
-    """A loss that remembers the errors of the rows it was given last.
+    """A loss that remembers the errors of its last rows.
 
     Attributes:
-        errors: which rows of the replay (``index``) and their ``|delta|``, ``[N]`` each; None
-            before the first.
+        errors: rows of the replay (``index``) and their ``|delta|``, ``[N]`` each; None before the
+            first.
     """
 
     errors: tuple[Tensor, Tensor] | None

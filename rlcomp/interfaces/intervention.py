@@ -1,4 +1,4 @@
-"""Interventions: whoever watches a policy may act in its place."""
+"""Interventions: an observer of a policy may act in its place."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rlcomp.metrics import record
 
 
 class Intervention(Component):
-    """Exchanges actions of a policy for those of an intervener, and says which.
+    """Stage that replaces a policy's actions by an intervener's, and marks them.
 
-    A subclass defines :meth:`decide`. What the intervener does is kept within the bounds of the
-    environment's actions. Records ``intervention/share``, the share of steps taken over.
+    A subclass defines :meth:`decide`. The intervener's actions are clipped to the bounds of the
+    environment's actions. Records ``intervention/share``, the share of replaced steps.
 
     Reads ``observation`` and ``action``. Writes ``action`` ``[N, A]`` and ``intervened``
     ``[N, 1]``.
 
     Args:
-        actions: of one copy of the environment; gives the bounds.
+        actions: action spec of one copy of the environment; gives the bounds.
 
     Source:
         Luo et al. 2024, arXiv:2410.21845, section 3.3.
@@ -44,10 +44,10 @@ class Intervention(Component):
 
     @abstractmethod
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Actions ``[N, A]`` and which copies they are for, ``[N]`` bool; the rest is ignored."""
+        """Return actions ``[N, A]`` and a mask ``[N]`` of the copies that take them."""
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Exchange some actions."""
+        """Replace some actions."""
         chosen, over = self.decide(batch)
         chosen = torch.minimum(torch.maximum(chosen, self.low), self.high)
         batch["action"] = torch.where(over[:, None], chosen, batch["action"])

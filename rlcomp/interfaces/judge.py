@@ -14,10 +14,10 @@ from rlcomp.seed import node_path
 
 
 class Judge(Protocol):
-    """Scores the agreement of a prediction with a reference text."""
+    """Judge of the agreement between a prediction and a reference text."""
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """The score in [0, 1]; None if it cannot be judged."""
+        """Return the score in [0, 1]; None if the pair cannot be judged."""
         ...
 
 
@@ -26,12 +26,12 @@ class JudgesMany(Protocol):
     """Interface of judges that score several pairs at once faster than one by one."""
 
     def judge_all(self, pairs: Sequence[tuple[str, str]]) -> Sequence[float | None]:
-        """The score of each prediction with its reference."""
+        """Score each prediction with its reference."""
         ...
 
 
 def judge_all(judge: Judge, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-    """The score of each prediction with its reference, all at once where the judge can.
+    """Score each prediction with its reference, all at once if the judge can.
 
     Examples:
         >>> judge_all(lambda prediction, reference: float(prediction == reference), [("a", "a")])
@@ -43,11 +43,11 @@ def judge_all(judge: Judge, pairs: Sequence[tuple[str, str]]) -> list[float | No
 
 
 class NoVerdict:
-    """Reason of a judge for giving no verdict: the first one, told once as a warning.
+    """Reason of a judge for a missing verdict: the first one, given once as a warning.
 
     Args:
-        judge: name of its class, for messages. Its constructor makes this object, so that messages
-            have its config path as well.
+        judge: name of the judge's class, for messages. The judge's constructor makes this object,
+            so that messages have the judge's config path as well.
 
     Attributes:
         path: config path of the judge and a dot, for remedies; empty outside of a config.

@@ -1,4 +1,4 @@
-"""Base class of text rewards that a judge gives."""
+"""Base class of text rewards from a judge."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.keys import Key
 class JudgedReward(TextReward):
     """Text reward by a judge; rows without a verdict are invalid and name the judge.
 
-    Writes beside the reward entries ``invalid_reason`` (``[B, W]`` uint8 texts).
+    Writes the reward entries and ``invalid_reason`` (``[B, W]`` uint8 texts).
 
     Attributes:
         judge: gives the verdicts.

@@ -15,12 +15,12 @@ class KLController(nn.Module, metaclass=Checked):
     """Base class of KL controllers: the coefficient beta of a KL penalty.
 
     The order is fixed: beta is used, then updated. Subclasses override :meth:`observe` to react to
-    the measured KL, :meth:`coef` to follow a schedule. State is in buffers, so that checkpoints
+    the measured KL, or :meth:`coef` to follow a schedule. State is in buffers, so that checkpoints
     hold it.
 
     Attributes:
         kl_coef: float64 scalar, in reward units per nat.
-        unit: of the measured KL: nats per token or per response.
+        unit: unit of the measured KL: nats per token or per response.
     """
 
     unit: Unit = "token"
@@ -31,18 +31,18 @@ class KLController(nn.Module, metaclass=Checked):
         self.register_buffer("kl_coef", torch.tensor(kl_coef, dtype=torch.float64))
 
     def coef(self) -> float:
-        """The current coefficient beta."""
+        """Return the current coefficient beta."""
         return float(self.kl_coef)
 
     def measure(self, kl: Tensor, mask: Tensor) -> float:
-        """The mean of a KL ``[B, T]`` over a batch, in this controller's unit; NaN if empty."""
+        """Average a KL ``[B, T]`` over a batch in this controller's unit; NaN if empty."""
         return mean_kl(kl, mask, self.unit)
 
     def observe(self, kl: float, num_sequences: int) -> None:
         """Update from the KL (:meth:`measure`) of a rollout batch of ``num_sequences`` rows."""
 
     def coef_then_observe(self, kl: Tensor, mask: Tensor) -> float:
-        """The current coefficient; afterwards it is updated from the KL of this batch.
+        """Return the current coefficient; then update it from the KL of this batch.
 
         Args:
             kl: shape ``[B, T]``, nats, 0 outside the mask.
@@ -54,14 +54,14 @@ class KLController(nn.Module, metaclass=Checked):
         return coef
 
     def penalty(self, kl: Tensor, mask: Tensor, where: Tensor | None = None) -> Tensor:
-        """The KL penalty of each response; afterwards beta is updated from this batch.
+        """Compute the KL penalty of each response; then update beta from this batch.
 
         ``penalty_i = beta * sum_t kl_it``.
 
         Args:
             kl: shape ``[B, T]``, nats, 0 outside the mask.
             mask: shape ``[B, T]``, bool.
-            where: the responses that pay, shape ``[B]``, bool; None: all. The others pay 0.
+            where: the penalised responses, shape ``[B]``, bool; None: all. The others get 0.
 
         Returns:
             Shape ``[B]``, in reward units.

@@ -1,4 +1,4 @@
-"""The weight of the KL penalty by row: domains that may move further from the reference."""
+"""Weight of the KL penalty by row, so that domains may move further from the reference."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 
 def times_kl_weight(penalty: Tensor, batch: TensorDict) -> Tensor:
-    """A KL penalty times ``kl_weight`` of its row; as it is where no stage wrote any.
+    """Multiply a KL penalty by its row's ``kl_weight``, if a stage wrote it.
 
     Args:
         penalty: shape ``[B]`` or ``[B, T]``.
-        batch: ``kl_weight`` ``[B]``, at least 0, if it has one.
+        batch: may hold ``kl_weight`` ``[B]``, at least 0.
 
     Returns:
-        Of the penalty's shape.
+        The penalty's shape.
     """
     if "kl_weight" not in batch.keys():
         return penalty

@@ -1,4 +1,4 @@
-"""What actions ask of a learner."""
+"""Interfaces of a learner that actions need."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tensordict import TensorDict
 
 @runtime_checkable
 class KeepsMoments(Protocol):
-    """A learner whose optimiser has a past."""
+    """A learner whose optimiser has state."""
 
     def forget_moments(self) -> None:
-        """Go on as if the optimiser had never stepped."""
+        """Reset the optimiser to its state before the first step."""
         ...
 
 
 @runtime_checkable
 class FreezesParameters(Protocol):
-    """A learner some of whose parameters can be left out of its steps."""
+    """A learner that can exclude some of its parameters from its steps."""
 
     @property
     def trained_names(self) -> Sequence[str]:
-        """The names of its parameters."""
+        """Return the names of its parameters."""
         ...
 
     def freeze(self, names: Iterable[str]) -> None:
-        """Leave these, and only these, out of the steps from here on."""
+        """Exclude these parameters, and only these, from all further steps."""
         ...
 
 
@@ -36,9 +36,9 @@ class SharesSteps(Protocol):
     """A learner whose steps several ranks may take together (:mod:`rlcomp.parallel`)."""
 
     def update(self, rows: TensorDict) -> bool:
-        """Take the optimiser steps of a batch, on all ranks; whether one of them was taken."""
+        """Take the optimiser steps of a batch on all ranks; return True if one was taken."""
         ...
 
     def moments(self) -> dict[str, Any]:
-        """The state of the optimiser, on all ranks."""
+        """Return the state of the optimiser, on all ranks."""
         ...

@@ -1,4 +1,4 @@
-"""Base classes of losses: TensorDict -> scalars, a weighted sum of tokens or rows, no model."""
+"""Base classes of losses: TensorDict -> scalars, a weighted sum over tokens or rows, no model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Part(Component):
         needs_forward: :meth:`prepare` needs model outputs, not data alone.
         changes_on_policy_gradient: it drops or reweights tokens, so that even on-policy the
             gradient is not the plain one.
-        has_own_gradient: it adds a term that does not vanish at zero advantage. Without one, rows
+        has_own_gradient: it adds a term that does not vanish at zero advantage. Without such a
+            term, rows of zero advantage are not differentiated.
             of zero advantage are not differentiated.
     """
 
@@ -45,50 +46,51 @@ class Part(Component):
         return batch.select()
 
     def prepared(self, batch: TensorDict) -> TensorDict:
-        """The batch with its step-level keys, computed from itself if the learner gave none."""
+        """Return the batch with its step-level keys; compute them if they are missing."""
         if all(key in batch.keys() for key in self.step_keys):
             return batch
         with torch.no_grad():
             return batch.copy().update(self.prepare(batch))
 
     def after_step(self) -> None:
-        """Called after each optimiser step: coefficients are updated here."""
+        """Update coefficients after each optimiser step."""
 
 
 class Loss(Component):
     """Base class of losses: writes scalars whose names start with ``loss`` into a new TensorDict.
 
-    ``prepare`` gets all rows of an optimiser step and computes what must not depend on the split
-    into micro-batches, so that micro-batches and ranks change neither loss, gradient nor metric. A
-    loss of tokens subclasses :class:`TokenLoss`, a loss of rows or pairs :class:`RowLoss`.
+    ``prepare`` gets all rows of an optimiser step and computes everything that must not depend on
+    the split into micro-batches. Micro-batches and ranks therefore change neither loss, gradient
+    nor metric. A loss of tokens subclasses :class:`TokenLoss`, a loss of rows or pairs
+    :class:`RowLoss`.
 
     Class attributes:
         unit_rows: adjacent rows that must share a micro-batch (2 for pairs).
-        weight_key: the share of a token or a row in the loss, which ``prepare`` writes.
+        weight_key: the share of a token or a row in the loss; ``prepare`` writes it.
     """
 
     unit_rows: int = 1
     weight_key: ClassVar[Key] = ""
 
     def parts(self) -> Iterator[Part]:
-        """All parts of the loss, nested ones included."""
+        """Yield all parts of the loss, including nested ones."""
         return (part for part in self.modules() if isinstance(part, Part))
 
     @property
     def needs_full_batch_forward(self) -> bool:
-        """Whether a part needs a no-gradient forward over all rows of the optimiser step."""
+        """Test if a part needs a no-gradient forward over all rows of the optimiser step."""
         return any(part.step_keys and part.needs_forward for part in self.parts())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """What all rows of an optimiser step decide, one entry per row."""
+        """Compute the entries that depend on all rows of an optimiser step, one per row."""
         return batch.select()
 
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """Which rows its gradient may flow through, ``[B]``, bool; None for all, the default.
+        """Return the rows with a possible gradient, ``[B]``, bool; None for all, the default.
 
-        The learner does not differentiate the model on other rows. A loss that says so promises
-        that their part of the gradient is exactly 0, whatever the model's outputs are, and that no
-        other row's part depends on them but by :meth:`prepare`.
+        The learner does not differentiate the model on the other rows. A loss that excludes rows
+        promises that their part of the gradient is exactly 0 for any model outputs, and that the
+        part of each other row depends on them only through :meth:`prepare`.
 
         Args:
             batch: the rows of an optimiser step, without the model's outputs.
@@ -97,14 +99,14 @@ class Loss(Component):
         return None
 
     def weighted(self, batch: TensorDict) -> TensorDict:
-        """The batch with what ``prepare`` computes, from itself if the learner gave none."""
+        """Return the batch with the entries of ``prepare``; compute them if they are missing."""
         if self.weight_key in batch.keys():
             return batch
         with torch.no_grad(), recording():
             return batch.copy().update(self.prepare(batch))
 
     def after_step(self) -> None:
-        """Called after each optimiser step."""
+        """Update the parts after each optimiser step."""
         for part in self.parts():
             part.after_step()
 
@@ -115,8 +117,8 @@ class TokenLoss(Loss):
     ``loss = sum_it w_it l_it`` with ``w`` = ``loss_weight`` ``[B, T]``, which the reduction writes.
 
     A row without a valid reward (``reward_valid`` ``[B]`` is False) is an empty response: it adds
-    nothing, and no denominator counts it. Neither is a token counted that is ``too_old``
-    ``[B, T]``.
+    nothing, and no denominator counts it. Tokens that are ``too_old`` ``[B, T]`` do not count
+    either.
 
     Args:
         reduction: writes ``loss_weight`` from the ``response_mask`` of the whole optimiser step.
@@ -134,7 +136,7 @@ class TokenLoss(Loss):
         self.reduction = reduction
 
     def view(self, batch: TensorDict) -> TensorDict:
-        """The batch as the loss and its parts see it: without tokens of which nothing is learnt."""
+        """Return the batch for the loss and its parts, without excluded tokens."""
         view = super().view(batch)
         if "response_mask" not in view.keys():
             return view
@@ -148,7 +150,7 @@ class TokenLoss(Loss):
         return view.copy().set("response_mask", mask)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight`` of every token, ``[B, T]``; subclasses add step-level keys of parts."""
+        """Write ``loss_weight`` ``[B, T]``; subclasses add step-level keys of parts."""
         return self.reduction(batch.copy()).select("loss_weight")
 
 
@@ -156,11 +158,10 @@ class RowLoss(Loss):
     """Base class of losses of rows, or of units of adjacent rows (pairs: ``unit_rows = 2``).
 
     ``loss = sum_u w_u l_u`` with ``w_u = 1 / U``: the mean over the ``U`` units of the optimiser
-    step, whatever their lengths. ``row_weight`` ``[B]`` holds ``w_u`` at every row of unit ``u``.
+    step, at any length. ``row_weight`` ``[B]`` holds ``w_u`` at every row of unit ``u``.
 
-    A unit has weight 0 and is not counted where the batch says that one of its rows cannot be
-    learnt from: ``reward_valid`` ``[B]`` is False, or ``response_mask`` ``[B, T]`` is empty, as a
-    filter leaves it.
+    A unit has weight 0 and does not count if one of its rows must not be learnt from:
+    ``reward_valid`` ``[B]`` is False, or a filter has emptied its ``response_mask`` ``[B, T]``.
     """
 
     weight_key = "row_weight"
@@ -171,7 +172,7 @@ class RowLoss(Loss):
         super().__init_subclass__(**kwargs)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``row_weight`` of every row, ``[B]``."""
+        """Write ``row_weight`` of every row, ``[B]``."""
         device = next(iter(batch.values(include_nested=True, leaves_only=True))).device
         valid = torch.ones(batch.batch_size, dtype=torch.bool, device=device)
         if "reward_valid" in batch.keys():
@@ -182,11 +183,11 @@ class RowLoss(Loss):
 
 
 def _with(cls: type[Loss], keys: tuple[Key, ...]) -> tuple[Key, ...]:
-    """The optional keys of a class and further ones that it does not read already."""
+    """Return the optional keys of a class and further ones that it does not read already."""
     known = (*cls.reads, *cls.optional)
     return (*cls.optional, *(key for key in keys if key not in known))
 
 
 def scalars(**losses: object) -> TensorDict:
-    """A TensorDict of scalars (a ``[B]`` TensorDict refuses them)."""
+    """Return a TensorDict of scalars (a ``[B]`` TensorDict refuses them)."""
     return TensorDict(losses, batch_size=[])

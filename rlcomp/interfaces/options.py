@@ -1,4 +1,4 @@
-"""Questions with two options, asked of an endpoint."""
+"""Questions with two options, answered by an endpoint."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from rlcomp.interfaces.endpoint import Endpoint
 from rlcomp.interfaces.judge import NoVerdict
 from rlcomp.verify.options import option_masses, plain_option, said_option, share_of
 
-# An answer is read by how it begins.
+# The first tokens of an answer decide.
 _MAX_TOKENS = 8
 
 
 def check_options(part: str, **options: str) -> None:
-    """Refuse two options of which one begins with the other, whatever their case and quotes.
+    """Refuse two options if one begins with the other, apart from case and quotes.
 
     Args:
-        part: what has them, for the message.
+        part: their owner, for the message.
         options: two texts, by the names of the arguments.
 
     Raises:
-        ConfigError: both would be said at once.
+        ConfigError: an answer could match both.
     """
     (one, first), (other, second) = options.items()
     one_plain, other_plain = plain_option(first), plain_option(second)
@@ -43,22 +43,22 @@ def choices(
     alternatives: int,
     no_verdict: NoVerdict,
 ) -> list[float | None]:
-    """For each question how far the first of two options is chosen, in [0, 1].
+    """Return for each question the preference for the first of two options, in [0, 1].
 
     Args:
-        endpoint: what is asked.
-        questions: whole ones.
+        endpoint: the model.
+        questions: complete questions.
         options: two texts.
-        read: the probabilities of the answer's first token, or what it begins with.
-        least_mass: of both options together; below it the answer is None.
-        alternatives: first tokens whose log-prob is asked for.
-        no_verdict: is told of answers that choose neither.
+        read: read the probabilities of the answer's first token, or the beginning of the answer.
+        least_mass: least mass of both options together; below it the answer is None.
+        alternatives: number of first tokens whose log-prob is requested.
+        no_verdict: is notified of answers that choose neither.
 
     Returns:
-        None where no answer came or it chooses neither.
+        None for a question without an answer, or whose answer chooses neither.
 
     Raises:
-        ConfigError: log-probs are to be read, and none of the replies tells any.
+        ConfigError: log-probs are to be read, but no reply has any.
     """
     if read == "text":
         replies = endpoint.ask(questions, max_tokens=_MAX_TOKENS)
@@ -92,14 +92,14 @@ def choices(
 def low_mass(
     options: tuple[str, str], mass: float, least_mass: float, likeliest: str, path: str
 ) -> str:
-    """Return why a model has no verdict: what it would rather say, and the remedy.
+    """Return the reason of a missing verdict: the model's own answer, and the remedy.
 
     Args:
-        options: of the judge.
+        options: options of the judge.
         mass: probability of both, in every spelling.
-        least_mass: of the judge.
+        least_mass: limit of the judge.
         likeliest: the model's likeliest first token, or its answer.
-        path: of the judge in the config, with a dot.
+        path: config path of the judge, with a dot.
     """
     one, other = options
     return (

@@ -1,4 +1,4 @@
-"""Rows that are pairs: which side is chosen, and how much a pair counts."""
+"""Pairs of rows: the chosen side, and the weight of a pair."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from rlcomp.functional.masked import masked
 
 
 def first_is_chosen(chosen: Tensor) -> Tensor:
-    """Of each pair, whether its first row is the chosen one; shape ``[U]``.
+    """Return for each pair True if its first row is the chosen one; shape ``[U]``.
 
     Raises:
-        DataError: a pair has not exactly one chosen answer.
+        DataError: a pair does not have exactly one chosen answer.
     """
     pairs = chosen.view(-1, 2)
     wrong = (pairs.sum(1) != 1).nonzero().flatten().tolist()
@@ -26,17 +26,17 @@ def first_is_chosen(chosen: Tensor) -> Tensor:
 
 
 def sides(values: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
-    """The values of the chosen and of the rejected answers, shape ``[U]`` each."""
+    """Split values by answer, chosen and rejected, shape ``[U]`` each."""
     one, other = values.view(-1, 2).unbind(1)
     return torch.where(first, one, other), torch.where(first, other, one)
 
 
 def by_pair_weight(row_weight: Tensor, pair_weight: Tensor) -> Tensor:
-    """The weight of every row's pair: its share of the weights of all pairs that count.
+    """Weight every row's pair by its share of the weights of all pairs that count.
 
     Args:
-        row_weight: 0 where a pair does not count, shape ``[B]``.
-        pair_weight: how much it counts, the mean of both rows; shape ``[B]``.
+        row_weight: 0 for pairs that do not count, shape ``[B]``.
+        pair_weight: weight of a pair, the mean of both rows; shape ``[B]``.
     """
     own = pair_weight.view(-1, 2).mean(1).repeat_interleave(2)
     weight = masked(own, row_weight > 0)

@@ -1,4 +1,4 @@
-"""Interface of pairwise judges: which of two answers to a prompt is better."""
+"""Interface of pairwise judges: comparison of two answers to a prompt."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ class Shown(NamedTuple):
     """Two answers in the order in which a judge sees them.
 
     Attributes:
-        prompt: what was asked.
-        first: the answer that is shown first.
+        prompt: the question.
+        first: the answer in first place.
         second: the other one.
-        answer: what the task knows to be right; only a simulated judge may look.
-        rationale: what was said of the two before the verdict.
+        answer: the task's right answer; only a simulated judge may look.
+        rationale: comments on the two before the verdict.
     """
 
     prompt: str
@@ -25,8 +25,8 @@ class Shown(NamedTuple):
 
 
 class PairwiseJudge(Protocol):
-    """Compares answers two by two."""
+    """Judge that compares answers two by two."""
 
     def __call__(self, pairs: Sequence[Shown]) -> Sequence[float | None]:
-        """For each pair the probability that the first is better; None if it cannot be told."""
+        """Return for each pair the probability that the first is better; None for no verdict."""
         ...

@@ -1,8 +1,8 @@
-"""Policy interface: sample from token ids, score rows, and say which weights did it.
+"""Policy interface: sample from token ids, score rows, and record the version of the weights.
 
-Collectors, references, rewards, evaluators and learners depend on this, not on a class:
+Collectors, references, rewards, evaluators and learners depend on this interface, not on a class:
 :class:`rlcomp.model.language_model.LanguageModel` is one policy, a table of logits is another. Text
-is an adapter (:mod:`rlcomp.text.answers`).
+is handled by an adapter (:mod:`rlcomp.text.answers`).
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ScoresRows(Protocol):
-    """Log-probs of rows under its weights, whatever a position of a row is: a token, a step.
+    """Log-probs of rows under its weights; a position of a row is a token or a step.
 
-    What references, learners and old log-probs ask for: :class:`Policy` scores rows of tokens,
+    The interface for references, learners and old log-probs: :class:`Policy` scores rows of tokens,
     :class:`rlcomp.model.flow_policy.FlowPolicy` the steps of a flow.
     """
 
     @property
     def device(self) -> torch.device:
-        """Where its rows have to be."""
+        """Return the required device of its rows."""
         ...
 
     @property
     def version(self) -> int:
-        """How many updates its weights have had: what ``policy_version`` records.
+        """Return the number of updates of its weights, which ``policy_version`` records.
 
-        One for each call of the learner, whatever its minibatches and epochs. It belongs to the
-        checkpoint, as the weights do: a buffer, or part of ``run_state``.
+        Each call of the learner counts once, with any number of minibatches and epochs. The number
+        belongs to the checkpoint, as the weights do: a buffer, or part of ``run_state``.
         """
         ...
 
     def updated(self) -> None:
-        """Called by whoever has changed the weights, once per update."""
+        """Count an update; called once per update after the weights have changed."""
         ...
 
     def weights(self) -> Mapping[str, Tensor]:
-        """Its trainable tensors by name, tied ones once: what a reference copies."""
+        """Return its trainable tensors by name, tied ones once, for a reference to copy."""
         ...
 
     def __call__(self, batch: TensorDict) -> TensorDict:
@@ -61,7 +61,7 @@ class ScoresRows(Protocol):
         ...
 
     def log_probs(self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None) -> Tensor:
-        """Log-prob of what was sampled at each position of the response.
+        """Compute the log-prob of the sample at each position of the response.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
@@ -78,8 +78,8 @@ class Policy(ScoresRows, Protocol):
     """``pi(token | tokens before it)`` over rows of token ids.
 
     Attributes:
-        tokenizer: what its ids mean; used by text adapters only.
-        decoding: the distribution it samples from, and under which it scores.
+        tokenizer: meaning of its ids; used by text adapters only.
+        decoding: the distribution of its samples and scores.
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -87,7 +87,7 @@ class Policy(ScoresRows, Protocol):
 
     @property
     def context_length(self) -> int | None:
-        """The most tokens of prompt and response; None without a limit."""
+        """Return the largest number of tokens of prompt and response; None without a limit."""
         ...
 
     def generate(
@@ -105,7 +105,7 @@ class Policy(ScoresRows, Protocol):
         Args:
             prompts: ``P`` lists of token ids, none empty.
             group_size: responses per prompt; those of prompt 0 come first.
-            max_new_tokens: the most tokens of a response, EOS included.
+            max_new_tokens: largest number of tokens of a response, EOS included.
             decoding: the distribution to draw from; the policy's own if not given.
             suppressed_tokens: ids that are not drawn.
             generator: on the CPU.
@@ -125,7 +125,7 @@ class Policy(ScoresRows, Protocol):
         *,
         decoding: Decoding | None = None,
     ) -> Tensor:
-        """``log p(tokens[t] | tokens[<t])`` of each response token.
+        """Compute ``log p(tokens[t] | tokens[<t])`` of each response token.
 
         Args:
             batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
@@ -140,7 +140,7 @@ class Policy(ScoresRows, Protocol):
 
 @runtime_checkable
 class TakesTurns(Policy, Protocol):
-    """A policy that goes on behind what is read to it: episodes with an environment."""
+    """A policy that continues after further input: episodes with an environment."""
 
     def session(
         self,
@@ -149,13 +149,13 @@ class TakesTurns(Policy, Protocol):
         decoding: Decoding | None = None,
         generator: torch.Generator,
     ) -> Session:
-        """A row for each prompt, to be sampled, read on and sampled again."""
+        """Return a row for each prompt, to be sampled, extended with input and sampled again."""
         ...
 
 
 @runtime_checkable
 class TakesCalls(TakesTurns, Protocol):
-    """A policy that answers calls of outside agents, each by random numbers of its own."""
+    """A policy that answers calls of outside agents, each with random numbers of its own."""
 
     def session(
         self,
@@ -165,36 +165,36 @@ class TakesCalls(TakesTurns, Protocol):
         generator: torch.Generator,
         seeds: Sequence[int] | None = None,
     ) -> Session:
-        """As of :class:`TakesTurns`.
+        """Return rows as :class:`TakesTurns` does.
 
         Args:
             prompts: lists of token ids.
             decoding: the distribution to draw from; the policy's own if not given.
             generator: on the CPU.
-            seeds: one for each row, of whatever it draws; then neither the generator nor other rows
-                matter to it.
+            seeds: a seed for each row's draws; the row then depends neither on the generator nor on
+                other rows.
         """
         ...
 
 
 @runtime_checkable
 class FullDistributionPolicy(Policy, Protocol):
-    """A policy that gives the probabilities of all tokens as well."""
+    """A policy that also gives the probabilities of all tokens."""
 
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Log-probs of all tokens at each response token: ``[B, T, V]``, nats."""
+        """Compute log-probs of all tokens at each response token: ``[B, T, V]``, nats."""
         ...
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
-        """``sum_v pi(v)^2`` at each response token: ``[B, T]``, without gradient."""
+        """Compute ``sum_v pi(v)^2`` at each response token: ``[B, T]``, without gradient."""
         ...
 
 
 @runtime_checkable
 class StopsAtTokens(Protocol):
-    """A policy whose responses end at other tokens than EOS, too.
+    """A policy whose responses may end at tokens other than EOS.
 
     Attributes:
         stops: the ids that end a response, EOS among them.
@@ -209,16 +209,16 @@ class PacksRows(Protocol):
 
     @property
     def packs(self) -> bool:
-        """Whether it does."""
+        """Test if it packs rows."""
         ...
 
 
 @runtime_checkable
 class RoutesTokens(Policy, Protocol):
-    """A policy that may be a mixture of experts whose routes are kept."""
+    """A policy that may be a mixture of experts with recorded routes."""
 
     def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Log-probs ``[B, T]``, and ``routed_experts`` ``[B, T, L, E]`` of this pass."""
+        """Compute log-probs ``[B, T]`` and ``routed_experts`` ``[B, T, L, E]`` in one pass."""
         ...
 
 
@@ -234,7 +234,7 @@ class SampledElsewhere(Protocol):
 
 
 def check_turns(policy: Policy) -> None:
-    """Refuse a policy that cannot go on behind what is read to it.
+    """Refuse a policy that cannot continue after further input.
 
     Raises:
         ConfigError: it has no sessions, or an engine that samples whole responses only.

@@ -24,22 +24,21 @@ Row = Mapping[str, object]
 
 
 class PooledReward(TextReward):
-    """A text reward whose rows are scored by a function in worker processes, each under limits.
+    """Text reward by a function that runs for each row in worker processes, under limits.
 
-    A subclass names the ``function`` by its dotted path and says in :meth:`arguments` what it is
-    called with for a row; it returns a number, a mapping of named parts, or None where it cannot
-    judge. A call that fails (limit of time, memory or output, death of its process, exception)
-    makes its row invalid and goes on: ``reward_check`` stops a run in which too many do.
+    A subclass names the ``function`` by its dotted path; :meth:`arguments` returns its arguments
+    for a row. The function returns a number, a mapping of named parts, or None if it cannot judge.
+    A call that fails (limit of time, memory or output, death of its process, exception) makes its
+    row invalid, and the run continues: ``reward_check`` stops a run with too many of them.
 
-    Reads what :class:`rlcomp.interfaces.reward.TextReward` does. Writes its keys and
-    ``invalid_reason`` (``[B, W]`` uint8 texts). Records beside its metrics ``reward/failed/<kind>``
-    (rows; only of kinds that occur), ``reward/retried`` (rows whose call was made more than once:
-    then another run may differ), ``time/reward_call`` and ``time/reward_call_max`` (seconds of the
-    calls that returned).
+    Reads the keys of :class:`rlcomp.interfaces.reward.TextReward`. Writes its keys and
+    ``invalid_reason`` (``[B, W]`` uint8 texts). Also records ``reward/failed/<kind>`` (rows; only
+    kinds that occur), ``reward/retried`` (rows with more than one call: another run may then
+    differ), ``time/reward_call`` and ``time/reward_call_max`` (seconds of the calls that returned).
 
     Args:
         timeout: limit of a call, in seconds.
-        calls: what runs the calls; in the process itself if not given.
+        calls: executes the calls; if not given, the process itself does.
 
     Attributes:
         function: dotted path.
@@ -53,44 +52,44 @@ class PooledReward(TextReward):
         super().__init__()
         self.timeout = timeout
         self.calls: Calls = InProcess() if calls is None else calls
-        self._told: set[str] = set()
+        self._warned: set[str] = set()
 
     @property
     def called_directly(self) -> bool:
-        """Whether the calls pass by the pool: then a score that is infinite stops the run."""
+        """Test if calls bypass the pool, so that an infinite score stops the run."""
         return False
 
     def arguments(self, row: Row) -> Mapping[str, object]:
-        """What the function is called with for a row, by name, as JSON holds it."""
+        """Return the arguments of the function for a row, by name, in JSON types."""
         raise NotImplementedError
 
     def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[Outcome]:
-        """What came of each row's call."""
+        """Return the outcome of each row's call."""
         del batch
         arguments = [self.arguments(row) for row in rows]
         return self.calls.map(self.function, arguments, timeout=self.timeout)  # type: ignore[arg-type]
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row; write the reward entries and why a row is invalid."""
+        """Score every row; write the reward entries and the reasons of invalid rows."""
         rows = text_rows(batch, TextReward.reads)
-        outcomes = self._told_of(self.outcomes(batch, rows))
+        outcomes = self._recorded(self.outcomes(batch, rows))
         reasons = [one.message if isinstance(one, Failed) else "" for one in outcomes]
         batch["invalid_reason"] = encode_texts(reasons).to(batch["response"].device)
         return self.write_scores(batch, rows, _values(outcomes))
 
     def score_row(self, row: Row) -> Score:
-        """The score of one row, by a call in the pool."""
+        """Return the score of one row, by a call in the pool."""
         (score,) = self.score_rows([row], [0])
         return score  # type: ignore[return-value]
 
     def score_rows(self, rows: Sequence[Row], numbers: Sequence[int]) -> list[object]:
-        """The score of each row; None where its call failed."""
+        """Return the score of each row; None if its call failed."""
         del numbers
         batch = TensorDict({}, batch_size=[len(rows)])
-        return _values(self._told_of(self.outcomes(batch, rows)))
+        return _values(self._recorded(self.outcomes(batch, rows)))
 
-    def _told_of(self, outcomes: list[Outcome]) -> list[Outcome]:
-        """The outcomes, recorded, and failures where a score is infinite."""
+    def _recorded(self, outcomes: list[Outcome]) -> list[Outcome]:
+        """Record the outcomes; turn infinite scores into failures."""
         if not self.called_directly:
             outcomes = [_finite(outcome) for outcome in outcomes]
         self._record(outcomes)
@@ -115,8 +114,8 @@ class PooledReward(TextReward):
             record_total("reward/retried", retried)
 
     def _tell_once(self, kind: str, share: str, message: str) -> None:
-        if kind not in self._told:
-            self._told.add(kind)
+        if kind not in self._warned:
+            self._warned.add(kind)
             warnings.warn(
                 f"reward {self.name!r}: {share} calls failed ({kind}) and their rows are invalid; "
                 f"the first: {message}. Further ones are counted: reward/failed/{kind}",
@@ -130,30 +129,29 @@ def _values(outcomes: Sequence[Outcome]) -> list[object]:
 
 
 def record_calls_of(part: Ledger) -> None:
-    """Record what a part of a reward told of its calls, whose own metrics are not the reward's.
+    """Record a part's metrics of its calls, but not its reward metrics.
 
-    Args:
-        part: all that the part recorded; of these, failures, calls made again, seconds and what
-            the sandbox did count.
+    part: all records of the part; only failures, repeated calls, seconds and the sandbox's counts
+        are used.
     """
-    kept = Ledger()
+    calls = Ledger()
     for name, total in part.sums.items():
         if name.startswith(("reward/failed/", "reward/retried", "time/reward_call", "sandbox/")):
             if name in part.totals:
-                kept.add_total(name, total)
+                calls.add_total(name, total)
             else:
-                kept.add(name, total, part.counts[name])
-    merge(kept)
+                calls.add(name, total, part.counts[name])
+    merge(calls)
 
 
 def _finite(outcome: Outcome) -> Outcome:
-    """The outcome; a failure where the score is infinite in float32."""
+    """Return the outcome; a failure if the score is infinite in float32."""
     if isinstance(outcome, Scored):
         value = outcome.value
         numbers = value.values() if isinstance(value, Mapping) else [value]
         if any(isinstance(n, (int, float)) and _infinite(n) for n in numbers):
-            told = f"returned {str(value)[:60]}, which is infinite in float32"
-            return Failed("error", told, outcome.tries)
+            message = f"returned {str(value)[:60]}, which is infinite in float32"
+            return Failed("error", message, outcome.tries)
     return outcome
 
 

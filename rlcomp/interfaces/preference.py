@@ -14,9 +14,9 @@ from rlcomp.keys import Key, OwnKey
 
 
 class Score(Part):
-    """What the policy thinks of an answer: ``u``, of one row.
+    """Score ``u`` of an answer under the policy, for one row.
 
-    Reads what :meth:`score` reads. Writes ``score`` ``[B]``, nats, with gradient.
+    Reads the keys that :meth:`score` reads. Writes ``score`` ``[B]``, nats, with gradient.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
@@ -27,7 +27,7 @@ class Score(Part):
 
     @abstractmethod
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row, shape ``[B]``."""
+        """Compute the score of every row, shape ``[B]``."""
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the score."""
@@ -39,7 +39,7 @@ class Link(Part):
     """Loss of a pair by the scores of its two answers.
 
     Reads ``chosen_score``, ``rejected_score`` ``[U]``, a row for each pair. Writes ``pair_loss``
-    ``[U]`` and ``flipped_loss`` ``[U]``, that of the label turned round.
+    ``[U]`` and ``flipped_loss`` ``[U]``, the loss of the flipped label.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
@@ -53,10 +53,10 @@ class Link(Part):
 
     @abstractmethod
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair, shape ``[U]``."""
+        """Compute the loss of every pair, shape ``[U]``."""
 
     def flipped(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair with its label turned round, shape ``[U]``."""
+        """Compute the loss of every pair with its label flipped, shape ``[U]``."""
         return self.loss(rejected, chosen)
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -1,4 +1,4 @@
-"""Prompt formats: how an example's prompt becomes the token ids that a policy reads."""
+"""Prompt formats: conversion of an example's prompt to the token ids that a policy reads."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any, NamedTuple, Protocol
 from rlcomp.interfaces.policy import Policy
 
 Columns = Sequence[Mapping[str, object]]
-# With a role and a content; a tool's schema.
+# A message has a role and a content; a tool is given by its schema.
 Message = dict[str, Any]
-# A text, or turns of the policy and of an environment, the policy's first.
+# A text, or alternate turns of the policy and of an environment, the policy's first.
 Response = str | tuple[str, ...]
 
 
 class Demonstration(NamedTuple):
-    """A row to imitate.
+    """Row to imitate.
 
     Attributes:
         ids: prompt and response.
-        trained: of each, whether the policy wrote it: the response mask, which may have holes.
+        trained: True for ids of the policy: the response mask, which may have holes.
     """
 
     ids: list[int]
@@ -27,7 +27,7 @@ class Demonstration(NamedTuple):
 
     @classmethod
     def of(cls, head: Sequence[int], tail: Sequence[int]) -> Demonstration:
-        """Ids that a policy reads, and behind them those that it wrote.
+        """Concatenate ids that a policy reads and ids that it wrote.
 
         Examples:
             >>> Demonstration.of([5, 6], [7])
@@ -37,11 +37,11 @@ class Demonstration(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """What an environment said, cut to its limit.
+    """Observation of an environment, cut to its limit.
 
     Attributes:
-        ids: as plain text, none of them special.
-        text: the same.
+        ids: its ids as plain text, without special ones.
+        text: the same as text.
     """
 
     ids: list[int]
@@ -52,56 +52,56 @@ SILENT = Observed([], "")
 
 
 class Dialogue(Protocol):
-    """How the episodes of one prompt are written: as ids that are only appended to."""
+    """Writer of the episodes of one prompt, as ids that are only appended to."""
 
     def opening(self, observed: Observed) -> list[int]:
-        """The ids up to the policy's first turn, with what the environment said first."""
+        """Return the ids up to the policy's first turn, including the first observation."""
         ...
 
     def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
-        """The ids from behind a turn of the policy, whose last ones are given, up to its next."""
+        """Return the ids between a turn of the policy, given by its last ids, and its next turn."""
         ...
 
 
 class Prompt(Protocol):
-    """What samplers, collectors and evaluators ask a policy with, all in the same way.
+    """Prompt format, shared by samplers, collectors and evaluators.
 
-    ``texts`` are the prompts of examples, or what a conditioning made of them; ``columns`` what
-    else their examples hold (:func:`rlcomp.batch.decode_columns`), one mapping a text, of which
+    ``texts`` are the prompts of examples, perhaps changed by a conditioning. ``columns`` are the
+    examples' other entries (:func:`rlcomp.batch.decode_columns`), one mapping for each text; only
     the conversation is read (:data:`rlcomp.columns.CONVERSATION`).
 
     Attributes:
-        continues: whether a response goes on where the text of the prompt ends.
+        continues: True if a response continues the text of the prompt.
     """
 
     continues: bool
 
     def check_policy(self, policy: Policy) -> None:
-        """Refuse a policy that does not stop where a response ends in this format."""
+        """Refuse a policy that does not stop at the end of a response in this format."""
         ...
 
     def render(self, texts: Sequence[str], columns: Columns) -> list[str]:
-        """The prompts as the policy reads them, as texts, to be shown."""
+        """Return the prompts as the policy reads them, as texts for display."""
         ...
 
     def encode(self, texts: Sequence[str], columns: Columns) -> list[list[int]]:
-        """Token ids of the prompts, at least one each."""
+        """Return token ids of the prompts, at least one each."""
         ...
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """The text of a conversation up to where its answer begins (:mod:`rlcomp.text.marked`)."""
+        """Return the text of a conversation up to its answer (:mod:`rlcomp.text.marked`)."""
         ...
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
-        """How the episodes of each prompt are written."""
+        """Return a writer of the episodes of each prompt."""
         ...
 
     def demonstrations(
         self, texts: Sequence[str], responses: Sequence[Response], columns: Columns
     ) -> list[Demonstration]:
-        """Rows of prompts and given responses.
+        """Return rows of prompts and given responses.
 
-        ``responses`` are without what ends a response, which is added. Of one in turns only what
-        the policy says is trained.
+        The end of a response is not in ``responses``, but added here. In responses with turns only
+        the turns of the policy are trained.
         """
         ...

@@ -1,4 +1,4 @@
-"""Ranges of parameters that are given by name, or follow from their nominal values."""
+"""Ranges of parameters, given by name or derived from their nominal values."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ def named_ranges(
     around: Callable[[float], Range],
     least: float,
 ) -> dict[str, Range]:
-    """The ranges that are given; where none is, one around the nominal value of every parameter.
+    """Return the given ranges; if there are none, one around every nominal value.
 
-    A range of a single value is left out: it leaves the parameter as it is.
+    A range of a single value is dropped, since the parameter does not change.
 
     Args:
         nominal: every parameter of the environment.
-        given: ``[low, high]`` by parameter; empty: all of them.
-        around: the range around a nominal value.
-        least: what every low end must be above.
+        given: ``[low, high]`` by parameter; empty for all of them.
+        around: returns the range around a nominal value.
+        least: every low end must be above this.
 
     Raises:
         ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
@@ -39,8 +39,8 @@ def named_ranges(
                 f"{where} is {list(bounds)}: must be [low, high], low at most high and above "
                 f"{least:g}"
             )
-    found = {
+    ranges = {
         **({} if given else {name: around(value) for name, value in nominal.items()}),
         **{name: (float(bounds[0]), float(bounds[1])) for name, bounds in given.items()},
     }
-    return {name: (low, high) for name, (low, high) in found.items() if low < high}
+    return {name: (low, high) for name, (low, high) in ranges.items() if low < high}

@@ -24,17 +24,17 @@ from rlcomp.metrics import record
 
 @runtime_checkable
 class NeedsColumns(Protocol):
-    """Interface of rewards that cannot score without some columns of the task.
+    """Interface of rewards that need some columns of the task to score.
 
     Attributes:
-        column_remedy: what to do where the task lacks one.
+        column_remedy: remedy if the task lacks one.
     """
 
     column_remedy: ClassVar[str]
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """Their names: asked for when a run starts."""
+        """Return the names of these columns; they are checked when a run starts."""
         ...
 
 
@@ -48,38 +48,38 @@ class TriedFirst(Protocol):
 
     @property
     def called(self) -> str:
-        """Its dotted path, or its name."""
+        """Return its dotted path, or its name."""
         ...
 
     def trial(self, batch: TensorDict) -> str | None:
-        """Score rows without a trace; why none could be scored, None if one could."""
+        """Score rows without a trace; return why none could be scored, or None if one could."""
         ...
 
 
 class TextReward(Component):
     """A reward computed from prompt, response, gold answer and columns, row by row.
 
-    A subclass defines a ``name`` and :meth:`score`, or :meth:`score_row` if it needs the
-    columns of the example (:class:`rlcomp.interfaces.task.Example`): unit tests, a rubric. A
-    response that cannot be judged (``None`` or NaN) gets reward 0 and ``reward_valid`` False,
-    so that it is not trained on; an exception stops the run, and so does a score that is no number
-    or infinite in float32, because a broken verifier must never train a model. A score may be a
-    mapping of named parts, ``R = sum_k w_k R_k``: a row that lacks a part of the others is invalid,
-    unless that part weighs 0.
+    A subclass defines a ``name`` and :meth:`score`, or :meth:`score_row` if it needs the columns of
+    the example (:class:`rlcomp.interfaces.task.Example`): unit tests, a rubric. A response that
+    cannot be judged (``None`` or NaN) gets reward 0 and ``reward_valid`` False, so that it is not
+    trained on. An exception stops the run, and so does a score that is no number or infinite in
+    float32, because a broken verifier must never train a model. A score may be a mapping of named
+    parts, ``R = sum_k w_k R_k``: a row that lacks a part of the others is invalid, unless that part
+    weighs 0.
 
-    Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and where they are
-    there ``columns`` (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``,
-    ``rewards`` (``{name: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records
-    ``reward/mean``, ``reward/correct`` (both over valid rows) and ``reward/invalid_fraction``; of
-    named parts each ``reward/<part>``, over the rows that have it.
+    Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and if present ``columns``
+    (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``, ``rewards`` (``{name:
+    [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records ``reward/mean``,
+    ``reward/correct`` (both over valid rows) and ``reward/invalid_fraction``; for named parts each
+    ``reward/<part>``, over the rows that have it.
 
     Attributes:
-        name: under which the part stands in ``rewards``, where it has no other name.
-        weights: of named parts; 1 for those that are not among them.
-        correct_by: the part that says whether a response is right; None: the reward does, where
-            one part alone weighs.
-        needs: columns of the example without which it cannot score.
-        column_remedy: what to do where the task lacks one.
+        name: name in ``rewards`` of a score without named parts.
+        weights: weights of named parts; 1 for parts without an entry.
+        correct_by: the part that decides if a response is right; None: the reward decides, if only
+            one part has a weight.
+        needs: columns of the example that it needs to score.
+        column_remedy: remedy if the task lacks one.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt", "response", "answer")
@@ -94,33 +94,32 @@ class TextReward(Component):
 
     def __init__(self) -> None:
         super().__init__()
-        self._parts: dict[str, None] = {}  # every part so far: a batch may lack one
+        self._parts: dict[str, None] = {}  # every part so far, since a batch may lack one
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The columns of the task without which it cannot score: asked for when a run starts."""
+        """Return the columns of the task that it needs; they are checked when a run starts."""
         return frozenset(self.needs)
 
     @property
     def is_free(self) -> bool:
-        """Whether its scores say nothing of right and wrong."""
+        """Test if its scores do not tell right from wrong."""
         return False
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
-        """The reward of one response, or None where it cannot be judged."""
+        """Return the reward of one response, or None if it cannot be judged."""
         raise NotImplementedError
 
     def score_row(self, row: Mapping[str, object]) -> Score:
-        """The reward of one row, or its named parts.
+        """Return the reward of one row, or its named parts.
 
-        The row holds ``prompt``, ``response``, ``answer`` and each column by name. A column that
-        the example lacks, or that is null there, is not in the row; neither is one that is called
-        as one of the three texts.
+        The row holds ``prompt``, ``response``, ``answer`` and each column by name. It lacks columns
+        that the example lacks or has as null, and columns with the name of one of the three texts.
         """
         return self.score(*(str(row[key]) for key in TextReward.reads))
 
     def is_correct(self, score: float) -> bool:
-        """Whether a score means that the response is right: 1 or more by default."""
+        """Test if a score means that the response is right: 1 or more by default."""
         return score >= 1.0
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -130,17 +129,17 @@ class TextReward(Component):
 
     @property
     def scorer(self) -> str:
-        """What gives the scores, for messages about them."""
+        """Return the source of the scores, for messages about them."""
         return type(self).__name__
 
     def score_rows(
         self, rows: Sequence[Mapping[str, object]], numbers: Sequence[int]
     ) -> Sequence[object]:
-        """The score of each row, unchecked.
+        """Return the score of each row, unchecked.
 
         Args:
-            rows: as for :meth:`score_row`.
-            numbers: of each in its batch, for messages.
+            rows: rows as for :meth:`score_row`.
+            numbers: index of each in its batch, for messages.
         """
         scores = []
         for number, row in zip(numbers, rows, strict=True):
@@ -155,7 +154,7 @@ class TextReward(Component):
 
         Raises:
             ConfigError: a score is no number, ``weights`` or ``correct_by`` names no part, or
-                several parts weigh and none is to decide.
+                several parts have a weight and ``correct_by`` is missing.
             DataError: a score is infinite in float32.
         """
         responses = [str(row["response"]) for row in rows]
@@ -178,8 +177,8 @@ class TextReward(Component):
         missing = math.nan if parts.several else 0.0
         rewards = {name: tensor(parts.of(name), missing) for name in parts.names}
         for name in parts.names if parts.several else ():
-            seen = [value is not None for value in parts.of(name)]
-            where = torch.tensor(seen, dtype=torch.bool, device=device)
+            present = [value is not None for value in parts.of(name)]
+            where = torch.tensor(present, dtype=torch.bool, device=device)
             record(f"reward/{name}", rewards[name], where=where)
         right = torch.tensor(correct, dtype=torch.bool, device=device)
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
@@ -188,12 +187,12 @@ class TextReward(Component):
 
 
 def name_without_verdict(reward: nn.Module) -> str | None:
-    """Return the name of a reward that does not say what is correct; None of one that does.
+    """Return the name of a reward that does not decide what is correct; None for others.
 
-    It says so of itself (``is_free``); one that contains others is as the one that decides.
+    A reward has ``is_free`` for this; a container of rewards follows its deciding part.
 
     Args:
-        reward: of any kind.
+        reward: any kind of reward.
     """
     if not getattr(reward, "is_free", False):
         return None
@@ -202,14 +201,14 @@ def name_without_verdict(reward: nn.Module) -> str | None:
 
 
 def check_decides(reward: Component, place: str) -> None:
-    """Check that a reward says what is correct, for what counts right answers.
+    """Check that a reward decides what is correct, for parts that count right answers.
 
     Args:
-        reward: of any kind.
+        reward: any kind of reward.
         place: its node in the config, for the message.
 
     Raises:
-        ConfigError: it does not.
+        ConfigError: it does not decide.
     """
     if (name := name_without_verdict(reward)) is not None:
         raise ConfigError(
@@ -221,10 +220,10 @@ def check_decides(reward: Component, place: str) -> None:
 
 @contextlib.contextmanager
 def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
-    """Context in which an exception gets a note with the row it was raised on.
+    """Add a note with the row to exceptions of the context.
 
     Args:
-        number: of the row in its batch, from 0.
+        number: index of the row in its batch, from 0.
         row: its ``prompt`` and ``response`` are shown, cut short and without control characters.
     """
     try:
@@ -236,7 +235,7 @@ def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
 
 
 def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]:
-    """Each row of a batch by name: the columns of its example, and its texts of these keys."""
+    """Return for each row the columns of its example and its texts of these keys, by name."""
     rows = decode_columns(batch)
     for key in keys:
         for row, text in zip(rows, decode_texts(batch[key]), strict=True):
@@ -245,11 +244,11 @@ def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]
 
 
 def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
-    """Valid rows but those of episodes whose environment failed (``episode_error``), ``[B]``."""
+    """Remove rows from ``valid`` whose environment failed (``episode_error``), ``[B]``."""
     if "episode_error" not in batch.keys():
         return valid
-    found: Tensor = valid & (batch["episode_error"][:, 0] == TEXT_END)
-    return found
+    remaining: Tensor = valid & (batch["episode_error"][:, 0] == TEXT_END)
+    return remaining
 
 
 def shuffle_rewards(batch: TensorDict, scored: TensorDict, generator: torch.Generator) -> None:
@@ -257,7 +256,7 @@ def shuffle_rewards(batch: TensorDict, scored: TensorDict, generator: torch.Gene
 
     Args:
         batch: gets the entries.
-        scored: its rows with what a reward wrote.
+        scored: its rows with the entries of a reward.
         generator: draws the permutation.
     """
     rows = scored["reward_valid"].nonzero()[:, 0]
@@ -284,15 +283,15 @@ def write_reward(
         reward: shape ``[B]``; ignored where not valid.
         rewards: each named part, shape ``[B]``.
         correct: bool, shape ``[B]``.
-        valid: bool, shape ``[B]``: which rows could be judged. Nothing can be said of an episode
-            whose environment failed (``episode_error``), whatever it says.
-        decides: whether ``correct`` is a verdict that is worth recording.
+        valid: bool, shape ``[B]``: rows that could be judged. Episodes whose environment failed
+            (``episode_error``) are never valid.
+        decides: True to record ``correct`` as a verdict.
 
     Returns:
         The batch.
 
     Raises:
-        ShapeError: an entry has another shape than ``[B]``.
+        ShapeError: an entry's shape is not ``[B]``.
     """
     verdicts = [("correct", correct), ("reward_valid", valid)]
     for name, entry in [("reward", reward), *rewards.items(), *verdicts]:

@@ -1,4 +1,4 @@
-"""Environments whose state a checkpoint holds."""
+"""Environments whose state is in a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from tensordict import TensorDict
 
 @runtime_checkable
 class Rewinds(Protocol):
-    """An environment that a checkpoint holds, and that goes on exactly where it was."""
+    """An environment in a checkpoint that continues exactly from its saved state."""
 
     def present(self) -> TensorDict:
-        """What is seen now: the input of the next step."""
+        """Return the current observation: the input of the next step."""
         ...

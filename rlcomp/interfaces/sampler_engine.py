@@ -1,4 +1,4 @@
-"""Sampling engines: who decodes a policy's responses, where our own decode loop does not."""
+"""Sampling engines: decoders of a policy's responses in place of our own decode loop."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingRequest:
-    """``G`` responses to each of ``P`` prompts, and all that they depend on beside the weights.
+    """``G`` responses to each of ``P`` prompts, with all inputs except the weights.
 
     Attributes:
         prompts: ``P`` lists of token ids, none empty.
         group_size: ``G``.
-        max_new_tokens: the most tokens of a response, EOS included.
+        max_new_tokens: largest number of tokens of a response, EOS included.
         decoding: the distribution to draw from.
-        stops: ids that end a response; the one that does stands in it.
+        stops: ids that end a response; the response includes the final one.
         suppressed: ids that are never drawn: their probability is 0 before any filter.
-        vocabulary: ids are below it.
-        seed: of all that is drawn, in [0, 2^62).
-        version: of the weights to sample with.
-        routing: layers and experts a token, where the routes are to be recorded; None: they are
-            not.
+        vocabulary: size of the vocabulary; all ids are below it.
+        seed: seeds all draws, in [0, 2^62).
+        version: version of the weights to sample with.
+        routing: layers, and experts per token, if the routes are to be recorded; else None.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -45,43 +44,43 @@ class SamplingRequest:
 
 @runtime_checkable
 class Elsewhere(Protocol):
-    """An engine in another process, which has to be there before the run."""
+    """An engine in another process, which must be reachable before the run."""
 
     def reach(self) -> None:
-        """Find out whether it is.
+        """Check that it is reachable.
 
         Raises:
-            ConfigError: it is not; names where it was looked for, and the remedy.
+            ConfigError: it is not; the message names the address and the remedy.
         """
         ...
 
 
 class SamplerEngine(Protocol):
-    """Samples in place of our own decode loop (``sampler_engine=``)."""
+    """Sampler in place of our own decode loop (``sampler_engine=``)."""
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse a decoding whose log-probs the engine cannot tell, or a model it cannot take.
+        """Refuse a decoding without log-probs from the engine, or an unsupported model.
 
         Raises:
-            ConfigError: names the setting and the remedy.
+            ConfigError: the message names the setting and the remedy.
         """
         ...
 
     def update(self, version: int, model: PreTrainedModel) -> None:
-        """Take over the weights of a version; called before each request, also after a resume."""
+        """Load the weights of a version; called before each request, also after a resume."""
         ...
 
     def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
-        """Sample: ``P * G`` rows, those of prompt 0 first.
+        """Sample ``P * G`` rows, first the rows of prompt 0.
 
-        Log-probs are those of the distribution that was drawn from, in nats: at the temperature,
-        over the tokens that its filters kept.
+        Log-probs are under the sampling distribution, in nats: at the temperature, over the tokens
+        that passed its filters.
 
         Args:
-            request: what is sampled.
-            model: the policy's, for an engine in this process.
+            request: the samples to draw.
+            model: the policy's model, for an engine in this process.
 
         Raises:
-            RlcompError: there is no answer, or one that cannot be right.
+            RlcompError: there is no answer, or an invalid one.
         """
         ...

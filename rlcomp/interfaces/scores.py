@@ -1,4 +1,4 @@
-"""Scores of rewards: a number, named parts or None for each row, checked and added up."""
+"""Scores of rewards: a number, named parts or None for each row, checked and summed."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ from rlcomp.errors import ConfigError, DataError, nearest
 
 Score = float | Mapping[str, float | None] | None
 
-# Metrics of every reward, reward/<name>: neither a part nor what a function logs may be called the
-# same.
+# Metrics of every reward, reward/<name>: neither a part nor a logged metric may have such a name.
 _TAKEN = ("mean", "correct", "invalid_fraction", "retried")
 
 
@@ -23,14 +22,14 @@ class Scores:
 
     Args:
         owner: the reward, for messages.
-        name: of the only part, where scores are numbers.
-        responses: what was scored, for messages.
+        name: name of the only part, where scores are numbers.
+        responses: the scored texts, for messages.
         scores: one a row.
-        before: names of parts that earlier batches had.
+        before: names of parts in earlier batches.
 
     Raises:
-        ConfigError: a score is no number, some are numbers and some parts, or the name of a part is
-            that of a metric.
+        ConfigError: a score is no number, some are numbers and some parts, or a part has the name
+            of a metric.
         DataError: a score is infinite in float32.
     """
 
@@ -84,9 +83,9 @@ class Scores:
                 )
 
     def check_one_decides(self, weights: Mapping[str, float]) -> None:
-        """Refuse several parts that weigh, whose sum would say what is right.
+        """Refuse several parts with a weight, since their sum would decide what is right.
 
-        A format and a length, say, would make a wrong answer a right one.
+        For example, a format and a length would make a wrong answer a right one.
 
         Raises:
             ConfigError: there are several.
@@ -100,11 +99,11 @@ class Scores:
             )
 
     def of(self, name: str) -> list[float | None]:
-        """The part of each row; None where it is missing."""
+        """Return the part of each row; None if it is missing."""
         return [row.get(name) for row in self.rows]
 
     def totals(self, weights: Mapping[str, float]) -> list[float | None]:
-        """The weighted sum of each row, weights 1 by default; None where one that weighs lacks."""
+        """Return each row's weighted sum, weights 1 by default; None without a weighted part."""
         return [self._total(row, weights) for row in self.rows]
 
     def _total(self, row: Mapping[str, float | None], weights: Mapping[str, float]) -> float | None:
@@ -119,17 +118,17 @@ class Scores:
 
 
 def check_metric_name(what: str, name: object) -> None:
-    """Refuse a name that is that of a metric of every reward.
+    """Refuse a name that belongs to a metric of every reward.
 
     Raises:
-        ConfigError: it is.
+        ConfigError: it does.
     """
     if name in _TAKEN or str(name).startswith("failed/"):
         raise ConfigError(f"{what} {name!r}, but reward/{name} is a metric of its own: rename it")
 
 
 def _number_in(score: object) -> str:
-    """Where a number stands in what is none, as the end of a message."""
+    """Locate a number inside a value that is none, as the end of a message."""
     if isinstance(score, (tuple, list)) and len(score) and _number(score[0]) is not None:
         return "; return its first entry alone, which is one"
     if isinstance(score, str) and re.fullmatch(r"\s*-?\d*\.?\d+\s*", score[:30]):
@@ -138,12 +137,12 @@ def _number_in(score: object) -> str:
 
 
 def checked_score(owner: str, what: str, score: object) -> float | None:
-    """A score as float32 holds it; None where it cannot be judged (None, NaN).
+    """Return a score in float32; None if it cannot be judged (None, NaN).
 
     Args:
         owner: the reward, for messages.
-        what: it scored, for messages.
-        score: what it returned.
+        what: the scored text, for messages.
+        score: its return value.
 
     Raises:
         ConfigError: the score is no number.
@@ -158,7 +157,7 @@ def checked_score(owner: str, what: str, score: object) -> float | None:
     number = _number(score)
     if number is None:
         if inspect.iscoroutine(score):
-            score.close()  # else Python warns that nobody awaited it
+            score.close()  # otherwise Python warns that it was never awaited
         raise ConfigError(
             f"{owner} scored {what} with {_shown(score)}, a {type(score).__name__}: must be "
             f"a number, or None where it cannot be judged{_number_in(score)}"
@@ -172,14 +171,14 @@ def checked_score(owner: str, what: str, score: object) -> float | None:
 
 
 def _number(score: object) -> float | None:
-    """A score as a float; None for what is no number, and for texts, which float() would read."""
+    """Return a score as a float; None for other types, and for texts, which float() would read."""
     if isinstance(score, (str, bytes, bytearray)):
         return None
     try:
         return float(score)  # type: ignore[arg-type]
     except OverflowError:
         return math.inf
-    except (TypeError, ValueError, RuntimeError):  # of a tensor of several numbers
+    except (TypeError, ValueError, RuntimeError):  # a tensor of several numbers
         return None
 
 

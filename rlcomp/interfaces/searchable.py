@@ -10,20 +10,20 @@ S = TypeVar("S")
 
 
 class Searchable(Protocol[S]):
-    """States that a search may come back to: ``apply`` never changes the one it is given."""
+    """States that a search may revisit: ``apply`` never changes its input."""
 
     def start(self, example: Example) -> S:
-        """The state in which an example begins."""
+        """Return the initial state of an example."""
         ...
 
     def apply(self, state: S, action: str) -> S | str:
-        """The state that an action leads to, or what was wrong with it."""
+        """Return the state after an action, or what was wrong with it."""
         ...
 
     def solved(self, state: S) -> bool:
-        """Whether nothing is left to do."""
+        """Test if the goal is reached."""
         ...
 
     def text(self, state: S) -> str:
-        """What the policy reads; equal text, equal state."""
+        """Return the policy's input; equal texts are equal states."""
         ...

@@ -1,4 +1,4 @@
-"""Shared helpers of reward shaping: response length, writing the shaped reward."""
+"""Shared functions of reward shaping: response length, writing the shaped reward."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rlcomp.metrics import record
 
 
 def response_length(batch: TensorDict) -> Tensor:
-    """Response length: sampled tokens per row, EOS included, tool output excluded.
+    """Count the sampled tokens of each response, EOS included, tool output excluded.
 
     Returns:
-        Shape ``[B]``, float32, or float64 where the reward is.
+        Shape ``[B]``, float32, or float64 if the reward is.
     """
     dtype = torch.promote_types(batch["reward"].dtype, torch.float32)
     length: Tensor = batch["response_mask"].sum(1).to(dtype)
@@ -28,9 +28,9 @@ def write_shaped_reward(batch: TensorDict, name: str, part: Tensor, reward: Tens
 
     Args:
         batch: gets ``reward`` and a new ``rewards`` with the part in it.
-        name: of the part.
+        name: name of the part.
         part: shape ``[B]``, in reward units.
-        reward: shape ``[B]``, the reward from here on.
+        reward: shape ``[B]``, the reward for later stages.
 
     Returns:
         The batch.

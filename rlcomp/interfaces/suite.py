@@ -1,4 +1,4 @@
-"""Suite interface: held-out problems, who answers them and who judges the answers."""
+"""Suite interface: held-out problems, the answering policy and the judging reward."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from rlcomp.interfaces.task import Example
 
 @runtime_checkable
 class Suite(Protocol):
-    """What an evaluator of answers holds, such as ``evaluator=accuracy``.
+    """Attributes of an evaluator of answers such as ``evaluator=accuracy``.
 
     Attributes:
         examples: the problems, the same for the same seed.
-        levels: of each problem, empty where there are none.
-        policy: answers.
-        reward: judges, writing ``correct`` and ``reward_valid``.
-        prompt: how a problem becomes tokens.
+        levels: level of each problem, empty if there are none.
+        policy: answers the problems.
+        reward: judges the answers; writes ``correct`` and ``reward_valid``.
+        prompt: converts a problem to tokens.
         max_new_tokens: longest answer, in tokens.
-        samples_per_prompt: sampled answers to each.
-        seed: of its draws.
+        samples_per_prompt: sampled answers to each problem.
+        seed: seed of its draws.
     """
 
     examples: list[Example]

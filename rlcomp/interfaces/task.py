@@ -1,4 +1,4 @@
-"""Example and task: what every task gives and every sampler, reward and evaluator is given."""
+"""Example and task: the data of every sampler, reward and evaluator."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ class Example:
 
     Attributes:
         prompt: text the policy continues.
-        answer: what a verifier compares with.
+        answer: text that a verifier compares with.
         demonstration: a full response to imitate (without EOS); often the answer itself.
-        turns: the same in pieces, where an environment takes part: what the policy says and what
-            is said to it take turns, the policy first. Empty: the policy says all of it.
-        answer_ends: after how many bytes (UTF-8) of the answer a part of it ends that counts as an
-            answer by itself; None: the whole answer only.
-        source: what is held out or not as a whole, such as the text that prompts are cut from; by
-            default the prompt.
-        columns: what else rewards and readers are told, by name: unit tests, a rejected answer, a
-            rubric; values that JSON can hold, at most 1 MiB long and 64 deep each, no NaN or
-            infinity (:func:`rlcomp.columns.column_text`). None is as good as missing.
+        turns: the same in pieces, if an environment takes part: turns of the policy and of the
+            environment alternate, the policy first. Empty: the policy says all of it.
+        answer_ends: ends, in UTF-8 bytes, of the parts of the answer that count as an answer by
+            themselves; None: the whole answer only.
+        source: unit of the held-out split, such as the text that prompts are cut from; by default
+            the prompt.
+        columns: further data for rewards and readers, by name: unit tests, a rejected answer, a
+            rubric; JSON values, at most 1 MiB long and 64 deep each, no NaN or infinity
+            (:func:`rlcomp.columns.column_text`). None counts as missing.
     """
 
     prompt: str
@@ -37,11 +37,11 @@ class Example:
 
     @property
     def held_out_by(self) -> str:
-        """The key of the held-out split: the source, or the prompt where there is none."""
+        """Return the key of the held-out split: the source, or else the prompt."""
         return self.prompt if self.source is None else self.source
 
     def is_held_out(self, fraction: float) -> bool:
-        """Whether it belongs to the held-out part, which only evaluators use."""
+        """Test if it belongs to the held-out part, which only evaluators use."""
         return is_held_out(self.held_out_by, fraction)
 
 
@@ -51,16 +51,16 @@ class Task(Protocol):
     held_out: float
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         ...
 
     def example(self, index: int) -> Example:
-        """The example at an index in ``range(len(self))``; always the same one."""
+        """Return the example at an index in ``range(len(self))``; always the same one."""
         ...
 
 
 def is_held_out(prompt: str, fraction: float) -> bool:
-    """Train/held-out split by the hash of the prompt, independent of the order.
+    """Split into training and held-out parts by the hash of the prompt, in any order of examples.
 
     Examples:
         >>> sum(is_held_out(str(n), 0.1) for n in range(10_000))

@@ -1,4 +1,4 @@
-"""Tool interface: what answers a call of an agent, in text."""
+"""Tool interface: answers a call of an agent, in text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rlcomp.interfaces.task import Example
 
 
 class ToolError(Exception):
-    """The call was wrong (a bad query, a program's error): its message is told to the policy.
+    """Error of a call (a bad query, a program's error); the policy sees its message.
 
-    Any other exception is the tool's own failure, and the episode becomes invalid.
+    Any other exception is a failure of the tool, and the episode becomes invalid.
     """
 
 
-# What an argument is that a tool annotates so; JSON's true is no number.
+# Required type of an argument by its annotation; JSON's true is no number.
 _KINDS: Mapping[type, tuple[str, tuple[type, ...]]] = {
     str: ("a text", (str,)),
     bool: ("true or false", (bool,)),
@@ -28,12 +28,12 @@ _KINDS: Mapping[type, tuple[str, tuple[type, ...]]] = {
 
 
 def check_kinds(bound: inspect.BoundArguments) -> None:
-    """Refuse arguments that are not of the plain kind that a tool's annotations name.
+    """Refuse arguments that do not match the plain types in a tool's annotations.
 
-    Else a policy whose calls hold any JSON could have a tool fail, and so be rid of an episode.
+    Otherwise a policy could make a tool fail by odd JSON, and so discard an episode.
 
     Raises:
-        ToolError: names the argument.
+        ToolError: the message names the argument.
     """
     for name, value in bound.arguments.items():
         parameter = bound.signature.parameters[name]
@@ -41,19 +41,19 @@ def check_kinds(bound: inspect.BoundArguments) -> None:
         kind = next((one for one in _KINDS if parameter.annotation in (one, one.__name__)), None)
         if kind is None or parameter.kind.name.startswith("VAR_"):
             continue
-        told, fitting = _KINDS[kind]
+        requirement, fitting = _KINDS[kind]
         if not isinstance(value, fitting) or (isinstance(value, bool) and kind is not bool):
-            raise ToolError(f"{name} must be {told}, not {value!r:.60}")
+            raise ToolError(f"{name} must be {requirement}, not {value!r:.60}")
 
 
 class Tool(Protocol):
-    """What answers a call. An object for each episode: it may remember what it was asked.
+    """Tool that answers calls; a new object for each episode, so that it may keep a history.
 
-    What is expensive and the same for all episodes (an index) is kept by the tool's module.
+    The tool's module keeps expensive data that all episodes share (an index).
     """
 
     def __call__(self, query: str) -> str:
-        """Answer a call; "" where nothing was found.
+        """Answer a call; "" without a result.
 
         Raises:
             ToolError: the call was wrong.
@@ -62,12 +62,12 @@ class Tool(Protocol):
 
 
 class FunctionTool:
-    """Tool of a plain function: texts become the numbers its annotations ask for, its result text.
+    """Tool from a plain function: converts texts to annotated numbers, and its result to text.
 
-    ``add(a: int, b: int) -> int`` is told ``{"a": "3", "b": 4}``, and answers ``7``.
+    ``add(a: int, b: int) -> int`` receives ``{"a": "3", "b": 4}``, and answers ``7``.
 
     Args:
-        function: is called with what the policy writes.
+        function: is called with the policy's arguments.
     """
 
     def __init__(self, function: Callable[..., object]) -> None:
@@ -75,10 +75,10 @@ class FunctionTool:
         self.__signature__ = inspect.signature(function, eval_str=True)
 
     def __call__(self, *values: object, **named: object) -> str:
-        """Call it.
+        """Call the function.
 
         Raises:
-            ToolError: an argument is not of the kind that is asked for.
+            ToolError: an argument has another type than its annotation.
         """
         bound = self.__signature__.bind(*values, **named)
         for name, value in bound.arguments.items():
@@ -94,8 +94,8 @@ class FunctionTool:
 
 @runtime_checkable
 class KnowsExample(Protocol):
-    """Interface of tools that are told the example of their episode before the first call."""
+    """Interface of tools that receive the example of their episode before the first call."""
 
     def begin(self, example: Example) -> None:
-        """Take what the tool needs of the example's columns."""
+        """Read the tool's inputs from the example's columns."""
         ...

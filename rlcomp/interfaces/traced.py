@@ -1,4 +1,4 @@
-"""What can say where an optimiser step stops being finite."""
+"""Interface for locating the first value of an optimiser step that is not finite."""
 
 from __future__ import annotations
 
@@ -18,6 +18,6 @@ class Traced(Protocol):
             batch: the rows of the step.
 
         Returns:
-            By stage of the step, in their order: the first bad key in it, in words, or None.
+            The stages of the step in order, each with the first bad key in it, in words, or None.
         """
         ...

@@ -1,4 +1,4 @@
-"""Trees of episodes: which rows come from one root."""
+"""Trees of episodes: the root of each row."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from torch import Tensor
 
 
 def roots(trajectory_id: Tensor, branch_parent: Tensor) -> Tensor:
-    """Of each row the episode that its tree began with.
+    """Return for each row the episode that its tree began with.
 
     Args:
         trajectory_id: shape ``[B]``, int64.
-        branch_parent: the episode it was branched from, int64, shape ``[B]``; -1: none.
+        branch_parent: the parent episode of its branch, int64, shape ``[B]``; -1: none.
 
     Returns:
-        Shape ``[B]``, int64. A parent that is not there (a filter dropped it) counts as a root.
+        Shape ``[B]``, int64. A missing parent (dropped by a filter) counts as a root.
 
     Examples:
         >>> roots(torch.tensor([4, 5, 6, 7]), torch.tensor([-1, 4, 5, -1]))

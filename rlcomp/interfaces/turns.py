@@ -1,4 +1,4 @@
-"""The turns of a batch of episodes, as a table of episodes and turns."""
+"""Turns of a batch of episodes, as a table of episodes and turns."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from rlcomp.functional.masked import masked
 
 
 def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
-    """The episodes of a batch, by ``trajectory_id``; without it every row is one.
+    """Return the episodes of a batch, by ``trajectory_id``; without it every row is one.
 
     Returns:
-        Of each row its episode, int64 ``[B]``, and of each episode its first row, int64 ``[E]``.
+        The episode of each row, int64 ``[B]``, and the first row of each episode, int64 ``[E]``.
 
     Examples:
         >>> rows = TensorDict({"trajectory_id": torch.tensor([7, 4, 7])}, batch_size=[3])
@@ -31,7 +31,7 @@ def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
 
 
 def once(batch: TensorDict) -> Tensor:
-    """The first row of each episode, bool ``[B]``: where an episode is counted once."""
+    """Mark the first row of each episode, bool ``[B]``, so that an episode counts once."""
     episode, first = episodes_of(batch)
     mask = torch.zeros(len(episode), dtype=torch.bool, device=episode.device)
     mask[first] = True
@@ -39,7 +39,7 @@ def once(batch: TensorDict) -> Tensor:
 
 
 def last_rows(batch: TensorDict) -> Tensor:
-    """The row of each episode's last turn (``turn_id``), int64 ``[E]``."""
+    """Return the row of each episode's last turn (``turn_id``), int64 ``[E]``."""
     episode, first = episodes_of(batch)
     last, turns = first.tolist(), batch["turn_id"].amax(1).tolist()
     for row, number in enumerate(episode.tolist()):
@@ -49,23 +49,23 @@ def last_rows(batch: TensorDict) -> Tensor:
 
 
 class TurnTable:
-    """Episodes by turns: an episode counts once, in however many rows it stands.
+    """Table of episodes by turns; an episode counts once, in any number of rows.
 
     On the CPU. Without ``trajectory_id`` every row is an episode; without ``turn_id`` its response
     is one turn.
 
     Args:
         batch: holds ``response_mask`` ``[B, T]``, ``reward``, ``reward_valid``, ``group_id``
-            ``[B]``, and perhaps ``trajectory_id`` ``[B]``, ``turn_id``,
-            ``turn_reward`` and ``anchor_id`` ``[B, T]``.
+            ``[B]``, and optionally ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` and
+            ``anchor_id`` ``[B, T]``.
 
     Attributes:
         outcome: reward of each episode, shape ``[E]``.
-        valid: whether it could be computed, bool, shape ``[E]``.
-        group: of each episode, int64, shape ``[E]``.
-        there: which turns an episode has, bool, shape ``[E, K]``.
-        reward: what the environment paid for each turn, shape ``[E, K]``.
-        anchor: the state it was decided in, int64, shape ``[E, K]``; -1: unknown.
+        valid: True if it could be computed, bool, shape ``[E]``.
+        group: group of each episode, int64, shape ``[E]``.
+        there: existing turns of each episode, bool, shape ``[E, K]``.
+        reward: the environment's reward of each turn, shape ``[E, K]``.
+        anchor: the state before the turn, int64, shape ``[E, K]``; -1: unknown.
     """
 
     def __init__(self, batch: TensorDict) -> None:
@@ -106,12 +106,12 @@ class TurnTable:
 
     @property
     def counted(self) -> Tensor:
-        """The turns of valid episodes, bool, shape ``[E, K]``."""
+        """Return the turns of valid episodes, bool, shape ``[E, K]``."""
         counted: Tensor = self.there & self.valid[:, None].bool()
         return counted
 
     def paid(self, *, outcome: bool) -> Tensor:
-        """Rewards of turns, 0 for invalid episodes; with the outcome at the last turn, or not."""
+        """Return rewards of turns, 0 for invalid episodes; ``outcome`` adds it at the last turn."""
         reward = self.reward
         if outcome:
             last = self.there & (self.there.flip(1).cumsum(1).flip(1) == 1)
@@ -119,30 +119,30 @@ class TurnTable:
         return torch.where(self.counted, reward, torch.zeros_like(reward))
 
     def first_tokens(self, values: Tensor) -> Tensor:
-        """Per-token values ``[B, T]`` at each turn's first token, shape ``[E, K]``; 0 elsewhere."""
+        """Return values ``[B, T]`` at each turn's first token, shape ``[E, K]``; 0 elsewhere."""
         before = torch.cat([torch.full_like(self.turn[:, :1], -1), self.turn[:, :-1]], 1)
-        # Of a turn with a hole in it, too.
-        seen = torch.cummax(before, 1).values
-        starts = (self.turn >= 0) & (self.turn > seen)
+        # Turns with a hole in them count too.
+        latest = torch.cummax(before, 1).values
+        starts = (self.turn >= 0) & (self.turn > latest)
         return self._summed(torch.where(starts, values.detach().cpu(), 0.0).to(self.outcome.dtype))
 
     def last_token(self, values: Tensor) -> Tensor:
-        """Per-token values ``[B, T]`` at each episode's last sampled token, shape ``[E]``."""
+        """Return values ``[B, T]`` at each episode's last sampled token, shape ``[E]``."""
         top = self.turn.amax(1)
         most = torch.full((len(self.there),), -1).scatter_reduce(0, self.episode, top, "amax")
-        # Of an episode in several rows, the row of its last turn.
+        # An episode in several rows uses the row of its last turn.
         rows = (top >= 0) & (top == most[self.episode])
         known = last_inside(values.detach().cpu().to(self.outcome.dtype), self.turn >= 0)
-        found = torch.zeros(len(self.there), dtype=self.outcome.dtype)
-        return found.index_add(0, self.episode[rows], known[rows])
+        totals = torch.zeros(len(self.there), dtype=self.outcome.dtype)
+        return totals.index_add(0, self.episode[rows], known[rows])
 
     def any_row(self, marks: Tensor) -> Tensor:
-        """Which episodes have a row that is marked, bool: ``[B]`` to ``[E]``."""
-        found = torch.zeros(len(self.there), dtype=torch.bool)
-        found[self.episode[marks.cpu()]] = True
-        return found
+        """Return the episodes with a marked row, bool: ``[B]`` to ``[E]``."""
+        episodes = torch.zeros(len(self.there), dtype=torch.bool)
+        episodes[self.episode[marks.cpu()]] = True
+        return episodes
 
     def spread(self, table: Tensor) -> Tensor:
-        """Values of turns ``[E, K]`` on all their tokens, ``[B, T]``; 0 outside the response."""
+        """Spread values of turns ``[E, K]`` over their tokens, ``[B, T]``; 0 elsewhere."""
         values = table[self._rows, self.turn.clamp(min=0)]
         return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)

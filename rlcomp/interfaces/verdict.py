@@ -1,4 +1,4 @@
-"""Verdicts of a verifier: the option that a text ends with."""
+"""Verdicts of a verifier: the option at the end of a text."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from rlcomp.errors import ConfigError
 def verdict_options(
     part: str, accept: str, reject: str, stop: str | None = None
 ) -> tuple[str, str]:
-    """Both options, the accepting one first.
+    """Return both options, the accepting one first.
 
     Args:
-        part: what has them, for the message.
-        accept: text that says an answer is right.
-        reject: that it is wrong.
+        part: their owner, for the message.
+        accept: text that accepts an answer.
+        reject: text that rejects it.
         stop: text that ends a turn and is not part of it.
 
     Raises:
-        ConfigError: one ends with the other, so that both would be said at once, or with space,
-            which is not looked at; or the stop text would cut one short.
+        ConfigError: one ends with the other, so that a text could end with both; or one ends with
+            space, which is ignored; or the stop text would cut one short.
     """
     for name, option in (("accept", accept), ("reject", reject)):
         if option != option.rstrip():
@@ -39,10 +39,10 @@ def verdict_options(
 
 
 def said_verdict(said: str, options: Sequence[str]) -> int | None:
-    """Which option a text ends with, space behind it aside; None: no verdict.
+    """Return the option that a text ends with, ignoring trailing space; None: no verdict.
 
-    A word that ends with an option counts as one: with ``y``, ``nobody`` accepts. Options of a
-    model that writes words are best whole sentences or marked, such as ``<accept>``.
+    A word that ends with an option counts as one: with ``y``, ``nobody`` accepts. For a model that
+    writes words use whole sentences or marked options such as ``<accept>``.
 
     Examples:
         >>> said_verdict("1+2=3 y ", ("y", "n")), said_verdict("yes?", ("y", "n"))

@@ -1,4 +1,4 @@
-"""Votes for maj@k: classes of equal answers, and verdicts of a judge that leave no metrics."""
+"""Votes for maj@k: classes of equal answers, and verdicts of a judge without its metrics."""
 
 from __future__ import annotations
 
@@ -14,64 +14,65 @@ from rlcomp.component import Component
 from rlcomp.keys import TEXT_END
 from rlcomp.metrics import recording
 
-# What a judge of answers reads of a row; the rest of a rollout is not copied for it.
+# Entries of a row that a judge of answers reads; the other entries are not copied for it.
 JUDGED = ("prompt", "response", "answer", "answer_ends", "columns")
 
-# Of a question: the number of its row or group, and the two answers that may be equal.
+# A question: the index of its row or group, and the two answers that may be equal.
 Pair = tuple[int, str, str]
 Equal = Callable[[Sequence[Pair]], Sequence[bool]]
 
 
 def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """What a judge says of some rows of a batch; the others are not judged.
+    """Return a judge's verdicts on some rows of a batch; the others are not judged.
 
     Args:
         judge: reads texts, and writes ``correct`` and ``reward_valid``; its metrics are dropped.
         batch: ``B`` rows with ``prompt``, ``response`` and ``answer``.
-        rows: which of them, bool, shape ``[B]``.
+        rows: rows to judge, bool, shape ``[B]``.
 
     Returns:
-        Right, and judged; bool, shape ``[B]``.
+        Right, and judged; bool, shape ``[B]`` each.
     """
     right, judged = torch.zeros_like(rows), torch.zeros_like(rows)
     if bool(rows.any()):
         with recording():
-            found = judge(batch.select(*JUDGED, strict=False)[rows])
-        judged[rows] = found["reward_valid"]
-        right[rows] = found["correct"] & found["reward_valid"]
+            output = judge(batch.select(*JUDGED, strict=False)[rows])
+        judged[rows] = output["reward_valid"]
+        right[rows] = output["correct"] & output["reward_valid"]
     return right, judged
 
 
 def repeated_verdicts(
     judge: Component, batch: TensorDict, rows: Tensor, times: int
 ) -> tuple[Tensor, Tensor]:
-    """How often a judge says yes and no to some rows of a batch; abstentions are neither.
+    """Count how often a judge accepts and rejects some rows of a batch; abstentions are neither.
 
     Args:
-        judge: as for :func:`verdicts`; asked ``times`` times.
+        judge: as for :func:`verdicts`; called ``times`` times.
         batch: ``B`` rows.
-        rows: which of them, bool, shape ``[B]``.
-        times: how often, at least once.
+        rows: rows to judge, bool, shape ``[B]``.
+        times: number of verdicts, at least one.
 
     Returns:
-        Yes and no, int64, shape ``[B]``; 0 in the other rows.
+        Accepted and rejected, int64, shape ``[B]`` each; 0 in the other rows.
     """
-    given = [verdicts(judge, batch, rows) for _ in range(times)]
-    yes = torch.stack([right for right, _ in given]).sum(0)
-    return yes, torch.stack([judged for _, judged in given]).sum(0) - yes
+    results = [verdicts(judge, batch, rows) for _ in range(times)]
+    yes = torch.stack([right for right, _ in results]).sum(0)
+    return yes, torch.stack([judged for _, judged in results]).sum(0) - yes
 
 
 def first_votes(groups: Iterable[Iterable[str]], equal: Equal | None) -> list[dict[str, str]]:
-    """Of each group, every vote with the first vote of its class of equal ones.
+    """Map, for each group, every vote to the first vote of its class of equal votes.
 
-    A vote joins the first class whose first vote it is equal to. In rounds, so that few questions
-    are asked where there are few classes: in each, the first vote without a class founds one, and
-    those that are left are compared with it.
+    A vote joins the first class whose first vote it equals. This needs few questions if there are
+    few
+    classes: in each round, the first vote without a class founds one, and the votes without a class
+        are compared with it.
 
     Args:
-        groups: the votes of each, equal if they are the same text.
-        equal: of pairs of different texts in a group (its number, the first vote of a class, the
-            other), which are equal, too. None: no others are.
+        groups: the votes of each group; votes of the same text are equal.
+        equal: decides which pairs of different texts in a group (its index, the first vote of a
+            class, the other) are equal as well. None: no others are.
 
     Examples:
         >>> def same(pairs):
@@ -82,28 +83,30 @@ def first_votes(groups: Iterable[Iterable[str]], equal: Equal | None) -> list[di
     left = [[*dict.fromkeys(votes)] for votes in groups]
     if equal is None:
         return [{vote: vote for vote in votes} for votes in left]
-    found: list[dict[str, str]] = [{} for _ in left]
+    founder_of: list[dict[str, str]] = [{} for _ in left]
     while any(left):
         founders = [votes[0] if votes else "" for votes in left]
-        asked = [
+        questions = [
             (group, founders[group], other)
             for group, votes in enumerate(left)
             for other in votes[1:]
         ]
-        joined = {pair for pair, same in zip(asked, _answered(equal, asked), strict=True) if same}
+        joined = {
+            pair for pair, same in zip(questions, _answered(equal, questions), strict=True) if same
+        }
         for group, (first, votes) in enumerate(zip(founders, left, strict=True)):
             own = [v for v in votes if v == first or (group, first, v) in joined]
-            found[group] |= dict.fromkeys(own, first)
-            left[group] = [vote for vote in votes if vote not in found[group]]
-    return found
+            founder_of[group] |= dict.fromkeys(own, first)
+            left[group] = [vote for vote in votes if vote not in founder_of[group]]
+    return founder_of
 
 
-def _answered(equal: Equal, asked: Sequence[Pair]) -> Sequence[bool]:
-    return equal(asked) if asked else []
+def _answered(equal: Equal, questions: Sequence[Pair]) -> Sequence[bool]:
+    return equal(questions) if questions else []
 
 
 def class_sizes(groups: Sequence[Sequence[str]], equal: Equal | None) -> list[list[int]]:
-    """Of each group, the sizes of the classes of equal votes, as :func:`first_votes` makes them.
+    """Return for each group the sizes of the classes of equal votes of :func:`first_votes`.
 
     Examples:
         >>> class_sizes([["a", "b", "a"], []], None)
@@ -117,41 +120,43 @@ def class_sizes(groups: Sequence[Sequence[str]], equal: Equal | None) -> list[li
 
 
 def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
-    """Rows in which of two answers the first stands as the gold one and the second as the response.
+    """Return rows in which the first of two answers is the gold one and the second the response.
 
     Args:
-        rows: of the problems: their prompts and columns.
-        pairs: the number of a row, and two answers.
+        rows: prompts and columns of the problems.
+        pairs: the index of a row, and two answers.
 
     Returns:
-        ``[N]`` rows, one a pair, with what a judge of texts reads; ``answer_ends`` of the whole
-        answer, where the rows have any.
+        ``[N]`` rows, one a pair, with the entries that a judge of texts reads; ``answer_ends``
+        covers the whole answer, if the rows have any.
     """
-    numbers, gold, given = zip(*pairs, strict=True)
-    made = rows.select(*JUDGED, strict=False)[torch.tensor(numbers)]
+    numbers, gold, responses = zip(*pairs, strict=True)
+    questions = rows.select(*JUDGED, strict=False)[torch.tensor(numbers)]
     device = rows["response"].device
-    made["answer"], made["response"] = (encode_texts(texts).to(device) for texts in (gold, given))
+    questions["answer"], questions["response"] = (
+        encode_texts(texts).to(device) for texts in (gold, responses)
+    )
     if "answer_ends" in rows.keys():
-        made["answer_ends"] = _whole(made["answer"])
-    return made
+        questions["answer_ends"] = _whole(questions["answer"])
+    return questions
 
 
 def _whole(answers: Tensor) -> Tensor:
-    """Marks the last byte of each answer: no part of it counts as an answer by itself."""
+    """Mark the last byte of each answer: no part of it counts as an answer by itself."""
     written = answers != TEXT_END
     last = written.sum(1, keepdim=True) - 1
     return written & (torch.arange(answers.shape[1], device=answers.device) == last)
 
 
 def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> list[bool]:
-    """Whether a judge takes the second answer of each pair as right if the first is the gold one.
+    """Test if a judge accepts the second answer of each pair with the first as the gold one.
 
     Args:
         judge: reads texts, and writes ``correct`` and ``reward_valid``.
-        rows: of the problems.
-        pairs: the number of a row, and two answers.
+        rows: rows of the problems.
+        pairs: the index of a row, and two answers.
     """
-    asked = as_gold(rows, pairs)
-    every = torch.ones(len(asked), dtype=torch.bool, device=asked["response"].device)
-    right: list[bool] = verdicts(judge, asked, every)[0].tolist()
+    questions = as_gold(rows, pairs)
+    every = torch.ones(len(questions), dtype=torch.bool, device=questions["response"].device)
+    right: list[bool] = verdicts(judge, questions, every)[0].tolist()
     return right

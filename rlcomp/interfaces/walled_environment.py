@@ -1,4 +1,4 @@
-"""Environments with a wall that is in the way."""
+"""Environments with a wall as an obstacle."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class Walled(Protocol):
     """A plane with a wall along its first axis, from the left edge to ``wall`` at height 0.
 
     Attributes:
-        wall: where the wall ends.
+        wall: end of the wall.
         stride: largest move of a step, for each coordinate.
     """
 
@@ -20,9 +20,9 @@ class Walled(Protocol):
     stride: float
 
     def blocked(self, start: Tensor, end: Tensor) -> Tensor:
-        """Whether the wall is between two points, ``[N, 2]`` each: ``[N]`` bool."""
+        """Test if the wall is between two points, ``[N, 2]`` each: ``[N]`` bool."""
         ...
 
     def way(self, start: Tensor, end: Tensor) -> Tensor:
-        """Length of the shortest way between two points, ``[N]``."""
+        """Return the length of the shortest path between two points, ``[N]``."""
         ...

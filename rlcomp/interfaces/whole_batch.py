@@ -1,4 +1,4 @@
-"""Reward functions of a whole batch, as TRL calls them: what they get, and what they return."""
+"""Reward functions of a whole batch, as TRL calls them: their arguments and return values."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from rlcomp.workers.signature import Signature
 
 Row = Mapping[str, object]
 
-# What such a function can name beside the columns of the task.
+# Names of further arguments, beside the columns of the task.
 OWN = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric")
 
 
 def batch_arguments(
     signature: Signature, batch: TensorDict, rows: Sequence[Row], seed: int
 ) -> dict[str, object]:
-    """What a function of the whole batch takes: a list for each column, None where a row lacks it.
+    """Return the arguments of a function of the whole batch: for each column a list.
 
-    Where the prompt of a row is a conversation, its prompt and its completion are lists of
-    messages.
+    A row without a column has None there.
+
+    If the prompt of a row is a conversation, its prompt and its completion are lists of messages.
 
     Args:
-        signature: of the function.
+        signature: signature of the function.
         batch: ``[B]`` rows, with ``tokens`` and ``response_mask`` ``[B, T]`` for
             ``completion_ids``.
         rows: their texts and columns.
-        seed: for a function that names ``seed``, where that is no column.
+        seed: for a function with an argument ``seed``, if that is no column.
 
     Raises:
         ConfigError: it needs a column that no row has, or token ids that the batch lacks.
@@ -42,28 +43,28 @@ def batch_arguments(
         for name in names
         if name not in ("prompt", "response")
     }
-    given: dict[str, object] = {
+    arguments: dict[str, object] = {
         "seed": seed,
         **{name: values for name, values in columns.items() if signature.takes(name)},
         "prompts": [_messages(row) or row["prompt"] for row in rows],
         "completions": [_completion(row) for row in rows],
     }
     if "trainer_state" in signature.named:
-        given["trainer_state"] = {"global_step": step()}
+        arguments["trainer_state"] = {"global_step": step()}
     if "log_metric" in signature.named:
-        given["log_metric"] = None
+        arguments["log_metric"] = None
     if "completion_ids" in signature.named:
-        given["completion_ids"] = _token_ids(batch)
+        arguments["completion_ids"] = _token_ids(batch)
     for name in signature.needed:
-        if name not in given:
-            raise ConfigError(lacking(name, {**columns, **given}))
+        if name not in arguments:
+            raise ConfigError(lacking(name, {**columns, **arguments}))
     if "seed" not in {*columns, *signature.named}:
-        del given["seed"]
-    return {name: value for name, value in given.items() if signature.takes(name)}
+        del arguments["seed"]
+    return {name: value for name, value in arguments.items() if signature.takes(name)}
 
 
 def lacking(name: str, known: Mapping[str, object]) -> str:
-    """Message: a reward function needs a column that is not there."""
+    """Write the message that a reward function needs a column which is missing."""
     return (
         f"the function needs {name!r}, which this example does not have{nearest(name, known)}; a "
         "reward is called with prompt, response, answer and the columns of its task: rename the "
@@ -93,11 +94,11 @@ def _token_ids(batch: TensorDict) -> list[list[int]]:
 
 
 def row_outcomes(outcome: Outcome, count: int) -> list[Outcome]:
-    """The outcome of each row of a call for the whole batch.
+    """Split the outcome of a call for the whole batch into one for each row.
 
     Args:
-        outcome: of the call, whose value is a list.
-        count: of the rows.
+        outcome: outcome of the call, with a list as its value.
+        count: number of rows.
 
     Raises:
         ConfigError: the value is no list, or has another length.

@@ -7,8 +7,8 @@ from typing import Protocol
 
 
 class Writer(Protocol):
-    """Answers texts with texts, such as a judge that explains itself."""
+    """Model that answers texts with texts, such as a judge that explains itself."""
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:
-        """One text for each prompt."""
+        """Return one text for each prompt."""
         ...

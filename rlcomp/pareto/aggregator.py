@@ -18,20 +18,20 @@ from rlcomp.metrics import record
 
 @dataclass(frozen=True)
 class Objectives:
-    """Statistics of ``K`` objectives that an aggregator gets; all float64, on the CPU.
+    """Statistics of ``K`` objectives, the input of an aggregator; all float64, on the CPU.
 
     Each objective is a vector: its rewards over the rows of a batch, its advantages over the
     tokens, or its gradient over the parameters.
 
     Attributes:
-        names: of the objectives, ``K`` of them.
+        names: names of the ``K`` objectives.
         returns: mean reward of each over the rows that have it, shape ``[K]``, in reward units; NaN
-            where no row of the batch has it.
+            if no row of the batch has it.
         means: mean entry of each vector, shape ``[K]``.
         gram: inner products of the vectors, shape ``[K, K]``.
-        preference: how much each row wants each objective, shape ``[B, K]``; None unless the policy
+        preference: weight of each objective for each row, shape ``[B, K]``; None unless the policy
             is conditioned on it.
-        units: what each vector was divided by, shape ``[K]``, in reward units; None: by nothing.
+        units: divisor of each vector, shape ``[K]``, in reward units; None for no division.
     """
 
     names: tuple[str, ...]
@@ -48,8 +48,8 @@ class Aggregator(nn.Module, metaclass=Checked):
     State is in buffers, so that checkpoints hold it.
 
     Class attributes:
-        of_returns: its weights are for a unit of return (``dg/dJ``): they belong to vectors in
-            reward units, and :func:`weighed` takes back what those were divided by.
+        of_returns: its weights are per unit of return (``dg/dJ``): they need vectors in reward
+            units, and :func:`weighed` multiplies these by their divisors again.
     """
 
     of_returns: ClassVar[bool] = False
@@ -58,41 +58,42 @@ class Aggregator(nn.Module, metaclass=Checked):
         """Refuse unknown objectives before a run.
 
         Raises:
-            ConfigError: an argument names others.
+            ConfigError: an argument names other objectives.
         """
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """The weight of each objective in their sum, shape ``[K]``, or ``[B, K]`` row by row."""
+        """Return the weight of each objective in their sum, shape ``[K]``, or ``[B, K]`` by row."""
         raise NotImplementedError
 
 
 Place = Literal["reward", "advantage", "gradient"]
 
-# A cosine above this is no conflict: solvers and their regularisation miss 0 by about as much.
+# A cosine above this is no conflict: the errors of solvers and their regularisation are as large.
 CONFLICT = -1e-3
 
 
 def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "reward") -> Tensor:
-    """The aggregator's weights, checked, recorded and rescaled.
+    """Compute the aggregator's weights; check, record and rescale them.
 
     Records under ``pareto/<place>/``: ``weight/<name>`` and ``return/<name>``; ``conflict/<name>``:
-    whether the weighted sum of the vectors goes against that objective's (their cosine is below
+    1 if the weighted sum of the vectors goes against that objective's vector (their cosine is below
     -1e-3); ``worst_cosine``: the smallest cosine of the sum with a vector; ``gap``: the norm of the
-    shortest convex combination of the vectors over the norm of the longest one, 0 where no
-    direction serves all objectives (Pareto-stationary). The last two are of the vectors that are
-    not 0, and the gap only of at most 8.
+    shortest convex combination of the vectors over the norm of the longest one, 0 if no direction
+    improves all objectives (Pareto-stationary). The last two use the vectors that are not 0; the
+    gap needs at most 8 of them.
 
     Args:
-        aggregator: weighs.
-        objectives: what it is shown.
-        place: what is weighed there; a run may weigh in several places.
+        aggregator: computes the weights.
+        objectives: its input.
+        place: the weighted quantity; a run may have several.
 
     Returns:
-        What the vectors are to be multiplied by, as they are in ``objectives``: shape ``[K]`` or
-        ``[B, K]``, float64. For an aggregator of returns that is its weight times the unit.
+        Factors of the vectors in ``objectives``: shape ``[K]`` or ``[B, K]``, float64. For an
+        aggregator of returns a factor is its weight times the unit.
 
     Raises:
-        NumericalError: a vector, a return or a weight is not finite; names the objective.
+        NumericalError: a vector, a return or a weight is not finite. The message names the
+            objective.
     """
     _check_finite(objectives)
     objectives, units = _as_wanted(aggregator, objectives)
@@ -103,7 +104,7 @@ def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "rewa
 
 
 def _as_wanted(aggregator: Aggregator, objectives: Objectives) -> tuple[Objectives, Tensor]:
-    """The objectives in the units the aggregator expects, and the factors applied."""
+    """Return the objectives in the units the aggregator expects, and the factors applied."""
     units = objectives.units
     if units is None or not aggregator.of_returns:
         return objectives, torch.ones(len(objectives.names), dtype=torch.float64)
@@ -144,23 +145,23 @@ def _record(place: Place, objectives: Objectives, weights: Tensor) -> None:
             record(f"pareto/{place}/return/{name}", float(objectives.returns[index]))
     if bool(among.any()):
         record(f"pareto/{place}/worst_cosine", float(cosine[among].min()))
-    # More would need a QP solver, for a number that nobody may look at.
+    # More vectors would need a QP solver, only for a metric.
     if 0 < int(among.sum()) <= ENUMERATED:
         record(f"pareto/{place}/gap", stationarity_gap(objectives.gram[among][:, among]))
 
 
 def moving(objectives: Objectives) -> Tensor:
-    """Which objectives have a non-zero vector, bool, shape ``[K]``."""
+    """Return the objectives with a non-zero vector, bool, shape ``[K]``."""
     return objectives.gram.diagonal() > 0
 
 
 def named_weights(owner: str, weights: Mapping[str, float] | None, names: Iterable[str]) -> Tensor:
-    """Named weights as a tensor in the order of the objectives; ``1 / K`` each if None.
+    """Return named weights as a tensor in the objectives' order; ``1 / K`` each if None.
 
     Args:
-        owner: who asks, for the error.
+        owner: the caller, for the error.
         weights: a factor for each objective, or None.
-        names: of the ``K`` objectives.
+        names: names of the ``K`` objectives.
 
     Returns:
         Shape ``[K]``, float64.
@@ -180,10 +181,10 @@ def named_weights(owner: str, weights: Mapping[str, float] | None, names: Iterab
 
 
 def check_names(owner: str, argument: str, given: Iterable[str], names: Iterable[str]) -> None:
-    """Refuse names that are not, one for one, those of the objectives.
+    """Refuse names that do not match the objectives one for one.
 
     Raises:
-        ConfigError: one is unknown, or one is missing.
+        ConfigError: a name is unknown or missing.
     """
     given, names = list(given), list(names)
     for name in given:

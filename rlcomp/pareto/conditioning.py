@@ -29,7 +29,7 @@ class Conditioning(Component):
 
     ``w ~ Dirichlet(alpha, ..., alpha)``, rounded to multiples of ``1 / levels``.
 
-    The policy reads exactly the weights its objectives are combined with. All responses to a prompt
+    The policy reads exactly the weights that combine its objectives. All responses to a prompt
     share them. A subclass defines :meth:`written`.
 
     Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
@@ -37,19 +37,20 @@ class Conditioning(Component):
     ``preference/<objective>``, the mean weights.
 
     Args:
-        objectives: the stage that has several.
+        objectives: the stage with several objectives.
         alpha: concentration of the distribution; 1 is uniform, less prefers one objective at a
             time.
-        levels: steps that a preference shares out among the objectives.
+            time.
+        levels: units of a preference to distribute among the objectives.
         task: its prompts must leave room for the preference.
-        tokenizer: the policy's.
+        tokenizer: tokenizer of the policy.
         context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        max_new_tokens: largest number of tokens of an answer.
+        prompt: format of prompts; plain text if not given.
 
     Raises:
-        ConfigError: there is one objective only.
-        DataError: the tokenizer cannot write a preference, or a prompt behind it leaves no room for
+        ConfigError: there is only one objective.
+        DataError: the tokenizer cannot write a preference, or a prompt with one leaves no room for
             the answer.
 
     Source:
@@ -85,15 +86,15 @@ class Conditioning(Component):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the objectives, in the order of the weights."""
+        """Return the names of the objectives, in the order of the weights."""
         return self.objectives.names
 
     @abstractmethod
     def written(self, steps: Sequence[int]) -> str:
-        """The text that encodes a preference, put before a prompt.
+        """Write the text that encodes a preference, put before a prompt.
 
         Args:
-            steps: of each objective, ``K`` numbers of sum ``levels``.
+            steps: units of each objective, ``K`` numbers of sum ``levels``.
         """
         raise NotImplementedError
 
@@ -101,22 +102,23 @@ class Conditioning(Component):
         """Refuse prompts that leave no room for a response.
 
         Args:
-            longest: the longest text that may stand in front of a prompt.
+            longest: the longest text that may precede a prompt.
         """
-        asked = _Asked(self.task.held_out, self.task, longest)
+        task = _Asked(self.task.held_out, self.task, longest)
         room = (self.context_length, self.max_new_tokens)
-        check_prompts_fit(asked, self.tokenizer, *room, self.prompt)
+        check_prompts_fit(task, self.tokenizer, *room, self.prompt)
 
     def ask(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
-        """The prompts conditioned on the given weights.
+        """Write prompts conditioned on the given weights.
 
         Args:
             prompts: ``P`` texts.
-            weights: shape ``[K]``, or ``[P, K]``; each row of sum 1. They are rounded to steps.
+            weights: shape ``[K]``, or ``[P, K]``; each row of sum 1. They are rounded to the
+                lattice.
 
         Raises:
-            ShapeError: there are not as many weights as objectives.
-            ConfigError: they are negative or do not sum to 1.
+            ShapeError: the number of weights differs from that of objectives.
+            ConfigError: the weights are negative or do not sum to 1.
         """
         if weights.shape[-1] != len(self.names):
             raise ShapeError(
@@ -143,7 +145,7 @@ class Conditioning(Component):
 
 @dataclass
 class _Asked:
-    """A task with a prefix before every prompt."""
+    """Task with a prefix before every prompt."""
 
     held_out: float
     task: Task

@@ -10,12 +10,12 @@ from rlcomp.pareto.running_means import RunningMeans
 
 
 class ExpectedReturns(Aggregator):
-    """Tracks the running mean J of each objective's return, and the highest J so far.
+    """Aggregator that tracks each objective's running mean return J, and the highest J so far.
 
-    J of an objective is unchanged by batches without it.
+    A batch without an objective leaves its J unchanged.
 
     Args:
-        decay: weight of the past in J; 0: the mean of the batch alone.
+        decay: weight of the past in J; 0 for the mean of the batch alone.
     """
 
     of_returns = True
@@ -30,8 +30,8 @@ class ExpectedReturns(Aggregator):
         """Update with a batch; return J and the highest J so far.
 
         Returns:
-            J now and the highest J so far, shape ``[K]`` each, in reward units; NaN for what no
-            batch has had yet.
+            J now and the highest J so far, shape ``[K]`` each, in reward units; NaN for objectives
+            that no batch has had yet.
         """
         for name, value in zip(objectives.names, objectives.returns.tolist(), strict=True):
             if value == value:
@@ -40,6 +40,6 @@ class ExpectedReturns(Aggregator):
         return self._of(self.returns, objectives), self._of(self.best, objectives)
 
     def _of(self, means: RunningMeans, objectives: Objectives) -> Tensor:
-        found = [means.get(name) for name in objectives.names]
-        values = [torch.nan if value is None else value for value in found]
+        current = [means.get(name) for name in objectives.names]
+        values = [torch.nan if value is None else value for value in current]
         return torch.tensor(values, dtype=torch.float64)

@@ -26,8 +26,8 @@ class GramianAggregator(Aggregator):
     a single non-zero vector gets weight 1.
 
     Args:
-        row_norm: the norms ``n_i``. ``"none"``: one for all; ``"unit"``: each vector's own;
-            ``"ema"``: a running mean of each vector's own.
+        row_norm: the norms ``n_i``. ``"none"``: all equal; ``"unit"``: the norm of each vector;
+            ``"ema"``: a running mean of the norm of each vector.
     """
 
     def __init__(self, *, row_norm: RowNorm) -> None:
@@ -36,7 +36,7 @@ class GramianAggregator(Aggregator):
         self.norms = RunningMeans(NORM_DECAY)
 
     def of_gram(self, gram: Tensor) -> Tensor:
-        """The weights of two or more non-zero vectors.
+        """Return the weights of two or more non-zero vectors.
 
         Args:
             gram: inner products of the divided vectors, shape ``[K, K]``, float64, on the CPU.
@@ -47,7 +47,7 @@ class GramianAggregator(Aggregator):
         raise NotImplementedError
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """The weights of the objectives, shape ``[K]``."""
+        """Return the weights of the objectives, shape ``[K]``."""
         among = moving(objectives)
         weights = torch.zeros(len(objectives.names), dtype=torch.float64)
         if int(among.sum()) <= 1:

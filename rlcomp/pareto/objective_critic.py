@@ -25,15 +25,15 @@ class ObjectiveCritic(Critic):
     Writes ``objective_values`` ``[B, T, K]``, in units of the rewards, in the order of ``names``.
 
     Args:
-        model: a causal model of transformers, which is left as it is.
-        objectives: the stage that has several; gives their names.
-        engine: how the backbone is computed.
+        model: a causal model of transformers, which stays unchanged.
+        objectives: the stage with several objectives; defines their names.
+        engine: computes the backbone.
 
-    The heads are told apart by their place, so a checkpoint holds the names.
+    Heads are identified by position, so that a checkpoint holds the names.
 
     Raises:
-        ConfigError: there is one objective only.
-        CheckpointError: a checkpoint's heads are of other objectives, or in another order.
+        ConfigError: there is only one objective.
+        CheckpointError: a checkpoint's heads have other objectives, or another order.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
@@ -49,7 +49,7 @@ class ObjectiveCritic(Critic):
         self.value_head = ValueHead(model, objectives=len(self.names))
 
     def run_state(self) -> dict[str, list[str]]:
-        """The objectives of the heads, in order."""
+        """Return the objectives of the heads, in order."""
         return {"objectives": list(self.names)}
 
     def load_run_state(self, state: dict[str, list[str]]) -> None:

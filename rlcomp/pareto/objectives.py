@@ -16,27 +16,27 @@ from rlcomp.pareto.aggregator import Objectives
 
 @runtime_checkable
 class MultiObjectiveStage(Protocol):
-    """A stage that computes every objective's reward, without aggregating them."""
+    """A stage that computes every objective's reward without aggregating them."""
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Names of the objectives, in the order of ``rewards``."""
+        """Return the names of the objectives, in the order of ``rewards``."""
         ...
 
     def per_objective(self, batch: TensorDict) -> TensorDict:
-        """Every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
+        """Return every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
         ...
 
 
 def as_multi_objective(objectives: object, otherwise: str) -> MultiObjectiveStage:
-    """The stage, checked to be multi-objective.
+    """Return the stage, checked to be multi-objective.
 
     Args:
         objectives: a stage.
-        otherwise: what to do with one objective only, for the error.
+        otherwise: remedy for a single objective, for the error.
 
     Raises:
-        ConfigError: it has one only.
+        ConfigError: it has only one objective.
     """
     if not isinstance(objectives, MultiObjectiveStage):
         raise ConfigError(
@@ -47,7 +47,7 @@ def as_multi_objective(objectives: object, otherwise: str) -> MultiObjectiveStag
 
 
 def stacked(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
-    """The named rewards of a batch as one tensor.
+    """Stack the named rewards of a batch into one tensor.
 
     Args:
         rewards: the batch's ``rewards``: ``{name: [B]}``, NaN where a row lacks one.
@@ -66,7 +66,7 @@ def stacked(rewards: TensorDict) -> tuple[tuple[str, ...], Tensor]:
 
 
 def centred(rewards: Tensor, group_id: Tensor) -> Tensor:
-    """Group-centred objectives, over the rows that have every objective.
+    """Centre objectives in their group, over the rows that have every objective.
 
     Args:
         rewards: shape ``[B, K]``, NaN where a row lacks an objective.
@@ -93,18 +93,18 @@ def observed(
     preference: Tensor | None,
     units: Tensor | None = None,
 ) -> Objectives:
-    """The statistics of the objectives of a batch.
+    """Compute the statistics of the objectives of a batch.
 
     Args:
-        names: of the ``K`` objectives.
+        names: names of the ``K`` objectives.
         rewards: shape ``[B, K]``, NaN where a row lacks an objective.
-        vectors: of each objective, shape ``[K, N]``; ``N`` may be 0.
+        vectors: vector of each objective, shape ``[K, N]``; ``N`` may be 0.
         preference: shape ``[B, K]``, or None.
-        units: what the vectors were divided by, shape ``[K]``, in reward units; None: by nothing.
+        units: divisor of each vector, shape ``[K]``, in reward units; None for no division.
 
     Returns:
-        The mean reward over the rows that have it (NaN where none has), the mean entry of each
-        vector and their inner products divided by ``N`` (0 where ``N`` is); float64, on the CPU.
+        The mean reward over the rows that have it (NaN if none has), the mean entry of each vector
+        and their inner products divided by ``N`` (0 if ``N`` is 0); float64, on the CPU.
 
     Examples:
         >>> rewards = torch.tensor([[1.0, torch.nan], [0.0, 3.0]])

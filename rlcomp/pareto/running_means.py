@@ -10,7 +10,7 @@ from rlcomp.io.fields import field
 class RunningMeans(nn.Module):
     """Named exponential moving averages (EMA), initialised with the first value.
 
-    The names are known only during the run, so the averages are run state, not buffers.
+    The names are known only during the run: hence the averages are run state and not buffers.
 
     Args:
         decay: weight of the past; 0 keeps the last value only.
@@ -29,19 +29,19 @@ class RunningMeans(nn.Module):
         self.values: dict[str, float] = {}
 
     def get(self, name: str) -> float | None:
-        """The current average; None before the first value."""
+        """Return the current average; None before the first value."""
         return self.values.get(name)
 
     def update(self, name: str, value: float) -> float:
-        """Update with a value; returns the new average."""
+        """Update with a value; return the new average."""
         past = self.values.get(name, value)
         self.values[name] = self.decay * past + (1 - self.decay) * value
         return self.values[name]
 
     def run_state(self) -> dict[str, float]:
-        """The averages, for a checkpoint."""
+        """Return the averages, for a checkpoint."""
         return dict(self.values)
 
     def load_run_state(self, state: dict[str, float]) -> None:
-        """Go on from such a state."""
+        """Restore the averages from a checkpoint."""
         self.values = {name: field(state, name, float) for name in state}

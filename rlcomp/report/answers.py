@@ -10,7 +10,7 @@ from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
 from rlcomp.report.samples import read_samples
 
-# What a page shows of them: a browser has to hold it, and a reader to read it.
+# Limits of a page, so that a browser can hold it and a reader can read it.
 MOST_PROMPTS = 20
 MOST_CHARACTERS = 300_000
 _OF_A_TEXT = 4_000
@@ -18,7 +18,7 @@ _OF_A_TEXT = 4_000
 
 @dataclass(frozen=True)
 class Said:
-    """What one arm answered; a second answer to the same prompt is left out."""
+    """Answer of one arm; a second answer to the same prompt is left out."""
 
     group: int
     response: str
@@ -28,7 +28,7 @@ class Said:
 
 @dataclass(frozen=True)
 class Compared:
-    """A prompt that several arms answered."""
+    """Prompt with the answers of several arms."""
 
     prompt: str
     answer: str | None
@@ -36,38 +36,38 @@ class Compared:
 
     @property
     def alike(self) -> tuple[bool, bool]:
-        """Whether all arms are right, or all wrong; whether all said the same."""
+        """Test if all arms are equally right or wrong, and if all texts are equal."""
         judged, texts = ({one.correct for one in self.said}, {one.response for one in self.said})
         return len(judged) == 1, len(texts) == 1
 
 
 def cut(text: str) -> str:
-    """A text at a length that a page can hold; says how much is missing."""
+    """Cut a text to a length for a page; say how much is missing."""
     left = len(text) - _OF_A_TEXT
     return text if left <= 0 else f"{text[:_OF_A_TEXT]} … ({left:,} characters more)"
 
 
 def side_by_side(groups: Sequence[Group]) -> list[Compared]:
-    """Last answers to the prompts that at least two arms were given, where these differ first.
+    """Compare the last answers to prompts that at least two arms were given; differences first.
 
-    Of each arm one run speaks, of the first seed that all arms with finished runs share: held-out
-    prompts are those of the seed.
+    Each arm is represented by one run, of the first seed that all arms with finished runs share,
+    since the held-out prompts depend on the seed.
     """
     chosen = _of_one_seed(groups)
     if len(chosen) < 2:
         return []
     answers = {index: _last_answers(run) for index, run in chosen.items()}
     first = dict.fromkeys(prompt for rows in answers.values() for prompt in rows)
-    found = [
+    prompts = [
         _compared(prompt, rows)
         for prompt in first
         if len(rows := {i: own[prompt] for i, own in answers.items() if prompt in own}) > 1
     ]
-    return _within(sorted(found, key=lambda one: one.alike))
+    return _within(sorted(prompts, key=lambda one: one.alike))
 
 
 def _of_one_seed(groups: Sequence[Group]) -> dict[int, Run]:
-    """A run an arm, by the place of its group."""
+    """Return one run for each arm, by the index of its group."""
     runs = {
         index: {run.seed or "": run for run in group.finished}
         for index, group in enumerate(groups)
@@ -81,13 +81,13 @@ def _of_one_seed(groups: Sequence[Group]) -> dict[int, Run]:
 
 
 def _last_answers(run: Run) -> dict[str, Mapping[str, Any]]:
-    """The newest answer to every prompt; of a rollout's several the first."""
-    found: dict[str, Mapping[str, Any]] = {}
+    """Return the newest answer to every prompt; of several in a rollout the first."""
+    newest: dict[str, Mapping[str, Any]] = {}
     for row in read_samples(run.directory):
-        before = found.get(row["prompt"])
+        before = newest.get(row["prompt"])
         if before is None or before["total"] < row["total"]:
-            found[row["prompt"]] = row
-    return found
+            newest[row["prompt"]] = row
+    return newest
 
 
 def _compared(prompt: str, rows: Mapping[int, Mapping[str, Any]]) -> Compared:
@@ -102,14 +102,14 @@ def _compared(prompt: str, rows: Mapping[int, Mapping[str, Any]]) -> Compared:
     )
 
 
-def _within(found: Sequence[Compared]) -> list[Compared]:
-    """As many as a page can hold; one at least."""
-    kept, characters = list[Compared](), 0
-    for one in found[:MOST_PROMPTS]:
+def _within(prompts: Sequence[Compared]) -> list[Compared]:
+    """Keep as many as a page can hold, at least one."""
+    shown, characters = list[Compared](), 0
+    for one in prompts[:MOST_PROMPTS]:
         characters += (
             len(one.prompt) + len(one.answer or "") + sum(len(s.response) for s in one.said)
         )
-        if kept and characters > MOST_CHARACTERS:
+        if shown and characters > MOST_CHARACTERS:
             break
-        kept.append(one)
-    return kept
+        shown.append(one)
+    return shown

@@ -1,4 +1,4 @@
-"""What an audit of a verifier found, as tables and as JSON."""
+"""Result of a verifier's audit, as tables and as JSON."""
 
 from __future__ import annotations
 
@@ -11,32 +11,32 @@ from rich.table import Table
 from rlcomp.audit.attacks import KINDS
 from rlcomp.audit.audit import Audit, Case, Count
 
-# Characters of a response in a table, and in JSON.
+# Largest number of characters of a response in a table, and in JSON.
 _SHOWN, _KEPT = 60, 2000
 
 
-def audit_tables(found: Audit, allowed: Collection[str] = ()) -> list[Table | str]:
-    """Gold answers by form, attacks by kind, the slowest call, and what it all means."""
-    lines = [_forms(found), _kinds(found, allowed)]
-    return [*lines, *_gold_told(found), *_told(found, allowed)]
+def audit_tables(result: Audit, allowed: Collection[str] = ()) -> list[Table | str]:
+    """Return gold answers by form, attacks by kind, the slowest call and the conclusions."""
+    lines = [_forms(result), _kinds(result, allowed)]
+    return [*lines, *_gold_lines(result), *_conclusions(result, allowed)]
 
 
-def _forms(found: Audit) -> Table:
+def _forms(result: Audit) -> Table:
     table = _table("gold answers by form", "form", "tried", "accepted", "")
-    for name, count in found.forms.items():
+    for name, count in result.forms.items():
         table.add_row(name, str(count.tried), _share(count.accepted, count.tried), _faults(count))
     return table
 
 
-def _kinds(found: Audit, allowed: Collection[str]) -> Table:
+def _kinds(result: Audit, allowed: Collection[str]) -> Table:
     table = _table(
         "wrong answers by kind", "kind", "can be right", "tried", "accepted", "", "the first"
     )
-    for kind, (told, rule) in KINDS.items():
-        count = found.kinds.get(kind, Count())
+    for kind, (description, rule) in KINDS.items():
+        count = result.kinds.get(kind, Count())
         right = "allowed" if kind in allowed else rule
         accepted = _share(count.accepted, count.tried)
-        shown = _shown(count.example) if count.example else told
+        shown = _shown(count.example) if count.example else description
         table.add_row(kind, right, str(count.tried), accepted, _faults(count), shown)
     return table
 
@@ -54,21 +54,21 @@ def _share(part: int, whole: int) -> str:
 
 
 def _faults(count: Count) -> str:
-    """Rows that could not be judged."""
+    """Count the rows that could not be judged."""
     faults = {"invalid": count.invalid, "raised": count.raised}
     return ", ".join(f"{number} {name}" for name, number in faults.items() if number)
 
 
 def _shown(case: Case) -> str:
     cut = "…" if len(case.response) > _SHOWN else ""
-    # What a verifier raises may quote the response, and steer a terminal.
+    # An exception of a verifier may quote the response, with control characters for the terminal.
     why = f" ({repr(case.why[:_SHOWN])[1:-1]})" if case.why else ""
     return f"{case.response[:_SHOWN]!r}{cut} for {case.gold[:_SHOWN]!r}{why}"
 
 
-def _gold_told(found: Audit) -> list[str]:
-    """What is to say of gold answers that were refused in every form."""
-    gold = found.gold
+def _gold_lines(result: Audit) -> list[str]:
+    """Return a line on gold answers that were refused in every form."""
+    gold = result.gold
     if not gold.tried:
         return ["false rejects: no row has a gold answer to try"]
     if gold.accepted == gold.tried:
@@ -83,33 +83,33 @@ def _gold_told(found: Audit) -> list[str]:
     return [f"false rejects: {refused} of {gold.tried} gold answers in every form{first}{less}"]
 
 
-def _told(found: Audit, allowed: Collection[str]) -> list[str]:
+def _conclusions(result: Audit, allowed: Collection[str]) -> list[str]:
     lines = []
-    if found.slowest is not None:
-        seconds, case = found.slowest
+    if result.slowest is not None:
+        seconds, case = result.slowest
         lines.append(f"slowest call: {seconds:.2g} s, of {_shown(case)}")
-    kinds = found.false_accepts(allowed)
+    kinds = result.false_accepts(allowed)
     if not kinds:
         return [*lines, "false accepts: none of a kind that can never be right"]
-    tried = [found.kinds[kind] for kind in kinds]
+    tried = [result.kinds[kind] for kind in kinds]
     number, whole = sum(each.accepted for each in tried), sum(each.tried for each in tried)
     raised = sum(each.raised for each in tried)
     more = f", and {raised} raised, which stops a run" if raised else ""
     return [*lines, f"false accepts: {number} of {whole}{more} ({', '.join(kinds)})"]
 
 
-def audit_as_json(found: Audit, allowed: Collection[str] = ()) -> dict[str, object]:
-    """The whole audit, as JSON holds it; responses are cut at 2,000 characters."""
-    slowest = {"seconds": found.slowest[0], **_case(found.slowest[1])} if found.slowest else None
+def audit_as_json(result: Audit, allowed: Collection[str] = ()) -> dict[str, object]:
+    """Return the whole audit in JSON types; responses are cut at 2,000 characters."""
+    slowest = {"seconds": result.slowest[0], **_case(result.slowest[1])} if result.slowest else None
     return {
-        "rows": found.rows,
-        "gold": _count(found.gold),
-        "forms": {name: _count(count) for name, count in found.forms.items()},
+        "rows": result.rows,
+        "gold": _count(result.gold),
+        "forms": {name: _count(count) for name, count in result.forms.items()},
         "kinds": {
             kind: {"right": KINDS[kind].right, "allowed": kind in allowed, **_count(count)}
-            for kind, count in found.kinds.items()
+            for kind, count in result.kinds.items()
         },
-        "false_accepts": found.false_accepts(allowed),
+        "false_accepts": result.false_accepts(allowed),
         "slowest": slowest,
     }
 

@@ -18,7 +18,7 @@ from rlcomp.report.points import Rows, asked_for, path_of
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, band, curve
 
-# A point of a line has four numbers, of six bytes or so: a page stays below 3 MB.
+# A point of a line has four numbers of about six bytes; this keeps a page below 3 MB.
 MOST_POINTS = 40_000
 _MOST_OF_A_LINE = 400
 AXES = ("steps", "tokens", "seconds")
@@ -27,12 +27,12 @@ _PLACES = ("total", "phase", "step")
 
 @dataclass(frozen=True)
 class Metrics:
-    """Metrics by how they are shown.
+    """Metrics by their display.
 
     Attributes:
-        chosen: have a chart in sight.
-        others: have one that is folded away.
-        constant: never changed in any run, with their value.
+        chosen: metrics with a visible chart.
+        others: metrics with a collapsed chart.
+        constant: metrics that never changed in any run, with their value.
     """
 
     chosen: Sequence[str]
@@ -41,23 +41,23 @@ class Metrics:
 
 
 def sorted_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
-    """Tell metrics that changed from constant ones; wall times and ends of intervals have no chart.
+    """Separate metrics that changed from constant ones; wall times and interval ends have no chart.
 
     Args:
-        groups: of runs.
-        chosen: in sight, if they changed.
+        groups: groups of runs.
+        chosen: metrics with a visible chart, if they changed.
     """
     runs = [run for group in groups for run in group.runs]
     known = dict.fromkeys([*chosen, *(name for run in runs for row in run.rows for name in row)])
-    seen: dict[str, set[float]] = {}
+    values_of: dict[str, set[float]] = {}
     for name in known:
         if name not in _PLACES and (name in chosen or not _beside(name, known)):
-            seen[name] = {float(value) for run in runs for value in curve(run, name)[1]}
-    changed = [name for name, values in seen.items() if len(values) > 1]
+            values_of[name] = {float(value) for run in runs for value in curve(run, name)[1]}
+    changed = [name for name, values in values_of.items() if len(values) > 1]
     return Metrics(
         [name for name in changed if name in chosen],
         [name for name in changed if name not in chosen],
-        {name: values.pop() for name, values in seen.items() if len(values) == 1},
+        {name: values.pop() for name, values in values_of.items() if len(values) == 1},
     )
 
 
@@ -67,15 +67,15 @@ def _beside(name: str, known: Iterable[str]) -> bool:
 
 
 def charts(groups: Sequence[Group], metrics: Metrics) -> list[dict[str, Any]]:
-    """The charts that are in sight, then the others; each with its lines.
+    """Return the visible charts, then the others; each with its lines.
 
     A line: ``group``, ``kind`` (``mean`` over the finished runs; ``seed``; ``open``, not finished),
     ``seed``, ``x`` (three lists, :data:`AXES`), ``y``; a mean also has ``low`` and ``high``.
     """
     clocks = {run.directory: _clock(run) for group in groups for run in group.runs}
     shown = (*metrics.chosen, *metrics.others)
-    found = [(metric, [*_lines(groups, metric, clocks)]) for metric in shown]
-    total = sum(len(lines) for _, lines in found)
+    lines_of = [(metric, [*_lines(groups, metric, clocks)]) for metric in shown]
+    total = sum(len(lines) for _, lines in lines_of)
     points = max(2, min(_MOST_OF_A_LINE, MOST_POINTS // max(total, 1)))
     whole = total * points <= MOST_POINTS
     return [
@@ -85,7 +85,7 @@ def charts(groups: Sequence[Group], metrics: Metrics) -> list[dict[str, Any]]:
             "chosen": metric in metrics.chosen,
             "lines": [_thinned(one, points) for one in lines if whole or one["kind"] == "mean"],
         }
-        for metric, lines in found
+        for metric, lines in lines_of
     ]
 
 
@@ -94,9 +94,9 @@ def _lines(
 ) -> Iterator[dict[str, Any]]:
     for index, group in enumerate(groups):
         several = len(group.finished) > 1
-        found = band(group.finished, metric) if several else None
-        if found is not None:
-            steps, mean, low, high = found
+        averages = band(group.finished, metric) if several else None
+        if averages is not None:
+            steps, mean, low, high = averages
             x = np.mean([_read(clocks[run.directory], steps) for run in group.finished], 0)
             about = {"group": index, "kind": "mean", "seed": None}
             yield {**about, "x": x, "y": mean, "low": low, "high": high}
@@ -110,7 +110,7 @@ def _lines(
 
 
 def _clock(run: Run) -> Array:
-    """Steps, tokens sampled and seconds of the stages, after every row, shape ``[3, N]``."""
+    """Return steps, sampled tokens and seconds of the stages, after every row, shape ``[3, N]``."""
     columns = [
         [row.get(name) or 0.0 for row in run.rows] for name in ("rollout/tokens", "time/step")
     ]
@@ -118,12 +118,12 @@ def _clock(run: Run) -> Array:
 
 
 def _read(clock: Array, steps: Array) -> Array:
-    """A clock after some steps, shape ``[3, M]``."""
+    """Read a clock after some steps, shape ``[3, M]``."""
     return np.stack([steps, *(np.interp(steps, clock[0], column) for column in clock[1:])])
 
 
 def _thinned(line: dict[str, Any], points: int) -> dict[str, Any]:
-    """The line as means over so many pieces; its last point is kept as it is."""
+    """Thin a line to the means of that many pieces; keep its last point."""
     count = len(line["y"])
     pieces = np.array_split(np.arange(count - 1), min(count - 1, points - 1)) if count > 1 else []
     pieces = [*pieces, np.asarray([count - 1])]
@@ -131,8 +131,8 @@ def _thinned(line: dict[str, Any], points: int) -> dict[str, Any]:
     def column(values: Array) -> list[float]:
         return [_short(values[piece].mean()) for piece in pieces]
 
-    told: dict[str, Any] = {n: column(line[n]) for n in ("y", "low", "high") if n in line}
-    return {**line, "x": [column(axis) for axis in line["x"]], **told}
+    columns: dict[str, Any] = {n: column(line[n]) for n in ("y", "low", "high") if n in line}
+    return {**line, "x": [column(axis) for axis in line["x"]], **columns}
 
 
 def _short(value: float) -> float:
@@ -140,7 +140,7 @@ def _short(value: float) -> float:
 
 
 def axes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The axes along which anything moves; steps always."""
+    """Return the axes with more than one value; always includes steps."""
     lines = [line for chart in shown for line in chart["lines"]]
     return [
         name
@@ -150,30 +150,30 @@ def axes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def run_front(rows: Rows, names: Sequence[str]) -> list[dict[str, Any]]:
-    """The evaluations of one run; of a conditioned one also what it gave last.
+    """Return the evaluations of one run; for a conditioned policy also its last returns.
 
     Args:
-        rows: of the run's record.
-        names: of the objectives; a panel for each two.
+        rows: rows of the run's record.
+        names: names of the objectives; a panel for each two.
 
     Returns:
-        Panels ``x``, ``y``, ``points``; none where nothing was evaluated. A point: ``at``,
-        ``kind`` (``path`` or ``asked``), ``family`` (an index), ``told``, ``ring``.
+        Panels ``x``, ``y``, ``points``; none without evaluations. A point: ``at``, ``kind``
+        (``path`` or ``asked``), ``family`` (an index), ``told``, ``ring``.
     """
     steps, path = path_of(rows, names)
-    asked = asked_for(rows, names)
-    best = nondominated(np.stack(list(asked.values()))) if asked else np.zeros(0, dtype=bool)
+    last = asked_for(rows, names)
+    best = nondominated(np.stack(list(last.values()))) if last else np.zeros(0, dtype=bool)
     points = [
         ("path", 0, f"step {step:.0f}", point, False)
         for step, point in zip(steps, path, strict=True)
     ]
-    pairs = zip(asked.items(), best, strict=True)
+    pairs = zip(last.items(), best, strict=True)
     points += [("asked", 1, label, point, bool(ring)) for (label, point), ring in pairs]
     return _panels(names, points)
 
 
 def sweep_front(fronts: Fronts) -> list[dict[str, Any]]:
-    """Where all runs ended (``run``), their means, and which of these no other dominates (ringed).
+    """Return the ends of all runs (``run``) and their means; non-dominated means are ringed.
 
     Returns:
         As :func:`run_front`.
@@ -181,14 +181,14 @@ def sweep_front(fronts: Fronts) -> list[dict[str, Any]]:
     families = families_of(fronts)
     points = []
     for one in fronts.points:
-        index, told = families.index(one.family), f"{one.family} {one.label}".strip()
-        points += [("run", index, told, point, False) for point in one.runs]
-        points.append(("mean", index, told, one.mean, one.on_front))
+        index, label = families.index(one.family), f"{one.family} {one.label}".strip()
+        points += [("run", index, label, point, False) for point in one.runs]
+        points.append(("mean", index, label, one.mean, one.on_front))
     return _panels(fronts.names, points)
 
 
 def families_of(fronts: Fronts) -> list[str]:
-    """The families of a sweep's fronts, in order."""
+    """Return the families of a sweep's fronts, in order."""
     return list(dict.fromkeys(point.family for point in fronts.points))
 
 

@@ -1,4 +1,4 @@
-"""Two runs compared by the counts of each problem that ``evaluator=coverage`` keeps."""
+"""Comparison of two runs by each problem's counts from ``evaluator=coverage``."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SEED = 0
 
 
 class Counts(NamedTuple):
-    """Of one problem: judged samples, right ones, those for right reasons, its level."""
+    """Counts of one problem: judged samples, right ones, ones with right reasons; and its level."""
 
     n: int
     c: int
@@ -47,10 +47,9 @@ class Comparison:
     """pass@k (or CoT-Pass@k) of two runs on the same problems.
 
     Attributes:
-        problems: how many both have.
-        base, trained: the curves.
+        problems: number of common problems. base, trained: the curves.
         difference: trained minus base, paired.
-        crossings: of the difference.
+        crossings: crossings of the two curves.
     """
 
     problems: int
@@ -63,15 +62,15 @@ class Comparison:
 def read_counts(
     directory: Path, *, evaluator: str = "coverage", total: int | None = None
 ) -> dict[str, Counts]:
-    """The counts of each problem of one evaluation of a run.
+    """Read the counts of each problem of one evaluation of a run.
 
     Args:
-        directory: of the run.
+        directory: directory of the run.
         evaluator: name of the evaluator.
-        total: after which step of the whole run; the last evaluation if not given.
+        total: step of the whole run; the last evaluation if not given.
 
     Raises:
-        DataError: there is no such evaluation, or a row is none that a run wrote.
+        DataError: there is no such evaluation, or a row was not written by a run.
     """
     file = directory / SAMPLES
     rows = [row for row in read_lines(file) if row.get("evaluator") == evaluator]
@@ -93,7 +92,7 @@ def read_counts(
 
 
 def _fault(row: Mapping[str, Any]) -> str | None:
-    """What is wrong with a row, or None."""
+    """Say what is wrong with a row; None if nothing is."""
     if not is_count(row.get("total")):
         return f"'total' is {row.get('total')!r:.40}: must be a number of steps"
     for name, kind in _KINDS.items():
@@ -112,17 +111,17 @@ def compare(
     right: Literal["answer", "reasoning"] = "answer",
     interval: float = 0.95,
 ) -> Comparison:
-    """Curves of two evaluations over k = 1, 2, 4, ... and n, with their paired difference.
+    """Compare two evaluations over k = 1, 2, 4, ... and n: curves and their paired difference.
 
     Args:
-        base: the counts of one, before training, say.
+        base: the counts of one, for example before training.
         trained: the counts of the other.
         level: only problems of this level.
-        right: pass@k of right answers, or of those for right reasons (CoT-Pass@k).
+        right: pass@k of right answers, or of those with right reasons (CoT-Pass@k).
         interval: coverage of the intervals.
 
     Raises:
-        DataError: they have no problem in common, or nobody judged the reasoning.
+        DataError: they have no problem in common, or the reasoning was not judged.
     """
     names = [name for name in base if name in trained and level in (None, base[name].level)]
     if not names:

@@ -17,14 +17,14 @@ def coverage_figure(
     names: tuple[str, str] = ("base", "trained"),
     measure: str = "pass@k",
 ) -> Any:  # noqa: ANN401
-    """A panel for each comparison: both curves with their intervals, and where they cross.
+    """Draw a panel for each comparison: both curves with their intervals, and their crossings.
 
-    A crossing that is shown is a line, one that may be chance a dotted one.
+    Significant crossings are lines, crossings that may be chance are dotted lines.
 
     Args:
-        comparisons: by title.
-        names: of the two runs.
-        measure: what the curves are.
+        comparisons: comparisons by title.
+        names: names of the two runs.
+        measure: label of the curves.
 
     Returns:
         A matplotlib figure.
@@ -33,7 +33,7 @@ def coverage_figure(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # A title is no formula.
+    # Titles are not formulas.
     with matplotlib.rc_context({"text.parse_math": False}):
         figure = Figure(figsize=(3.6 * len(comparisons) + 0.4, 3.2), layout="constrained")
         FigureCanvasAgg(figure)

@@ -1,4 +1,4 @@
-"""Numbers as a reader wants them: as many digits as their interval supports."""
+"""Numbers with as many digits as their interval supports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlcomp.report.statistics import Estimate
 
 
 def number(value: float | None) -> str:
-    """A number without an interval.
+    """Format a number without an interval.
 
     Examples:
         >>> number(0.03), number(-12345.6), number(None)
@@ -20,22 +20,22 @@ def number(value: float | None) -> str:
 
 
 def rounded(value: float, half: float, *, sign: bool = False) -> str:
-    """A number to the digits that an interval of ``value ± half`` supports.
+    """Round a number to the digits that an interval of ``value ± half`` supports.
 
-    The last digit is worth between a twentieth and a half of the half width; an interval of no
-    width says nothing of digits.
+    The last digit is worth between a twentieth and a half of the half width. An interval of no
+    width gives no limit on the digits.
 
     Args:
         value: the number.
         half: half the width of the interval, at least 0.
-        sign: show a plus as well.
+        sign: also write a plus.
 
     Examples:
         >>> rounded(0.00213, 0.006), rounded(0.00213, 0.0163, sign=True), rounded(51234.0, 300.0)
         ('0.002', '+0.002', '51,200')
     """
     plus = "+" if sign else ""
-    if not half > 1e-12 * abs(value):  # what float64 makes of equal numbers is no width
+    if not half > 1e-12 * abs(value):  # the rounding of equal numbers in float64 is no width
         return ("+" if sign and value > 0 else "") + number(value)
     places = -math.floor(math.log10(half / 2))
     if places > 6:
@@ -46,12 +46,12 @@ def rounded(value: float, half: float, *, sign: bool = False) -> str:
 
 
 def half_width(value: Estimate) -> float:
-    """Half the width of the interval of an estimate; 0 without one."""
+    """Return half the width of the interval of an estimate; 0 without one."""
     return 0.0 if value.low is None or value.high is None else (value.high - value.low) / 2
 
 
 def estimate_in_words(value: Estimate | None, *, sign: bool = False) -> str:
-    """Mean and interval, ``mean ± half width``.
+    """Write mean and interval, ``mean ± half width``.
 
     Examples:
         >>> estimate_in_words(Estimate(0.512, 0.25, 0.774, 3))

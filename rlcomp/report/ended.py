@@ -1,4 +1,4 @@
-"""Phases that were ended early, as a run's ``ended.jsonl`` tells them."""
+"""Phases that ended early, from a run's ``ended.jsonl``."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _BEST: _Fields = {"metric": _is_text, "better": _is_text, "value": is_number, "s
 
 
 def ended_phases(directory: Path) -> list[dict[str, Any]]:
-    """What a run's ``ended.jsonl`` holds, a row a phase; none where there is none.
+    """Read a run's ``ended.jsonl``, a row a phase; empty if there is none.
 
-    The ``checkpoint`` of a best step is None where it is not there any more.
+    The ``checkpoint`` of a best step is None if it has been deleted.
 
     Raises:
-        DataError: a row lacks a field, or it has another type; the phase had no steps left, or
-            ended before.
+        DataError: a row lacks a field, or a field has another type; or the phase had no steps left,
+            or has ended before.
     """
     rows, phases = read_lines(directory / ENDED), set()
     for number, row in enumerate(rows, 1):
         best = row.get("best")
         whole = _fits(row, _ROW) and (best is None or _fits(best, _BEST))
         if not whole or row["step"] >= row["steps"] or row["phase"] in phases:
-            told = f"{directory / ENDED}, line {number}: {json.dumps(row):.100}"
+            place = f"{directory / ENDED}, line {number}: {json.dumps(row):.100}"
             raise DataError(
-                f"{told} tells no phase that ended "
+                f"{place} tells no phase that ended "
                 "early (phase, step, steps, reason, best); take the line out"
             )
         phases.add(row["phase"])
@@ -56,7 +56,7 @@ def _is_there(directory: Path, checkpoint: object) -> bool:
 
 
 def ended_words(row: dict[str, Any]) -> str:
-    """An early end of a phase in words.
+    """Describe an early end of a phase in words.
 
     Examples:
         >>> ended_words({"phase": "rl", "step": 6, "steps": 9, "reason": "enough", "best": None})

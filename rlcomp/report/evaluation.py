@@ -1,4 +1,4 @@
-"""Evaluations: files of verdicts, their means with intervals, and models side by side."""
+"""Evaluations: files of verdicts, their means with intervals, and comparison of models."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from rlcomp.io.json_lines import json_line, read_lines
 from rlcomp.report.digits import half_width, rounded
 from rlcomp.report.statistics import LEVEL, Estimate
 
-# By decoding, the share of right answers to each problem that could be judged; of the problems of
-# a level also by "decoding, level".
+# For each decoding, the share of right answers to each problem that could be judged; problems with
+# a level also count under "decoding, level".
 Scores = Mapping[str, Mapping[int, float]]
 _Interval = Callable[[torch.Tensor, float, torch.Generator], tuple[float, float]]
 
 
 def kept_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
-    """The scores of a file of verdicts that was written with the same settings; None: no file.
+    """Read the scores from a file of verdicts with the same settings; None without a file.
 
     Raises:
-        DataError: something else stands there, or not all of it.
+        DataError: the file holds something else, or is incomplete.
     """
     if not file.exists():
         return None
@@ -67,7 +67,7 @@ def _is_whole(file: Path) -> bool:
 def write_verdicts(
     file: Path, header: Mapping[str, object], verdicts: Iterable[Mapping[str, object]]
 ) -> Scores:
-    """Write verdicts as JSON lines, all or none, behind a line with the settings."""
+    """Write verdicts as JSON lines, all or none, after a line with the settings."""
     file.parent.mkdir(parents=True, exist_ok=True)
     with draft_of(file) as draft, draft.open("w", encoding="utf-8") as opened:
         opened.write(json_line(header))
@@ -77,7 +77,7 @@ def write_verdicts(
 
 
 def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
-    """The share of right ones among the judged responses of each problem, by decoding and level.
+    """Compute each problem's share of right judged responses, by decoding and level.
 
     Examples:
         >>> said = [{"correct": True}, {"correct": False}, {"correct": None}]
@@ -86,27 +86,27 @@ def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
         >>> scores([{"problem": 3, "decoding": "greedy", "level": "hard", "responses": said}])
         {'greedy': {3: 0.5}, 'greedy, hard': {3: 0.5}}
     """
-    found: dict[str, dict[int, float]] = {}
+    shares: dict[str, dict[int, float]] = {}
     for verdict in verdicts:
         responses: list[Mapping[str, object]] = verdict["responses"]  # type: ignore[assignment]
         judged = [bool(each["correct"]) for each in responses if each["correct"] is not None]
         decoding, level = str(verdict["decoding"]), verdict.get("level")
         for name in [decoding, *([f"{decoding}, {level}"] if level else [])]:
-            named = found.setdefault(name, {})
+            named = shares.setdefault(name, {})
             if judged:
                 named[int(str(verdict["problem"]))] = sum(judged) / len(judged)
-    return dict(sorted(found.items()))
+    return dict(sorted(shares.items()))
 
 
 def mean(values: Sequence[float]) -> Estimate | None:
-    """Mean over problems with a 95 % interval: Wilson's of yes and no, else the bootstrap's."""
+    """Average over problems with a 95 % interval: Wilson's for yes and no, else the bootstrap's."""
     return _estimate(values, share_interval)
 
 
 def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> Estimate | None:
-    """Mean paired difference over the problems that both have, with a 95 % interval.
+    """Average the paired differences over the common problems, with a 95 % interval.
 
-    The bootstrap's; where all differences are equal, that of
+    The bootstrap's interval; if all differences are equal, the interval of
     :func:`rlcomp.functional.mean_interval.difference_interval`.
 
     Examples:
@@ -127,7 +127,7 @@ def _estimate(values: Sequence[float], interval: _Interval) -> Estimate | None:
 
 @dataclass(frozen=True)
 class Line:
-    """One suite and decoding: each model's mean, and the others' differences to the first."""
+    """Row for one suite and decoding: means, and differences to the first model."""
 
     suite: str
     decoding: str
@@ -135,14 +135,14 @@ class Line:
     differences: dict[str, Estimate | None]
 
 
-def compare(found: Mapping[str, Mapping[str, Scores]]) -> list[Line]:
-    """Models side by side.
+def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[Line]:
+    """Compare models side by side.
 
     Args:
-        found: by suite and by model, the first of which is the one to compare with.
+        scores_of: scores by suite and by model; the first model is the baseline.
     """
     lines = []
-    for suite, models in found.items():
+    for suite, models in scores_of.items():
         first, *others = models
         for decoding in models[first]:
             named = {model: models[model].get(decoding, {}) for model in models}
@@ -158,7 +158,7 @@ def compare(found: Mapping[str, Mapping[str, Scores]]) -> list[Line]:
 
 
 def as_table(lines: Sequence[Line]) -> Table:
-    """The comparison as a table: ``mean [low, high]`` of ``n`` problems."""
+    """Return the comparison as a table: ``mean [low, high]`` of ``n`` problems."""
     models, others = [*lines[0].means], [*lines[0].differences]
     table = Table(box=box.SIMPLE_HEAD)
     for column in (
@@ -181,12 +181,12 @@ def _shown(value: Estimate | None, *, sign: bool = False) -> str:
     if value is None or value.low is None or value.high is None:
         return "none judged"
     half = half_width(value)
-    told, low, high = (
+    middle, low, high = (
         rounded(each, half, sign=sign) for each in (value.mean, value.low, value.high)
     )
-    return f"{told} [{low}, {high}]"
+    return f"{middle} [{low}, {high}]"
 
 
 def summary(lines: Sequence[Line]) -> list[dict[str, object]]:
-    """The comparison, as JSON holds it."""
+    """Return the comparison in JSON types."""
     return [asdict(line) for line in lines]

@@ -1,4 +1,4 @@
-"""Command line of an experiment's results: runs, or their saved rows, to a table and a figure."""
+"""Command line of an experiment's results: from runs, or saved rows, to a table and a figure."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ def show(
 ) -> None:
     """Print the table of ``RUNS``, a folder or a file of rows in JSON Lines.
 
-    ``--results FILE`` keeps the rows, so that table and figure can be made again without the runs;
-    ``--figure FILE`` draws.
+    ``--results FILE`` saves the rows, so that table and figure can be made again without the runs;
+    ``--figure FILE`` draws the figure.
 
     Args:
-        description: what ``--help`` says; its first line is taken.
-        collect: from the folder of the runs to rows.
-        table: from the rows to Markdown.
-        draw: from the rows to a file.
+        description: text of ``--help``; only its first line.
+        collect: converts the folder of the runs to rows.
+        table: converts the rows to Markdown.
+        draw: draws the rows to a file.
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--figure", type=Path)
-    given = parser.parse_args()
-    rows = read_lines(given.runs) if given.runs.suffix == ".jsonl" else collect(given.runs)
-    if given.results:
-        given.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = parser.parse_args()
+    rows = read_lines(options.runs) if options.runs.suffix == ".jsonl" else collect(options.runs)
+    if options.results:
+        options.results.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     print(table(rows))
-    if given.figure:
-        draw(rows, given.figure)
+    if options.figure:
+        draw(rows, options.figure)

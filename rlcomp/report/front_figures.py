@@ -17,32 +17,32 @@ _INK, _ASKED = "#1c1e21", "#d55e00"
 
 
 def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
-    """The evaluations of one run, dark to bright; of a conditioned one also what it gave last.
+    """Draw the evaluations of one run, dark to bright; for a conditioned policy also the last ones.
 
     Args:
-        rows: of the run's record.
-        names: of the objectives; a panel for each two.
+        rows: rows of the run's record.
+        names: names of the objectives; a panel for each two.
 
     Returns:
-        A matplotlib figure; None where nothing was evaluated.
+        A matplotlib figure; None without evaluations.
     """
     steps, path = path_of(rows, names)
-    asked = asked_for(rows, names)
-    if not len(path) and not asked:
+    last = asked_for(rows, names)
+    if not len(path) and not last:
         return None
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    # The name of an objective is no formula.
+    # Names of objectives are not formulas.
     with matplotlib.rc_context({"text.parse_math": False}):
         figure = Figure(figsize=_size(names), layout="constrained")
         FigureCanvasAgg(figure)
         for axes, places in _panels(figure, names):
             if len(path):
                 _draw_path(axes, steps, path[:, places])
-            if asked:
-                _draw_asked(axes, asked, places)
+            if last:
+                _draw_asked(axes, last, places)
     return figure
 
 
@@ -52,7 +52,7 @@ def _size(names: Sequence[str]) -> tuple[float, float]:
 
 
 def _panels(figure: Any, names: Sequence[str]) -> Iterator[tuple[Any, list[int]]]:  # noqa: ANN401
-    """The axes of every two objectives, and which these are."""
+    """Yield the axes of every two objectives, and the indices of the two."""
     pairs = list(combinations(range(len(names)), 2))
     across = min(len(pairs), 3)
     for place, pair in enumerate(pairs, 1):
@@ -66,7 +66,7 @@ def _panels(figure: Any, names: Sequence[str]) -> Iterator[tuple[Any, list[int]]
 
 def _draw_path(axes: Any, steps: Array, path: Array) -> None:  # noqa: ANN401
     axes.plot(*path.T, color=_INK, alpha=0.3, linewidth=0.8)
-    # The brightest tenth is lost on white.
+    # The brightest tenth is invisible on white.
     axes.scatter(*path.T, c=steps, cmap="viridis", vmax=steps[0] + (np.ptp(steps) or 1) / 0.9, s=24)
     for place in sorted({0, len(steps) - 1}):
         _tell(axes, f"step {steps[place]:.0f}", path[place])

@@ -17,19 +17,19 @@ from rlcomp.report.points import objectives_of, reached
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, Estimate, estimate
 
-# The name of what all groups reach together.
+# Name of the front of all groups together.
 ALL = "all together"
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """What finished runs of one config reached, asked for one preference (``""``: for none).
+    """Result of the finished runs of one config for one preference (``""``: for none).
 
     Attributes:
-        family: the groups it makes a front with.
-        label: the preference, as it is written in the metrics.
+        family: name of the groups that form a front with it.
+        label: the preference, as in the metrics.
         runs: the last evaluation of each run, shape ``[n, K]``.
-        on_front: whether no other mean dominates its own.
+        on_front: True if no other mean dominates its own.
     """
 
     family: str
@@ -39,14 +39,14 @@ class Point:
 
     @property
     def mean(self) -> Array:
-        """Over runs, shape ``[K]``."""
+        """Average over runs, shape ``[K]``."""
         centre: Array = self.runs.mean(0)
         return centre
 
 
 @dataclasses.dataclass(frozen=True)
 class Quality:
-    """How good the front of a family is, over seeds; the aim is the front of all that is known."""
+    """Quality of a family's front over seeds; the reference front has all known points."""
 
     family: str
     hypervolume: Estimate
@@ -60,13 +60,13 @@ class Fronts:
     """The fronts of a report.
 
     Attributes:
-        names: of the objectives that all runs share.
-        reference: the point above which a hypervolume is measured, shape ``[K]``: that of the
-            runs' evaluators, or where these differ the lowest in each objective.
-        references: those of the evaluators, each once.
-        points: of every config and preference.
-        qualities: of every family, and of all together; empty where they cannot be measured.
-        missing: what to install for them.
+        names: names of the objectives that all runs share.
+        reference: the reference point of the hypervolume, shape ``[K]``: that of the runs'
+            evaluators, or if these differ the lowest in each objective.
+        references: the distinct reference points of the evaluators.
+        points: points of every config and preference.
+        qualities: qualities of every family, and of all together; empty if they cannot be computed.
+        missing: the package to install for them.
     """
 
     names: tuple[str, ...]
@@ -78,12 +78,12 @@ class Fronts:
 
 
 def fronts_of(groups: Sequence[Group], along: str = "") -> Fronts | None:
-    """The fronts of all finished runs; None with fewer than two objectives.
+    """Return the fronts of all finished runs; None with fewer than two objectives.
 
     Args:
-        groups: of runs.
+        groups: groups of runs.
         along: config path of a setting (or of several: ``objectives.aggregator.weights``); groups
-            that differ in nothing else make one front.
+            that differ in nothing else form one front.
 
     Raises:
         ConfigError: no run has such a setting; the message names the nearest that differs.
@@ -96,10 +96,10 @@ def fronts_of(groups: Sequence[Group], along: str = "") -> Fronts | None:
     families = _families(groups, along)
     points = _marked(
         [
-            Point(family, label, np.stack(found))
+            Point(family, label, np.stack(ends))
             for family, members in families.items()
             for group in members
-            for label, found in _by_label(group, names).items()
+            for label, ends in _by_label(group, names).items()
         ]
     )
     references = _references(runs, names)
@@ -112,7 +112,7 @@ def fronts_of(groups: Sequence[Group], along: str = "") -> Fronts | None:
 
 
 def _shared(recorded: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The objectives of all runs that have several, in the order of the first."""
+    """Return the objectives of all runs that have several, in the order of the first."""
     several = [names for names in recorded if len(names) > 1]
     first = several[0] if several else ()
     return tuple(name for name in first if all(name in names for names in several))
@@ -135,8 +135,8 @@ def _families(groups: Sequence[Group], along: str) -> dict[str, list[Group]]:
     if not along:
         return {group.name: [group] for group in groups}
     by_directory = {group.runs[0].directory: group for group in groups}
-    merged = grouped([_without(group.runs[0], along) for group in groups])
-    return {one.name: [by_directory[run.directory] for run in one.runs] for one in merged}
+    combined = grouped([_without(group.runs[0], along) for group in groups])
+    return {one.name: [by_directory[run.directory] for run in one.runs] for one in combined}
 
 
 def _without(run: Run, along: str) -> Run:
@@ -148,11 +148,11 @@ def _without(run: Run, along: str) -> Run:
 
 
 def _by_label(group: Group, names: Sequence[str]) -> dict[str, list[Array]]:
-    found: dict[str, list[Array]] = {}
+    ends: dict[str, list[Array]] = {}
     for run in group.finished:
         for label, point in reached(run.rows, names).items():
-            found.setdefault(label, []).append(point)
-    return found
+            ends.setdefault(label, []).append(point)
+    return ends
 
 
 def _marked(points: Sequence[Point]) -> list[Point]:
@@ -166,18 +166,18 @@ def _marked(points: Sequence[Point]) -> list[Point]:
 
 
 def _references(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[float, ...]]:
-    """The reference points of the runs' evaluators, as their configs hold them, each once."""
+    """Return the distinct reference points of the runs' evaluators, from their configs."""
     several = [run for run in runs if len(objectives_of(run.rows)) > 1]
     return list(dict.fromkeys(_reference(run, names) for run in several))
 
 
 def _reference(run: Run, names: Sequence[str]) -> tuple[float, ...]:
-    found = dict.fromkeys(names, 0.0)
+    point = dict.fromkeys(names, 0.0)
     for path, value in (run.values or {}).items():
         before, _, name = path.rpartition(".")
-        if before.endswith("reference_point") and name in found:
-            found[name] = _number(path, value)
-    return tuple(found.values())
+        if before.endswith("reference_point") and name in point:
+            point[name] = _number(path, value)
+    return tuple(point.values())
 
 
 def _number(path: str, value: str) -> float:
@@ -206,7 +206,7 @@ def _qualities(
 
 
 def _by_seed(members: Sequence[Group], names: Sequence[str]) -> dict[str, Array]:
-    """The points of all groups together, ``[n, K]`` for each seed that every one of them has."""
+    """Return the points of all groups together, ``[n, K]`` for each seed that every group has."""
     return _joined(
         [
             {
@@ -220,7 +220,7 @@ def _by_seed(members: Sequence[Group], names: Sequence[str]) -> dict[str, Array]
 
 
 def _joined(sets: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Side by side, for the seeds that all have; what has none, unfinished, is left out."""
+    """Join sets by the seeds that all have; unfinished groups without seeds are left out."""
     known = [one for one in sets if one]
     common = [seed for seed in (known[0] if known else {}) if all(seed in one for one in known)]
     return {seed: np.vstack([one[seed] for one in known]) for seed in common}
@@ -228,9 +228,9 @@ def _joined(sets: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
 
 def _quality(family: str, sets: Sequence[Array], reference: Sequence[float], aim: Array) -> Quality:
     def over_seeds(measure: Callable[[Array], float]) -> Estimate:
-        found = estimate([measure(points) for points in sets])
-        assert found is not None  # a family without a seed has no quality
-        return found
+        value = estimate([measure(points) for points in sets])
+        assert value is not None  # a family without a seed has no quality
+        return value
 
     return Quality(
         family,
@@ -242,7 +242,7 @@ def _quality(family: str, sets: Sequence[Array], reference: Sequence[float], aim
 
 
 def write_fronts(path: Path, fronts: Fronts) -> None:
-    """One line for each family and measure."""
+    """Write one line for each family and measure."""
     with draft_of(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["front", "measure", "mean", "low", "high", "n"])

@@ -1,4 +1,4 @@
-"""Groups runs that differ only in their seed; names groups by their config differences."""
+"""Groups of runs that differ only in their seed, named by their config differences."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from pathlib import Path
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.report.runs import Run
 
-# What changes no number, and the seed.
+# Settings that change no number, and the seed.
 _IGNORED = ("seed", "directory", "tracker", "overwrite", "parallel", "accept_changed_files")
 _ABSENT = "-"
-# Of names and groups in a message.
+# Limits of names, and of groups, in a message.
 _LONGEST, _SHOWN = 60, 5
 
 
@@ -22,7 +22,7 @@ class Group:
 
     Attributes:
         name: the settings in which the groups differ.
-        runs: all of them; the statistics are over those that finished.
+        runs: all of them; the statistics are over the finished ones.
         differences: the config paths at which the groups differ, with this one's values.
     """
 
@@ -32,20 +32,20 @@ class Group:
 
     @property
     def finished(self) -> tuple[Run, ...]:
-        """The runs that count, one a seed."""
+        """Return the runs that count, one a seed."""
         return tuple(run for run in self.runs if run.state == "finished")
 
 
 def grouped(runs: Sequence[Run]) -> list[Group]:
-    """Groups in the order of their first runs; jobs without a config belong to none.
+    """Group runs in the order of their first runs; skip jobs without a config.
 
-    A second finished run of the same config and seed is the same run again: the newest counts.
+    A second finished run of the same config and seed repeats the first: only the newest counts.
     """
-    found: dict[object, list[Run]] = {}
+    by_config: dict[object, list[Run]] = {}
     for run in runs:
         if run.values is not None or run.rows:
-            found.setdefault(_identity(run), []).append(run)
-    members = [tuple(_once(of_group)) for of_group in found.values()]
+            by_config.setdefault(_identity(run), []).append(run)
+    members = [tuple(_once(of_group)) for of_group in by_config.values()]
     firsts = [of_group[0] for of_group in members]
     differences = _differing([_config(run) for run in firsts])
     names = _names(firsts, differences)
@@ -58,7 +58,7 @@ def _config(run: Run) -> dict[str, str]:
         for path, value in (run.values or {}).items()
         if path.split(".")[0] not in _IGNORED
     }
-    # A path to start from is part of the experiment; how to treat one's own checkpoint is not.
+    # A path to start from is part of the experiment; the handling of its own checkpoint is not.
     if values.get("resume") in ("auto", "must", "never"):
         del values["resume"]
     return values
@@ -86,20 +86,20 @@ def _written(run: Run) -> float:
 
 
 def _differing(settings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
-    """What is left of each when all that is the same everywhere is taken away."""
+    """Remove from all settings the values that are the same everywhere."""
     paths = dict.fromkeys(path for one in settings for path in one)
     varied = [path for path in paths if len({one.get(path, _ABSENT) for one in settings}) > 1]
     return [{path: one.get(path, _ABSENT) for path in varied} for one in settings]
 
 
 def _names(firsts: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> list[str]:
-    """From what was set on the command line where that tells them apart, else from the configs."""
+    """Name groups by the command line if its settings distinguish them, else by the configs."""
     if len(firsts) == 1:
         recipe = firsts[0].choices.get("recipe")
         return [f"recipe={recipe}" if recipe else firsts[0].directory.name]
     keys = dict.fromkeys(key for run in firsts for key in _settings(run))
-    told = _differing([{key: _setting(run, key) for key in keys} for run in firsts])
-    names = [_words(one) for one in told]
+    settings = _differing([{key: _setting(run, key) for key in keys} for run in firsts])
+    names = [_words(one) for one in settings]
     if len(set(names)) < len(names):
         names = [_words(one) for one in differences]
     if len(set(names)) < len(names):  # no configs at all
@@ -112,7 +112,7 @@ def _words(settings: Mapping[str, str]) -> str:
 
 
 def _settings(run: Run) -> dict[str, str]:
-    """What the command line set, the seed and the like aside."""
+    """Return the settings of the command line, without the seed and the like."""
     ignored = (*_IGNORED, "resume")
     return {key: v for key, v in run.overrides.items() if key.split(".")[0] not in ignored}
 
@@ -125,14 +125,14 @@ def _setting(run: Run, key: str) -> str:
 
 
 def baseline_of(groups: Sequence[Group], wanted: str | None) -> Group:
-    """The group to compare with: by name, by a run or by a setting, else the first.
+    """Return the baseline group, by name, by a run or by a setting; else the first group.
 
     Raises:
-        ConfigError: no group, or more than one, is meant.
+        ConfigError: no group matches, or more than one.
     """
     if wanted is None:
         return groups[0]
-    place = Path(wanted).resolve()  # or of the directory of one of its runs
+    place = Path(wanted).resolve()  # it may also be the directory of one of its runs
     named = [group for group in groups if group.name == wanted] or [
         group for group in groups if any(run.directory.resolve() == place for run in group.runs)
     ]
@@ -149,8 +149,10 @@ def baseline_of(groups: Sequence[Group], wanted: str | None) -> Group:
 
 
 def _named(wanted: str, groups: Sequence[Group]) -> str:
-    """The groups by their names; by a run of each where names are too long to be typed."""
+    """List the groups by name, or by a run of each if names are too long to type."""
     if max(len(group.name) for group in groups) <= _LONGEST:
         return nearest(wanted, [group.name for group in groups])
-    told = [f"{group.runs[0].directory} ({group.name[:_LONGEST]}…)" for group in groups[:_SHOWN]]
-    return f"; name a run of the group: {', '.join(told)}{', …' if groups[_SHOWN:] else ''}"
+    examples = [
+        f"{group.runs[0].directory} ({group.name[:_LONGEST]}…)" for group in groups[:_SHOWN]
+    ]
+    return f"; name a run of the group: {', '.join(examples)}{', …' if groups[_SHOWN:] else ''}"

@@ -1,4 +1,4 @@
-"""A report on a pairwise judge: agreement, and biases of position, length and self-preference."""
+"""Report on a pairwise judge: agreement, and biases of position, length and self-preference."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from rlcomp.functional.pass_at_k import wilson_interval
 from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
 from rlcomp.interfaces.task import Example
 
-# Pairs from which on a bias is found in nine of ten cases, by what it adds to the probability at a
-# tie (experiments/judge_bias): position, length, self-preference.
+# Pairs that detect a bias in nine of ten cases, by the increase of the probability at a tie
+# (experiments/judge_bias): position, length, self-preference.
 NEEDED = {
     0.10: {"position": 200, "length": 200, "self_preference": 400},
     0.05: {"position": 800, "length": 800, "self_preference": 1600},
 }
 
-# Which answer of a pair the judge's own model wrote, as a column says it.
+# Value of a column that marks the answer of the judge's own model.
 _OWN = {"chosen": 1, "rejected": -1}
 
 
 class Labelled(NamedTuple):
-    """A pair whose qualities are known.
+    """Pair with known qualities.
 
     Attributes:
         shown: prompt and both answers.
@@ -52,8 +52,8 @@ class Interval(NamedTuple):
 def labelled_pair(example: Example) -> Labelled:
     """Return the pair of an example whose demonstration is better than its column ``rejected``.
 
-    Its column ``margin`` says by how much (1 without one; 0 of a ``tie``), ``own`` which of both
-    answers the judge's own model wrote, ``chosen`` or ``rejected``.
+    Its column ``margin`` holds the difference in quality (1 without one; 0 for a ``tie``). ``own``
+    names the answer of the judge's own model, ``chosen`` or ``rejected``.
 
     Raises:
         DataError: there is no rejected answer, or ``own`` is neither of the two.
@@ -86,20 +86,20 @@ def labelled_pair(example: Example) -> Labelled:
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """What is known of a judge after a number of pairs, each asked in both orders.
+    """Measurements of a judge on a number of pairs, each judged in both orders.
 
     Attributes:
-        pairs: that got a verdict in both orders.
+        pairs: number of pairs with a verdict in both orders.
         invalid: share of the pairs that lack one.
-        agreement: share of verdicts for the better answer, of pairs with one; a pair whose two
+        agreement: share of verdicts for the better answer, in pairs with one; a pair whose two
             orders disagree counts one half, and so does a verdict of exactly 1/2.
         label_agreement: share of pairs whose better answer has the higher mean probability of both
-            orders, which ``pairing=judged`` makes a label of; equal ones count one half.
+            orders, which is the label of ``pairing=judged``; equal ones count one half.
         order_flips: share of pairs whose verdict changes with the order.
         biases: log-odds at equal quality, of the first place (``position``), of one standard
             deviation of the difference in characters (``length``), of the judge's own answer
             (``self_preference``).
-        unseen: what these pairs could not have shown, and why.
+        unseen: biases that these pairs could not show, and why.
     """
 
     pairs: int
@@ -115,15 +115,15 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
     """Ask a judge about pairs of known quality in both orders, and measure its biases.
 
     ``P(first wins) = s(b_0 + b_q gap + b_l dlen + b_o own)`` over both orders of all pairs, with
-    errors by pair. Quality is in it because better answers are often longer: the share of verdicts
-    for the longer answer is no sign of a bias, and is not told.
+    errors by pair. Quality is a term because better answers are often longer: the share of verdicts
+    for the longer answer is no sign of a bias, and is not reported.
 
     Args:
-        judge: what is asked.
-        pairs: with known gaps; a column that is 0 in all of them (``own``) is left out.
+        judge: the judge to measure.
+        pairs: pairs with known gaps; a column that is 0 in all of them (``own``) is left out.
 
     Raises:
-        DataError: no pair got a verdict in both orders.
+        DataError: no pair has a verdict in both orders.
     """
     there = judge([pair.shown for pair in pairs])
     back = judge([p.shown._replace(first=p.shown.second, second=p.shown.first) for p in pairs])
@@ -159,12 +159,12 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
 
 
 def drift(before: Sequence[float], after: Sequence[float]) -> Interval:
-    """Change of the agreement between two rounds on the same pairs, paired.
+    """Compute the change of the agreement between two rounds on the same pairs, paired.
 
     Args:
-        before: of each pair, whether the judge was right in the first round; 1/2 where its orders
+        before: for each pair 1 if the judge was right in the first round, else 0; 1/2 if its orders
             disagree.
-        after: the same in the later one.
+        after: the same in the later round.
 
     Raises:
         DataError: they are not the same pairs, or fewer than two.
@@ -185,7 +185,7 @@ def drift(before: Sequence[float], after: Sequence[float]) -> Interval:
 def _biases(
     both: Sequence[tuple[Labelled, float, float]],
 ) -> tuple[dict[str, Interval], tuple[str, ...]]:
-    """Return the biases; or none, and why these verdicts have no finite ones."""
+    """Return the biases; or none, and the reason that these verdicts have no finite ones."""
     lengths = torch.tensor([len(p.shown.first) - len(p.shown.second) for p, _, _ in both]).double()
     spread = float(lengths.square().mean().sqrt()) or 1.0
     columns = {
@@ -202,22 +202,22 @@ def _biases(
         fit = logistic(torch.cat([torch.ones(len(rows), 1), rows], dim=1), outcome, cluster)
     except DataError as error:
         return {}, (f"any bias ({error})",)
-    found = zip(["position", *used], *(each.tolist() for each in fit), strict=True)
+    coefficients = zip(["position", *used], *(each.tolist() for each in fit), strict=True)
     return {
         name: Interval(b, b - 1.96 * error, b + 1.96 * error)
-        for name, b, error in found
+        for name, b, error in coefficients
         if name != "quality"
     }, ()
 
 
 def _right(gap: float, probability: float) -> float:
-    """Return whether the better answer is the likelier one: 1 or 0, and 1/2 at even odds."""
+    """Compare the likelier answer with the better one: 1 or 0, and 1/2 at even odds."""
     lead = (probability - 0.5) * gap
     return 0.5 if lead == 0 else float(lead > 0)
 
 
 def _share(right: Sequence[float]) -> Interval:
-    """Return a share with its Wilson interval; NaN of nothing."""
+    """Return a share with its Wilson interval; NaN without verdicts."""
     if not right:
         return Interval(math.nan, math.nan, math.nan)
     total, count = sum(right), len(right)

@@ -11,7 +11,7 @@ from rlcomp.report.judge import Interval, JudgeReport
 
 
 def judge_tables(report: JudgeReport) -> list[Table | str]:
-    """Return the agreement, the biases, and what these pairs could not have shown."""
+    """Return the agreement, the biases, and the biases that these pairs could not show."""
     table = Table(title=f"{report.pairs} pairs, each in both orders", title_justify="left")
     table.box = box.SIMPLE_HEAD
     for column in ("", "value", "95 %", "without a fault"):
@@ -32,7 +32,7 @@ def judge_tables(report: JudgeReport) -> list[Table | str]:
 
 
 def judge_as_json(report: JudgeReport) -> dict[str, object]:
-    """Return the whole report as JSON holds it; null where there is no number."""
+    """Return the whole report in JSON types; null for a missing number."""
     return {
         "pairs": report.pairs,
         "invalid": report.invalid,

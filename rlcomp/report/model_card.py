@@ -1,4 +1,4 @@
-"""Model card of an exported model: where it comes from, as Markdown with a YAML head."""
+"""Model card of an exported model: its origin, as Markdown with a YAML head."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ from rlcomp.model.trained import is_run
 _HELD_OUT = "evaluation/"
 _NAME = re.compile(r"[\w@./+-]{1,80}")
 _HUB_NAME = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
-# Words of a setting's name whose value is nobody's business.
+# Words in the name of a setting whose value is secret.
 _SECRET = {"key", "token", "secret", "password", "credentials"}
 
 
 def model_card(
     checkpoint: Path, config: DictConfig, *, base: str | None, pipeline: str = "text-generation"
 ) -> str:
-    """The text of ``README.md``; whatever a run says of itself stands in it as plain text.
+    """Write the text of ``README.md``; texts from a run are escaped as plain text.
 
     Args:
-        checkpoint: that was exported.
-        config: of its run.
-        base: where its model was read from; None for random weights.
-        pipeline: of transformers.
+        checkpoint: the exported checkpoint.
+        config: config of its run.
+        base: source of the initial model; None for random weights.
+        pipeline: transformers pipeline.
 
     Raises:
-        CheckpointError: the run's ``run.yaml`` is none that rlcomp wrote.
+        CheckpointError: the run's ``run.yaml`` was not written by rlcomp.
     """
     run, step = _run_of(checkpoint), step_of(checkpoint.name)
     choices, words = _asked(run) if run else ({}, [])
@@ -77,7 +77,7 @@ def model_card(
 
 
 def _run_of(checkpoint: Path) -> Path | None:
-    """The run's directory, where the checkpoint is at its place in one: RUN/checkpoints[/best]."""
+    """Return the run's directory if the checkpoint is inside one: RUN/checkpoints[/best]."""
     home = checkpoint.resolve().parent
     home = home.parent if home.name == "best" else home
     run = home.parent
@@ -85,12 +85,12 @@ def _run_of(checkpoint: Path) -> Path | None:
 
 
 def _asked(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
-    """The options that a run chose, empty slots left out, and the words of its command line."""
+    """Return a run's chosen options without empty slots, and the words of its command line."""
     file = run / ACCEPTED
-    # Resolvers are read and not called: nothing here is resolved.
-    kept = OmegaConf.to_container(saved_config(file, trust=True), resolve=False)
-    assert isinstance(kept, dict)
-    words, choices = kept.get("overrides", []), kept.get("choices", {})
+    # Resolvers are not called: nothing is resolved here.
+    record = OmegaConf.to_container(saved_config(file, trust=True), resolve=False)
+    assert isinstance(record, dict)
+    words, choices = record.get("overrides", []), record.get("choices", {})
     if problem(list[str], words) or not isinstance(choices, dict):
         raise CheckpointError(f"{file} is no record that rlcomp wrote: delete it")
     parts = {
@@ -103,7 +103,7 @@ def _asked(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
 
 
 def _public(word: str) -> str:
-    """An override without secrets, and without the folders above a path."""
+    """Remove secrets, and the folders above a path, from an override."""
     name, equals, value = word.partition("=")
     if _SECRET & {*re.split(r"[._]", name.lower())}:
         return f"{name}=..."
@@ -118,55 +118,55 @@ def _on_hub(base: str) -> bool:
 
 def _origin(config: DictConfig, base: str | None) -> str:
     if base is None:
-        made = OmegaConf.select(config, "model._target_")
-        return "random weights" if str(made).endswith(".causal_lm") else f"{made}"
+        target = OmegaConf.select(config, "model._target_")
+        return "random weights" if str(target).endswith(".causal_lm") else f"{target}"
     if _on_hub(base):
         return base
     return f"{'a run' if is_run(base) else 'a folder'}, {Path(base).name}"
 
 
 def held_out(run: Path, step: int | None) -> dict[str, str]:
-    """The last results on held-out prompts up to a step, by their names in the metrics.
+    """Return the last results on held-out prompts up to a step, by their names in the metrics.
 
-    Where there is a 95 % interval it stands behind the value.
+    A 95 % interval, if there is one, follows the value.
     """
     file = run / "metrics.jsonl"
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for row in read_metrics(file) if file.is_file() else []:
         if step is None or row.get("total", 0) <= step:
-            found |= _with_intervals(
+            results |= _with_intervals(
                 {
                     name: f"{value:.4g}"
                     for name, value in _named(row).items()
                     if name.startswith(_HELD_OUT) and isinstance(value, (int, float))
                 }
             )
-    return found
+    return results
 
 
 def _named(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The row, with the mean of a reward that does not say what is correct under its name."""
-    found = dict(row)
+    """Rename the mean of a reward that does not decide what is correct to its own name."""
+    values = dict(row)
     for name in held_out_rewards(row):
         for end in ("", "_low", "_high"):
             own = f"{_HELD_OUT}{name.rpartition('/')[2]}{end}"
-            if own in found:
-                found[f"{name}{end}"] = found.pop(own)
-    return found
+            if own in values:
+                values[f"{name}{end}"] = values.pop(own)
+    return values
 
 
 def _with_intervals(values: dict[str, str]) -> dict[str, str]:
-    """Numbers of one row by name; ``_low`` and ``_high`` of a number stand behind it."""
+    """Write the numbers of one row by name, each followed by its ``_low`` and ``_high``."""
     whole = [name for name in values if {f"{name}_low", f"{name}_high"} <= {*values}]
     ends = {f"{name}_{end}": "" for name in whole for end in ("low", "high")}
-    told = {
+    texts = {
         name: f"{values[name]} ({values[f'{name}_low']} to {values[f'{name}_high']})"
         for name in whole
     }
-    return {name: text for name, text in (values | told).items() if name not in ends}
+    return {name: text for name, text in (values | texts).items() if name not in ends}
 
 
 def _plain(value: object) -> str:
-    """One line of plain text in a cell of Markdown."""
+    """Return one line of plain text for a cell of Markdown."""
     text = html.escape(" ".join(str(value).split())[:500], quote=False)
     return re.sub(r"([\\`*\[\]|~])", r"\\\1", text)

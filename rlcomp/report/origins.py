@@ -1,4 +1,4 @@
-"""Where runs come from: directory, command line, commit, versions."""
+"""Origins of runs: directory, command line, commit, versions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _COMMITS = ("commit", "commit of rlcomp")
 
 @dataclass(frozen=True)
 class Origin:
-    """One run; ``environment`` is the number of its environment, from 1."""
+    """Origin of one run; ``environment`` is the number of its environment, from 1."""
 
     directory: str
     command: str
@@ -22,18 +22,18 @@ class Origin:
 
 
 def origins(runs: Sequence[Run]) -> tuple[list[Origin], list[str]]:
-    """Where each run comes from, and the environments there are, each once in words."""
+    """Return the origin of each run, and the distinct environments in words."""
     known: dict[str, int] = {}
-    found = []
+    rows = []
     for run in runs:
         words = ", ".join(f"{k} {v}" for k, v in run.environment.items() if k not in _COMMITS)
         number = known.setdefault(words, len(known) + 1) if words else None
-        found.append(Origin(str(run.directory), command(run), _commit(run), number))
-    return found, list(known)
+        rows.append(Origin(str(run.directory), command(run), _commit(run), number))
+    return rows, list(known)
 
 
 def command(run: Run) -> str:
-    """The command line that makes a run again, in a directory of its own.
+    """Write the command line that repeats a run, in a directory of its own.
 
     Examples:
         >>> from pathlib import Path
@@ -45,7 +45,7 @@ def command(run: Run) -> str:
 
 
 def _commit(run: Run) -> str:
-    """Of the working directory and of rlcomp, the first twelve digits; ``+``: files differed."""
-    found = [run.environment[name] for name in _COMMITS if run.environment.get(name)]
-    short = [text[:12] + ("+" if text.endswith("+") else "") for text in found]
+    """Return the commits of working directory and rlcomp, 12 digits; ``+``: changed files."""
+    commits = [run.environment[name] for name in _COMMITS if run.environment.get(name)]
+    short = [text[:12] + ("+" if text.endswith("+") else "") for text in commits]
     return ", rlcomp ".join(dict.fromkeys(short))

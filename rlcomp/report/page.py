@@ -1,4 +1,4 @@
-"""The report as one self-contained HTML page."""
+"""Report as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from rlcomp.report.statistics import Estimate
 from rlcomp.report.tables import Result, costs, placed
 from rlcomp.report.verdicts import headline, judged, verdicts
 
-# What a page shows of a large sweep, to stay below 3 MB; the CSV files have all.
+# Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.
 MOST_GROUPS, MOST_RUNS, MOST_CELLS, MOST_METRICS = 64, 300, 4_000, 24
 
 
 @dataclass(frozen=True)
 class Report:
-    """What a page is made of."""
+    """Contents of a page."""
 
     title: str
     runs: Sequence[Run]
@@ -51,7 +51,7 @@ class Report:
 
 
 def write_page(path: Path, report: Report) -> None:
-    """Write the page; whatever comes from a config or a model is text, never markup."""
+    """Write the page; all texts from configs and models are escaped."""
     jinja2 = require("jinja2", "report")
     here = Path(__file__).parent
     environment = jinja2.Environment(
@@ -75,7 +75,7 @@ def write_page(path: Path, report: Report) -> None:
         report=report,
         style=(here / "page.css").read_text(encoding="utf-8"),
         script=script,
-        # A browser runs this script and no other, whatever else the page may hold.
+        # The browser runs only this script and no other in the page.
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         **_compared(report),
         **_drawn(report),
@@ -85,7 +85,7 @@ def write_page(path: Path, report: Report) -> None:
 
 
 def shown_groups(report: Report) -> list[Group]:
-    """The groups of a page: the control arm, and the first of the others."""
+    """Return the groups of a page: the control arm, and the first of the others."""
     first = [*report.groups[:MOST_GROUPS]]
     if report.baseline is not None and report.baseline not in first:
         first[-1] = report.baseline
@@ -93,17 +93,17 @@ def shown_groups(report: Report) -> list[Group]:
 
 
 def _compared(report: Report) -> dict[str, Any]:
-    """Words and tables."""
+    """Return texts and tables."""
     groups, metric, control = shown_groups(report), headline(report.results), report.baseline
-    said = verdicts(groups, report.results, control, metric) if metric and control else []
+    sentences = verdicts(groups, report.results, control, metric) if metric and control else []
     paths = list(groups[0].differences) if groups else []
     steps, left_out = rollouts_of(report.runs)
-    found, environments = origins(report.runs)
+    rows, environments = origins(report.runs)
     return {
         "groups": groups,
         "several": len(groups) > 1,
         "headline": metric,
-        "verdicts": said,
+        "verdicts": sentences,
         "measured": list(dict.fromkeys(row.metric for row in report.results))[:MOST_METRICS],
         "results": {(row.group, row.metric, row.kind): row for row in report.results},
         "differing": paths[: MOST_CELLS // max(len(groups), 1)],
@@ -113,13 +113,13 @@ def _compared(report: Report) -> dict[str, Any]:
         "steps": steps,
         "left_out": left_out,
         "costs": costs(groups),
-        "origins": found,
+        "origins": rows,
         "environments": environments,
     }
 
 
 def _drawn(report: Report) -> dict[str, Any]:
-    """Charts, and what the page's script is given."""
+    """Return charts and the inputs of the page's script."""
     groups = shown_groups(report)
     metrics = sorted_metrics(groups, report.metrics)
     curves, fronts = charts(groups, metrics), _fronts(report)
@@ -136,7 +136,7 @@ def _drawn(report: Report) -> dict[str, Any]:
 
 
 def _fronts(report: Report) -> list[dict[str, Any]]:
-    """Of one run its way, of several their ends; or nothing."""
+    """Return the path of one run, or the ends of several; empty without objectives."""
     if report.fronts is None:
         return []
     if len(report.runs) == 1:
@@ -145,7 +145,7 @@ def _fronts(report: Report) -> list[dict[str, Any]]:
 
 
 def rollouts_of(runs: Sequence[Run]) -> tuple[list[Step], int]:
-    """The answers of a single run; none of several."""
+    """Return the answers of a single run; none for several."""
     if len(runs) != 1:
         return [], 0
     return steps_of(read_samples(runs[0].directory))

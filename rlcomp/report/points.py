@@ -15,32 +15,32 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 def objectives_of(rows: Rows) -> tuple[str, ...]:
-    """The objectives whose returns were recorded, in that order.
+    """Return the objectives with recorded returns, in their order.
 
     Examples:
         >>> objectives_of([{"evaluation/return/a": 1.0, "evaluation/return/a_low": 0.5}])
         ('a',)
     """
-    found = dict.fromkeys(
+    names = dict.fromkeys(
         key.removeprefix(_PREFIX) for row in rows for key in row if key.startswith(_PREFIX)
     )
-    ends = {f"{name}{end}" for name in found for end in ("_low", "_high")}
-    return tuple(name for name in found if "@" not in name and name not in ends)
+    ends = {f"{name}{end}" for name in names for end in ("_low", "_high")}
+    return tuple(name for name in names if "@" not in name and name not in ends)
 
 
 def path_of(rows: Rows, names: Sequence[str]) -> tuple[Array, Array]:
-    """The evaluations of a run.
+    """Return the evaluations of a run.
 
     Returns:
-        Steps, shape ``[n]``, and the returns there, shape ``[n, K]``.
+        Steps, shape ``[n]``, and the returns at these steps, shape ``[n, K]``.
     """
-    found = [(row["total"], *point) for row in rows if (point := _point(row, names)) is not None]
-    table = np.asarray(found, dtype=np.float64).reshape(-1, 1 + len(names))
+    points = [(row["total"], *point) for row in rows if (point := _point(row, names)) is not None]
+    table = np.asarray(points, dtype=np.float64).reshape(-1, 1 + len(names))
     return table[:, 0], table[:, 1:]
 
 
 def asked_for(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
-    """What the last evaluation of a conditioned policy gave, ``[K]`` by preference; else nothing.
+    """Return the last evaluation of a conditioned policy, ``[K]`` by preference; else empty.
 
     Examples:
         >>> asked_for([{"evaluation/return/a@0:1": 0.5, "evaluation/return/b@0:1": 2.0}], "ab")
@@ -64,6 +64,6 @@ def _point(row: Mapping[str, Any], names: Sequence[str], label: str = "") -> Arr
 
 
 def reached(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
-    """Where a run ended: by preference, or one point without a label; nothing without any."""
+    """Return the last returns of a run by preference, or one point without a label, or nothing."""
     _, points = path_of(rows, names)
     return asked_for(rows, names) or ({"": points[-1]} if len(points) else {})

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlcomp.report.answers import cut
 
-# Of a long run's record only the newest are shown, so that a page stays below 3 MB.
+# A long record shows only its newest rollouts, so that a page stays below 3 MB.
 MOST_BYTES = 1_200_000
 _OF_A_TOKEN = 150  # bytes of markup
 _OF_AN_ANSWER = 2_000  # tokens
@@ -18,7 +18,7 @@ _OF_AN_ANSWER = 2_000  # tokens
 
 @dataclass(frozen=True)
 class Token:
-    """A piece of an answer; ``shades`` are its numbers between -1 and 1, for the colour."""
+    """Piece of an answer; ``shades`` are its numbers between -1 and 1, for the colour."""
 
     text: str
     trained: bool
@@ -28,7 +28,7 @@ class Token:
 
 @dataclass(frozen=True)
 class Piece:
-    """A turn of the policy, or what an environment said; a plain answer is one without a title."""
+    """Turn of the policy or text of an environment; a plain answer is one without a title."""
 
     title: str
     heard: bool
@@ -37,7 +37,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class Answer:
-    """One answer; without pieces where only its text was kept."""
+    """One answer; without pieces if only its text was saved."""
 
     response: str
     pieces: Sequence[Piece]
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt with its answers; ``pieces`` of the right one, where it may end after each."""
+    """Prompt with its answers; ``pieces`` are the parts of the right one after which it may end."""
 
     prompt: str
     answer: str | None
@@ -60,7 +60,7 @@ class Prompt:
 
 @dataclass(frozen=True)
 class Step:
-    """What was kept after one step."""
+    """Samples of one step."""
 
     title: str
     kind: str
@@ -68,13 +68,13 @@ class Step:
 
 
 def steps_of(samples: Sequence[Mapping[str, Any]]) -> tuple[list[Step], int]:
-    """The samples of a run by step and prompt, the newest steps first.
+    """Group the samples of a run by step and prompt, the newest steps first.
 
     Args:
-        samples: of :func:`rlcomp.report.samples.read_samples`.
+        samples: from :func:`rlcomp.report.samples.read_samples`.
 
     Returns:
-        The steps, and how many older samples were left out.
+        The steps, and the number of older samples that are left out.
     """
     newest = sorted(samples, key=lambda row: -row["total"])
     sizes = accumulate(map(_size, newest))
@@ -88,7 +88,7 @@ def steps_of(samples: Sequence[Mapping[str, Any]]) -> tuple[list[Step], int]:
 
 
 def _size(row: Mapping[str, Any]) -> int:
-    """About how many bytes a sample takes on the page."""
+    """Estimate the bytes of a sample on the page."""
     tokens = _OF_A_TOKEN * min(len(row.get("tokens", ())), _OF_AN_ANSWER)
     return tokens + len(cut(row["prompt"])) + len(cut(row["response"]))
 
@@ -142,11 +142,11 @@ def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> Answer:
 
 
 def _pieces(row: Mapping[str, Any], tokens: Sequence[Token]) -> list[Piece]:
-    """The tokens by turns, where the answer is an episode's."""
+    """Split the tokens by turns if the answer belongs to an episode."""
     turns = list(row.get("turn") or ())[: len(tokens)]
     if not turns:
         return [Piece("", False, tokens)] if tokens else []
-    turns += [turns[-1]] * (len(tokens) - len(turns))  # what was left out
+    turns += [turns[-1]] * (len(tokens) - len(turns))  # the tokens that were left out
     starts = [0, *(n for n in range(1, len(turns)) if turns[n] != turns[n - 1])]
     spans = zip(starts, [*starts[1:], len(turns)], strict=True)
     return [
@@ -156,16 +156,16 @@ def _pieces(row: Mapping[str, Any], tokens: Sequence[Token]) -> list[Piece]:
 
 
 def _title(row: Mapping[str, Any], turn: int, places: range) -> str:
-    """Which turn it is, its reward and its mean advantage."""
+    """Write the title of a turn: its number, reward and mean advantage."""
     if turn < 0:
         return "environment"
-    told = [f"turn {turn + 1}"]
+    words = [f"turn {turn + 1}"]
     for name, fold in (("turn_reward", sum), ("advantage", _mean)):
         column = row.get(name) or ()
         values = [column[n] for n in places if n < len(column) and column[n] is not None]
         if values and (name == "advantage" or any(values)):
-            told.append(f"{name.removeprefix('turn_')} {fold(values):.3g}")
-    return ", ".join(told)
+            words.append(f"{name.removeprefix('turn_')} {fold(values):.3g}")
+    return ", ".join(words)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -193,16 +193,16 @@ def _as_it_is(number: float) -> float:
     return number
 
 
-# What is 0 where nothing is to be seen.
+# Numbers shown as colours; 0 has no colour.
 _SHADES = {"advantage": _as_it_is, "ratio": _log, "entropy": _as_it_is}
 
 
 def _scales(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-    """The largest size of each number, so that colours mean the same all over the page."""
-    found = dict.fromkeys(_SHADES, 0.0)
+    """Return the largest size of each number, so that colours mean the same on the whole page."""
+    sizes_of = dict.fromkeys(_SHADES, 0.0)
     for row in rows:
         for name, shade in _SHADES.items():
             pairs = zip(row.get(name) or (), row.get("trained", ()), strict=False)
             sizes = (abs(shade(number)) for number, on in pairs if on and number is not None)
-            found[name] = max([found[name], *sizes])
-    return {name: size or 1.0 for name, size in found.items()}
+            sizes_of[name] = max([sizes_of[name], *sizes])
+    return {name: size or 1.0 for name, size in sizes_of.items()}

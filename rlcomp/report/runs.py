@@ -1,4 +1,4 @@
-"""Finds and loads runs on disk: config, metrics and outcome."""
+"""Search and loading of runs on disk: config, metrics and outcome."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
 from rlcomp.wiring.compare import flat
 
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
-# Where the config of a run may stand.
+# Places of a run's config.
 _YAMLS = (ACCEPTED, ".hydra/*.yaml", "checkpoints/*/config.yaml")
-# What comes of using a value for another.
+# Errors from a value of another type.
 _UNFIT = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError, OSError)
-# A folder is a run if it holds one of these.
+# A folder with one of these is a run.
 _MARKS = ("metrics.jsonl", ".hydra", FAILURE)
 _INSIDE = {"checkpoints", "wandb", "tensorboard", ".hydra", OVERWRITTEN}
 
@@ -41,19 +41,19 @@ class Run:
     """One run.
 
     Attributes:
-        directory: where it lies.
-        state: how it ended, or has not.
-        error: what a failed run failed with.
+        directory: its folder.
+        state: its end, if it has ended.
+        error: error of a failed run.
         rows: ``metrics.jsonl``.
-        values: the config, every value by its path; None where it was not kept.
-        overrides: what the command line set, by key.
+        values: the config, every value by its path; None if it was not saved.
+        overrides: settings of the command line, by key.
         choices: the option of every group of options.
-        planned: steps of all phases, without those that an early end has spared; None where the
-            config was not kept.
-        beside: names of what runs beside the stages (``every``).
-        ended: phases that were ended early (``ended.jsonl``).
+        planned: steps of all phases, except steps saved by an early end; None if the config was not
+            saved.
+        beside: names of the components beside the stages (``every``).
+        ended: phases that ended early (``ended.jsonl``).
         command: the words of the command line.
-        environment: versions, commits and the like; empty where they were not kept.
+        environment: versions, commits and the like; empty if they were not saved.
     """
 
     directory: Path
@@ -71,26 +71,26 @@ class Run:
 
     @property
     def seed(self) -> str | None:
-        """The run's seed."""
+        """Return the run's seed."""
         return (self.values or self.overrides).get("seed")
 
     @property
     def steps(self) -> int:
-        """Steps that were finished."""
+        """Return the number of finished steps."""
         return int(self.rows[-1]["total"]) if self.rows else 0
 
 
 def find_runs(paths: Sequence[str]) -> list[Run]:
-    """Every run under the paths, and the jobs of their sweeps that never started.
+    """Return every run under the paths, and the jobs of their sweeps that never started.
 
     Args:
         paths: runs, sweeps, folders of them, or patterns (``runs/*_grpo``).
 
     Raises:
-        DataError: a path is not there, or holds no run.
+        DataError: a path does not exist, or holds no run.
     """
     _check_no_files(paths)
-    found: dict[Path, Run] = {}
+    by_directory: dict[Path, Run] = {}
     for place in [place for path in paths for place in _expanded(path)]:
         runs = [read_run(folder) for folder in sorted(_runs_under(place), key=_natural)]
         runs += _never_started(place, runs)
@@ -99,25 +99,25 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
                 f"{place}: there is no run in it (no metrics.jsonl, no .hydra): name the directory "
                 f"of a run or of a sweep{_around(place)}"
             )
-        found |= {run.directory.resolve(): run for run in runs}
-    return list(found.values())
+        by_directory |= {run.directory.resolve(): run for run in runs}
+    return list(by_directory.values())
 
 
 def finished(folder: Path) -> dict[str, Run]:
-    """The finished runs with a seed under a folder, by seed; none where there is no folder."""
-    found = find_runs([str(folder)]) if folder.is_dir() else []
-    return {run.seed: run for run in found if run.state == "finished" and run.seed is not None}
+    """Return the finished runs with a seed under a folder, by seed; empty without the folder."""
+    runs = find_runs([str(folder)]) if folder.is_dir() else []
+    return {run.seed: run for run in runs if run.state == "finished" and run.seed is not None}
 
 
 def _check_no_files(paths: Sequence[str]) -> None:
-    """Refuse files, with the runs that they lie in."""
+    """Refuse files, and name the runs that contain them."""
     files = [path for path in paths if Path(path).is_file()]
     if not files:
         return
     runs = [_around(Path(path)).removeprefix(", ") if path in files else path for path in paths]
     line = f", rlcomp-report {shlex.join(dict.fromkeys(runs))}" if all(runs) else ""
-    told = f"{files[0]} is a file: name the directory of a run or of a sweep"
-    raise DataError(f"{told}{line}")
+    message = f"{files[0]} is a file: name the directory of a run or of a sweep"
+    raise DataError(f"{message}{line}")
 
 
 def _expanded(path: str) -> list[Path]:
@@ -135,7 +135,7 @@ def _expanded(path: str) -> list[Path]:
 
 
 def _around(place: Path) -> str:
-    """The run that a place lies in, as the remedy."""
+    """Name the run that contains a path, as the remedy."""
     run = next(
         (one for one in place.parents if any((one / mark).exists() for mark in _MARKS)), None
     )
@@ -143,7 +143,7 @@ def _around(place: Path) -> str:
 
 
 def _folders(place: Path) -> Iterator[tuple[Path, set[str]]]:
-    """The folder and those under it, each with the names in it."""
+    """Yield the folder and those below it, each with the names in it."""
     for folder, inner, files in os.walk(place):
         yield Path(folder), {*inner, *files}
         inner[:] = [name for name in inner if name not in _INSIDE]
@@ -154,28 +154,28 @@ def _runs_under(place: Path) -> list[Path]:
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
-    """Job 10 comes after job 9."""
+    """Return a sort key that puts job 10 after job 9."""
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in path.parts]
 
 
 def _never_started(place: Path, runs: Sequence[Run]) -> list[Run]:
-    """The jobs that a sweep has and none of its runs is."""
-    found = []
+    """Return the jobs of a sweep that none of its runs belongs to."""
+    missing = []
     for sweep in (folder for folder, names in _folders(place) if "multirun.yaml" in names):
         own = [run for run in runs if run.directory.is_relative_to(sweep)]
-        started = {frozenset(run.overrides.items()) for run in own}
+        present = {frozenset(run.overrides.items()) for run in own}
         with _left_by_a_run(sweep):
             axes, whole = varied(asked(sweep)), jobs(sweep)
         for number, job in enumerate(whole):
             asked_for = _by_key(job)
-            if frozenset(asked_for.items()) not in started:
+            if frozenset(asked_for.items()) not in present:
                 varying = {key: value for key, value in asked_for.items() if key in axes}
-                found.append(Run(sweep / f"job {number}", "never started", overrides=varying))
-    return found
+                missing.append(Run(sweep / f"job {number}", "never started", overrides=varying))
+    return missing
 
 
 def read_run(directory: Path) -> Run:
-    """A run as it lies on disk."""
+    """Read a run from disk."""
     rows = read_metrics(directory / "metrics.jsonl")
     ended = ended_phases(directory)
     with _left_by_a_run(directory):
@@ -207,11 +207,11 @@ def read_run(directory: Path) -> Run:
 
 @contextmanager
 def _left_by_a_run(directory: Path) -> Iterator[None]:
-    """Context in which yamls are read that a run has left, or somebody else.
+    """Report errors in yaml files, which may be a stranger's, as errors of the run's directory.
 
     Raises:
-        CheckpointError: one unfolds without end.
-        DataError: they are not what a run leaves.
+        CheckpointError: a file expands without end.
+        DataError: the files are not those of a run.
     """
     for name in _YAMLS:
         for file in directory.glob(name):
@@ -231,14 +231,14 @@ def _phases(config: DictConfig, name: str) -> dict[str, Any]:
 
 
 def _planned(config: DictConfig, ended: Sequence[Mapping[str, Any]]) -> int:
-    """The steps of all phases, of one that ended early those that it had."""
+    """Count the steps of all phases; for a phase that ended early, the steps before its end."""
     steps = _phases(config, "steps")
     early = {row["phase"]: row["step"] for row in ended if row["phase"] in steps}
     return sum(min(early.get(phase, count), count) for phase, count in steps.items())
 
 
 def _ended(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:
-    # Before the steps are counted: they may be those of an earlier run, which an attempt under
+    # Before the count of steps: the steps may belong to an earlier run, which an attempt with
     # another config was not allowed to continue.
     error = _failure(directory)
     if error is not None:
@@ -249,12 +249,12 @@ def _ended(directory: Path, steps: int, planned: int | None) -> tuple[State, str
 
 
 def _failure(directory: Path) -> str | None:
-    """The error a run failed with; a failure that cannot be read is one as well."""
+    """Return the error of a failed run; an unreadable failure file counts as a failure."""
     try:
         return failure(directory)
     except _UNFIT as error:
-        told = f"{directory / FAILURE} is not what a run leaves ({in_one_line(error)})"
-        warnings.warn(told, RlcompWarning, stacklevel=2)
+        message = f"{directory / FAILURE} is not what a run leaves ({in_one_line(error)})"
+        warnings.warn(message, RlcompWarning, stacklevel=2)
         return f"its {FAILURE} cannot be read"
 
 

@@ -1,4 +1,4 @@
-"""Samples of a run, as its ``samples.jsonl`` tells them."""
+"""Samples of a run, from its ``samples.jsonl``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcomp.arguments import problem
 from rlcomp.errors import RlcompWarning
 from rlcomp.io.json_lines import is_count, read_lines
 
-# What a page shows of a sample; any of it may be missing but the first three.
+# Fields of a sample on a page; only the first three are required.
 _NUMBERS = list[float | None] | None
 _FIELDS = {
     "prompt": str,
@@ -36,7 +36,7 @@ _BY_TOKEN = ("trained", "advantage", "ratio", "entropy", "turn", "turn_reward")
 
 
 def read_samples(directory: Path) -> list[dict[str, Any]]:
-    """The samples of a run that have a prompt and a response; others are none to show.
+    """Read the samples of a run that have a prompt and a response; skip others.
 
     A row that no run writes is left out with a warning.
 
@@ -44,20 +44,22 @@ def read_samples(directory: Path) -> list[dict[str, Any]]:
         DataError: a line is no object (:func:`rlcomp.io.json_lines.read_lines`).
     """
     file = directory / "samples.jsonl"
-    found, wrong = [], []
+    samples, wrong = [], []
     for number, row in enumerate(read_lines(file), 1):
         if "prompt" in row and "response" in row:
             fault = _fault(row)
-            found += [] if fault else [row]
+            samples += [] if fault else [row]
             wrong += [f"line {number}, {fault}"] if fault else []
     if wrong:
-        told = f"{file}: samples that no run wrote are left out: {len(wrong)} (first: {wrong[0]})"
-        warnings.warn(told, RlcompWarning, stacklevel=2)
-    return found
+        message = (
+            f"{file}: samples that no run wrote are left out: {len(wrong)} (first: {wrong[0]})"
+        )
+        warnings.warn(message, RlcompWarning, stacklevel=2)
+    return samples
 
 
 def _fault(row: dict[str, Any]) -> str | None:
-    """What is wrong with a sample, or None."""
+    """Say what is wrong with a sample; None if nothing is."""
     if not is_count(row.get("total")):
         return f"'total' is {row.get('total')!r:.40}: must be a number of steps"
     for name, kind in _FIELDS.items():

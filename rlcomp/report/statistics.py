@@ -1,4 +1,4 @@
-"""Numbers over seeds: final values, areas under curves, t intervals, paired differences."""
+"""Statistics over seeds: final values, areas under curves, t intervals, paired differences."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rlcomp.report.runs import Run
 
 Array = npt.NDArray[np.float64]
 LEVEL = 0.95
-# Longer curves are drawn as means over so many pieces.
+# Longer curves are drawn as means over this many pieces.
 _MOST_POINTS = 400
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """A mean over ``n`` seeds; without an interval below two."""
+    """Mean over ``n`` seeds; without an interval if there are fewer than two."""
 
     mean: float
     low: float | None
@@ -28,11 +28,11 @@ class Estimate:
     n: int
 
     def text(self, places: int = 2, sign: str = "") -> str:
-        """The mean with its interval, where there is one.
+        """Write the mean with its interval, if there is one.
 
         Args:
-            places: after the point.
-            sign: ``"+"``: of differences, which show it always.
+            places: digits after the point.
+            sign: ``"+"`` for differences, which always show it.
 
         Examples:
             >>> Estimate(0.123, -0.1, 0.35, 5).text(), Estimate(0.123, None, None, 1).text(1, "+")
@@ -47,14 +47,14 @@ class Estimate:
 
 
 def curve(run: Run, metric: str) -> tuple[Array, Array]:
-    """Steps (over the run) at which a metric was recorded as a finite number, and its values."""
+    """Return the steps at which a metric has a finite record, and its values."""
     points = [(row["total"], row[metric]) for row in run.rows if _finite(row.get(metric))]
     steps, values = np.asarray(points, dtype=np.float64).reshape(-1, 2).T
     return steps, values
 
 
 def final(run: Run, metric: str) -> float | None:
-    """The last value of a metric; None where it was never recorded, or not finite in the end."""
+    """Return the last value of a metric; None without one, or if it is not finite."""
     last = next((row[metric] for row in reversed(run.rows) if metric in row), None)
     return last if _finite(last) else None
 
@@ -64,16 +64,18 @@ def _finite(value: float | None) -> bool:
 
 
 def area(run: Run, metric: str) -> float | None:
-    """Area under a run's curve; None for a run without a final value."""
+    """Return the area under a run's curve; None for a run without a final value."""
     return None if final(run, metric) is None else area_under(*curve(run, metric))
 
 
 def area_under(steps: Array, values: Array) -> float:
-    """Area under a curve by the trapezoidal rule, over its span: a mean in the metric's own unit.
+    """Compute the area under a curve by the trapezoidal rule over its span: a mean.
+
+    The result is in the metric's own unit.
 
     Args:
         steps: increasing, shape ``[N]``.
-        values: at those steps, shape ``[N]``.
+        values: values at these steps, shape ``[N]``.
 
     Examples:
         >>> area_under(np.array([0.0, 1.0, 4.0]), np.array([0.0, 1.0, 1.0]))
@@ -84,7 +86,7 @@ def area_under(steps: Array, values: Array) -> float:
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
-    """Mean and Student's t interval; None of nothing."""
+    """Compute mean and Student's t interval; None without values."""
     if not len(values):
         return None
     low, high = (None, None) if len(values) < 2 else interval(np.asarray(values))
@@ -92,11 +94,12 @@ def estimate(values: Sequence[float]) -> Estimate | None:
 
 
 def interval(values: Array) -> tuple[float, float]:
-    """Student's t interval of the mean at 95 %: ``mean ± t(n - 1) s / sqrt(n)``.
+    """Compute Student's t interval of the mean at 95 %: ``mean ± t(n - 1) s / sqrt(n)``.
 
     ``s`` is the standard deviation with ``n - 1`` in the denominator. The interval covers the mean
-    of normal values in 95 % of cases at any ``n``; with two values it is 9 of their standard
-    deviations wide to each side. It may leave a metric's own range, as that of a rate near 1 does.
+    of normal values in 95 % of cases at any ``n``. With two values it is 9 of their standard
+    deviations wide to each side. It may exceed the metric's own range, for example for a rate near
+    1.
 
     Args:
         values: shape ``[n]``, at least two.
@@ -116,20 +119,20 @@ def interval(values: Array) -> tuple[float, float]:
 
 
 def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> Estimate | None:
-    """Mean difference to a baseline over the seeds both have.
+    """Compute the mean difference to a baseline over the common seeds.
 
     Args:
-        values: by seed.
-        baseline: by seed.
+        values: values by seed.
+        baseline: values by seed.
     """
     return estimate([values[seed] - baseline[seed] for seed in values if seed in baseline])
 
 
 def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] | None:
-    """Steps, mean, least and largest over runs, at the steps that all of them recorded.
+    """Return steps, mean, least and largest over runs, at the steps that all of them recorded.
 
     Returns:
-        Four arrays of shape ``[N]``; None where the runs share no step.
+        Four arrays of shape ``[N]``; None if the runs share no step.
     """
     curves = [dict(zip(*curve(run, metric), strict=True)) for run in runs]
     steps = sorted(set.intersection(*map(set, curves))) if curves else []

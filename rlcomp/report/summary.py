@@ -25,16 +25,16 @@ CURVES = {
     "episode/return": "episode return",
 }
 
-# Characters that prompts begin with in common which are not shown.
+# Longest common beginning of prompts that is shown.
 _LONG = 20
 
 
 def summarise(directory: str | Path) -> str:
-    """Draw ``curve.png``, with several objectives ``front.png``, and put the run into words.
+    """Draw ``curve.png``, with several objectives ``front.png``, and describe the run in words.
 
     Returns:
-        The text a run ends with; its last line is ``held-out accuracy: sampled 0.93 greedy 0.99``
-        where the run measured that.
+        The final text of a run; its last line is ``held-out accuracy: sampled 0.93 greedy 0.99`` if
+        the run measured that.
     """
     directory = Path(directory)
     rows = read_metrics(directory / "metrics.jsonl")
@@ -51,7 +51,7 @@ def summarise(directory: str | Path) -> str:
 
 
 def pictures(directory: Path) -> list[Path]:
-    """Draw ``curve.png``, with several objectives ``front.png``; those that there are."""
+    """Draw ``curve.png``, with several objectives ``front.png``; return those that exist."""
     rows = read_metrics(directory / "metrics.jsonl")
     files = {directory / "curve.png": _curve, directory / "front.png": _front}
     return [file for file, draw in files.items() if draw(rows, file)]
@@ -77,20 +77,20 @@ def _words(rows: list[dict[str, Any]]) -> str:
 
 
 def _went(name: str, rows: list[dict[str, Any]]) -> str:
-    """Where a number began and ended, of each phase: another one may have another reward."""
-    seen: dict[str, list[float]] = {}
+    """Describe a number's first and last value in each phase, since phases may differ in reward."""
+    values_of: dict[str, list[float]] = {}
     for row in rows:
         if name in row:
-            seen.setdefault(row["phase"], []).append(row[name])
-    told = [
-        f"from {values[0]:.3f} to {values[-1]:.3f}{f' in {phase}' if len(seen) > 1 else ''}"
-        for phase, values in seen.items()
+            values_of.setdefault(row["phase"], []).append(row[name])
+    parts = [
+        f"from {values[0]:.3f} to {values[-1]:.3f}{f' in {phase}' if len(values_of) > 1 else ''}"
+        for phase, values in values_of.items()
     ]
-    return f" {CURVES[name].capitalize()} went {', '.join(told)}." if told else ""
+    return f" {CURVES[name].capitalize()} went {', '.join(parts)}." if parts else ""
 
 
 def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The steps that measured both accuracies (an answer that cannot be judged measures none)."""
+    """Return the steps that measured both accuracies; without judged answers there are none."""
     both = {*ACCURACIES}
     return [row for row in rows if both <= row.keys() and not held_out_rewards(row)]
 
@@ -110,7 +110,7 @@ def _accuracy(rows: list[dict[str, Any]]) -> str:
 
 
 def _table(samples: list[dict[str, Any]]) -> str:
-    """The same held-out prompts, answered at the first evaluation and at the last."""
+    """Tabulate the same held-out prompts, answered at the first evaluation and at the last."""
     if not samples:
         return ""
     first, last = samples[0]["total"], samples[-1]["total"]
@@ -126,18 +126,18 @@ def _table(samples: list[dict[str, Any]]) -> str:
         answers = [_marked(was), _marked(row)] if twice else [_marked(row)]
         prompt = "…" * (start > 0) + _shown(row["prompt"][start:])
         table.add_row(prompt, *answers, _shown(row.get("answer") or ""))
-    # No markup: a model may well answer "[/]".
+    # Without markup, since a model may answer "[/]".
     console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)
     console.print(table)
     return console.file.getvalue().strip("\n")  # type: ignore[attr-defined,no-any-return]
 
 
 def _common(prompts: list[str]) -> int:
-    """Return where texts begin to differ, at a word: a system message would fill the column."""
+    """Return the length of the common beginning of texts in whole words."""
     first, last = min(prompts), max(prompts)
     same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
-    found = max(first[:same].rfind(space) for space in (" ", "\n")) + 1
-    return found if found >= _LONG else 0
+    length = max(first[:same].rfind(space) for space in (" ", "\n")) + 1
+    return length if length >= _LONG else 0
 
 
 def _marked(row: dict[str, Any]) -> str:
@@ -147,12 +147,12 @@ def _marked(row: dict[str, Any]) -> str:
 
 
 def _shown(text: str) -> str:
-    """On one line, whatever the text holds."""
+    """Write a text on one line, with all control characters escaped."""
     return repr(text)[1:-1]
 
 
 def _front(rows: list[dict[str, Any]], path: Path) -> bool:
-    """Draw the way of a run with several objectives."""
+    """Draw the path of a run with several objectives."""
     names = objectives_of(rows)
     figure = run_figure(rows, names) if len(names) > 1 else None
     if figure is None:
@@ -163,7 +163,7 @@ def _front(rows: list[dict[str, Any]], path: Path) -> bool:
 
 
 def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
-    """Draw what was recorded; the phases are shaded apart."""
+    """Draw the recorded curves; the phases have different shades."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

@@ -14,7 +14,7 @@ from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Estimate, area, estimate, final, paired
 
-# The usual metrics; behind a slash, all whose names begin so.
+# The usual metrics; a final slash stands for all names with this beginning.
 METRICS = (
     "evaluation/sampled",
     "evaluation/greedy",
@@ -47,7 +47,7 @@ class Result:
 
 @dataclass(frozen=True)
 class Cost:
-    """What the finished runs of a group took, each a mean over runs."""
+    """Costs of the finished runs of a group, each a mean over runs."""
 
     group: str
     steps: float
@@ -57,10 +57,10 @@ class Cost:
 
 
 def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
-    """The metrics asked for, or those of the usual ones that are there.
+    """Return the requested metrics, or the usual ones that were recorded.
 
     Raises:
-        ConfigError: no run recorded a metric that was asked for; the message names the nearest.
+        ConfigError: no run recorded a requested metric; the message names the nearest.
     """
     known = dict.fromkeys(name for run in runs for row in run.rows for name in row)
     free = all(held_out_rewards(name for row in run.rows for name in row) for run in runs)
@@ -75,7 +75,7 @@ def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
     return list(wanted) or usual or [name for name in known if not name.startswith("time/")]
 
 
-# What they are called elsewhere.
+# Names of metrics in other libraries.
 _MEANT = {
     "accuracy": "evaluation/sampled",
     "acc": "evaluation/sampled",
@@ -86,7 +86,7 @@ _MEANT = {
 
 
 def _near(metric: str, known: Collection[str]) -> str:
-    """The metric that is meant by another name, or by its last part; else the nearest ones."""
+    """Suggest the metric with another name or by its last part; else the nearest ones."""
     alike = [name for name in known if metric.lower() in name.split("/")]
     meant = next((name for name in (_MEANT.get(metric.lower()), *alike) if name in known), None)
     if meant is None:
@@ -96,7 +96,7 @@ def _near(metric: str, known: Collection[str]) -> str:
 
 
 def _called(name: str, known: Collection[str]) -> list[str]:
-    """The metrics that one of the usual names stands for; ends of intervals are not among them."""
+    """Return the metrics that one of the usual names stands for, without ends of intervals."""
     if not name.endswith("/"):
         return [name] if name in known else []
     family = [metric for metric in known if metric.startswith(name) and "@" not in metric]
@@ -105,8 +105,8 @@ def _called(name: str, known: Collection[str]) -> list[str]:
 
 
 def results(groups: Sequence[Group], metrics: Sequence[str], baseline: Group) -> list[Result]:
-    """Final values and areas of every metric and group that has finished runs."""
-    found = []
+    """Compute final values and areas of every metric for groups with finished runs."""
+    rows = []
     for metric in metrics:
         for kind, measure in KINDS.items():
             against = _by_seed(baseline, metric, measure)
@@ -115,8 +115,8 @@ def results(groups: Sequence[Group], metrics: Sequence[str], baseline: Group) ->
                 value = estimate(list(values.values()))
                 if value is not None:
                     difference = None if group is baseline else paired(values, against)
-                    found.append(Result(group.name, metric, kind, value, difference))
-    return found
+                    rows.append(Result(group.name, metric, kind, value, difference))
+    return rows
 
 
 def _by_seed(
@@ -127,7 +127,7 @@ def _by_seed(
 
 
 def costs(groups: Sequence[Group]) -> list[Cost]:
-    """What each group took; groups without a finished run are left out."""
+    """Compute the costs of each group; skip groups without a finished run."""
     return [
         Cost(
             group.name,
@@ -146,22 +146,22 @@ def _mean(runs: Sequence[Run], measure: Callable[[Run], float]) -> float:
 
 
 def total(run: Run, metric: str) -> float:
-    """The sum of a metric over a run."""
+    """Sum a metric over a run."""
     return float(sum(row.get(metric) or 0.0 for row in run.rows))
 
 
 def seconds(run: Run) -> float:
-    """Wall time of the stages."""
+    """Return the wall time of the stages."""
     return total(run, "time/step")
 
 
 def seconds_beside(run: Run) -> float:
-    """Wall time of what runs beside them (evaluation)."""
+    """Return the wall time of the components beside them (evaluation)."""
     return sum(total(run, f"time/{name}") for name in run.beside)
 
 
 def write_results(path: Path, rows: Sequence[Result]) -> None:
-    """One line for each group, metric and kind."""
+    """Write one line for each group, metric and kind."""
     header = ["group", "metric", "kind", "mean", "low", "high", "n"]
     header += ["difference", "difference_low", "difference_high", "pairs"]
     with draft_of(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
@@ -178,7 +178,7 @@ def write_results(path: Path, rows: Sequence[Result]) -> None:
 def write_runs(
     path: Path, runs: Sequence[Run], groups: Sequence[Group], metrics: Sequence[str]
 ) -> None:
-    """One line for each run: how it ended, what it cost, its own numbers."""
+    """Write one line for each run: its end, its costs, its own numbers."""
     measured = [(kind, metric) for metric in metrics for kind in KINDS]
     header = ["run", "group", "seed", "state", "steps", "seconds", "seconds_beside", "tokens"]
     with draft_of(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
@@ -192,10 +192,10 @@ def write_runs(
 
 
 def placed(runs: Sequence[Run], groups: Sequence[Group]) -> list[tuple[Run, str]]:
-    """Every run with the name of its group; a job that never started with what was asked of it."""
+    """Return every run with the name of its group; jobs that never started with their overrides."""
     known = {run.directory: (run, group.name) for group in groups for run in group.runs}
-    asked = {
+    words = {
         run.directory: " ".join(f"{k}={v}" for k, v in run.overrides.items() if k != "seed")
         for run in runs
     }
-    return [known.get(run.directory, (run, asked[run.directory])) for run in runs]
+    return [known.get(run.directory, (run, words[run.directory])) for run in runs]

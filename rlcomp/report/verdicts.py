@@ -1,4 +1,4 @@
-"""What a sweep says of its arms, a sentence each: paired difference, interval, judgement."""
+"""Sentences on the arms of a sweep: paired difference, interval, judgement."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ HYPERVOLUME = "evaluation/hypervolume"
 
 @dataclass(frozen=True)
 class Verdict:
-    """One arm held against the control arm: the sentence, and what it comes to."""
+    """Comparison of one arm with the control arm: the sentence, and its judgement."""
 
     sentence: str
     judgement: Judgement
 
 
 def headline(results: Sequence[Result]) -> str | None:
-    """The metric that sentences are about: the hypervolume of several objectives, else the first.
+    """Return the metric of the sentences: the hypervolume of several objectives, else the first.
 
-    Metrics come in the order of :data:`rlcomp.report.tables.METRICS`, or as they were asked for.
+    Metrics are in the order of :data:`rlcomp.report.tables.METRICS`, or of the request.
     """
     measured = list(dict.fromkeys(row.metric for row in results))
     return HYPERVOLUME if HYPERVOLUME in measured else next(iter(measured), None)
 
 
 def judged(difference: Estimate | None, direction: Direction) -> Judgement:
-    """What the 95 % interval of a paired difference says.
+    """Judge the 95 % interval of a paired difference.
 
-    No difference is seen where the interval holds 0; without an interval nothing is known. Where
-    a metric has no better direction, the arm is higher or lower.
+    "No difference" if the interval holds 0, "unknown" without an interval. For a metric without a
+    better direction the arm is higher or lower.
 
     Examples:
         >>> judged(Estimate(-0.5, -0.75, -0.25, 3), "lower")
@@ -56,22 +56,22 @@ def judged(difference: Estimate | None, direction: Direction) -> Judgement:
 def verdicts(
     groups: Sequence[Group], results: Sequence[Result], baseline: Group, metric: str
 ) -> list[Verdict]:
-    """A sentence for every group but the control arm; of one group alone, where it ended.
+    """Write a sentence for every group but the control arm; for one group alone, its final value.
 
     Args:
         groups: all of them.
-        results: of :func:`rlcomp.report.tables.results`.
+        results: from :func:`rlcomp.report.tables.results`.
         baseline: the control arm.
-        metric: by its last value.
+        metric: the metric; its last value counts.
     """
-    found = {row.group: row for row in results if (row.metric, row.kind) == (metric, "final")}
+    row_of = {row.group: row for row in results if (row.metric, row.kind) == (metric, "final")}
     names = short_names([group.name for group in groups])
     if len(groups) == 1:
-        return [Verdict(_alone(names[0], metric, row.value), "unknown") for row in found.values()]
+        return [Verdict(_alone(names[0], metric, row.value), "unknown") for row in row_of.values()]
     control = names[list(groups).index(baseline)]
     return [
-        _held_against(name, control, found.get(group.name), better(metric))
-        if baseline.name in found
+        _held_against(name, control, row_of.get(group.name), better(metric))
+        if baseline.name in row_of
         else Verdict(f"{name} − {control}: no finished run of {control} has it", "unknown")
         for name, group in zip(names, groups, strict=True)
         if group is not baseline
@@ -90,8 +90,8 @@ def _held_against(name: str, control: str, row: Result | None, direction: Direct
         return Verdict(f"{pair}: no seed in common", "unknown")
     judgement = judged(row.difference, direction)
     words = "no difference seen" if judgement == "no difference" else f"{name} is {judgement}"
-    told = f": {words}" if judgement != "unknown" else ""
-    text = f"{pair} = {_interval(row.difference, sign=True)}{_seeds(row.difference)}{told}"
+    conclusion = f": {words}" if judgement != "unknown" else ""
+    text = f"{pair} = {_interval(row.difference, sign=True)}{_seeds(row.difference)}{conclusion}"
     return Verdict(text, judgement)
 
 
@@ -108,7 +108,7 @@ def _seeds(value: Estimate) -> str:
 
 
 def short_names(names: Sequence[str]) -> list[str]:
-    """The values alone where all names set the same single key.
+    """Return only the values if all names set the same single key.
 
     Examples:
         >>> short_names(["advantage=pama", "advantage=group_mean"])

@@ -1,4 +1,4 @@
-"""Requests in a checkpoint: what was asked of workers under schedule ``free`` and is not done."""
+"""Requests in a checkpoint: pending requests to workers under schedule ``free``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlcomp.io.made import saved_rows
 
 
 def state_of(request: Request) -> dict[str, Any]:
-    """What a checkpoint holds of a request."""
+    """Return the fields of a request for a checkpoint."""
     part = request.part
     return {
         "number": request.number,
@@ -27,10 +27,10 @@ def state_of(request: Request) -> dict[str, Any]:
 
 
 def request_of(state: object) -> Request:
-    """A request from its saved state.
+    """Restore a request from its saved state.
 
     Raises:
-        CheckpointError: a field is missing or something else; names it.
+        CheckpointError: a field is missing or of another type; the message names it.
     """
     part = field(state, "part", list[int])
     if len(part) != 3:
@@ -49,16 +49,16 @@ def request_of(state: object) -> Request:
 def check_requests(
     requests: Sequence[Request], *, done: Collection[Name], seeds: int, most: int
 ) -> None:
-    """Refuse requests that no run has left: a worker would stumble over them, or fill its memory.
+    """Refuse invalid requests, which would make a worker fail or fill its memory.
 
     Args:
-        requests: of one prompt each.
-        done: the groups that are there already.
-        seeds: how many a request has.
-        most: prompts of a batch.
+        requests: each for a single prompt.
+        done: the finished groups.
+        seeds: number of seeds of a request.
+        most: largest number of prompts in a batch.
 
     Raises:
-        CheckpointError: says what is wrong.
+        CheckpointError: a request is invalid; the message says why.
     """
     names = [*done, *((request.number, request.part.first) for request in requests)]
     if len({*names}) < len(names):

@@ -1,4 +1,4 @@
-"""Before anything expensive: do a phase's tasks have the columns that its rewards need?"""
+"""Early check that a phase's tasks have the columns that its rewards need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rlcomp.wiring.build import builds_model
 from rlcomp.wiring.plan import Plan, below
 from rlcomp.wiring.reader import Node
 
-# What verl and OpenRLHF call what a reward is given.
+# Our names for arguments of rewards in verl and OpenRLHF.
 _HERE = {
     "solution_str": "response",
     "solution": "response",
@@ -27,22 +27,23 @@ _HERE = {
     "labels": "answer",
 }
 
-# Examples of a task that are looked at.
+# Number of examples of a task to read.
 _LOOKED_AT = 100
 
 
 def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
-    """Ask of every reward in a plan whether the task it judges has the columns that it needs.
+    """Check for every reward in a plan that the task it judges has the columns it needs.
 
-    An evaluator has a task and a reward of its own; the rewards among the stages of a phase judge
-    the tasks that these stages ask.
+    An evaluator has a task and a reward of its own. The rewards among the stages of a phase judge
+    the tasks of these stages.
 
     Args:
-        plan: of the run.
-        built: nodes by path; what is not built yet is left out.
+        plan: plan of the run.
+        built: nodes by path; nodes that are not built yet are skipped.
 
     Raises:
-        ConfigErrors: one has not; names the reward, the column and those there are.
+        ConfigErrors: a column is missing; the message names the reward, the column and those there
+            are.
     """
     errors: list[str] = []
     for tasks, rewards in pairs(plan):
@@ -54,17 +55,17 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
 
 
 def judged(plan: Plan) -> list[Node]:
-    """The rewards of stages and evaluators and their tasks, where neither holds a model."""
-    found = {
+    """Return the rewards of stages and evaluators and their tasks, where neither holds a model."""
+    nodes = {
         node.path: node
         for tasks, rewards in pairs(plan)
         for node in (*tasks, *(one for one in rewards if one.path.split(".")[-1] == "reward"))
     }
-    return [node for node in found.values() if not builds_model(node)]
+    return [node for node in nodes.values() if not builds_model(node)]
 
 
 def pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
-    """Tasks, and the rewards that judge answers to them."""
+    """Yield tasks with the rewards that judge answers to them."""
     for phase in plan.phases.values():
         beside = [node for _, node in phase.every.values() if isinstance(node, Node)]
         evaluators = [node for node in beside if {"task", "reward"} <= {*node.arguments}]
@@ -87,11 +88,11 @@ def _nodes(value: object) -> list[Node]:
 
 
 def _columns(tasks: Iterable[object]) -> set[str] | None:
-    """The columns of the first examples; None where there is no task to look into.
+    """Return the columns of the first examples; None without a readable task.
 
-    What a sampler of the user's calls its task may be anything: then nobody knows.
+    A user's sampler may call anything its task; the columns are then unknown.
     """
-    found: set[str] = set()
+    names: set[str] = set()
     looked = False
     for task in tasks:
         if not (hasattr(task, "__len__") and hasattr(task, "example")):
@@ -99,8 +100,8 @@ def _columns(tasks: Iterable[object]) -> set[str] | None:
         for index in range(min(len(task), _LOOKED_AT)):
             looked = True
             columns = task.example(index).columns
-            found |= {name for name, value in columns.items() if value is not None}
-    return found if looked else None
+            names |= {name for name, value in columns.items() if value is not None}
+    return names if looked else None
 
 
 def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]:
@@ -109,8 +110,8 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
     for part in reward.modules():
         names = sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else []
         if names and isinstance(part, TriedFirst):
-            told = _parameters(f"{path}: {part.called}", names, known)
-            yield f"{told}{_new_line(getattr(part, 'function', None), names)}"
+            remedy = _parameters(f"{path}: {part.called}", names, known)
+            yield f"{remedy}{_new_line(getattr(part, 'function', None), names)}"
             continue
         for name in names:
             yield (
@@ -121,35 +122,37 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
 
 
 def _parameters(function: str, names: Sequence[str], known: set[str]) -> str:
-    """What to do with all parameters of a function that the task has no column for."""
-    given = known | {*TextReward.reads}
-    renamed = [f"{name} is {_HERE[name]} here" for name in names if name in _HERE]
+    """Say what to do with the parameters of a function for which the task has no column."""
+    available = known | {*TextReward.reads}
+    remedies = [f"{name} is {_HERE[name]} here" for name in names if name in _HERE]
     others = [name for name in names if name not in _HERE]
-    if renamed:
-        renamed[0] = f"rename the arguments: {renamed[0]}"
-    told = [*renamed, *([f"give {', '.join(others)} a default, or drop it"] if others else [])]
-    likely = nearest(others[0], given) if others else f" (known: {', '.join(sorted(given))})"
+    if remedies:
+        remedies[0] = f"rename the arguments: {remedies[0]}"
+    parts = [*remedies, *([f"give {', '.join(others)} a default, or drop it"] if others else [])]
+    likely = (
+        nearest(others[0], available) if others else f" (known: {', '.join(sorted(available))})"
+    )
     return (
         f"{function} needs {', '.join(map(repr, names))}, of which none of the first examples of "
-        f"the task has a column{likely}; {'; '.join(told)}"
+        f"the task has a column{likely}; {'; '.join(parts)}"
     )
 
 
 def _new_line(function: object, names: Sequence[str]) -> str:
-    """The first line of a plain function with the arguments that it can have here."""
+    """Write the first line of a plain function with arguments that exist here."""
     module, _, name = str(function).rpartition(".")
-    found = getattr(sys.modules.get(module), name, None)
-    if not inspect.isfunction(found) or not any(name in _HERE for name in names):
+    source = getattr(sys.modules.get(module), name, None)
+    if not inspect.isfunction(source) or not any(name in _HERE for name in names):
         return ""
-    parameters = [*inspect.signature(found).parameters.values()]
+    parameters = [*inspect.signature(source).parameters.values()]
     if any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters):
         return ""
-    given = [one for one in parameters if one.name in _HERE or one.name not in names]
+    supported = [one for one in parameters if one.name in _HERE or one.name not in names]
     needed = [
         _HERE[one.name] if one.name in names else one.name
-        for one in given
+        for one in supported
         if one.default is one.empty
     ]
-    dropped = [f"{one.name}=None" for one in parameters if one not in given]
-    kept = [f"{one.name}={one.default!r}" for one in given if one.default is not one.empty]
-    return f": def {name}({', '.join([*needed, *dropped, *kept])}):"
+    dropped = [f"{one.name}=None" for one in parameters if one not in supported]
+    optional = [f"{one.name}={one.default!r}" for one in supported if one.default is not one.empty]
+    return f": def {name}({', '.join([*needed, *dropped, *optional])}):"

@@ -1,4 +1,4 @@
-"""The flow of built objects: declarations, or a foreign module's ``in_keys``, ``out_keys``."""
+"""Flow of built objects: declarations, or a foreign module's ``in_keys``, ``out_keys``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from rlcomp.wiring.flow import Flow, Stage, check_stages, counted_by, fold, rena
 
 
 def built_flow(stage: object) -> Flow:
-    """What a built stage needs and leaves behind."""
+    """Return the keys that a built stage needs and leaves."""
     if not isinstance(stage, Component):
         return _foreign(stage)
     inner = fold(built_flow(child) for child in ran(stage))
@@ -24,19 +24,19 @@ def built_flow(stage: object) -> Flow:
     known = frozenset(stage.optional) if stage.fresh else frozenset()
     handed = frozenset(stage.renames.get(key, key) for key in known.intersection(stage.writes))
     passed = prompt_keys() if stage.keeps_prompt else frozenset()
-    carried = handed | frozenset(stage.renames.get(key, key) for key in passed)
+    carries = handed | frozenset(stage.renames.get(key, key) for key in passed)
     return Flow(
         reads=_names(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
         writes=(_names(stage.out_keys) - handed) | left,
         fresh=stage.fresh or (inner.fresh and not stage.contained),
         opaque=inner.opaque and not stage.contained,
         lacks=inner.lacks,
-        carries=carried | (frozenset() if stage.contained else inner.carries),
+        carries=carries | (frozenset() if stage.contained else inner.carries),
     )
 
 
 def ran(stage: Component) -> Iterator[object]:
-    """The children that a composite calls, in calling order."""
+    """Yield the children that a composite calls, in calling order."""
     for name in stage.runs:
         child: Any = getattr(stage, name)
         if isinstance(child, (nn.ModuleDict, dict)):
@@ -58,10 +58,10 @@ def _names(keys: list[Any]) -> frozenset[str]:
 
 
 def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> None:
-    """The flow check on built phases, by hand or from a config.
+    """Check the flow of built phases, from Python or from a config.
 
     Raises:
-        ConfigErrors: a stage reads a key that no earlier stage writes, or the like.
+        ConfigErrors: for example, a stage reads a key that no earlier stage writes.
     """
     names = {id(node): path for path, node in nodes.items()}
     errors = []
@@ -81,7 +81,7 @@ def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> Non
 
 
 def _all_reads(stage: nn.Module) -> frozenset[str]:
-    """What a component and its parts read, optional keys included."""
+    """Return the keys that a component and its parts read, including optional ones."""
     inside = frozenset[str]().union(*(_all_reads(part) for part in stage.children()))
     if not isinstance(stage, Component):
         return inside
@@ -99,10 +99,10 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
     marks: dict[str, frozenset[str]] = {}
     for part in stage.modules():
         if isinstance(part, Component) and part.exclusive and part.exclusive not in part.renames:
-            asked = part.exclusive_if
-            if asked and not getattr(part, asked):
+            condition = part.exclusive_if
+            if condition and not getattr(part, condition):
                 continue
-            own = counted_by(names.get(id(part), f"{path}:{type(part).__name__}"), asked)
+            own = counted_by(names.get(id(part), f"{path}:{type(part).__name__}"), condition)
             marks[part.exclusive] = marks.get(part.exclusive, frozenset()) | {own}
     return Stage(
         path,

@@ -1,4 +1,4 @@
-"""Check of the files that a continued run reads against those of its checkpoint."""
+"""Check of the input files of a continued run against its checkpoint."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from rlcomp.io.input_digests import Digests, changes
 from rlcomp.io.saved import Saved
 from rlcomp.run.resume import ANEW
 
-# Most changed files in a message.
+# Largest number of changed files in a message.
 _SHOWN = 5
 
 
 def check_inputs(saved: Saved, now: Digests, accept: bool) -> None:
-    """Check that the files a run reads are those that it has read so far.
+    """Check that the files of a continued run are the files that it has read so far.
 
     Args:
-        saved: checkpoint that it goes on from.
-        now: the files' digests.
+        saved: checkpoint to continue from.
+        now: digests of the files.
         accept: only warn.
 
     Raises:
-        CheckpointError: files were changed; names them.
+        CheckpointError: files have changed; the message names them.
     """
     then: Digests | None = saved.place().get("inputs")
     if then is None:

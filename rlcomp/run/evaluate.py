@@ -1,4 +1,4 @@
-"""Problems of a suite, answered and judged."""
+"""Answers to the problems of a suite, and their verdicts."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from rlcomp.metrics import recording
 from rlcomp.seed import named_seed
 from rlcomp.text.answers import answer_prompts
 
-# Responses that are written at a time.
+# Largest number of responses in a batch.
 _ROWS = 64
 
 
 def problems_of(suite: Suite) -> str:
-    """What tells the problems of a suite from other ones: a hash of their texts and columns."""
-    told = hashlib.sha256()
+    """Hash the texts and columns of a suite's problems, so that other problems differ."""
+    digest = hashlib.sha256()
     for example in suite.examples:
         columns = json.dumps(dict(example.columns), sort_keys=True, default=str)
-        told.update(f"{example.prompt!r}{example.answer!r}{columns}\n".encode("utf-8", "replace"))
-    return told.hexdigest()[:16]
+        digest.update(f"{example.prompt!r}{example.answer!r}{columns}\n".encode("utf-8", "replace"))
+    return digest.hexdigest()[:16]
 
 
 def verdicts(suite: Suite, *, sampled: bool) -> Iterator[dict[str, object]]:
-    """Every problem with the answers to it, greedy ones first.
+    """Yield every problem with its answers, greedy ones first.
 
     Args:
         suite: its policy answers.
-        sampled: also sample ``samples_per_prompt`` answers, as the policy samples.
+        sampled: also sample ``samples_per_prompt`` answers, with the policy's sampling settings.
 
     Yields:
         ``problem`` (a number from 0), ``prompt``, ``answer``, ``decoding`` (``greedy`` or
         ``sampled``), ``level`` (empty without any) and ``responses``, each with ``text``,
-        ``correct`` (null where it could not be judged), ``reward``, ``tokens`` and ``truncated``.
+        ``correct`` (null if it could not be judged), ``reward``, ``tokens`` and ``truncated``.
     """
     yield from _verdicts(suite, "greedy", 1, Decoding(temperature=0.0))
     if sampled:
@@ -70,13 +70,13 @@ def _verdicts(
 def _answered(
     suite: Suite, examples: list[Example], group_size: int, decoding: Decoding | None, seed: int
 ) -> TensorDict:
-    """Responses with rewards, ``group_size`` rows a problem."""
-    asked = [example.prompt for example in examples]
+    """Return responses with rewards, ``group_size`` rows a problem."""
+    prompts = [example.prompt for example in examples]
     with torch.no_grad():
         answered = answer_prompts(
             suite.policy,
-            asked,
-            prompt_ids=suite.prompt.encode(asked, [example.columns for example in examples]),
+            prompts,
+            prompt_ids=suite.prompt.encode(prompts, [example.columns for example in examples]),
             group_size=group_size,
             max_new_tokens=suite.max_new_tokens,
             decoding=decoding,
@@ -85,7 +85,7 @@ def _answered(
         device = answered["tokens"].device
         for key, entry in prompt_batch(examples).items():
             answered[key] = entry.repeat_interleave(group_size, 0).to(device)
-        with recording():  # no run, whose metrics they were
+        with recording():  # outside a run, whose metrics they would be
             judged: TensorDict = suite.reward(answered)
     return judged
 

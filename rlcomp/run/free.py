@@ -1,4 +1,4 @@
-"""Stages on workers under schedule ``free``: who has which group, and which ones are consumed."""
+"""Stages on workers under schedule ``free``: assignment and consumption of groups."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from rlcomp.run.asked import check_requests, request_of, state_of
 from rlcomp.run.remote import RemoteStages, device_of
 from rlcomp.seed import next_request
 
-# Between two looks for replies, while the run waits for nothing else.
+# Seconds between two polls for replies while the run has nothing else to do.
 _PAUSE = 0.001
 
 
 class FreeStages(RemoteStages):
     """A collector that runs on the workers of a cluster with ``schedule=free``.
 
-    Stands where the collector stood. Each call publishes the weights, asks for the groups of its
-    prompts (the first call for the same ``staleness`` times more), and hands out as many groups as
-    it has prompts: those that were done first. Groups are begun by
-    :class:`rlcomp.cluster.pool.Admission`. Workers take new weights between decode steps, so that
-    tokens of one row may be of several versions (``policy_version``), and ``rollout_log_probs`` is
-    what each token was drawn from.
+    Replaces the collector. Each call publishes the weights, requests the groups of its prompts (the
+    first call ``staleness`` times more for the same prompts), and returns as many groups as it has
+    prompts, in the order in which they are done. :class:`rlcomp.cluster.pool.Admission` begins
+    groups. Workers take new weights between decode steps, so that tokens of one row may have
+    several versions (``policy_version``). ``rollout_log_probs`` is under the weights that sampled
+    each token.
 
-    Reads and writes what the collector does; also writes ``too_old`` ``[B, T]``: response tokens
+    Reads and writes the keys of the collector; also writes ``too_old`` ``[B, T]``: response tokens
     more than ``cluster.free.max_age`` versions old.
 
-    With ``staleness=0`` the tokens are those of schedule ``fixed``. Else which groups a step
-    consumes depends on timing, and two runs differ. A lost worker loses the tokens of its groups,
-    which are begun anew. A checkpoint holds the groups that are done, and the prompts and seeds of
-    those that are not; these are begun anew when the run goes on.
+    With ``staleness=0`` the tokens are those of schedule ``fixed``. Otherwise the consumed groups
+    of a step depend on timing, and two runs differ. A lost worker loses the tokens of its groups,
+    which are begun anew. A checkpoint holds the finished groups, and prompts and seeds of the
+    others, which are begun anew when the run goes on.
 
-    Records what :class:`rlcomp.run.remote.RemoteStages` does; ``cluster/made`` are the seconds in
-    which workers made the groups of the step; ``rollout/staleness`` of response tokens,
-    ``rollout/too_old``, the share of them without a weight, and ``rollout/versions``, how many
-    versions sampled a row.
+    Records the metrics of :class:`rlcomp.run.remote.RemoteStages`; ``cluster/made``, the workers'
+    seconds for the groups of the step; ``rollout/staleness`` of response tokens;
+    ``rollout/too_old``, the share of them without a weight; and ``rollout/versions``, the number of
+    versions in a row.
 
     Args:
         stages: one collector, or ``collector=delayed`` around it.
         cluster: the workers.
 
     Raises:
-        ConfigError: the collector, or its policy, refills no seats.
+        ConfigError: the collector, or its policy, cannot refill seats.
     """
 
     def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
@@ -64,7 +64,7 @@ class FreeStages(RemoteStages):
         self.max_age = self.staleness if age is None else age
         self.pool = Pool[Request, Made](cluster.workers)
         self.admission = Admission(self.staleness)
-        self._quiet = [0.0] * cluster.workers  # since when a worker has said nothing
+        self._quiet = [0.0] * cluster.workers  # start of each worker's silence
         self._weights: object = None
 
     def _check(self) -> None:
@@ -91,7 +91,7 @@ class FreeStages(RemoteStages):
         self._forget()
 
     def finish_phase(self) -> None:
-        """End the workers, whatever they are doing: nobody will consume it."""
+        """End the workers, even if they are busy, since no stage will consume their groups."""
         self.cluster.close()
         self._carried = None
         self._forget()
@@ -101,24 +101,24 @@ class FreeStages(RemoteStages):
         self.admission = Admission(self.staleness)
 
     def settle(self) -> None:
-        """Nothing is waited for: what is not done is begun anew."""
+        """No-op: unfinished groups are begun anew."""
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Ask for groups; return those that are done first."""
-        carried = self._begin(batch)
+        """Request groups; return those that are done first."""
+        payload = self._begin(batch)
         began = time.perf_counter()
-        self._weights = self.cluster.publish(carried.weights)
+        self._weights = self.cluster.publish(payload.weights)
         record("cluster/weights_seconds", time.perf_counter() - began)
         prompts, size = len(batch), self._size
         first = self.admission.allowed == 0
         self.admission.step(prompts * size)
         for _ in range(self.staleness + 1 if first else 1):
-            self._ask_for(carried, batch)
+            self._ask_for(payload, batch)
         self._hand_over(size)
         began = time.perf_counter()
         self._collect(prompts)
         self._record(time.perf_counter() - began)
-        return self._consumed(self.pool.take(prompts), carried)
+        return self._consumed(self.pool.take(prompts), payload)
 
     @property
     def _size(self) -> int:
@@ -127,13 +127,13 @@ class FreeStages(RemoteStages):
         return stage.group_size
 
     def _begin(self, batch: TensorDict) -> Carried:
-        """Start the workers, if they are not there."""
+        """Start the workers if they are not running."""
         seats = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
         return self._start(replace(self.cluster.free, seats=seats))
 
-    def _ask_for(self, carried: Carried, batch: TensorDict) -> None:
-        """Let the groups of a batch wait to be begun."""
-        seeds = tuple(generator.initial_seed() for generator in carried.generators)
+    def _ask_for(self, payload: Carried, batch: TensorDict) -> None:
+        """Queue the groups of a batch."""
+        seeds = tuple(generator.initial_seed() for generator in payload.generators)
         for place in range(len(batch)):
             request = Request(
                 number=self.number,
@@ -146,11 +146,11 @@ class FreeStages(RemoteStages):
             )
             self.pool.waiting.append(((self.number, place), request))
         self.number += 1
-        for generator in carried.generators:
+        for generator in payload.generators:
             next_request(generator)
 
     def _hand_over(self, size: int) -> None:
-        """New weights for all; new groups to those who have the fewest."""
+        """Send new weights to all workers, and new groups to those with the fewest."""
         for worker in range(self.cluster.workers):
             self.cluster.ask(worker, self._weights, None)
         while self.pool.waiting and self.admission.admits(size):
@@ -161,14 +161,14 @@ class FreeStages(RemoteStages):
             self.cluster.ask(worker, self._weights, request)
 
     def _collect(self, wanted: int) -> None:
-        """Wait until so many groups are done."""
+        """Wait until that many groups are done."""
         self._look()
         while len(self.pool.done) < wanted:
             time.sleep(_PAUSE)
             self._look()
 
     def _look(self) -> None:
-        """Take every reply that is there."""
+        """Receive every available reply."""
         for worker, has in enumerate(self.pool.under_way):
             while has:
                 reply = self._reply_of(worker)
@@ -177,8 +177,8 @@ class FreeStages(RemoteStages):
                 assert reply.part is not None
                 self._busy += reply.seconds
                 self._quiet[worker] = time.monotonic()
-                made = Made(reply.rows, reply.ledger, reply.seconds)
-                self.pool.come_back(worker, (reply.number, reply.part.first), made)
+                rollout = Made(reply.rows, reply.ledger, reply.seconds)
+                self.pool.come_back(worker, (reply.number, reply.part.first), rollout)
 
     def _reply_of(self, worker: int) -> Reply | None:
         try:
@@ -191,36 +191,36 @@ class FreeStages(RemoteStages):
             raise
 
     def _lost_worker(self, worker: int, lost: WorkerLost) -> None:
-        """Start it again; its groups begin anew, with the weights of now."""
+        """Restart the worker; its groups begin anew, with the current weights."""
         has = self.pool.under_way[worker]
         if self._lost >= self.cluster.restarts:
-            raise ProcessEnded(self._told(next(iter(has.values())), lost)) from lost
+            raise ProcessEnded(self._loss_message(next(iter(has.values())), lost)) from lost
         self._lost += 1
         self.cluster.restart(worker)
         self._quiet[worker] = time.monotonic()
         for request in has.values():
             self.cluster.ask(worker, self._weights, request)
 
-    def _consumed(self, groups: list[Made], carried: Carried) -> TensorDict:
-        """The batch of some groups, with their ages."""
+    def _consumed(self, groups: list[Made], payload: Carried) -> TensorDict:
+        """Join groups to a batch, with their ages."""
         ledger = Ledger()
         for group in groups:
             ledger.merge(group.ledger)
         merge(ledger)
         seconds = [group.seconds for group in groups if group.seconds is not None]
         record("cluster/made", sum(seconds) / self.cluster.workers)
-        rows = cat([group.rows for group in groups]).to(device_of(carried.weights))
+        rows = cat([group.rows for group in groups]).to(device_of(payload.weights))
         newest = version_of(list(self.stages))
         assert newest is not None
         record_age(rows, newest)
         return aged(rows, newest, self.max_age)
 
     def run_state(self) -> dict[str, Any]:
-        """Groups that are done, and prompts and seeds of those that are not."""
+        """Return the finished groups, and prompts and seeds of the others."""
         return {
             "done": [
-                {"number": number, "place": place, **made.state()}
-                for (number, place), made in self.pool.done.items()
+                {"number": number, "place": place, **rollout.state()}
+                for (number, place), rollout in self.pool.done.items()
             ],
             "asked": [state_of(request) for _, request in self.pool.unfinished()],
             "number": self.number,
@@ -228,17 +228,17 @@ class FreeStages(RemoteStages):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore them: what is not done waits to be begun."""
+        """Restore the groups; unfinished ones wait to be begun."""
         self._forget()
         self.number = fields.field(state, "number", NonNegativeInt)
         self.admission.allowed = fields.field(state, "allowed", NonNegativeInt)
         for each in fields.field(state, "done", list):
             name = tuple(fields.field(each, of, NonNegativeInt) for of in ("number", "place"))
-            made = {of: fields.field(each, of, dict) for of in ("rows", "recorded")}
-            self.pool.done[name[0], name[1]] = made_of(made)
+            rollout = {of: fields.field(each, of, dict) for of in ("rows", "recorded")}
+            self.pool.done[name[0], name[1]] = made_of(rollout)
         for request in map(request_of, fields.field(state, "asked", list)):
             self.pool.waiting.append(((request.number, request.part.first), request))
-        # What is not done has not been started here.
+        # Unfinished groups have not been started in this process.
         left = len(self.pool.waiting) * self._size
         if left > self.admission.allowed:
             raise CheckpointError(
@@ -254,14 +254,14 @@ class FreeStages(RemoteStages):
 
 
 def aged(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
-    """Rows with ``too_old``: response tokens of weights that are more versions behind than that.
+    """Return rows with ``too_old``: response tokens more than ``max_age`` versions behind.
 
     Records ``rollout/too_old`` and ``rollout/versions``.
 
     Args:
         rows: hold ``policy_version`` and ``response_mask`` ``[B, T]``.
         newest: version of the policy that consumes them.
-        max_age: the oldest that has a weight.
+        max_age: greatest age with a weight.
     """
     mask, version = rows["response_mask"], rows["policy_version"]
     rows["too_old"] = mask & (newest - version > max_age)

@@ -1,4 +1,4 @@
-"""Input files of a run: the data, models, templates and sources that its config points to."""
+"""Input files of a run: the data, models, templates and sources in its config."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.source_files import source_files
 
-# Last words of arguments whose texts are always paths.
+# Last words in names of arguments that always hold paths.
 _PATHS = (
     *("path", "paths", "folder", "directory", "dir", "file", "files"),
     *("base", "data", "template"),
@@ -29,14 +29,14 @@ _SETTINGS = ("directory", "resume")
 _PROGRAM = "program"
 # Parts whose paths are outputs.
 _WRITERS = ("components.replay.", "components.sampler_engine.", "rlcomp.io.")
-# Files that are read in a folder of a model, which has no subfolders but for templates.
+# Files that are read in the folder of a model, which has no subfolders except for templates.
 _OF_MODELS = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 _MODEL_SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken")
 
 
 @runtime_checkable
 class HasInputFiles(Protocol):
-    """A part that reads other files than its arguments name."""
+    """A part that reads files other than those in its arguments."""
 
     input_files: Sequence[Path]
 
@@ -44,15 +44,15 @@ class HasInputFiles(Protocol):
 def input_files(
     plan: Plan, built: Mapping[str, object], directory: Path
 ) -> dict[str, dict[str, Path]]:
-    """Return the files that a config points to, by the text or the part that names them.
+    """Return the files of a config, by the text or the part that names them.
 
-    These are all texts that are paths of files or folders, and the sources of the user's own
-    classes and functions with the user's modules that they import.
+    These are all texts that are paths of files or folders, and the sources of the user's classes
+    and functions together with the user's modules that they import.
 
     Args:
-        plan: of the run.
+        plan: plan of the run.
         built: its parts, as far as they are built.
-        directory: of the run, which is no input of its own.
+        directory: directory of the run, which is no input.
     """
     files: dict[str, dict[str, Path]] = {}
     for name, paths in _named(plan, built, directory.resolve()):
@@ -83,7 +83,7 @@ def _named(plan: Plan, built: Mapping[str, object], own: Path) -> Named:
 
 
 def _of_argument(key: str, value: object, own: Path) -> Named:
-    """Yield the inputs that a value of a config names, at any depth outside of parts."""
+    """Yield the inputs in a value of a config, at any depth outside of parts."""
     if isinstance(value, Mapping):
         for name, item in value.items():
             yield from _of_argument(key if _is_path(key) else str(name), item, own)
@@ -100,12 +100,12 @@ def _is_path(key: str) -> bool:
 
 
 def _files_of(text: str, is_path: bool, own: Path) -> list[Path]:
-    """Return the files that a text names: one, those of a folder, or those of a pattern.
+    """Return the files that a text names: one file, a folder of files, or a pattern.
 
     Args:
-        text: of a config.
-        is_path: whether its argument's name says so. If not, the text may also be a word that
-            happens to be the name of a file, or "/".
+        text: a text of a config.
+        is_path: True if its argument's name marks a path. Otherwise the text may also be a word
+            that happens to be the name of a file, or "/".
         own: the run's directory.
     """
     path = os.path.expanduser(text)
@@ -118,10 +118,10 @@ def _files_of(text: str, is_path: bool, own: Path) -> list[Path]:
 
 
 def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
-    """Return the files read of a folder: a run's newest checkpoint, a model, or the ``whole``."""
+    """Return the input files of a folder: a run's newest checkpoint, a model, or the ``whole``."""
     if folder.resolve() == own:
         return []
-    from rlcomp.model.trained import is_run  # half a second: transformers
+    from rlcomp.model.trained import is_run  # takes half a second: transformers
 
     if is_run(str(folder)):
         try:  # the manifest holds the digests of all files, and opening compares them
@@ -135,7 +135,7 @@ def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
 
 
 def _all_in(folder: Path, own: Path) -> list[Path]:
-    """Return every file below a folder but hidden ones and those of the run."""
+    """Return every file below a folder except hidden ones and files of the run."""
     files: list[Path] = []
     inside = own in folder.resolve().parents
     for where, folders, names in () if inside else os.walk(folder):

@@ -1,4 +1,4 @@
-"""From a checked plan to a finished run: build, check once more, resume, run."""
+"""Launch of a checked plan: build, check once more, resume, run."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from rlcomp.wiring.resolve import SETTINGS
 # Keys at the root of a config that are for the run itself.
 _OF_RUNS = (*SETTINGS, "base")
 
-# Makes, in the directory of a finished run, what is to look at there.
+# Makes files to look at in the directory of a finished run.
 Leaves = Callable[[Path], Sequence[Path]]
 
 
@@ -65,20 +65,20 @@ def launch(
     """Build and run a checked plan.
 
     Args:
-        config: of the run.
-        plan: read from it.
-        watch: is told where the run is.
-        leaves: makes what a tracker shows of a finished run.
+        config: config of the run.
+        plan: plan of the config.
+        watch: gets the position of the run.
+        leaves: makes files of a finished run for a tracker.
 
     Raises:
-        Interrupted: stopped on request; the message says how to go on.
-        ConfigError: the directory has links where a run writes.
+        Interrupted: stopped on request; the message says how to continue.
+        ConfigError: the directory has links at places where a run writes.
     """
     keep_freed_memory()
     builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
-    with shared_by(builder, where) as found:
-        if found is not None and found.rank > 0:
-            take_part(found, builder, watch or Watch())
+    with shared_by(builder, where) as shared:
+        if shared is not None and shared.rank > 0:
+            take_part(shared, builder, watch or Watch())
             return
         directory = Path(config.directory)
         check_links(directory)
@@ -106,14 +106,14 @@ def _launch(
     checkpoint = next((node for node in cheap if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
-    saved = saved_run(config, checkpoint)
-    if saved is not None:
+    source = saved_run(config, checkpoint)
+    if source is not None:
         accept_changes = bool(config.get("accept_changed_files", False))
-        check_inputs(saved, _inputs(config, builder, saved), accept_changes)
+        check_inputs(source, _inputs(config, builder, source), accept_changes)
     if isinstance(cluster := builder.built.get("cluster"), Cluster):
         cluster.prepare()  # processes import torch while models are built
     nodes = builder.all()
-    inputs = _inputs(config, builder, saved)  # again: the hub's files are in the cache now
+    inputs = _inputs(config, builder, source)  # again: the hub's files are in the cache now
     try_engines(nodes)
     try_environments(nodes)
     place_on(where if shared is None else shared.device, nodes)
@@ -130,7 +130,7 @@ def _launch(
             seed=int(config.seed),
             trackers=trackers(nodes, config, directory, leaves),
             checkpoint=checkpoint,
-            saved=saved,
+            saved=source,
             watch=watch,
             inputs=inputs,
         )
@@ -143,7 +143,7 @@ def _launch(
 def _inputs(config: DictConfig, builder: Builder, saved: Saved | None) -> Digests:
     """Return the digests of the files that the config points to.
 
-    A run that goes on with its own config leaves out files that did not exist when it began,
+    A run that continues with its own config leaves out files that did not exist when it began,
     because the run itself has written them.
     """
     files = input_files(builder.plan, builder.built, Path(config.directory))
@@ -154,7 +154,7 @@ def _inputs(config: DictConfig, builder: Builder, saved: Saved | None) -> Digest
 
 
 def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:
-    """Take the directory over: from here on the run is what stands in it."""
+    """Accept the config: from here on the directory belongs to this run."""
     if config.get("overwrite", False):
         home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
         if (old := set_aside(directory, home)) is not None:
@@ -163,10 +163,10 @@ def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) 
 
 
 def device(name: str) -> torch.device:
-    """The device of a run: ``auto`` takes a GPU when there is one.
+    """Return the device of a run; ``auto`` takes a GPU if there is one.
 
     Raises:
-        ConfigError: no such device here.
+        ConfigError: this machine has no such device.
     """
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -182,14 +182,14 @@ def device(name: str) -> torch.device:
 
 
 def place_on(where: torch.device, nodes: dict[str, object]) -> None:
-    """Move every node; parameters keep their identity, so optimisers still hold them."""
+    """Move every node; parameters keep their identity, so that optimisers still hold them."""
     for node in nodes.values():
         if isinstance(node, nn.Module):
             node.to(where)
 
 
 def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
-    """The phase with its stages built."""
+    """Return the phase with its stages built."""
     every = {name: (period, builder.value(stage)) for name, (period, stage) in plan.every.items()}
     later = {step: builder.value(stages) for step, stages in plan.later.items()}
     stages, begin = builder.value(plan.stages), builder.value(plan.on_begin)
@@ -202,28 +202,28 @@ def trackers(
     directory: Path,
     leaves: Leaves | None = None,
 ) -> list[Tracker]:
-    """JSON lines and the display always, and the chosen tracker."""
-    found: list[Tracker] = [JsonLines(directory=str(directory)), Display(seed=int(config.seed))]
+    """Return JSON lines, the display and the chosen tracker."""
+    chain: list[Tracker] = [JsonLines(directory=str(directory)), Display(seed=int(config.seed))]
     chosen: Any = nodes.get("tracker")
     if chosen is not None:
         if isinstance(chosen, WandB):
             chosen.config = shown_config(config)
             if leaves is not None:
                 chosen.leaves = partial(leaves, directory)
-        found.append(chosen)
-    return found
+        chain.append(chosen)
+    return chain
 
 
 def shown_config(config: DictConfig) -> dict[str, Any]:
-    """Return the config as a tracker shows it: values as they are used, references to nodes.
+    """Return the config for a tracker, with the values in use and references to nodes.
 
-    A value at the root that is no setting of the run is shown as the parts use it, and left out if
-    none does. ``choices`` has the option of every group, flat, so that runs can be filtered and
-    grouped by them: ``choices.advantage`` is ``leave_one_out``. A dot in the name of a group
+    A value at the root that is no setting of the run has the value that the parts use, and is left
+    out if none uses it. ``choices`` has the option of every group, flat, for filters and groups of
+    runs: ``choices.advantage`` is ``leave_one_out``. A dot in the name of a group
     (``loss@learner.losses.kl``) would be a level, so it becomes a slash.
 
     Args:
-        config: of the run.
+        config: config of the run.
     """
     plan, shown = read(config)[0], cast("dict[str, Any]", _resolved(config))
     referred = {name for name in plan.origins.values() if "." not in name}
@@ -253,11 +253,11 @@ def _resolved(node: Any) -> Any:  # noqa: ANN401
 
 
 def resume_command(directory: Path) -> str:
-    """The command line that continues this run, or the sweep it belongs to."""
+    """Write the command line that continues this run, or the sweep it belongs to."""
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         directory = directory.parent
     own = ("directory=", "resume=", "overwrite=")
-    given = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(own)]
+    options = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(own)]
     size = world()[1]
     program = "rlcomp" if size == 1 else f"torchrun --nproc-per-node {size} -m rlcomp"
-    return " ".join([program, *map(shlex.quote, given), f"directory={directory}", "resume=auto"])
+    return " ".join([program, *map(shlex.quote, options), f"directory={directory}", "resume=auto"])

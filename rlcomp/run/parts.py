@@ -1,4 +1,4 @@
-"""The parts of a recipe, for loops of one's own: build, save and load them."""
+"""Parts of a recipe for custom loops: building, saving and loading."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Parts(dict[str, object]):
     config: str | None = None
 
     def __missing__(self, name: str) -> NoReturn:
-        """Refuse, with the most alike of the parts."""
+        """Raise an error that names the nearest part."""
         raise KeyError(f"no part {name!r}{nearest(name, self)}")
 
     def __getattr__(self, name: str) -> NoReturn:
-        """Refuse: parts are items, and a run of all is the command line's."""
+        """Raise an error, since parts are items and not attributes."""
         raise AttributeError(
             f"Parts have no {name!r}: a part is parts['learner'], and a whole run is the command "
             "line's, rlcomp recipe=NAME; docs/kernel.md has a loop of one's own"
@@ -40,15 +40,15 @@ class Parts(dict[str, object]):
 
 
 def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) -> Parts:
-    """The parts of a recipe, checked and built as the command line does it.
+    """Build the parts of a recipe, with the checks of the command line.
 
     Args:
         overrides: as on the command line: ``"recipe=rloo"``, ``"seed=1"``.
         config_dirs: directories of your own configs.
-        settings: none; names of settings hold dots, so that they are written as texts.
+        settings: must be empty; names of settings contain dots and are given as texts.
 
     Raises:
-        ConfigErrors: what ``rlcomp`` would refuse.
+        ConfigErrors: ``rlcomp`` would refuse the config.
     """
     if settings or not all(isinstance(word, str) for word in overrides):
         raise ConfigError(_as_texts(overrides, settings))
@@ -64,35 +64,35 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
 
 
 def _as_texts(words: Sequence[object], settings: Mapping[str, object]) -> str:
-    """What to write for settings that were given as keywords, mappings or lists of texts."""
-    given = [*settings.items()]
+    """Write as texts the settings that were given as keywords, mappings or lists."""
+    items = [*settings.items()]
     texts = list[str]()
     for word in words:
         if isinstance(word, Mapping):
-            given += word.items()
+            items += word.items()
         else:
             texts += map(str, word) if isinstance(word, (list, tuple)) else [str(word)]
-    texts += [f"{name}={_written(value)}" for name, value in given]
+    texts += [f"{name}={_written(value)}" for name, value in items]
     shown = ", ".join(repr(text) for text in texts)
     return f"build: overrides are texts, as on the command line: build({shown:.300})"
 
 
 def _written(value: object) -> str:
-    """A value as the command line writes it."""
+    """Write a value as on the command line."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
 
 def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:
-    """Save all that the next step depends on: weights, optimisers, generators, counters.
+    """Save everything the next step depends on: weights, optimisers, generators, counters.
 
     Args:
         parts: by name.
-        directory: is made.
-        step: how many have been taken; names the checkpoint.
+        directory: is created.
+        step: number of finished steps; names the checkpoint.
 
     Returns:
-        The checkpoint, a folder; of parts of :func:`build`, ``rlcomp-sample`` and
-        ``rlcomp-export`` read it.
+        The checkpoint, a folder; if the parts are from :func:`build`, ``rlcomp-sample`` and
+        ``rlcomp-export`` can read it.
 
     Raises:
         CheckpointError: it cannot be written.
@@ -103,14 +103,14 @@ def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:
 
 
 def load(parts: Mapping[str, object], path: str | Path) -> int:
-    """Restore what :func:`save` wrote, all of it or nothing; give its step.
+    """Restore a checkpoint of :func:`save`, completely or not at all; return its step.
 
     Args:
-        parts: built alike.
-        path: a checkpoint, or the directory of several for the newest one.
+        parts: built from the same config.
+        path: a checkpoint, or a directory of checkpoints for the newest one.
 
     Raises:
-        CheckpointError: there is none, or it is of other parts.
+        CheckpointError: there is none, or it belongs to other parts.
     """
     step: int = open_checkpoint(Path(path)).restore(parts)["total"]
     return step

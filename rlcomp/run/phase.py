@@ -16,11 +16,10 @@ class Phase:
     """``steps`` iterations of ``stages``; ``every`` runs other nodes periodically and at the end.
 
     Attributes:
-        steps: how many.
+        steps: number of steps.
         stages: components or foreign TensorDict modules.
         every: by name, (period in steps, stage); the stage sees a copy of the batch.
-        later: lists that take the place of ``stages``, by the step, counted from 1, from which on
-            they do.
+        later: lists that replace ``stages``, by the first step, counted from 1, at which they do.
         on_begin: called in order before the first step, and before the stages begin
             (:class:`rlcomp.interfaces.action.Action`).
     """
@@ -49,25 +48,25 @@ class Phase:
                 )
 
     def all_stages(self) -> list[nn.Module]:
-        """The stages of all lists, then those beside them."""
+        """Return the stages of all lists, then those beside them."""
         listed = {id(stage): stage for stages in self.lists() for stage in stages}
         return [*listed.values(), *(stage for _, stage in self.every.values())]
 
     def all_modules(self) -> list[nn.Module]:
-        """The same, and the modules among ``on_begin``."""
+        """Return all stages and the modules among ``on_begin``."""
         return [*self.all_stages(), *(one for one in self.on_begin if isinstance(one, nn.Module))]
 
     def lists(self) -> list[Sequence[nn.Module]]:
-        """``stages`` and the later lists, in the order in which they run."""
+        """Return ``stages`` and the later lists, in the order in which they run."""
         return [self.stages, *(self.later[step] for step in sorted(self.later))]
 
     def at(self, step: int) -> Sequence[nn.Module]:
-        """The list that runs at a step, counted from 1."""
-        begun = [first for first in self.later if first <= step]
-        return self.later[max(begun)] if begun else self.stages
+        """Return the list that runs at a step, counted from 1."""
+        starts = [first for first in self.later if first <= step]
+        return self.later[max(starts)] if starts else self.stages
 
     def due(self, step: int) -> list[tuple[str, nn.Module]]:
-        """The periodic nodes due after step ``step`` (counted from 1)."""
+        """Return the periodic nodes due after step ``step`` (counted from 1)."""
         last = step == self.steps
         return [
             (name, stage)

@@ -1,4 +1,4 @@
-"""Where the remote stages of a run stand: in the place of what they run."""
+"""Placement of remote stages in phases, in place of the stages that they run."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def place_remote(
     runs: Iterable[tuple[str, ...]],
     directory: Path,
 ) -> None:
-    """Put remote stages into phases, in the place of what they run.
+    """Put remote stages into phases, in place of the stages that they run.
 
     Args:
-        phases: built.
-        nodes: by path; the remote stages are added, as ``cluster.<path of the first stage>``.
+        phases: built phases.
+        nodes: nodes by path; the remote stages are added, as ``cluster.<path of the first stage>``.
         runs: the stages that run on workers (:func:`rlcomp.wiring.remote.remote_runs`).
-        directory: of the run.
+        directory: directory of the run.
     """
     cluster = nodes.get("cluster")
     if not isinstance(cluster, Cluster):
@@ -39,7 +39,8 @@ def place_remote(
         free = cluster.schedule == "free"
         remote = (FreeStages if free else RemoteStages)(stages=stages, cluster=workers)
         remote.path, remote.directory = run[0], directory
-        # What waits is other state: a run that goes on with the other schedule begins anew.
+        # The waiting rollouts are other state: a run that continues with the other schedule begins
+        # anew.
         name = f"cluster.{run[0]}.free" if free else f"cluster.{run[0]}"
         nodes |= {name: remote, f"cluster.{run[0]}.workers": workers}
         for phase in phases.values():
@@ -49,7 +50,7 @@ def place_remote(
 
 
 def _replaced(stages: Iterable[nn.Module], run: list[object], remote: RemoteStages) -> list[Any]:
-    """A list with one stage in the place of several; so are those that a loop repeats."""
+    """Replace several stages of a list by one, also inside a loop that repeats them."""
     listed = list(stages)
     for at, stage in enumerate(listed):
         if isinstance(stage, Sequence) and stage is not remote:

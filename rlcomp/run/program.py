@@ -49,17 +49,17 @@ from rlcomp.workers.pool import closing
 
 
 class Program:
-    """Runs phases to their end.
+    """Loop that runs phases to their end.
 
     Args:
         phases: by name, in order.
-        nodes: every named object of the run; what they own is saved.
+        nodes: every named object of the run; their state is saved.
         seed: the run's seed.
-        trackers: where metrics and samples go.
-        checkpoint: saves the run; when a phase's ``every`` names it, then and at the end of the
+        trackers: receive metrics and samples.
+        checkpoint: saves the run; if a phase's ``every`` names it, then and at the end of the
             phase.
-        watch: is told where the run is.
-        inputs: digests of the files that it reads, for its checkpoints.
+        watch: gets the position of the run.
+        inputs: digests of the input files, for the run's checkpoints.
     """
 
     def __init__(
@@ -94,28 +94,27 @@ class Program:
         self.trackers = list(trackers)
         self.checkpoint = checkpoint
         self.phase, self.step, self.total = 0, 0, 0
-        self.skipped: set[str] = set()  # phases of which a step had no rows
-        self.saved = 0  # after how many steps a checkpoint was last written
-        self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, where a stage says
+        self.skipped: set[str] = set()  # phases with a step without rows
+        self.saved = 0  # number of steps at the last checkpoint
+        self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, if a stage names one
         self.watch = watch or Watch()
         self.inputs = {} if inputs is None else {"inputs": inputs}
         self.stop = StopRequest(self.watch)
 
     def run(self, saved: Saved | None = None) -> None:
-        """Run what is left.
+        """Run the remaining steps.
 
         Raises:
             Interrupted: stopped by SIGINT or SIGTERM after a whole step, and saved.
             StorageError: the record or a checkpoint cannot be written.
         """
         self._seed()
-        if saved is not None:
-            saved = self._resume(saved)
+        source = None if saved is None else self._resume(saved)
         if self.checkpoint is not None:
-            retain_best(self.checkpoint, self.best.values(), saved.path if saved else None)
-            if saved is not None:
+            retain_best(self.checkpoint, self.best.values(), source.path if source else None)
+            if source is not None:
                 with storing("the checkpoints", self.watch):
-                    self.checkpoint.tidy(saved.path)
+                    self.checkpoint.tidy(source.path)
         plan = {name: phase.steps for name, phase in self.phases.items()}
         with (
             closing(self.nodes.values()),
@@ -134,7 +133,7 @@ class Program:
         np.random.seed(start % 2**32)
 
     def _resume(self, saved: Saved) -> Saved:
-        """Restore the newest checkpoint that can be, and return it."""
+        """Restore the newest intact checkpoint, and return it."""
         steps = {name: phase.steps for name, phase in self.phases.items()}
         saved, place, passed = restored(saved, self.nodes, self.seed, steps)
         if self.checkpoint is not None:
@@ -170,7 +169,7 @@ class Program:
             due = [entry for entry in phase.due(self.step + 1) if whole or _reads(entry[1], batch)]
             self._beside(name, due, batch, ledger)
             ended = ledger.ended if self.step + 1 < phase.steps else None
-            if ended is not None:  # what runs at the end of a phase runs now
+            if ended is not None:  # nodes for the end of a phase run now
                 last = phase.due(phase.steps)
                 left = [e for e in last if e not in due and (whole or _reads(e[1], batch))]
                 self._beside(name, left, batch, ledger)
@@ -196,14 +195,14 @@ class Program:
             if not isinstance(stage, Checkpoint):
                 self._call(name, node, stage, batch.copy(), ledger)
 
-    def _keep_best(self, name: str, told: dict[str, object]) -> None:
-        self.best[name] = {**told, "phase": name, "step": self.step, "total": self.total}
+    def _keep_best(self, name: str, best: dict[str, object]) -> None:
+        self.best[name] = {**best, "phase": name, "step": self.step, "total": self.total}
         if self.checkpoint is not None:
             with storing("the best checkpoint", self.watch):
                 save_best(self.checkpoint, self.nodes, self._place(), [*self.best.values()])
 
     def _end_early(self, name: str, phase: Phase, reason: str) -> None:
-        """The phase is over: a run that is continued from here does not go on with it."""
+        """Move past the phase: a run that continues from here does not resume it."""
         ended = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
         best = self.best.get(name)
         if best is not None:
@@ -215,7 +214,7 @@ class Program:
         self._save()
 
     def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> tuple[TensorDict, bool]:
-        """Return the batch of the step, and whether every stage has run on it."""
+        """Return the batch of the step, and True if every stage has run on it."""
         batch, start, whole = empty_batch(), time.perf_counter(), True
         try:
             for index, stage in enumerate(phase.at(self.step + 1)):
@@ -229,7 +228,7 @@ class Program:
         return batch, whole
 
     def _tell_skipped(self, phase: str, error: NoRows) -> None:
-        """Warn of the first step without rows of a phase."""
+        """Warn of the first step without rows in a phase."""
         if phase not in self.skipped:
             self.skipped.add(phase)
             warnings.warn(
@@ -264,17 +263,17 @@ class Program:
         return result
 
     def _dump(self, error: NonFiniteSteps, ledger: Ledger) -> str:
-        """Keep the last of these steps, for ``rlcomp-replay``; what there is to say of it."""
+        """Save the last of these steps, for ``rlcomp-replay``; return a message."""
         if self.checkpoint is None:
             return "the step is not kept: the run has no checkpoint"
         node, learner, batch = self.names.get(id(error.learner)), error.learner, error.batch
         try:
-            kept = write_dump(
+            file = write_dump(
                 self.checkpoint, node or "learner", learner, batch, self._place(), ledger.progress
             )
         except CheckpointError as failed:
             return f"the step is not kept: {failed}"
-        return f"the step is kept; repeat it with: rlcomp-replay {kept}"
+        return f"the step is kept; repeat it with: rlcomp-replay {file}"
 
     def _save(self) -> None:
         if self.checkpoint is not None and self.saved != self.total:
@@ -286,20 +285,20 @@ class Program:
         self.watch.at(phase, self.step + 1, self.phases[phase].steps, stage)
 
     def _place(self) -> dict[str, Any]:
-        """The position of the run."""
+        """Return the position of the run."""
         place = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
         trackers = {tracker.name: tracker.place() for tracker in self.trackers}
         return {**place, "trackers": trackers, "best": self.best, **self.inputs}
 
     def _interrupt(self, name: str) -> None:
         self._save()
-        kept = "saved" if self.checkpoint is not None else "not saved: the run has no checkpoint"
+        state = "saved" if self.checkpoint is not None else "not saved: the run has no checkpoint"
         where = f"after step {self.step}" if self.step else "at its end"
-        raise Interrupted(f"stopped in phase {name} {where}, {kept}")
+        raise Interrupted(f"stopped in phase {name} {where}, {state}")
 
 
 def _reads(stage: nn.Module, batch: TensorDict) -> bool:
-    """Return whether a batch has all keys that a stage reads."""
+    """Test if a batch has all keys that a stage reads."""
     return {*getattr(stage, "in_keys", ())} <= {*batch.keys(True)}
 
 
@@ -314,18 +313,17 @@ def run_phases(
     watch: Watch | None = None,
     inputs: Digests | None = None,
 ) -> None:
-    """Run phases of stages: the whole of what the command line does once a config is built.
+    """Run phases of stages: everything that the command line does once a config is built.
 
     Args:
         phases: by name, in order.
-        nodes: named objects (``Make.nodes``); what they own is saved, and they name stages in
-            errors.
+        nodes: named objects (``Make.nodes``); their state is saved, and they name stages in errors.
         seed: the run's seed.
-        trackers: where metrics and samples go.
+        trackers: receive metrics and samples.
         checkpoint: saves the run; name it in a phase's ``every`` as well.
         saved: a checkpoint to continue from, bit-identically.
-        watch: is told where the run is.
-        inputs: digests of the files that it reads, for its checkpoints.
+        watch: gets the position of the run.
+        inputs: digests of the input files, for the run's checkpoints.
 
     Raises:
         Interrupted: stopped on request after a whole step.

@@ -1,4 +1,4 @@
-"""Stages on workers: what is asked for, what waits, and what is asked for again."""
+"""Stages on workers: requests, waiting rollouts, and repeated requests."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from rlcomp.seed import next_request
 
 @dataclass(eq=False)
 class Asked:
-    """A rollout that was asked for.
+    """Requested rollout.
 
     Attributes:
-        weights: what it is answered with.
-        requests: what each worker was asked, by its number.
-        replies: those that are here, by worker.
+        weights: handle of the weights for the answers.
+        requests: request to each worker, by its index.
+        replies: received replies, by worker.
     """
 
     weights: object
@@ -51,7 +51,7 @@ class Asked:
     replies: dict[int, Reply] = field(default_factory=dict)
 
     def made(self) -> Made:
-        """The rollout, once all replies are here: rows and records in the order of the prompts."""
+        """Return the rollout from all replies: rows and records in the order of the prompts."""
         replies = [self.replies[worker] for worker in self.requests]
         ledger = Ledger()
         for reply in replies:
@@ -63,40 +63,41 @@ class Asked:
 class RemoteStages(Sequence):
     """Stages that run on the workers of a cluster.
 
-    Stands where the stages stood. Each call asks for the rollout of its batch and hands out the
-    one that was asked for ``staleness`` calls ago, so that every row has exactly that age, whatever
-    the timing; the first call asks for the same prompts ``staleness`` times more. The weights of a
-    request are those at its call. With ``staleness=0`` the numbers are those of the stages called
-    here, and with more those of ``collector@rollout=delayed`` called here, to the bit where the
-    first stage is that collector: what it holds draws by the seed of its own path.
+    Replaces these stages. Each call requests the rollout of its batch and returns the rollout that
+    was requested ``staleness`` calls ago, so that every row has exactly this age at any timing. The
+    first call requests the same prompts ``staleness`` times more. The weights of a request are
+    those at its call. With ``staleness=0`` the numbers equal those of the stages in this process.
+    With more staleness they equal those of ``collector@rollout=delayed`` in this process, to the
+    bit if the first stage is this
+    collector: its inner collector draws by the seed of its own path.
 
-    The prompts of a batch are dealt out to all workers where the stage is one collector whose rows
-    do not depend on it (``splits``); else whole batches go to the workers in turn.
+    The prompts of a batch are divided among all workers if the stage is one collector whose rows do
+    not depend on the division (``splits``). Otherwise whole batches go to the workers in turn.
 
-    A lost worker is started again and asked again. Rollouts that wait are part of the checkpoint;
-    those under way are waited for first. What was recorded on a worker is logged in the step that
-    consumes it.
+    A lost worker is restarted and gets its requests again. Waiting rollouts are part of the
+    checkpoint, which first waits for those under way. Metrics recorded on a worker are logged in
+    the step that consumes the rollout.
 
-    Records ``cluster/waited`` and ``cluster/made``, the seconds that this call waited and that the
-    rollout took; ``cluster/idle_fraction`` of the workers' time since the last call;
-    ``cluster/weights_seconds``; ``cluster/restarts``; and, where rows wait, ``rollout/staleness``.
+    Records ``cluster/waited`` and ``cluster/made``, the seconds of this call's wait and of the
+    rollout; ``cluster/idle_fraction`` of the workers' time since the last call;
+    ``cluster/weights_seconds``; ``cluster/restarts``; and ``rollout/staleness`` if rows wait.
 
     Args:
         stages: run on the workers, in this order. The first one may be
-            ``collector@rollout=delayed``: what it holds runs there, and its ``staleness`` counts
-            where the cluster's is None.
-        cluster: the workers; they are given the stages by the first call.
+            ``collector@rollout=delayed``: its inner collector runs there, and its ``staleness``
+            counts if the cluster's is None.
+        cluster: the workers; the first call sends them the stages.
 
     Attributes:
-        path: the config path of the first stage, for messages and timings.
-        directory: where a request that ends its workers is kept; None: nowhere.
+        path: config path of the first stage, for messages and timings.
+        directory: folder for requests that end their workers; None for none.
 
     Raises:
-        ConfigError: a stage has a state that a worker would change where no checkpoint sees it, or
-            cannot be sent; more workers than requests under way would ever be busy.
+        ConfigError: a stage has a state that a worker would change outside of checkpoints, or
+            cannot be sent; or there are more workers than requests under way.
     """
 
-    # A run may go on from a checkpoint that was written without a cluster, and the other way round.
+    # A run may continue a checkpoint of a run without a cluster, and the other way round.
     begins_anew = True
 
     def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
@@ -129,53 +130,53 @@ class RemoteStages(Sequence):
             )
 
     def begin_phase(self) -> None:
-        """Drop the rollouts of the previous phase, once none is under way."""
+        """Drop the rollouts of the previous phase after waiting for those under way."""
         self.settle()
         self.queue.clear()
 
     def finish_phase(self) -> None:
-        """Wait for what is under way, and end the workers: another phase may need none."""
+        """Wait for pending rollouts, and end the workers, since another phase may need none."""
         self.settle()
         self.cluster.close()
         self._carried = None
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Ask for a rollout; return the one that is due."""
-        carried = self._start()
+        """Request a rollout; return the one that is due."""
+        payload = self._start()
         began = time.perf_counter()
-        weights = self.cluster.publish(carried.weights)
+        weights = self.cluster.publish(payload.weights)
         record("cluster/weights_seconds", time.perf_counter() - began)
         while len(self.queue) <= self.staleness:
-            self.queue.append(self._ask(carried, weights, batch))
+            self.queue.append(self._ask(payload, weights, batch))
         began = time.perf_counter()
-        made = self._made(self.queue.popleft())
+        rollout = self._made(self.queue.popleft())
         self._record(time.perf_counter() - began)
-        if made.seconds is not None:
-            record("cluster/made", made.seconds)
-        merge(made.ledger)
-        # A new TensorDict: later stages write into it.
-        rows = made.on(device_of(carried.weights))
+        if rollout.seconds is not None:
+            record("cluster/made", rollout.seconds)
+        merge(rollout.ledger)
+        # A new TensorDict, since later stages write into it.
+        rows = rollout.on(device_of(payload.weights))
         newest = version_of(list(self.stages))
         if self.staleness and newest is not None and "policy_version" in rows.keys():
             record_age(rows, newest)
         return rows
 
     def settle(self) -> None:
-        """Wait for what is under way: a checkpoint holds what it comes to."""
+        """Wait for pending rollouts, since a checkpoint holds their results."""
         self.queue = deque(self._made(each) for each in self.queue)
 
     def run_state(self) -> dict[str, Any]:
-        """The rollouts that wait, and how many have been asked for."""
+        """Return the waiting rollouts, and the number of requests."""
         waiting = [each.state() for each in self.queue if isinstance(each, Made)]
         return {"queue": waiting, "number": self.number}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore them."""
+        """Restore the rollouts."""
         self.queue = deque(map(made_of, fields.field(state, "queue", list)))
         self.number = fields.field(state, "number", NonNegativeInt)
 
     def _start(self, free: Free | None = None) -> Carried:
-        """Not before the first call: what does not change is then what the run goes on with."""
+        """Start the workers at the first call, when constant parts have their final values."""
         if self._carried is None:
             self._carried = Carried(list(self.stages))
             sizes = [len(each) for each in self._carried.weights]
@@ -183,8 +184,8 @@ class RemoteStages(Sequence):
             self._since = time.perf_counter()
         return self._carried
 
-    def _ask(self, carried: Carried, weights: object, batch: TensorDict) -> Asked:
-        seeds = tuple(generator.initial_seed() for generator in carried.generators)
+    def _ask(self, payload: Carried, weights: object, batch: TensorDict) -> Asked:
+        seeds = tuple(generator.initial_seed() for generator in payload.generators)
         requests = {}
         for worker, part in self._parts(batch).items():
             requests[worker] = Request(
@@ -198,13 +199,13 @@ class RemoteStages(Sequence):
             )
             self.cluster.ask(worker, weights, requests[worker])
         self.number += 1
-        for generator in carried.generators:
+        for generator in payload.generators:
             next_request(generator)
         self._under_way.append(Asked(weights, requests))
         return self._under_way[-1]
 
     def _parts(self, batch: TensorDict) -> dict[int, Part]:
-        """Which prompts go to which worker."""
+        """Assign the prompts to workers."""
         count = batch.shape[0] if batch.batch_dims else 1
         workers = self.cluster.workers
         if not self._splits or workers == 1:
@@ -213,17 +214,17 @@ class RemoteStages(Sequence):
         ends = itertools.pairwise(bounds)
         return {n: Part(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
 
-    def _made(self, asked: Asked | Made) -> Made:
-        if isinstance(asked, Made):
-            return asked
-        for worker in asked.requests:
-            while worker not in asked.replies:
+    def _made(self, rollout: Asked | Made) -> Made:
+        if isinstance(rollout, Made):
+            return rollout
+        for worker in rollout.requests:
+            while worker not in rollout.replies:
                 self._receive(worker)
-        self._under_way.remove(asked)
-        return asked.made()
+        self._under_way.remove(rollout)
+        return rollout.made()
 
     def _receive(self, worker: int) -> None:
-        """Put the next reply of a worker where it belongs; start the worker again if it is lost."""
+        """Store the next reply of a worker; restart the worker if it is lost."""
         try:
             reply = self.cluster.receive(worker, self.cluster.timeout)
         except WorkerLost as lost:
@@ -231,39 +232,39 @@ class RemoteStages(Sequence):
         except Exception as error:
             add_note(error, f"on worker {worker} of the cluster")
             raise
-        asked = next(a for a in self._open(worker) if a.requests[worker].number == reply.number)
-        if reply.version != asked.requests[worker].version:
+        request = next(a for a in self._open(worker) if a.requests[worker].number == reply.number)
+        if reply.version != request.requests[worker].version:
             raise FlowError(
                 f"worker {worker} answered with weights of version {reply.version}, and was asked "
-                f"for {asked.requests[worker].version}"
+                f"for {request.requests[worker].version}"
             )
-        asked.replies[worker] = reply
+        request.replies[worker] = reply
         self._busy += reply.seconds
         return None
 
     def _open(self, worker: int) -> list[Asked]:
-        """What a worker has yet to answer, in order."""
+        """Return the open requests of a worker, in order."""
         return [a for a in self._under_way if worker in a.requests.keys() - a.replies.keys()]
 
     def _again(self, worker: int, lost: WorkerLost) -> None:
         waiting = self._open(worker)
         if self._lost >= self.cluster.restarts:
-            raise ProcessEnded(self._told(waiting[0].requests[worker], lost)) from lost
+            raise ProcessEnded(self._loss_message(waiting[0].requests[worker], lost)) from lost
         self._lost += 1
         self.cluster.restart(worker)
-        for asked in waiting:
-            self.cluster.ask(worker, asked.weights, asked.requests[worker])
+        for request in waiting:
+            self.cluster.ask(worker, request.weights, request.requests[worker])
 
-    def _told(self, request: Request, lost: WorkerLost) -> str:
-        kept = ""
+    def _loss_message(self, request: Request, lost: WorkerLost) -> str:
+        note = ""
         if self.directory is not None:
             file = self.directory / f"request-{request.number:08d}.safetensors"
             flat = request.batch.flatten_keys(".")
             facts = {name: str(getattr(request, name)) for name in ("version", "seeds", "part")}
             save_file({k: v.contiguous() for k, v in flat.items()}, file, metadata=facts)
-            kept = f", which is kept in {file}"
+            note = f", which is kept in {file}"
         return (
-            f"{lost}, over request {request.number}{kept}; {self._lost} workers of this run were "
+            f"{lost}, over request {request.number}{note}; {self._lost} workers of this run were "
             f"started again before, and cluster.restarts is {self.cluster.restarts}"
         )
 
@@ -282,5 +283,5 @@ def _prompts(batch: TensorDict, part: Part) -> TensorDict:
 
 
 def device_of(weights: list[Tensor]) -> torch.device:
-    """Where the weights are, that rows go to; the CPU for none."""
+    """Return the device of the weights, for the rows; the CPU without weights."""
     return weights[0].device if weights else torch.device("cpu")

@@ -1,4 +1,4 @@
-"""Resuming: which checkpoint a run goes on from, and that no record of a run is lost over it."""
+"""Resuming: the choice of the checkpoint, and protection of earlier records."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from rlcomp.io.saved_config import saved_config
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.renamed import of_version_0_1, update_classes
 
-# The remedy of messages that refuse to go on.
+# Remedy in messages that refuse to continue.
 ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
 
 
 def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
-    """What to continue from, by ``resume``: auto (the newest, if any), must, never, or a path.
+    """Return the checkpoint by ``resume``: auto (the newest, if any), must, never, or a path.
 
     A run begins at zero only in a directory without a record and without checkpoints, or with
     ``overwrite``.
 
     Raises:
-        CheckpointError: there is nothing to continue from, but there must be; or there is something
-            that is not meant, cannot be read or does not fit the record.
-        ConfigError: ``overwrite`` would move away what is to be continued.
+        CheckpointError: there is no checkpoint although there must be one; or there is one that is
+            not meant, cannot be read or does not fit the record.
+        ConfigError: ``overwrite`` would move away the checkpoint to continue.
     """
-    saved = _chosen(config, checkpoint)
-    if saved is not None:
-        _tell_differences(saved)
-    return saved
+    source = _chosen(config, checkpoint)
+    if source is not None:
+        _tell_differences(source)
+    return source
 
 
 def _tell_differences(saved: Saved) -> None:
-    """Warn where the numbers of a continued run need not be those of one that was not stopped."""
+    """Warn if the numbers of a continued run may differ from an uninterrupted run."""
     if other := differences(written_in(saved.path), environment()):
         warnings.warn(
             f"{saved.path} was written in another environment ({'; '.join(other)}): "
@@ -71,16 +71,16 @@ def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
         _check_wanted(resume, there, home, directory)
     if not there:
         return None
-    saved = _own(there, directory, config)
-    _tell_end(saved, config)
-    if checkpoint is not None:  # what was passed over is not to be deleted
-        passed = there[: there.index(saved.path)]
+    source = _own(there, directory, config)
+    _tell_end(source, config)
+    if checkpoint is not None:  # skipped checkpoints must not be deleted
+        passed = there[: there.index(source.path)]
         checkpoint.readable |= dict.fromkeys(passed, False)
-    return saved
+    return source
 
 
 def _check_left(saved: Saved, config: DictConfig, resume: str) -> None:
-    """Refuse to continue, in another directory, a run that is at its end."""
+    """Refuse to continue a finished run in another directory."""
     if end := _at_end(saved, config):
         done, more = end
         raise CheckpointError(
@@ -91,9 +91,9 @@ def _check_left(saved: Saved, config: DictConfig, resume: str) -> None:
 
 
 def _at_end(saved: Saved, config: DictConfig) -> tuple[str, str] | None:
-    """The steps of the last phase if all are done, and twice as many; None: some are left."""
+    """Return the last phase's steps and twice as many if all are done; None otherwise."""
     phases = [*(config.get("phases") or {}).items()]
-    if not phases:  # a program of one's own: its phases are not settings
+    if not phases:  # a custom program: its phases are not settings
         return None
     place, (name, last) = saved.place(), phases[-1]
     if place["phase"] < len(phases) - 1 or place["step"] < last.steps:
@@ -111,7 +111,7 @@ def _tell_end(saved: Saved, config: DictConfig) -> None:
 
 
 def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -> None:
-    """Check that what is there may be continued, or that a run may begin where nothing is."""
+    """Check that the checkpoints may be continued, or that a run may begin without any."""
     if not there and resume == "must":
         raise CheckpointError(
             f"resume is must, but there is no checkpoint in {home}: name the run to continue with "
@@ -128,59 +128,59 @@ def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -
 
 
 def _own(there: list[Path], directory: Path, config: DictConfig) -> Saved:
-    """The newest checkpoint of a run that can be read, if it was written with this config."""
+    """Return the newest readable checkpoint of a run if it was written with this config."""
     try:
-        saved = newest_whole(there, with_config=True)
+        source = newest_whole(there, with_config=True)
     except CheckpointError as error:
         raise CheckpointError(
             f"{error}; mend what is damaged, take the rlcomp that wrote it, or {ANEW}"
         ) from error
-    same_config(saved, config)
-    _check_reach(saved, directory)
+    same_config(source, config)
+    _check_reach(source, directory)
     # An older one may have been written with another config: that would be another run.
-    return replace(saved, older=tuple(path for path in saved.older if _same(path, config)))
+    return replace(source, older=tuple(path for path in source.older if _same(path, config)))
 
 
 def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> Saved:
-    """The checkpoint at a path; refuses to write into another run's directory.
+    """Return the checkpoint at a path; refuse to write into another run's directory.
 
     Args:
-        path: of the checkpoint, or of its run.
-        directory: of this run.
-        home: where this run's checkpoints go.
-        anew: what is in the directory is moved aside.
+        path: path of the checkpoint, or of its run.
+        directory: directory of this run.
+        home: folder of this run's checkpoints.
+        anew: True to move the contents of the directory aside.
 
     Raises:
-        CheckpointError: there is none, or ``directory`` belongs to another run, or its record does
-            not reach as far as the checkpoint.
+        CheckpointError: there is none, or ``directory`` belongs to another run, or its record ends
+            before the checkpoint.
         ConfigError: the checkpoint would be moved aside.
     """
     try:
-        saved = open_checkpoint(path)
+        source = open_checkpoint(path)
     except CheckpointError as error:
-        told = f"resume is {path}: {error} (or resume=auto, must, never)"
-        raise CheckpointError(told) from error
-    if directory.resolve() in saved.path.resolve().parents:
+        message = f"resume is {path}: {error} (or resume=auto, must, never)"
+        raise CheckpointError(message) from error
+    if directory.resolve() in source.path.resolve().parents:
         if anew:
-            raise ConfigError(f"overwrite is true, but would move {saved.path}: leave it out")
-        _check_reach(saved, directory)
+            raise ConfigError(f"overwrite is true, but would move {source.path}: leave it out")
+        _check_reach(source, directory)
     elif not anew and (has_record(directory) or checkpoints_in(home)):
         raise CheckpointError(
             f"resume is {path}, but {directory} holds the record of another run: {ANEW}"
         )
-    # It was named: if it does not fit this run, no other is meant.
-    return replace(saved, older=())
+    # It was named explicitly: do not fall back to another one.
+    return replace(source, older=())
 
 
 def _check_reach(saved: Saved, directory: Path) -> None:
-    """Refuse to go on where the record does not reach the checkpoint; name one that it reaches."""
+    """Refuse a checkpoint beyond the end of the record; name an earlier one if there is any."""
     try:
         check_record(directory, saved.place())
     except CheckpointError as error:
         reached = next((path for path in saved.older if _reached(path, directory)), None)
-        told = f"continue from an older checkpoint, resume={reached}, " if reached else ""
+        remedy = f"continue from an older checkpoint, resume={reached}, " if reached else ""
         raise CheckpointError(
-            f"{saved.path}: {error}; {told}put the record back, go on without it in another "
+            f"{saved.path}: {error}; {remedy}put the record back, go on without it in another "
             f"directory, resume={saved.path} directory=NEW, or {ANEW}"
         ) from error
 
@@ -196,35 +196,35 @@ def _reached(path: Path, directory: Path) -> bool:
 def restored(
     saved: Saved, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
 ) -> tuple[Saved, dict[str, Any], list[Path]]:
-    """Restore the newest checkpoint that can be: all of it, and nothing of those passed over.
+    """Restore the newest intact checkpoint completely, and nothing of skipped ones.
 
     Args:
-        saved: the newest, with the older ones to be taken in its place.
-        nodes: the run's, by name.
-        seed: of the run.
-        phases: their steps, by name.
+        saved: the newest one, with older ones as alternatives.
+        nodes: the run's nodes, by name.
+        seed: seed of the run.
+        phases: steps of the phases, by name.
 
     Returns:
-        The checkpoint, the position of the run, and those that were passed over, each told by a
-        warning.
+        The checkpoint, the position of the run, and the skipped checkpoints, each with a warning.
 
     Raises:
         CheckpointError: none can be restored.
     """
+    candidate = saved
     passed: list[Path] = []
     while True:
         try:
-            check_within(saved.path, saved.place(), phases)
-            return saved, saved.restore(nodes, seed), passed
+            check_within(candidate.path, candidate.place(), phases)
+            return candidate, candidate.restore(nodes, seed), passed
         except CheckpointError as error:
-            if not saved.older:
+            if not candidate.older:
                 raise
             warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
-            passed.append(saved.path)
-            saved = newest_whole(saved.older)
+            passed.append(candidate.path)
+            candidate = newest_whole(candidate.older)
 
 
-# What may change between a run and its continuation without changing its numbers.
+# Settings that may change between a run and its continuation without changing its numbers.
 FREE = (
     "accept_changed_files",
     "device",
@@ -238,7 +238,7 @@ FREE = (
 
 
 def _free(path: str) -> bool:
-    # trust: that of a soup or a tokenizer as well.
+    # A soup and a tokenizer have a trust of their own.
     return path.split(".")[0] in FREE or path.endswith(".trust")
 
 
@@ -246,30 +246,32 @@ def same_config(saved: Saved, config: DictConfig) -> None:
     """Refuse to resume under a changed config unless allowed.
 
     Raises:
-        CheckpointError: names every value that changed.
+        CheckpointError: the config changed; the message names every changed value.
     """
     paths = _changes(saved.path, config)
     if paths:
         end = _at_end(saved, config)
-        raised = f"; all its steps are done ({end[0]}): raise them as well, {end[1]}" if end else ""
-        told = "; ".join(f"{path} was {was}, is {now}" for path, (was, now) in paths.items())
+        hint = f"; all its steps are done ({end[0]}): raise them as well, {end[1]}" if end else ""
+        changed_values = "; ".join(
+            f"{path} was {was}, is {now}" for path, (was, now) in paths.items()
+        )
         raise CheckpointError(
-            f"{saved.path} is of another config ({told}): {ANEW}, or continue it on purpose with "
-            f"resume={saved.path}, which takes the same shapes{raised}"
+            f"{saved.path} is of another config ({changed_values}): {ANEW}, or continue it on "
+            f"purpose with resume={saved.path}, which takes the same shapes{hint}"
         )
 
 
 def _same(path: Path, config: DictConfig) -> bool:
     try:
         return not _changes(path, config)
-    except CheckpointError:  # passed over, should its turn come
+    except CheckpointError:  # skipped when its turn comes
         return False
 
 
 def _changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
-    """What changed between the config of a checkpoint and this one, by path."""
+    """Return the changes between the config of a checkpoint and this one, by path."""
     old = update_classes(saved_config(path / CONFIG, trust=True))  # compared, not built
-    renamed = of_version_0_1(old)
-    if renamed is not None:
-        raise CheckpointError(f"{path}: {renamed}; choose another directory")
+    fault = of_version_0_1(old)
+    if fault is not None:
+        raise CheckpointError(f"{path}: {fault}; choose another directory")
     return {p: v for p, v in changed(old, config).items() if not _free(p)}

@@ -13,7 +13,7 @@ from rlcomp.io.watch import Watch, where
 
 
 class StopRequest:
-    """The first signal asks for an end after the current step, a second one ends at once.
+    """Signal handler: the first signal ends the run after the current step, a second at once.
 
     Args:
         watch: a watcher counts the signals that it gets, and answers them.
@@ -25,18 +25,18 @@ class StopRequest:
 
     @property
     def asked(self) -> bool:
-        """Whether an end was asked for, of the run or of its watcher."""
+        """Test if an end of the run was requested, from it or its watcher."""
         return bool(self.count or self.watch.signals)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Context in which signals ask; the handlers of before come back behind it."""
+        """Handle signals in a context; restore the earlier handlers afterwards."""
         try:
             before = {
                 number: signal.signal(number, self._ask)
                 for number in (signal.SIGINT, signal.SIGTERM)
             }
-        except ValueError:  # not the main thread: signals are somebody else's
+        except ValueError:  # not the main thread: another part handles signals
             yield
             return
         try:
@@ -56,7 +56,7 @@ class StopRequest:
 
 
 def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
-    """Signal handler that stops a watched run; what more its watcher passes on is no news."""
+    """Stop a watched run at once; later signals from its watcher are ignored."""
     del frame
     for each in (signal.SIGINT, signal.SIGTERM):
         signal.signal(each, signal.SIG_IGN)
@@ -65,8 +65,8 @@ def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
 
 def answer(watch: Watch) -> None:
     """Say at the first signal what the run waits for."""
-    told = (
+    message = (
         f"\nrlcomp: stopping at the end of this step; still {where(watch.place())}; "
         "a second signal stops at once\n"
     )
-    os.write(2, told.encode())  # not print: the signal may have come in the middle of one
+    os.write(2, message.encode())  # not print: the signal may have interrupted one

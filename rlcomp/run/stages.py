@@ -25,7 +25,7 @@ def run_stages(stages: Iterable[nn.Module], batch: TensorDict) -> TensorDict:
 
 
 def empty_batch() -> TensorDict:
-    """What the first stage of a step receives."""
+    """Return the input of the first stage of a step."""
     return TensorDict({}, batch_size=[])
 
 
@@ -59,8 +59,8 @@ class Repeat(Sequence):
     """The same stages several times: PPO's epochs over one batch.
 
     Args:
-        times: how often.
-        stages: what is repeated.
+        times: number of repetitions.
+        stages: the stages to repeat.
     """
 
     def __init__(self, *, times: PositiveInt, stages: list[TensorDictModuleBase]) -> None:
@@ -81,7 +81,7 @@ class Every(Sequence):
 
     Args:
         k: the stages run on calls k, 2k, 3k, ...
-        stages: what runs then.
+        stages: the stages to run.
     """
 
     calls: torch.Tensor
@@ -104,13 +104,13 @@ class Branch(Sequence):
     """Side branch: stages run on a copy of the batch; their outputs are discarded.
 
     Args:
-        stages: what runs on a shallow copy.
+        stages: run on a shallow copy.
     """
 
     contained = True
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run the stages on a copy and hand on the original."""
+        """Run the stages on a copy and return the original."""
         run_stages(self.stages, batch.copy())
         return batch
 
@@ -118,21 +118,21 @@ class Branch(Sequence):
 class Refill(Sequence):
     """Dynamic sampling (DAPO): run stages repeatedly until enough rows are collected.
 
-    Surplus rows of the last round are dropped. Too few rows after ``max_tries`` rounds are the
-    batch, with a warning. Records ``refill/tries`` and
-    ``refill/kept_fraction`` of the rows made. Why rows are dropped is what the filters among the
-    stages record (``filter/...``); the warning quotes it.
+    Surplus rows of the last round are dropped. If there are too few rows after ``max_tries``
+    rounds, the batch consists of these, with a warning. Records ``refill/tries`` and
+    ``refill/kept_fraction`` of the generated rows. The filters among the stages record the reasons
+    for dropped rows (``filter/...``); the warning quotes them.
 
     Args:
-        rows: how many rows the batch must have, whole groups only; null: as many as the first round
-            has before one of its stages throws some away. Where groups differ in size, the last one
-            may bring a few more.
-        stages: make rows (and throw some away); the first of them starts a new batch.
-        max_tries: give up after so many rounds.
+        rows: number of rows of the batch, whole groups only; null: as many as the first round has
+            before one of its stages drops some. If groups differ in size, the last one may add a
+            few more.
+        stages: generate rows (and may drop some); the first of them starts a new batch.
+        max_tries: largest number of rounds.
 
     Raises:
         NoRows: there are none after ``max_tries`` rounds.
-        FlowError: ``rows`` would cut a group in two where all are of one size.
+        FlowError: ``rows`` would split a group although all are of one size.
 
     Source:
         Yu et al. 2025, arXiv:2503.14476, section 3.2.
@@ -152,43 +152,45 @@ class Refill(Sequence):
         self.max_tries = max_tries
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of ``rows`` rows."""
-        kept: list[TensorDict] = []
-        made: list[int] = []
+        """Return a new batch of ``rows`` rows."""
+        collected: list[TensorDict] = []
+        sizes: list[int] = []
         with recorded() as ledger:
-            while len(made) < self.max_tries and not self._full(kept, made):
-                found, most = self._round(batch.copy())
-                kept += [found] if found.shape[0] else []
-                made.append(most)
-        share = _rows(kept) / max(sum(made), 1)
-        if not self._full(kept, made):
-            message = self._shortage(kept, made, {"kept_fraction": share, **ledger.means()})
-            if not kept:
+            while len(sizes) < self.max_tries and not self._full(collected, sizes):
+                rows, most = self._round(batch.copy())
+                collected += [rows] if rows.shape[0] else []
+                sizes.append(most)
+        share = _rows(collected) / max(sum(sizes), 1)
+        if not self._full(collected, sizes):
+            message = self._shortage(collected, sizes, {"kept_fraction": share, **ledger.means()})
+            if not collected:
                 raise NoRows(message)
             warnings.warn(message, RlcompWarning, stacklevel=2)
-        record("refill/tries", len(made))
+        record("refill/tries", len(sizes))
         record("refill/kept_fraction", share)
-        return _cut(cat(kept), self.rows or made[0])
+        return _cut(cat(collected), self.rows or sizes[0])
 
     def _round(self, batch: TensorDict) -> tuple[TensorDict, int]:
-        """One round: the rows it keeps, and how many it had at most."""
+        """Run one round; return the remaining rows, and the largest number of rows in the round."""
         most = 0
         for stage in self.stages:
             batch = stage(batch)
             most = max(most, batch.shape[0] if batch.batch_size else 0)
         return batch, most
 
-    def _full(self, kept: list[TensorDict], made: list[int]) -> bool:
-        return bool(kept) and _rows(kept) >= (self.rows or made[0])
+    def _full(self, collected: list[TensorDict], sizes: list[int]) -> bool:
+        return bool(collected) and _rows(collected) >= (self.rows or sizes[0])
 
-    def _shortage(self, kept: list[TensorDict], made: list[int], means: dict[str, float]) -> str:
+    def _shortage(
+        self, collected: list[TensorDict], sizes: list[int], means: dict[str, float]
+    ) -> str:
         shown = [
             f"{name} {mean:.0%}" if 0 <= mean <= 1 else f"{name} {mean:.3g}"
             for name, mean in means.items()
             if name == "kept_fraction" or name.startswith("filter/")
         ]
         return (
-            f"Refill: {_rows(kept)} of {self.rows or made[0]} rows after "
+            f"Refill: {_rows(collected)} of {self.rows or sizes[0]} rows after "
             f"max_tries={self.max_tries} rounds ({', '.join(shown)}); raise max_tries, lower rows "
             "or loosen the filter"
         )
@@ -202,7 +204,7 @@ def _cut(batch: TensorDict, rows: int) -> TensorDict:
     if "group_id" not in batch.keys():
         return batch[:rows]
     groups = batch["group_id"]
-    begun = torch.isin(groups, groups[:rows])
-    if int(begun.sum()) > rows and len(groups.unique(return_counts=True)[1].unique()) == 1:
+    whole = torch.isin(groups, groups[:rows])
+    if int(whole.sum()) > rows and len(groups.unique(return_counts=True)[1].unique()) == 1:
         raise FlowError(f"Refill: rows={rows} cuts a group in two; use a multiple of group_size")
-    return batch[begun]
+    return batch[whole]

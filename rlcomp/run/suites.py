@@ -1,4 +1,4 @@
-"""Suites for a model that exists: its policy opened once, asked as it was trained to be asked."""
+"""Suites for an existing model: its policy is opened once, with its training-time prompt."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
 class Opened(NamedTuple):
-    """A suite, built for a model, and all that its verdicts depend on."""
+    """Suite that is built for a model, with all that its verdicts depend on."""
 
     name: str
     suite: Suite
@@ -53,25 +53,25 @@ def open_suites(
 ) -> list[Opened]:
     """Build suites around a model.
 
-    A run is asked in the format, and samples from the distribution, that it was trained with,
-    unless an override says otherwise.
+    A run uses the prompt format and the sampling distribution of its training, unless an override
+    says otherwise.
 
     Args:
         model: a folder of ``save_pretrained``, a run, one of its checkpoints, or a hub name.
         suites: names of nodes.
-        overrides: as for ``rlcomp``, ``+suite=[...]`` among them.
+        overrides: as for ``rlcomp``, including ``+suite=[...]``.
         config_dirs: directories of the user's own configs.
         trust: as for :func:`rlcomp.model.trained.trained_policy`.
-        later: models that are asked after it: each is looked at before this one is read.
+        later: models of later calls; their existence is checked before this one is read.
 
     Raises:
-        ConfigError: what ``rlcomp`` would refuse; a model is not there; or a suite is no evaluator
-            of answers.
+        ConfigError: ``rlcomp`` would refuse the config; a model does not exist; or a suite is no
+            evaluator of answers.
         CheckpointError: as :func:`rlcomp.model.trained.trained_policy`.
         DataError: there is no model, or no file of problems.
     """
     base = [] if is_run(model) else [f"base={_quoted(model)}", "context_length=null"]
-    # A small recipe stands in, of which only the policy is built; another one takes its place.
+    # Only the policy of this small recipe is built; a run's policy replaces it.
     config = compose_or_explain(["recipe=sft", *base, *overrides], config_dirs)
     where = device(str(config.device))
     plan = _checked(config, suites)
@@ -83,22 +83,22 @@ def open_suites(
     check_at_hand_all([model, *later])
     if errors := check_base(plan):
         raise ConfigErrors(errors)
-    asked = config.prompt
+    prompt = config.prompt
     if not base:
-        asked = _take_run(builder, config, Path(model), overrides, trust)
+        prompt = _take_run(builder, config, Path(model), overrides, trust)
     built = {name: builder.build(plan.nodes[name]) for name in suites}
     place_on(where, builder.built)
-    given = {"weights": _weights(model), "seed": int(config.seed), "prompt": _plain(asked)}
+    common = {"weights": _weights(model), "seed": int(config.seed), "prompt": _plain(prompt)}
     if base:
         _tell_of_template(builder.built["policy"], overrides)
-    return [_opened(name, part, config, given) for name, part in built.items()]
+    return [_opened(name, part, config, common) for name, part in built.items()]
 
 
 def check_at_hand_all(models: Iterable[str]) -> None:
-    """Refuse models that are not there, before the first of them is asked.
+    """Refuse models that do not exist, before the first of them answers.
 
     Raises:
-        ConfigErrors: names each of them.
+        ConfigErrors: the message names each of them.
     """
     named = {f"MODEL {model}": model for model in models if not is_run(model)}
     if faults := check_models(named):
@@ -110,10 +110,10 @@ def check_at_hand_all(models: Iterable[str]) -> None:
 
 
 def _as_words(fault: str) -> str:
-    """A fault of a setting as that of a word, which stands alone."""
-    told = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
-    told = re.sub(r"set MODEL .*?=", "write ", told)
-    return re.sub(r"(?<=, )(then )?base=", r"\1write ", told)
+    """Rephrase a fault of a setting for a positional word."""
+    words = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
+    words = re.sub(r"set MODEL .*?=", "write ", words)
+    return re.sub(r"(?<=, )(then )?base=", r"\1write ", words)
 
 
 def _quoted(path: str) -> str:
@@ -121,7 +121,7 @@ def _quoted(path: str) -> str:
 
 
 def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
-    """The plan of the suites alone, with all that they are built of."""
+    """Return the plan of the suites alone, with all their parts."""
     plan, errors = read(config)
     errors += [
         f"suite={name}: its yaml has no node {name!r}: call the evaluator in it as the file"
@@ -140,8 +140,8 @@ def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
 def _take_run(
     builder: Builder, config: DictConfig, run: Path, overrides: Sequence[str], trust: bool
 ) -> DictConfig:
-    """Let a run's policy stand for the config's, asked as it was trained; the prompt's config."""
-    policy, saved, place = trained_part(run, "policy", LanguageModel, trust)
+    """Use a run's policy and prompt format in the config; return the prompt's config."""
+    policy, run_config, place = trained_part(run, "policy", LanguageModel, trust)
     builder.built["policy"] = policy
     words = [word.lstrip("+").replace("=", ".").split(".")[0] for word in overrides]
     if "decoding" in words:
@@ -149,9 +149,9 @@ def _take_run(
     if "prompt" in words:
         builder.built["tokenizer"] = policy.tokenizer
         return cast("DictConfig", config.prompt)
-    asked = trained_prompt(saved, place / "config.yaml", policy.tokenizer, trust)
-    builder.built["prompt"] = asked
-    return cast("DictConfig", saved.get("prompt"))
+    prompt = trained_prompt(run_config, place / "config.yaml", policy.tokenizer, trust)
+    builder.built["prompt"] = prompt
+    return cast("DictConfig", run_config.get("prompt"))
 
 
 def _tell_of_template(policy: object, overrides: Sequence[str]) -> None:
@@ -165,7 +165,7 @@ def _tell_of_template(policy: object, overrides: Sequence[str]) -> None:
         )
 
 
-def _opened(name: str, suite: object, config: DictConfig, given: Mapping[str, object]) -> Opened:
+def _opened(name: str, suite: object, config: DictConfig, common: Mapping[str, object]) -> Opened:
     if not isinstance(suite, Suite):
         raise ConfigError(
             f"suite={name}: it is of class {type(suite).__name__}, which asks no problems: it must "
@@ -175,28 +175,28 @@ def _opened(name: str, suite: object, config: DictConfig, given: Mapping[str, ob
     settings = _settings(config[name])
     own = {"suite": name, "settings": settings, "problems": problems_of(suite)}
     own["code"] = _code(settings)
-    return Opened(name, suite, {**own, "decoding": asdict(suite.policy.decoding), **given})
+    return Opened(name, suite, {**own, "decoding": asdict(suite.policy.decoding), **common})
 
 
 def _settings(config: DictConfig) -> object:
-    """A suite's own settings, with what they refer to; policy and prompt are told by themselves."""
-    told = OmegaConf.to_container(config, resolve=True)
-    assert isinstance(told, dict)
-    return {key: value for key, value in told.items() if key not in ("policy", "prompt")}
+    """Return a suite's own settings, with their references; without policy and prompt."""
+    settings = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(settings, dict)
+    return {key: value for key, value in settings.items() if key not in ("policy", "prompt")}
 
 
 def _code(settings: object) -> str:
-    """What tells a verifier from an edited one: a hash of the modules whose names are set."""
-    told = hashlib.sha256()
+    """Hash the modules in the settings, so that an edited verifier has another hash."""
+    digest = hashlib.sha256()
     for name in sorted({*_names(settings)}):
         with suppress(ConfigError):  # a file, a pattern, a model's name
-            found = source_of(name.rpartition(".")[0])
-            told.update(found[0].read_bytes() if found else b"")
-    return told.hexdigest()[:16]
+            source = source_of(name.rpartition(".")[0])
+            digest.update(source[0].read_bytes() if source else b"")
+    return digest.hexdigest()[:16]
 
 
 def _names(value: object) -> Iterator[str]:
-    """The dotted names among settings."""
+    """Yield the dotted names among settings."""
     if isinstance(value, str) and _DOTTED.fullmatch(value):
         yield value
     elif isinstance(value, Mapping):
@@ -212,11 +212,13 @@ def _plain(config: DictConfig | None) -> object:
 
 
 def _weights(model: str) -> str:
-    """What tells the weights at a path from others: names, sizes and times of its files."""
+    """Hash names, sizes and times of the files of a model, so that other weights differ."""
     place = open_checkpoint(Path(model)).path if is_run(model) else Path(model)
-    told = hashlib.sha256(model.encode() if not place.is_dir() else b"")
+    digest = hashlib.sha256(model.encode() if not place.is_dir() else b"")
     for file in sorted(place.rglob("*")) if place.is_dir() else ():
         if file.is_file():
             about = file.stat()
-            told.update(f"{file.relative_to(place)} {about.st_size} {about.st_mtime_ns}\n".encode())
-    return told.hexdigest()[:16]
+            digest.update(
+                f"{file.relative_to(place)} {about.st_size} {about.st_mtime_ns}\n".encode()
+            )
+    return digest.hexdigest()[:16]

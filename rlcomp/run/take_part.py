@@ -1,4 +1,4 @@
-"""Ranks above 0 of a run: they build what learns, and wait for rank 0."""
+"""Ranks above 0 of a run: they build the learners, and wait for rank 0."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcomp.wiring.reader import Node
 
 
 def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[Ranks | None]:
-    """The context of the ranks that share a run; of None where ``parallel=none``."""
+    """Return the context of the ranks that share a run; of None if ``parallel=none``."""
     node = builder.plan.nodes.get("parallel")
     if node is None:
         return contextlib.nullcontext()
@@ -30,12 +30,12 @@ def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[R
 def take_part(ranks: Ranks, builder: Builder, watch: Watch) -> None:
     """Build the learners and their models, and take part in their steps until rank 0 is done.
 
-    A signal that all ranks get is rank 0's to answer; a second one ends this rank at once.
+    Rank 0 answers a signal that all ranks get; a second one ends this rank at once.
 
     Raises:
-        ProcessEnded: rank 0 is gone.
+        ProcessEnded: rank 0 has ended.
     """
-    logging.getLogger("rlcomp").setLevel(logging.ERROR)  # rank 0 has said it
+    logging.getLogger("rlcomp").setLevel(logging.ERROR)  # rank 0 has logged it
     for node in builder.plan.nodes.values():
         if _shares_steps(node):
             builder.build(node)

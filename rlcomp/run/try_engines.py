@@ -1,4 +1,4 @@
-"""Before anything expensive: is an engine that samples in another process there?"""
+"""Early check that engines in other processes can be reached."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from rlcomp.interfaces.sampler_engine import Elsewhere
 
 
 def try_engines(nodes: Mapping[str, object]) -> None:
-    """Reach every engine that samples elsewhere.
+    """Reach every engine in another process.
 
     Args:
-        nodes: of the run, by path.
+        nodes: nodes of the run, by path.
 
     Raises:
-        ConfigError: one is not there, as it would turn out at the first rollout.
+        ConfigError: an engine cannot be reached, as the first rollout would show.
     """
     for node in nodes.values():
         if isinstance(node, Elsewhere):

@@ -1,4 +1,4 @@
-"""Before anything expensive: does an environment begin an episode on the first examples?"""
+"""Early check that environments begin an episode on the first examples."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def try_environments(nodes: Mapping[str, object]) -> None:
     """Reset the environment of each player on examples of the task, and forget the episodes.
 
     Args:
-        nodes: of the run, by path.
+        nodes: nodes of the run, by path.
 
     Raises:
-        ConfigErrors: every episode failed at once, as they would behind the warm start.
+        ConfigErrors: every episode failed at once, as it would after the warm start.
     """
     starts = [Start(example, 0) for example in first_examples(nodes.get("task"))]
     players = {path: node for path, node in nodes.items() if isinstance(node, Player)}
@@ -29,8 +29,10 @@ def try_environments(nodes: Mapping[str, object]) -> None:
             player.host.close()
             broken = [turn.why for turn in turns if isinstance(turn, Broken)]
             if len(broken) == len(turns):
-                told = f"reset on the first examples of the task, tried before the run: {broken[0]}"
-                errors.append(f"{path}.environment: {told}")
+                message = (
+                    f"reset on the first examples of the task, tried before the run: {broken[0]}"
+                )
+                errors.append(f"{path}.environment: {message}")
     finally:
         set_random_state(state)
     if errors:

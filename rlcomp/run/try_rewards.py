@@ -1,4 +1,4 @@
-"""Before anything expensive: does a reward of the user's own score a few made-up responses?"""
+"""Early check that a user's own reward scores a few made-up responses."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rlcomp.metrics import recording
 from rlcomp.run.check_columns import pairs
 from rlcomp.wiring.plan import Plan
 
-# Examples of a task whose demonstration is scored, and an empty response to the same prompt.
+# Number of examples whose demonstration is scored, and an empty response to the same prompt.
 _EXAMPLES = 2
 
 
 def try_rewards(plan: Plan, built: Mapping[str, object]) -> None:
-    """Have every reward that asks for it score a few responses to its task, and forget the scores.
+    """Let every reward that needs it score a few responses to its task; drop the scores.
 
-    Nothing is recorded, and the generators of random numbers are as they were.
+    Nothing is recorded, and the random number generators are restored.
 
     Args:
-        plan: of the run.
-        built: nodes by path; what is not built yet is left out.
+        plan: plan of the run.
+        built: nodes by path; nodes that are not built yet are skipped.
 
     Raises:
-        ConfigErrors: one cannot score; or it scores none, and the run would stop for that later.
+        ConfigErrors: a reward fails; or it scores none, and the run would stop for that later.
     """
     errors: list[str] = []
     state = random_state()
@@ -55,19 +55,19 @@ def try_rewards(plan: Plan, built: Mapping[str, object]) -> None:
 def _trials(
     plan: Plan, built: Mapping[str, object]
 ) -> Iterator[tuple[str, TriedFirst, TensorDict]]:
-    """Each reward to be tried, once, with rows of the first of its tasks."""
-    seen: set[str] = set()
+    """Yield each reward to test, once, with rows of the first of its tasks."""
+    paths: set[str] = set()
     for tasks, rewards in pairs(plan):
         examples = first_examples(built.get(tasks[0].path)) if tasks else []
         for node in rewards if examples else []:
             reward = built.get(node.path)
-            if isinstance(reward, TriedFirst) and node.path not in seen:
-                seen.add(node.path)
+            if isinstance(reward, TriedFirst) and node.path not in paths:
+                paths.add(node.path)
                 yield node.path, reward, _rows(examples)
 
 
 def first_examples(task: object) -> list[Example]:
-    """The first examples; none of a task that is none of ours."""
+    """Return the first examples; empty for a task that is not one of ours."""
     if not (hasattr(task, "__len__") and hasattr(task, "example")):
         return []
     return [task.example(index) for index in islice(range(len(task)), _EXAMPLES)]
@@ -81,6 +81,6 @@ def _rows(examples: list[Example]) -> TensorDict:
 
 
 def _stops(plan: Plan) -> bool:
-    """Whether the run stops where no reward is valid."""
+    """Test if the run stops when no reward is valid."""
     limits = (node.arguments.get("max_invalid_fraction") for node in plan.nodes.values())
     return any(isinstance(limit, (int, float)) and limit < 1 for limit in limits)

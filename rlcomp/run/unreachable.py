@@ -1,4 +1,4 @@
-"""Before anything expensive: can a response be as long as the answer that it is compared with?"""
+"""Early check that a response can be as long as the answer that it is compared with."""
 
 from __future__ import annotations
 
@@ -11,40 +11,46 @@ from rlcomp.run.check_columns import pairs
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
-# Examples that are looked at, and which share of them is told.
+# Number of examples to read, and the share of long answers that gives a warning.
 _LOOKED_AT = 50
 _SHARE = 0.5
 _PATTERN = r"task.answer_pattern='####\s*(.+?)\s*$'"
 
 
 def tell_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
-    r"""Warn where most answers are longer than responses may be, and are compared whole.
+    r"""Warn if most answers are compared whole and are longer than responses may be.
 
     Args:
-        plan: of the run.
-        built: nodes by path; without a tokenizer nothing is told.
+        plan: plan of the run.
+        built: nodes by path; without a tokenizer there is no warning.
     """
     tokenizer: Any = built.get("tokenizer")
     limit = _longest(plan)
     if limit is None or not hasattr(tokenizer, "encode"):
         return
-    told = set[str]()
+    texts = set[str]()
     for tasks, rewards in pairs(plan):
         for reward in filter(_compares_whole, rewards):
             for task in tasks:
                 answers = [*_answers(built.get(task.path))]
-                told |= _told(task.path, reward.path, answers, tokenizer, limit)
-    for text in sorted(told):
+                texts |= _warnings(task.path, reward.path, answers, tokenizer, limit)
+    for text in sorted(texts):
         warnings.warn(text, RlcompWarning, stacklevel=2)
 
 
-def _told(task: str, reward: str, answers: Sequence[str], tokenizer: Any, limit: int) -> set[str]:  # noqa: ANN401
+def _warnings(
+    task: str,
+    reward: str,
+    answers: Sequence[str],
+    tokenizer: Any,  # noqa: ANN401
+    limit: int,
+) -> set[str]:
     lengths = [len(tokenizer.encode(one, add_special_tokens=False)) for one in answers]
     long = [one for one, length in zip(answers, lengths, strict=True) if length > limit]
     if not answers or len(long) < _SHARE * len(answers):
         return set()
-    marked = sum("####" in answer for answer in long) > len(long) / 2
-    first = f'"{_PATTERN.replace("task.", f"{task}.", 1)}" or ' if marked else ""
+    with_marks = sum("####" in answer for answer in long) > len(long) / 2
+    first = f'"{_PATTERN.replace("task.", f"{task}.", 1)}" or ' if with_marks else ""
     return {
         f"{task}: {len(long)} of its first {len(answers)} answers are longer than "
         f"max_new_tokens={limit}, and {reward}=exact_match compares them whole, so that no "
@@ -59,7 +65,7 @@ def _compares_whole(node: Node) -> bool:
 
 
 def _longest(plan: Plan) -> int | None:
-    """The longest response of a stage, in tokens."""
+    """Return the longest response of a stage, in tokens."""
     stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
     nodes = (stage for stage in stages if isinstance(stage, Node))
     limits = (node.arguments.get("max_new_tokens") for node in nodes)

@@ -1,4 +1,4 @@
-"""Jobs of a sweep that will be refused: told before the first one is run."""
+"""Preflight of a sweep: warning of jobs that will be refused, before the first job runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.sweep.job_configs import JobConfigs, refusals
 from rlcomp.wiring.plan import read
 from rlcomp.wiring.resolve import added, as_typed, check_plan, check_used
 
-# Configs that are composed for it, at a third of a second each.
+# Largest number of configs to compose, at a third of a second each.
 _MOST = 60
 # Lines of a warning.
 _SHOWN = 5
@@ -21,16 +21,16 @@ _SHOWN = 5
 def tell_refused(
     jobs: Sequence[Sequence[str]], loader: JobConfigs, master: DictConfig, varied: Sequence[str]
 ) -> None:
-    """Warn of jobs whose config is refused when their turn comes; the others are run.
+    """Warn of jobs whose config will be refused when their turn comes; the others run.
 
-    Not every combination is looked at, but every value in the first job that has it. What only the
-    data or the model tells is told when the job is built.
+    Not every combination is checked, but every value in the first job that has it. Faults of data
+    or model are reported when the job is built.
 
     Args:
         jobs: the overrides of each, in order.
-        loader: composes them.
+        loader: composes their configs.
         master: the sweep's own config.
-        varied: the keys that are swept, for the names of jobs.
+        varied: the swept keys, for the names of jobs.
     """
     first: dict[str, int] = {}
     sound, faulty = set[str](), set[str]()
@@ -39,43 +39,48 @@ def tell_refused(
         (faulty if faults else sound).update(jobs[number])
         for fault in faults:
             first.setdefault(fault, number)
-    if told := [
+    if refusals := [
         f"job {number} ({_named(jobs[number], varied)}) will be refused: {fault}"
         for fault, number in first.items()
     ]:
-        more = [f"... and {len(told) - _SHOWN} more"] if len(told) > _SHOWN else []
+        more = [f"... and {len(refusals) - _SHOWN} more"] if len(refusals) > _SHOWN else []
         left = _without(faulty - sound, jobs, varied)
-        lines = [*told[:_SHOWN], *more, *left, "the other jobs are run; Ctrl-C stops the sweep"]
+        lines = [
+            *refusals[:_SHOWN],
+            *more,
+            *left,
+            "the other jobs are run; Ctrl-C stops the sweep",
+        ]
         warnings.warn("\n".join(lines), RlcompWarning, stacklevel=2)
 
 
 def _first_with_each_value(jobs: Sequence[Sequence[str]]) -> Iterator[int]:
-    """The numbers of jobs, such that each override stands in one of them.
+    """Yield the indices of jobs that together contain each override.
 
     Examples:
         >>> [*_first_with_each_value([["a=1", "b=1"], ["a=1", "b=2"], ["a=2", "b=1"], ["a=2"]])]
         [0, 1, 2]
     """
-    seen = set[str]()
+    words = set[str]()
     for number, job in enumerate(jobs):
-        if {*job} - seen and len(seen) < _MOST:
-            seen |= {*job}
+        if {*job} - words and len(words) < _MOST:
+            words |= {*job}
             yield number
 
 
 def _without(
     bad: Collection[str], jobs: Sequence[Sequence[str]], varied: Sequence[str]
 ) -> list[str]:
-    """What is swept without the values that every job that was looked at is refused for."""
-    told = []
+    """Suggest the swept keys without values for which every checked job is refused."""
+    hints = []
     for key in varied:
         words = dict.fromkeys(
             word for job in jobs for word in job if word.lstrip("+").partition("=")[0] == key
         )
         sound = [word.partition("=")[2] for word in words if word not in bad]
         if sound and len(sound) < len(words):
-            told.append(f"without them: {key}={','.join(sound)}")
-    return told
+            hints.append(f"without them: {key}={','.join(sound)}")
+    return hints
 
 
 def _named(job: Sequence[str], varied: Sequence[str]) -> str:
@@ -83,7 +88,7 @@ def _named(job: Sequence[str], varied: Sequence[str]) -> str:
 
 
 def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[str]:
-    """What its config would be refused for."""
+    """Return the reasons to refuse a job's config."""
     config, refused = loader.sifted(master, job)
     if refused:
         return refusals(refused, [config]).splitlines()

@@ -16,8 +16,8 @@ from rlcomp.sweep.foreseen import tell_refused
 from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
 from rlcomp.sweep.jobs import check_count, overrides_of, varied
 
-# Hydra executes the modules of its plugins when it looks for them, even those that are imported:
-# a class inherited from before that would not be the one its own methods know.
+# Hydra executes the modules of its plugins when it searches them, even imported ones: a class
+# inherited before that would differ from the class that its own methods know.
 Plugins.instance()
 from hydra._internal.core_plugins.basic_sweeper import BasicSweeper, BasicSweeperConf  # noqa: E402
 
@@ -25,12 +25,12 @@ TARGET = "hydra_plugins.rlcomp_search.BasicSweeper"
 
 
 class Grid(BasicSweeper):
-    """All combinations of what has several values. An override has to fit one job at least."""
+    """Sweeper over all combinations of multi-valued overrides; each must fit at least one job."""
 
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        """Called by Hydra."""
+        """Set up the sweeper; called by Hydra."""
         context = each_by_itself(hydra_context)
         super().setup(hydra_context=context, task_function=task_function, config=config)
 
@@ -41,20 +41,20 @@ class Grid(BasicSweeper):
         whole = unhidden(arguments, self.config)
         overrides = OverridesParser.create(self.hydra_context.config_loader).parse_overrides(whole)
         check_count([*overrides], product=True)
-        asked = [*self._parse_config(), *whole]
-        check_known(asked, self.hydra_context, self.config)
+        requested = [*self._parse_config(), *whole]
+        check_known(requested, self.hydra_context, self.config)
         loader: Any = self.hydra_context.config_loader
-        (jobs,) = self.split_arguments([*overrides_of(asked, loader).values()], None)
-        tell_refused(jobs, loader, self.config, varied(asked))
+        (jobs,) = self.split_arguments([*overrides_of(requested, loader).values()], None)
+        tell_refused(jobs, loader, self.config, varied(requested))
         return super().sweep(whole)
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:
-        """Nothing: each job is checked by itself when it starts."""
+        """Accept every batch: each job is checked by itself when it starts."""
         del batch
 
 
 def offer_grid() -> None:
-    """Take the place of Hydra's own sweeper."""
+    """Register in place of Hydra's own sweeper."""
     Plugins.instance().register(get_class(TARGET))
     node = BasicSweeperConf(_target_=TARGET)
     ConfigStore.instance().store(group="hydra/sweeper", name="basic", node=node, provider="rlcomp")

@@ -1,4 +1,4 @@
-"""Composes the config of each job of a sweep by itself: one bad job does not end the others."""
+"""Composition of each job's config by itself, so that one bad job does not end the others."""
 
 from __future__ import annotations
 
@@ -21,39 +21,39 @@ from rlcomp.wiring.sifted import Refused, sift
 from rlcomp.wiring.unknown_key import keys_below
 from rlcomp.wiring.unread import check_unread, unread
 
-# Where a job finds that its config could not be composed: Hydra hands env_set to every job.
+# Message to a job whose config could not be composed: Hydra passes env_set to every job.
 REFUSED = "RLCOMP_REFUSED"
 
 
 class JobConfigs(ConfigLoaderImpl):
-    """Hydra's loader; a job with an override that it does not know fails when it starts."""
+    """Hydra's loader; a job with an unknown override fails when it starts."""
 
     def load_sweep_config(
         self, master_config: DictConfig, sweep_overrides: list[str]
     ) -> DictConfig:
-        """The config of a job, with a note where overrides of it were refused."""
+        """Compose the config of a job, with a note on refused overrides."""
         config, refused = self.sifted(master_config, sweep_overrides)
         if refused:
-            told = refusals(refused, [config])
+            message = refusals(refused, [config])
             with open_dict(config):
-                config.hydra.job.env_set[REFUSED] = told.replace("${", "\\${")
+                config.hydra.job.env_set[REFUSED] = message.replace("${", "\\${")
                 config.hydra.overrides.task = list(sweep_overrides)
         return config
 
     def sifted(self, master: DictConfig, overrides: Sequence[str]) -> tuple[DictConfig, Refused]:
-        """The config of a job without the overrides that it does not know, and these."""
+        """Return the config of a job without its unknown overrides, and these."""
         load = super().load_sweep_config
         return sift(lambda texts: load(master, texts), overrides)
 
 
 def each_by_itself(context: HydraContext) -> HydraContext:
-    """The same context, in which a job's config is composed by :class:`JobConfigs`."""
+    """Return the same context, with :class:`JobConfigs` as loader of the jobs' configs."""
     loader: Any = context.config_loader
     return HydraContext(JobConfigs(loader.config_search_path), context.callbacks)
 
 
 def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
-    """What is wrong with overrides, with the nearest names of some configs."""
+    """Say what is wrong with overrides, with the nearest names in some configs."""
 
     def keys(parent: str) -> list[str]:
         return [key for config in configs for key in keys_below(config, parent) if key != "hydra"]
@@ -67,23 +67,23 @@ def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
 
 
 def _chosen(config: DictConfig) -> dict[str, str]:
-    found: Any = OmegaConf.select(config, "hydra.runtime.choices", default={})
-    return {str(group): str(option) for group, option in found.items()}
+    choices: Any = OmegaConf.select(config, "hydra.runtime.choices", default={})
+    return {str(group): str(option) for group, option in choices.items()}
 
 
 def check_known(arguments: Sequence[str], context: HydraContext, master: DictConfig) -> None:
-    """Refuse what no job of a sweep knows, before the first job.
+    """Refuse overrides that no job of a sweep knows, before the first job.
 
-    One job is composed for each combination of the options that are swept, until every override
-    was known once, and read once.
+    One job is composed for each combination of the swept options, until every override has been
+    known once, and read once.
 
     Args:
         arguments: overrides of the sweep.
-        context: of :func:`each_by_itself`.
+        context: from :func:`each_by_itself`.
         master: the sweep's own config.
 
     Raises:
-        ConfigErrors: an override that no job knows or reads, or an option that is not there.
+        ConfigErrors: no job knows or reads an override, or an option does not exist.
     """
     loader: Any = context.config_loader
     overrides = overrides_of(arguments, loader)
@@ -93,20 +93,20 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
         config, refused = loader.sifted(master, list(job))
         configs.append(config)
         errors = dict(refused)
-        given = dict(zip(job, overrides, strict=True))
-        unknown &= {given[text] for text in errors}
-        idle &= {given[text] for text in (*unread(config, job), *errors)}
+        override_of = dict(zip(job, overrides, strict=True))
+        unknown &= {override_of[text] for text in errors}
+        idle &= {override_of[text] for text in (*unread(config, job), *errors)}
         if not unknown and not idle:
             return
     if not unknown:
-        texts = [text for text in job if given[text] in idle]
+        texts = [text for text in job if override_of[text] in idle]
         raise ConfigErrors(check_unread(config, texts, _chosen(config)))
-    told = [(text, error) for text, error in errors.items() if given[text] in unknown]
-    raise ConfigErrors(refusals(told, configs).splitlines())
+    faults = [(text, error) for text, error in errors.items() if override_of[text] in unknown]
+    raise ConfigErrors(refusals(faults, configs).splitlines())
 
 
 def _choices(override: Override, loader: ConfigLoaderImpl, master: DictConfig) -> list[str]:
-    """The texts of an override that jobs are composed with: all options of a group, else one."""
+    """Return the texts of an override for these jobs: all options of a group, else one."""
     texts, group = texts_of(override), override.key_or_group
     if not override.is_sweep_override() or not override.is_discrete_sweep():
         return texts
@@ -125,7 +125,7 @@ _ARGV: list[str] = []
 
 @contextmanager
 def hidden(words: Sequence[str]) -> Iterator[None]:
-    """Keeps words of the command line from the sweep's own config, for its jobs."""
+    """Hide words of the command line from the sweep's own config; its jobs get them."""
     _HIDDEN[:], _ARGV[:] = words, sys.argv
     sys.argv = [word for word in sys.argv if word not in words]
     try:
@@ -136,7 +136,7 @@ def hidden(words: Sequence[str]) -> Iterator[None]:
 
 
 def unhidden(arguments: Sequence[str], master: DictConfig) -> list[str]:
-    """The overrides of a sweep with those that were hidden from its own config."""
+    """Return the overrides of a sweep, including those hidden from its own config."""
     whole = [*arguments, *_HIDDEN]
     if _HIDDEN:
         with open_dict(master):

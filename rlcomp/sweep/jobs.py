@@ -17,12 +17,12 @@ from rlcomp.errors import ConfigError
 from rlcomp.io.saved_config import check_plain
 from rlcomp.wiring.options import config_directory
 
-# A day has 86,400 seconds, and no run takes less than one.
+# A day has 86,400 seconds, and every run takes at least one.
 MOST_JOBS = 10_000
 
 
 def varied(arguments: Sequence[str]) -> list[str]:
-    """The keys a command line sweeps over.
+    """Return the keys that a command line sweeps over.
 
     Examples:
         >>> varied(["-m", "recipe=grpo,sft", "seed=0,1", "device=cpu"])
@@ -36,35 +36,35 @@ def varied(arguments: Sequence[str]) -> list[str]:
 def overrides_of(
     arguments: Sequence[str], config_loader: ConfigLoader | None = None
 ) -> dict[str, Override]:
-    """The overrides of a command line by key; as in Hydra, the last of several counts.
+    """Return the overrides of a command line by key; the last one counts, as in Hydra.
 
     Args:
         arguments: a command line.
-        config_loader: finds the options that a ``glob`` means.
+        config_loader: finds the options that match a ``glob``.
 
     Raises:
-        ConfigError: a range has too many values to be written down.
+        ConfigError: a range has too many values to list.
     """
     texts = [t for t in arguments if t.startswith("~") or (not t.startswith("-") and "=" in t)]
-    parsed = OverridesParser.create(config_loader).parse_overrides(texts)
-    check_count(parsed)
-    keys = (override.get_key_element() for override in parsed)
-    # To take away and to set anew are two things.
+    overrides = OverridesParser.create(config_loader).parse_overrides(texts)
+    check_count(overrides)
+    keys = (override.get_key_element() for override in overrides)
+    # Removal and addition of a key are two entries.
     return {
         key if key.startswith("~") else plain_key(key): override
-        for key, override in zip(keys, parsed, strict=True)
+        for key, override in zip(keys, overrides, strict=True)
     }
 
 
 def check_count(overrides: Sequence[Override], product: bool = False) -> None:
-    """Refuse a sweep that is a slip of the keyboard, before its jobs are listed.
+    """Refuse a sweep of mistaken size before its jobs are listed.
 
     Args:
-        overrides: of the command line.
-        product: all combinations are jobs, not only the values of each.
+        overrides: overrides of the command line.
+        product: True if all combinations are jobs, False if only the values of each are.
 
     Raises:
-        ConfigError: names what has most values.
+        ConfigError: the message names the override with the most values.
     """
     counts = [
         (_count(override), override) for override in overrides if override.is_sweep_override()
@@ -79,7 +79,7 @@ def check_count(overrides: Sequence[Override], product: bool = False) -> None:
 
 
 def _count(override: Override) -> int:
-    """How many values an override has, without listing them."""
+    """Count the values of an override without listing them."""
     value = override.value()
     if isinstance(value, RangeSweep):
         start, stop = value.start, value.stop
@@ -90,7 +90,7 @@ def _count(override: Override) -> int:
 
 
 def texts_of(override: Override) -> list[str]:
-    """An override as it is written, for each of its values; of an interval its start."""
+    """Write an override for each of its values; for an interval its start."""
     key = override.get_key_element()
     if override.is_sweep_override():
         if override.is_discrete_sweep():
@@ -100,7 +100,7 @@ def texts_of(override: Override) -> list[str]:
 
 
 def plain_key(key: str) -> str:
-    """The key of an override without its ``+`` or ``~`` prefix.
+    """Return the key of an override without its ``+`` or ``~`` prefix.
 
     Examples:
         >>> plain_key("++learner.lr")
@@ -110,15 +110,15 @@ def plain_key(key: str) -> str:
 
 
 def asked(directory: Path) -> list[str]:
-    """The requested overrides of a sweep: ``hydra.sweeper.params``, then the command line.
+    """Return the requested overrides of a sweep: ``hydra.sweeper.params``, then the command line.
 
-    Hydra notes it in the sweep's ``multirun.yaml`` before the first job, so that it can be read in
-    every process a launcher may use, and later; empty where there is none.
+    Hydra writes them to the sweep's ``multirun.yaml`` before the first job, so that every process
+    of a launcher can read them, also later. Empty without this file.
     """
     file = directory / "multirun.yaml"
     if not file.is_file():
         return []
-    # As they were written: what they speak of is another thing in every job.
+    # Unresolved: interpolations have another value in every job.
     check_plain(file)
     whole: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
     hydra = whole["hydra"]
@@ -127,12 +127,12 @@ def asked(directory: Path) -> list[str]:
 
 
 def jobs(directory: Path) -> list[list[str]]:
-    """The overrides of every job a sweep has; empty where only its sweeper knows.
+    """Return the overrides of every job of a sweep; empty if only its sweeper knows them.
 
-    Those of a search are not known before it ends.
+    The jobs of a search are unknown before its end.
 
     Args:
-        directory: of the sweep.
+        directory: directory of the sweep.
     """
     from hydra._internal.core_plugins.basic_sweeper import BasicSweeper
 
@@ -146,17 +146,17 @@ def jobs(directory: Path) -> list[list[str]]:
     if not ours or not swept or not all(override.is_discrete_sweep() for override in swept):
         return []
     check_count(overrides, product=True)
-    (found,) = BasicSweeper.split_arguments(overrides, None)
-    return found
+    (combinations,) = BasicSweeper.split_arguments(overrides, None)
+    return combinations
 
 
 def _config_loader(hydra: DictConfig) -> ConfigLoader:
-    """Finds the options that a sweep found, among ours and in the user's directories."""
+    """Return a loader for the options of a sweep, ours and those in the user's directories."""
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra._internal.config_search_path_impl import ConfigSearchPathImpl
     from hydra.core.plugins import Plugins
 
-    Plugins.instance()  # in a process that runs nothing Hydra knows no kind of directory yet
+    Plugins.instance()  # until Hydra has run in a process, it knows no kind of directory
     path = ConfigSearchPathImpl()
     path.append("main", f"file://{config_directory()}")  # they may have been elsewhere then
     for source in OmegaConf.select(hydra, "runtime.config_sources", default=[]):

@@ -11,20 +11,20 @@ from omegaconf import OmegaConf
 
 from rlcomp.sweep.jobs import asked, plain_key, varied
 
-# What W&B takes.
+# Limits of W&B.
 _LONGEST_NAME, _LONGEST_TAG = 128, 64
-# Options that say where numbers go, not how they come about.
+# Options that decide where numbers go, and not what they are.
 _NO_METHODS = ("tracker", "experiment", "hydra")
 
 
 def labels(hydra_config: HydraConf) -> dict[str, object]:
-    """Name, group, job type and tags of one job.
+    """Return name, group, job type and tags of one job.
 
     Returns:
-        ``run_name``: this job's values of what is varied (``advantage=leave_one_out seed=1``),
+        ``run_name``: this job's values of the varied keys (``advantage=leave_one_out seed=1``),
         outside a sweep the recipe and the options and seed of the command line; ``tags``: recipe
-        and options of the command line, no seeds and no numbers; in a sweep also ``group``, its
-        directory, and ``job_type``, what is varied, seeds aside.
+        and options of the command line, without seeds and numbers; in a sweep also ``group``, its
+        directory, and ``job_type``, the varied keys without seeds.
     """
     own = [str(text) for text in OmegaConf.to_container(hydra_config.overrides.task)]  # type: ignore[union-attr]
     choices = hydra_config.runtime.choices
@@ -32,8 +32,8 @@ def labels(hydra_config: HydraConf) -> dict[str, object]:
     recipe = f"recipe={choices.get('recipe')}"
     tags = [text[:_LONGEST_TAG] for text in dict.fromkeys([recipe, *methods])]
     if hydra_config.mode != RunMode.MULTIRUN:
-        told = [str(choices.get("recipe")), *(text for text in methods if text != recipe)]
-        return {"run_name": _name([*told, *_of(own, ["seed"])]), "tags": tags}
+        words = [str(choices.get("recipe")), *(text for text in methods if text != recipe)]
+        return {"run_name": _name([*words, *_of(own, ["seed"])]), "tags": tags}
     directory = Path(hydra_config.runtime.cwd) / hydra_config.sweep.dir
     axes = varied(asked(directory)) or [_key(text) for text in own]
     return {
@@ -45,7 +45,7 @@ def labels(hydra_config: HydraConf) -> dict[str, object]:
 
 
 def _methods(own: Sequence[str], groups: Collection[str]) -> list[str]:
-    """The options of the command line, ``group=option``; none that is taken away."""
+    """Return the options of the command line, ``group=option``, except for removed ones."""
     return [
         text.lstrip("+")
         for text in own

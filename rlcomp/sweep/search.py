@@ -26,26 +26,27 @@ from rlcomp.sweep.space import Space
 
 
 class _Kind(Checked, ABCMeta):
-    """A checked class that is a Hydra plugin as well."""
+    """Metaclass of checked classes that are Hydra plugins as well."""
 
 
 class Search(Sweeper, metaclass=_Kind):
     """Hyper-parameter search by Optuna's TPE, as a Hydra sweeper.
 
-    Searched is whatever has several values on the command line, in ``hydra.sweeper.params`` or in
-    an experiment: ``lr=interval(1e-4,1e-2)``, ``lr=tag(log,interval(1e-4,1e-2))``,
-    ``n=int(interval(1,8))``, ``advantage=group_mean,leave_one_out``. Several seeds are
-    no choice: every trial runs them all, and the mean over them counts. A trial of which a run
-    fails has failed, and the search goes on; its exit code is not 0 then. It is kept in the sweep's
-    directory (``study.log``): the same command line goes on where it was stopped.
+    The search space consists of all overrides with several values on the command line, in
+    ``hydra.sweeper.params`` or in an experiment: ``lr=interval(1e-4,1e-2)``,
+    ``lr=tag(log,interval(1e-4,1e-2))``, ``n=int(interval(1,8))``,
+    ``advantage=group_mean,leave_one_out``. Several seeds are not part of it: every trial runs them
+    all, and the mean over them counts. A trial with a failed run has failed, and the search goes
+    on; its exit code is then not 0. The search is saved in the sweep's directory (``study.log``):
+    the same command line continues a stopped one.
 
     Args:
-        metric: its last value in a run's ``metrics.jsonl`` is what counts.
-        direction: which values are better.
-        n_trials: how many points are tried.
-        n_jobs: how many at a time, for launchers that run jobs side by side.
-        n_random: the first so many points are drawn at random.
-        seed: of the draws.
+        metric: the objective; its last value in a run's ``metrics.jsonl`` counts.
+        direction: direction of better values.
+        n_trials: number of points.
+        n_jobs: number of points at a time, for launchers that run jobs in parallel.
+        n_random: number of random points at the beginning.
+        seed: seeds the draws.
         params: as for Hydra's own sweeper.
     """
 
@@ -72,7 +73,7 @@ class Search(Sweeper, metaclass=_Kind):
     def setup(
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
-        """Called by Hydra."""
+        """Set up the sweeper; called by Hydra."""
         hydra_context = each_by_itself(hydra_context)
         self.hydra_context = hydra_context
         self.config = config
@@ -81,23 +82,23 @@ class Search(Sweeper, metaclass=_Kind):
         )
 
     def sweep(self, arguments: list[str]) -> None:
-        """Search, say what was best, and leave ``search.json`` in the sweep's directory.
+        """Search, print the best point, and write ``search.json`` to the sweep's directory.
 
         Raises:
-            ConfigError: nothing is to be searched, or runs do not record the metric.
+            ConfigError: the search space is empty, or runs do not record the metric.
             UserError: every trial failed.
-            RlcompError: some of them failed; the best is told first.
+            RlcompError: some of them failed; the best is printed first.
         """
         assert self.config is not None
         assert self.hydra_context is not None
         whole = unhidden(arguments, self.config)
-        asked = [*(f"{key}={value}" for key, value in self.params.items()), *whole]
-        check_known(asked, self.hydra_context, self.config)
-        space = Space(asked, self.hydra_context.config_loader)
+        requested = [*(f"{key}={value}" for key, value in self.params.items()), *whole]
+        check_known(requested, self.hydra_context, self.config)
+        space = Space(requested, self.hydra_context.config_loader)
         directory = Path(self.config.hydra.sweep.dir)
         directory.mkdir(parents=True, exist_ok=True)
         OmegaConf.save(self.config, directory / "multirun.yaml")
-        study = self._study(directory, asked)
+        study = self._study(directory, requested)
         while batch := self._next(study, space):
             values = self._run([trial.user_attrs["jobs"] for trial in batch], batch[0].number)
             for trial, value in zip(batch, values, strict=True):
@@ -105,7 +106,7 @@ class Search(Sweeper, metaclass=_Kind):
         self._tell(study, directory)
 
     def _study(self, directory: Path, asked: Sequence[str]) -> Any:  # noqa: ANN401
-        """The search that was begun here, or a new one."""
+        """Return the earlier search in this directory, or a new one."""
         optuna = require("optuna", "optuna")
         journal = require("optuna.storages.journal", "optuna")
         optuna.logging.set_verbosity(optuna.logging.WARNING)
@@ -116,7 +117,7 @@ class Search(Sweeper, metaclass=_Kind):
             direction=self.direction,
             load_if_exists=True,
         )
-        # A search that goes on must not draw again what it has drawn.
+        # A continued search must not repeat its draws.
         draws = self.seed + len(study.trials)
         study.sampler = optuna.samplers.TPESampler(seed=draws, n_startup_trials=self.n_random)
         terms = [self.metric, self.direction, *sorted(asked)]
@@ -128,7 +129,7 @@ class Search(Sweeper, metaclass=_Kind):
         return study
 
     def _next(self, study: Any, space: Space) -> Sequence[Any]:  # noqa: ANN401
-        """The trials that run next: one that was stopped, else new ones, until there are enough."""
+        """Return the next trials: a stopped one, else new ones, until there are enough."""
         trials = study.trials
         for trial in trials:
             if not trial.state.is_finished():
@@ -139,7 +140,7 @@ class Search(Sweeper, metaclass=_Kind):
         return new
 
     def _run(self, trials: Sequence[Sequence[Sequence[str]]], first: int) -> list[float | None]:
-        """Launch the jobs of some trials; the value of each, None if it failed."""
+        """Launch the jobs of some trials; return the value of each, None if it failed."""
         jobs = [job for trial in trials for job in trial]
         seeds = len(trials[0])
         results = self.launcher.launch(jobs, initial_job_idx=first * seeds)  # type: ignore[union-attr]
@@ -151,7 +152,7 @@ class Search(Sweeper, metaclass=_Kind):
         ]
 
     def _value(self, result: JobReturn) -> float | None:
-        """The metric of a run; None of a failed one, which has said why."""
+        """Return the metric of a run; None if it failed, since the run has reported why."""
         from rlcomp.io.json_lines import read_metrics
 
         if result.status != JobStatus.COMPLETED:
@@ -170,7 +171,7 @@ class Search(Sweeper, metaclass=_Kind):
         return None if values[-1] is None else float(values[-1])
 
     def _tell(self, study: Any, directory: Path) -> None:  # noqa: ANN401
-        """Write all trials down, and print the best."""
+        """Write all trials to a file, and print the best."""
         trials = [
             {"trial": trial.number, "value": trial.value, "jobs": trial.user_attrs["jobs"]}
             for trial in study.trials
@@ -198,8 +199,8 @@ def _failed() -> dict[str, object]:
 
 
 def offer_search() -> None:
-    """Make ``hydra/sweeper=optuna`` an option, and our grid the sweeper of every other sweep."""
-    from rlcomp.sweep.grid import offer_grid  # not for --help: Hydra looks for its plugins
+    """Register ``hydra/sweeper=optuna``, and our grid as the sweeper of every other sweep."""
+    from rlcomp.sweep.grid import offer_grid  # not for --help: Hydra searches its plugins
 
     folder = str(Path(__file__).parent / "plugins")
     if folder not in sys.path:

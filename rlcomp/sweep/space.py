@@ -13,14 +13,14 @@ from rlcomp.sweep.jobs import overrides_of, texts_of
 
 
 class Space:
-    """The points of a search.
+    """Points of a search.
 
     Args:
         arguments: overrides, as on the command line.
-        config_loader: finds the options that a ``glob`` means.
+        config_loader: finds the options that match a ``glob``.
 
     Raises:
-        ConfigError: nothing but seeds has several values.
+        ConfigError: no override except seeds has several values.
     """
 
     def __init__(self, arguments: Sequence[str], config_loader: ConfigLoader | None = None) -> None:
@@ -39,10 +39,10 @@ class Space:
         self.fixed = [texts_of(o)[0] for key, o in overrides.items() if key not in {*swept, "seed"}]
 
     def jobs(self, trial: Any) -> list[list[str]]:  # noqa: ANN401
-        """The overrides of every run of a trial, one a seed.
+        """Return the overrides of every run of a trial, one a seed.
 
         Args:
-            trial: an ``optuna.Trial``, which is asked for values.
+            trial: an ``optuna.Trial``, which suggests values.
         """
         chosen = [
             f"{override.get_key_element()}={_suggested(trial, key, override)}"

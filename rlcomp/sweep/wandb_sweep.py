@@ -1,4 +1,4 @@
-"""A sweep line as the yaml of ``wandb sweep``: its agents run the jobs on any machines.
+"""Conversion of a sweep line to the yaml of ``wandb sweep``, for agents on any machines.
 
 ::
 
@@ -20,23 +20,23 @@ from rlcomp.errors import ConfigError, UserError
 from rlcomp.io.direction import better
 from rlcomp.sweep.jobs import overrides_of, texts_of
 
-# What a search improves, unless it is told.
+# Default objective of a search.
 METRIC = "evaluation/sampled"
-# A directory a run: one that was preempted and is given out again goes on where it was.
+# A directory for each run, so that a preempted run continues when an agent gets it again.
 _DIRECTORY = "runs/wandb"
 _OURS = ("directory", "tracker", "hydra/sweeper", "hydra/launcher")
 
 
 def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
-    """The config of a W&B sweep: grid where every value is listed, else Bayesian search.
+    """Write the config of a W&B sweep: grid if every value is listed, else Bayesian search.
 
     Args:
-        arguments: a sweep line. ``directory`` names the folder of the runs' directories;
-            ``hydra.sweeper.metric`` what a search improves, ``hydra.sweeper.n_trials`` how often
-            it tries.
+        arguments: a sweep line. ``directory`` names the folder of the runs' directories,
+            ``hydra.sweeper.metric`` the objective of a search, and ``hydra.sweeper.n_trials`` its
+            number of trials.
 
     Raises:
-        ConfigError: nothing has several values, or none of a search is known to be better.
+        ConfigError: no override has several values, or no direction of the objective is known.
     """
     overrides = overrides_of(arguments)
     swept = {key: one for key, one in overrides.items() if one.is_sweep_override()}
@@ -50,8 +50,8 @@ def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
         for key, one in overrides.items()
         if key not in swept and key not in _OURS and not key.startswith("hydra.sweeper.")
     ]
-    folder = _told(overrides, "directory", _DIRECTORY)
-    # Where W&B has no value of its own for a macro, it leaves the word to Hydra.
+    folder = _value(overrides, "directory", _DIRECTORY)
+    # W&B leaves macros without a value of its own to Hydra.
     own = ["tracker=wandb", f"directory={folder}/${{oc.env:WANDB_RUN_ID}}"]
     searched = not all(one.is_discrete_sweep() for one in swept.values())
     return {
@@ -64,7 +64,7 @@ def wandb_sweep(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _search(overrides: dict[str, Override]) -> dict[str, Any]:
-    metric = _told(overrides, "hydra.sweeper.metric", METRIC)
+    metric = _value(overrides, "hydra.sweeper.metric", METRIC)
     direction = better(metric)
     if not direction:
         raise ConfigError(
@@ -72,17 +72,17 @@ def _search(overrides: dict[str, Override]) -> dict[str, Any]:
             f"name another, as {METRIC}"
         )
     goal = {"higher": "maximize", "lower": "minimize"}[direction]
-    trials = _told(overrides, "hydra.sweeper.n_trials", "")
+    trials = _value(overrides, "hydra.sweeper.n_trials", "")
     cap = {"run_cap": int(trials)} if trials else {}
     return {"metric": {"name": metric, "goal": goal}, **cap}
 
 
-def _told(overrides: dict[str, Override], key: str, default: str) -> str:
+def _value(overrides: dict[str, Override], key: str, default: str) -> str:
     return texts_of(overrides[key])[0].partition("=")[2] if key in overrides else default
 
 
 def _parameter(override: Override) -> dict[str, Any]:
-    """Values, or the ends of a range: ``interval(0,1)`` of floats, ``int(interval(1,8))``."""
+    """Return values, or ends of a range: ``interval(0,1)`` of floats, ``int(interval(1,8))``."""
     sweep = override.value()
     if not isinstance(sweep, IntervalSweep):
         return {"values": [_plain(text.partition("=")[2]) for text in texts_of(override)]}
@@ -97,7 +97,7 @@ def _parameter(override: Override) -> dict[str, Any]:
 
 
 def _plain(text: str) -> object:
-    """An integer or a float as such, for axes of W&B's charts; all else as it is written.
+    """Convert integers and floats, for axes of W&B's charts; leave all else as it is.
 
     Examples:
         >>> _plain("3"), _plain("1e-4"), _plain("[1,2]"), _plain("true")

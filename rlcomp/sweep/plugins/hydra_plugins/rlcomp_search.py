@@ -1,12 +1,12 @@
-"""Hydra takes plugins from the namespace package ``hydra_plugins`` alone: our part of it."""
+"""Our part of the namespace package ``hydra_plugins``, the only source of Hydra's plugins."""
 
 from rlcomp.sweep.grid import Grid
 from rlcomp.sweep.search import Search
 
 
 class OptunaSearch(Search):
-    """``hydra/sweeper=optuna``."""
+    """Sweeper of ``hydra/sweeper=optuna``."""
 
 
 class BasicSweeper(Grid):
-    """``hydra/sweeper=basic``."""
+    """Sweeper of ``hydra/sweeper=basic``."""
