@@ -1,1 +1,1 @@
-"""Distributions of points that flows are fitted to."""
+"""Distributions of points for fits of flows."""
