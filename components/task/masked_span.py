@@ -18,7 +18,8 @@ class MaskedSpan(SpanTask):
     r"""Task of masked-span prediction: a document with every occurrence of a span masked.
 
     The prompt is the masked document. The answer is the whole span, without white space at its
-    ends. A document is held out as a whole. Spans of white space only, or of a whole document, are not used.
+    ends. A document is held out as a whole. Spans of white space only, or of a whole document, are
+    not used.
 
     Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
