@@ -1,1 +1,1 @@
-"""Actions at the begin of a phase: snapshots of weights, back to them, frozen weights, moments."""
+"""Actions at the begin of a phase: take, restore and freeze weights, reset an optimiser."""

@@ -1,4 +1,4 @@
-"""Optimiser without its past."""
+"""Reset of an optimiser's state."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from rlcomp.interfaces.learner import KeepsMoments
 
 
 class ResetOptimizer(nn.Module):
-    """Forget an optimiser's moments: the phase begins as if its learner had never stepped.
+    """Action that clears an optimiser's moments, as if its learner had never stepped.
 
     Args:
-        learner: whose optimiser.
+        learner: the learner whose optimiser is reset.
     """
 
     learner: KeepsMoments
 
     def __init__(self, *, learner: KeepsMoments) -> None:
         super().__init__()
-        # Past nn.Module: the learner's tensors belong to the learner.
+        # Not a submodule: the learner owns its tensors.
         object.__setattr__(self, "learner", learner)
 
     def begin_phase(self) -> None:

@@ -1,4 +1,4 @@
-"""Weights put back to a snapshot."""
+"""Restore of weights from a snapshot."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rlcomp.errors import FlowError
 
 
 class Restore(nn.Module):
-    """Put a policy's weights back to a snapshot: R1's second SFT starts from the base again.
+    """Action that restores a policy's weights from a snapshot.
 
-    The moments of an optimiser belong to the weights that are left: name a
-    :class:`~components.action.reset_optimizer.ResetOptimizer` beside it where the phase's learner
-    has stepped before.
+    R1's second SFT starts from the base again. The optimiser keeps its moments, which belong to
+    the old weights: name a :class:`~components.action.reset_optimizer.ResetOptimizer` beside it
+    if the phase's learner has stepped before.
 
     Args:
-        snapshot: what an earlier phase has taken.
+        snapshot: the snapshot that an earlier phase has taken.
 
     Raises:
-        FlowError: when the phase begins, if none has.
+        FlowError: the phase begins and no snapshot was taken.
     """
 
     earlier: ClassVar[tuple[str, ...]] = ("snapshot",)
@@ -30,11 +30,11 @@ class Restore(nn.Module):
 
     def __init__(self, *, snapshot: Snapshot) -> None:
         super().__init__()
-        # Past nn.Module: the copies belong to the snapshot.
+        # Not a submodule: the snapshot owns the copies.
         object.__setattr__(self, "snapshot", snapshot)
 
     def begin_phase(self) -> None:
-        """Copy the weights back; the policy counts it as an update."""
+        """Copy the weights back. The policy counts that as an update."""
         if not bool(self.snapshot.taken):
             raise FlowError(
                 "Restore: the snapshot has taken no weights yet: let an earlier phase name it in "

@@ -10,12 +10,13 @@ from rlcomp.model.copied import CopiedWeights
 
 
 class Snapshot(nn.Module):
-    """Snapshot of a policy's trainable weights at the begin of a phase, for :class:`Restore`.
+    """Action that copies a policy's trainable weights at the begin of a phase.
 
-    Named by several phases, it holds those of the last one. It stands in the checkpoint.
+    :class:`~components.action.restore.Restore` reads the copy. If several phases name it, it
+    holds the weights of the last one. It is part of the checkpoint.
 
     Args:
-        policy: whose weights are copied.
+        policy: the policy whose weights are copied.
     """
 
     taken: Tensor

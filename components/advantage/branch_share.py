@@ -1,4 +1,4 @@
-"""Group advantage of trees of episodes: a row counts for its share of an independent episode."""
+"""Group advantage of trees of episodes: a row is weighted by its share of an episode."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from rlcomp.interfaces.trees import roots
 
 
 class BranchShare(Component):
-    """Group advantage in which a row counts for its share of an independent episode.
+    """Group advantage in which a row is weighted by its share of an independent episode.
 
     ``A_i = (R_i - sum_j s_j R_j / S) / (std + eps)``, ``S = sum_j s_j``, with ``s`` =
     ``branch_share`` and ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)``. Without branches that is
     GRPO's. The loss has to weigh rows by ``s`` as well (``attribution=share`` sets both).
 
-    With ``baseline=others`` the mean leaves the row's own tree out: then, with ``norm=none``, the
-    expected gradient is exact whatever the rule to branch, for a fixed number of trees.
+    With ``baseline=others`` the mean leaves the row's own tree out. With ``norm=none`` as well,
+    the expected gradient is exact for every branching rule and a fixed number of trees.
 
     Reads ``reward``, ``reward_valid``, ``group_id``, ``trajectory_id``, ``branch_parent``,
     ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 in

@@ -58,7 +58,7 @@ class DifficultyWeighted(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Run the inner estimator and reweight its advantage."""
-        # Dense rewards (KL) are not reweighted: they are added afterwards.
+        # Dense rewards (KL) are added afterwards, so they are not reweighted.
         inside = self.advantage(batch.exclude("token_reward"))
         valid = batch["reward_valid"]
         accuracy = group_accuracy(batch["correct"], batch["group_id"], valid)

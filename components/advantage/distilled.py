@@ -1,4 +1,4 @@
-"""Distilled advantage: how much likelier a teacher finds the sampled token."""
+"""Distilled advantage: log-ratio of teacher and policy at the sampled token."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from rlcomp.metrics import record
 
 
 class Distilled(Component):
-    """Distilled advantage: on-policy distillation by the policy gradient.
+    """Distilled advantage: on-policy distillation with the policy gradient.
 
     ``A_t = c * (log pi_T(a_t) - log pi(a_t))``, or with ``horizon: sequence`` its sum from the
     token on; added to another estimator's advantage, if one is given.
 
-    ``sequence`` is the exact gradient of ``KL(pi(y) || pi_T(y))`` in expectation, with the noise of
-    all later tokens; ``token`` that of the next-token KL at the sampled prefixes, as
-    ``loss=distil`` has it without sampling noise, and biased for the KL of whole responses.
+    ``sequence`` gives the gradient of ``KL(pi(y) || pi_T(y))`` in expectation, with the noise of
+    all later tokens. ``token`` gives the gradient of the next-token KL at the sampled prefixes
+    (``loss=distil`` computes it without sampling noise); it is biased for the KL of responses.
 
     Reads ``response_mask``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``, and
-    ``reward_valid`` ``[B]`` where it is there. Writes ``advantage`` ``[B, T]``, nats. Records
+    ``reward_valid`` ``[B]`` if it is there. Writes ``advantage`` ``[B, T]``, nats. Records
     ``advantage/distilled``, the mean of ``log pi_T(a_t) - log pi(a_t)`` before it is cut, nats a
     token, and ``advantage/distilled_clipped``, the share of tokens at which it was.
 
     Args:
-        horizon: ``token``: what follows is not its merit; ``sequence``: all of it is.
+        horizon: ``token`` credits a token with its own term; ``sequence`` with all later ones too.
         clip: bound of one token's difference, nats; null for none.
         coef: c, weight of the teacher beside the other advantage.
-        advantage: the estimator that it is added to; null for the teacher alone.
+        advantage: the estimator whose advantage it is added to; null for the teacher alone.
 
     Source:
         Gu et al. 2023 (MiniLLM), arXiv:2306.08543, eq. 2; Lu & Thinking Machines Lab 2025,

@@ -22,12 +22,12 @@ class GAE(Component):
     ``t+1`` is the next response token.
 
     Tokens outside the response (tool output) are not steps. ``returns`` is ``A + V`` before
-    whitening, the TD(lambda) return.
+    whitening: the TD(lambda) return.
 
     Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``response_mask``, ``value``
     ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage
-    is 0 and no part of the whitening, and ``returns`` is ``value`` itself, so that nothing pulls
-    at the critic there.
+    is 0 and not part of the whitening; ``returns`` is ``value`` there, so that the critic gets no
+    gradient.
 
     Args:
         gamma: discount per token of the response.

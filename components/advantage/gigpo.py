@@ -1,4 +1,4 @@
-"""GiGPO advantage: episodes against their group, turns against those decided in the same state."""
+"""GiGPO advantage: episodes compared within a group, turns within a state."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class GiGPO(Component):
     return of each turn over all turns of the group that were decided in the same state
     (``anchor_id``). ``F = std + epsilon``, or 1 with ``norm=none``.
 
-    With ``baseline=others`` the mean of ``A^S`` leaves the visits of the episode itself out: then,
-    with ``norm=none``, its expected gradient is the true one times the chance that another episode
-    came by; the mean over all visits, the paper's, is biased.
+    With ``baseline=others`` the mean of ``A^S`` leaves the episode's own visits out. With
+    ``norm=none`` as well, its expected gradient is the true one times the probability that another
+    episode visits the state. The paper's mean over all visits is biased.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
+    if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
     ``anchor_id`` ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0
     for invalid rewards.
 
     Records ``advantage/step_group`` (visits of a state), ``advantage/shared_states`` (share of
-    turns whose state another visit shares; without such there is no step advantage) and
+    turns whose state has another visit; 0 means no step advantage) and
     ``advantage/step`` (mean absolute ``A^S``).
 
     Args:
@@ -40,9 +40,8 @@ class GiGPO(Component):
         omega: weight of ``A^S``; 0: GRPO.
         baseline: ``group``, all visits of a state; or ``others``, those of other episodes.
         norm: ``std``, or ``none``.
-        outcome: whether the reward is paid with the last turn, on top of ``turn_reward``; false
-            where it was summed from them (``reward=episode_return``): to pay each turn twice is
-            refused.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set false if
+            ``reward`` is already their sum (``reward=episode_return``): paying twice is refused.
         epsilon: added to standard deviations, in reward units.
 
     Source:

@@ -1,4 +1,4 @@
-"""ReMax advantage: reward minus that of the greedy response."""
+"""ReMax advantage: reward minus the reward of the greedy response."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class GreedyBaseline(Component):
 
     Args:
         kl_credit: dense rewards (``token_reward``, the KL) in ``A_t``: ``to_go`` sums them from the
-            token on; ``immediate`` takes its own only, as in the authors' code.
+            token on; ``immediate`` takes the token's own only, as in the authors' code.
         clip: bound on the size of ``R - R(greedy)``, in reward units; 5 in the authors' code.
 
     Raises:
@@ -67,8 +67,8 @@ class GreedyBaseline(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage, and take the greedy answers out of the response mask."""
         reward, valid = batch["reward"].detach(), batch["reward_valid"]
-        baseline, found = greedy_reward(reward, batch["group_id"], valid, batch["greedy"])
-        trained = ~batch["greedy"] & valid & found
+        baseline, has_baseline = greedy_reward(reward, batch["group_id"], valid, batch["greedy"])
+        trained = ~batch["greedy"] & valid & has_baseline
         lead = masked(masked(reward, valid) - baseline, trained)
         lead = lead if self.clip is None else lead.clamp(-self.clip, self.clip)
         record("advantage/baseline", baseline, where=batch["greedy"] & valid)

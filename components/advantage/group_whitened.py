@@ -15,7 +15,7 @@ from rlcomp.interfaces.advantage import broadcast, write_advantage
 
 
 def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
-    """Which valid rows have another valid row in their group.
+    """Mark the valid rows that have another valid row in their group.
 
     Args:
         group_id: shape ``[B]``, int64.
@@ -67,9 +67,9 @@ class GroupWhitened(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         reward, group_id, valid = (batch[k] for k in ("reward", "group_id", "reward_valid"))
-        centred, compared = group_centred(reward, group_id, valid), with_peers(group_id, valid)
+        centred, has_peers = group_centred(reward, group_id, valid), with_peers(group_id, valid)
         if self.over == "responses":
-            return broadcast(batch, whiten(centred[:, None], compared[:, None])[:, 0])
+            return broadcast(batch, whiten(centred[:, None], has_peers[:, None])[:, 0])
         broadcast(batch, centred)
-        counted = batch["response_mask"] & compared[:, None]
+        counted = batch["response_mask"] & has_peers[:, None]
         return write_advantage(batch, whiten(batch["advantage"], counted))

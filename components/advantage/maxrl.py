@@ -16,9 +16,9 @@ class MaxRL(Component):
 
     ``A_i = (R_i - mean_g(R)) / mean_g(R)``.
 
-    Of rewards 0 and 1 with success rate p its expected gradient is that of ``log p`` (maximum
-    likelihood) up to order ``n - 1`` in ``1 - p``: a prompt solved once in n tries weighs up to n
-    times one that is nearly always solved, where GRPO's std weighs both the same.
+    For rewards 0 and 1 with success rate p the expected gradient is that of ``log p`` (maximum
+    likelihood) up to order ``n - 1`` in ``1 - p``. A prompt solved once in n tries weighs up to n
+    times as much as one that is nearly always solved; GRPO's std weighs both the same.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid

@@ -15,13 +15,13 @@ from rlcomp.metrics import record
 
 
 class MTGRPO(Component):
-    """MT-GRPO advantage: ``A_k = A^T_k + lambda A^O``; of the last turn ``A^O`` alone.
+    """MT-GRPO advantage: ``A_k = A^T_k + lambda A^O``; ``A^O`` alone at the last turn.
 
     ``A^T_k`` is the reward of turn ``k`` standardised over the episodes of the group that have such
     a turn before their last one, ``A^O`` the outcome standardised over the group.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
+    if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid rewards. Records
     ``advantage/turn``, the mean absolute ``A^T`` of turns before the last.
 

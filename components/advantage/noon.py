@@ -18,7 +18,7 @@ class Noon(Component):
     loss.
 
     Runs the estimator and overwrites its ``advantage`` ``[B, T]``; reads ``response_mask``
-    ``[B, T]``, and ``reward_valid`` ``[B]`` where it is there. Records the share of tokens whose
+    ``[B, T]``, and ``reward_valid`` ``[B]`` if it is there. Records the share of tokens whose
     advantage was negative.
 
     Args:

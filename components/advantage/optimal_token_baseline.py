@@ -16,8 +16,8 @@ class OptimalTokenBaseline(Component):
     ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group that have a token
     at ``t``, with ``W_it = sum_{s <= t} (1 - 2 pi(a_is) + sum_v pi(v)^2)``.
 
-    ``W`` accumulates the squared norm of the gradient of ``log pi`` in the logits, a proxy for that
-    in the parameters. Needs ``old_log_probs=recomputed_moments``.
+    ``W`` accumulates the squared norm of the gradient of ``log pi`` in the logits, a proxy for the
+    norm in the parameters. Needs ``old_log_probs=recomputed_moments``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``old_log_probs``, ``squared_probs``,
     ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where the responses at ``t``

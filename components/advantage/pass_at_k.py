@@ -1,4 +1,4 @@
-"""Pass@k advantage: what a response adds to the best of k (PKPO)."""
+"""Pass@k advantage (PKPO): the gain of a response over the best of k."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class PassAtK(Component):
     """Pass@k advantage: leave-one-out gradient of the expected best of k responses.
 
     ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R) / (std_g(R) + eps)``:
-    what response i adds to the best of k of the group's n, over all subsets.
+    the mean gain of response i over the best of k of the group's n, over all subsets.
 
-    With ``k = n`` (null) a single best response gets ``R_(1) - R_(2)``, all others 0: two right
-    answers teach nothing. With ``k < n`` (PKPO) up to ``n - k`` others may be as good, and an
-    answer weighs the more, the fewer are. Without the std, ``sum_i A_i grad log pi(y_i)`` is the
+    With ``k = n`` (null) a single best response gets ``R_(1) - R_(2)`` and all others 0, so two
+    right answers teach nothing. With ``k < n`` (PKPO) up to ``n - k`` others may be as good; the
+    fewer are, the larger the advantage. Without the std, ``sum_i A_i grad log pi(y_i)`` is the
     unbiased gradient of the expected best of k; a mean over responses is 1 / n of it.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
@@ -69,7 +69,7 @@ class PassAtK(Component):
 
 
 def _tied_best(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Whether a response is one of several best ones of a group that varies, ``[B]``."""
+    """Mark the best responses that share their reward, in groups that vary, ``[B]``."""
     groups = Groups(reward, group_id, valid)
     best = groups.counted & (groups.reward == groups.highest(groups.valid))
     return (best & (groups.total(best.float()) > 1)).to(reward.device)

@@ -20,14 +20,14 @@ class PassAtKTraining(Component):
     ``A_i = (mean_{|I| = k, i in I} max_I R - mean_I max_I R) / std_I(max_I R)`` over all
     ``C(n, k)`` subsets ``I`` of a group's n responses, in closed form.
 
-    A response is blamed less where subsets that hold it succeed through others. Unlike PKPO
+    A response gets less blame if the subsets that hold it succeed through others. Unlike PKPO
     (``advantage: pkpo``) it blames failures, and divides by the std over the subsets.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 where all subsets have the same best (more than ``n - k`` right
     answers), in groups of fewer than k valid rewards, and for invalid rewards. Records the
-    groups' mean best of k, the objective, and ``advantage/certain``: of the responses of groups
-    that vary, the share with advantage 0, all subsets having the same best.
+    objective (the groups' mean best of k) and ``advantage/certain``: among the responses of
+    groups that vary, the share with advantage 0 because all subsets have the same best.
 
     Args:
         k: size of a subset; at most ``group_size``.

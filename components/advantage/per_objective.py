@@ -20,7 +20,7 @@ from rlcomp.pareto.aggregator import Aggregator, weighed
 from rlcomp.pareto.objectives import observed, stacked
 from rlcomp.pareto.running_means import RunningMeans
 
-# Weight of the past in the running variance of each objective's rewards.
+# Decay of the running variance of each objective's rewards.
 SCALE_DECAY = 0.99
 
 
@@ -32,7 +32,7 @@ class PerObjective(Component):
 
     The aggregator sees each objective as a vector: its advantages over the response tokens of the
     batch. On-policy the ratio is 1, so PAMA's ``I(A)`` is ``A``. ``s_k`` is not the std of the
-    batch, which would give all vectors the same length. Objectives are outcome rewards: dense
+    batch, since that would give all vectors the same length. Objectives are outcome rewards: dense
     rewards belong to none of them, so put the KL penalty in the loss. Baselines are group
     baselines; for a critic of each objective see ``per_objective_critic``.
 
@@ -42,13 +42,13 @@ class PerObjective(Component):
     and the sum here have no part in its policy loss then.
 
     Reads ``rewards`` (``{name: [B]}``, NaN where a row lacks one), ``reward_valid`` ``[B]``,
-    ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` where it is there, and what the
-    estimator reads. Writes ``advantages`` ``[B, T, K]`` (divided by ``s_k``; 0 for what a row
-    lacks), ``advantage_scale`` ``[B, K]`` (``s_k``, the same in every row), ``advantage``
-    ``[B, T]`` and ``reward_valid``: the row has at least one objective. What an estimator takes out
-    of ``response_mask`` is taken out for all. Records ``advantage/scale/<name>``,
-    ``advantage/abs``, ``advantage/zero_fraction`` and what
-    :func:`rlcomp.pareto.aggregator.weighed` does.
+    ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` if it is there, and what the
+    estimator reads. Writes ``advantages`` ``[B, T, K]`` (divided by ``s_k``; 0 for an objective
+    that a row lacks), ``advantage_scale`` ``[B, K]`` (``s_k``, the same in every row),
+    ``advantage`` ``[B, T]`` and ``reward_valid``: the row has at least one objective. Tokens that
+    the estimator takes out of ``response_mask`` for one objective are taken out for all. Records
+    ``advantage/scale/<name>``, ``advantage/abs``, ``advantage/zero_fraction`` and the metrics of
+    :func:`rlcomp.pareto.aggregator.weighed`.
 
     Args:
         advantage: the estimator, run once per objective; another one:
@@ -57,7 +57,7 @@ class PerObjective(Component):
         scale: ``"running"``, or ``"none"`` to divide by nothing.
 
     Raises:
-        ConfigError: the estimator reads a critic's ``value`` or all ``rewards``, or keeps something
+        ConfigError: the estimator reads a critic's ``value`` or all ``rewards``, or has a state
             from batch to batch that all objectives would share.
 
     Source:
@@ -116,14 +116,14 @@ class PerObjective(Component):
     def _results(
         self, batch: TensorDict, names: tuple[str, ...], present: Tensor
     ) -> list[TensorDict]:
-        """What the estimator makes of the batch, objective by objective."""
+        """Return the batch with the estimator's results, one for each objective."""
         return [
             self._estimated(batch.exclude(*self.supplies), batch["rewards"][name], present[:, k])
             for k, name in enumerate(names)
         ]
 
     def _estimated(self, one: TensorDict, reward: Tensor, present: Tensor) -> TensorDict:
-        """The batch with the advantage of one objective, ``[B, T]``, in reward units."""
+        """Return the batch with the advantage of one objective, ``[B, T]``, in reward units."""
         present = present.to(one["response_mask"].device)
         one["reward"] = torch.where(present, reward, torch.zeros_like(reward))
         one["reward_valid"] = present
@@ -132,7 +132,7 @@ class PerObjective(Component):
         return write_advantage(one, one["advantage"])
 
     def _scale(self, name: str, reward: Tensor) -> float:
-        """``s_k``: running std of an objective's rewards, in its reward units."""
+        """Return ``s_k``, the running std of an objective's rewards, in its reward units."""
         if self.scale == "none":
             return 1.0
         # Equal rewards carry no information about the scale.
@@ -161,7 +161,7 @@ def _check_estimator(advantage: Component, supplied: tuple[str, ...]) -> None:
 
 
 def _present(batch: TensorDict, rewards: Tensor) -> Tensor:
-    """Mask of available objectives per row, shape ``[B, K]``, on the CPU.
+    """Return the mask of available objectives per row, shape ``[B, K]``, on the CPU.
 
     An invalid row without a missing objective has none of them.
     """

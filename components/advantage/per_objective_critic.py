@@ -23,7 +23,7 @@ class PerObjectiveCritic(PerObjective):
     ``delta_k,t = r_k,t + gamma V_k,t+1 - V_k,t``.
 
     Everything else is as in :class:`PerObjective`. Advantages must not be whitened one by one:
-    means of 0 and vectors of equal lengths leave PAMA nothing to weigh.
+    with means of 0 and vectors of equal lengths PAMA has nothing to weigh.
 
     Reads what :class:`PerObjective` does, and ``objective_values`` ``[B, T, K]``. Writes what it
     does, ``objective_returns`` ``[B, T, K]``, in units of the rewards, and ``objective_present``

@@ -1,4 +1,4 @@
-"""PRIME advantage: returns of implicit process rewards plus the outcome's, leave-one-out."""
+"""PRIME advantage: leave-one-out returns of implicit process rewards and of the outcome."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from rlcomp.metrics import record
 
 
 class Prime(Component):
-    """PRIME advantage of token rewards and outcome, each over its own leave-one-out baseline.
+    """PRIME advantage: token rewards and outcome, each with its own leave-one-out baseline.
 
     ``A_it = c sum_{s >= t} gamma^(s - t) (r_is - mean_{j != i} mean_u r_ju)
     + R_i - mean_{j != i} R_j``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    ``token_reward`` ``[B, T]``, without which it is RLOO. Writes ``advantage`` ``[B, T]``, 0 for
+    ``token_reward`` ``[B, T]``; without it, the advantage is RLOO's. Writes ``advantage``, 0 for
     invalid rewards. Records
     ``advantage/process`` and ``advantage/outcome``, mean absolute values of the two terms.
 

@@ -21,13 +21,13 @@ class Reinforce(Component):
     ``A_i = R_i - b``.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
-    ``[B, T]``, 0 for invalid rewards, which are no part of a baseline either.
+    ``[B, T]``, 0 for invalid rewards. Invalid rewards are not part of a baseline either.
 
     Args:
         baseline: ``none``: b = 0. ``batch_mean``: b = mean(R) over the batch, own row included,
             which scales the expected gradient by 1 - 1/B. ``moving``: exponential moving average
             of the means of earlier batches (0 at the first).
-        decay: of the moving average, per batch.
+        decay: decay of the moving average, per batch.
 
     Source:
         Williams 1992, Simple statistical gradient-following algorithms, eq. 3.

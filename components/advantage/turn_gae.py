@@ -22,20 +22,19 @@ class TurnGAE(Component):
     target ``returns = A_k + V_k``.
 
     Reads ``reward``, ``reward_valid``, ``truncated``, ``group_id`` ``[B]``, ``response_mask``,
-    ``value`` ``[B, T]``, and where they are there ``trajectory_id`` ``[B]``, ``turn_id``,
+    ``value`` ``[B, T]``, and if they are there ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid
-    reward the advantage is 0 and ``returns`` is ``value`` itself, so that nothing pulls at the
-    critic there.
+    reward the advantage is 0 and ``returns`` is ``value``, so that the critic gets no gradient
+    there.
 
     Args:
         gamma: discount of a turn.
         gae_lambda: lambda; 1: the return less the value.
-        outcome: whether the reward is paid with the last turn, on top of ``turn_reward``; false
-            where it was summed from them (``reward=episode_return``): to pay each turn twice is
-            refused.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set false if
+            ``reward`` is already their sum (``reward=episode_return``): paying twice is refused.
         bootstrap_truncated: bootstrap episodes that a limit cut (of a turn, of turns, of the
-            context). The batch has no value behind the last token, so ``V`` of the last token that
-            was sampled is used. False: that is terminal, like an end that the environment sets.
+            context). The batch has no value after the last token, so ``V`` of the last sampled
+            token is used. False: truncation is terminal, like an end of the environment.
 
     Source:
         Schulman et al. 2016, arXiv:1506.02438, eq. 16, over turns.

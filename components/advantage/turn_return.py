@@ -1,4 +1,4 @@
-"""Turn-level return-to-go: what is paid from a turn on."""
+"""Turn-level return-to-go: the discounted rewards from a turn on."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from rlcomp.metrics import record
 class TurnReturn(Component):
     """Turn-level return-to-go: ``A_k = sum_{l >= k} gamma^(l - k) r_l - b_k``.
 
-    ``b_k`` is the mean return from the same turn on of the other episodes of the group, 0 where no
-    other has such a turn: it does not depend on the episode's own actions, so there is no bias.
+    ``b_k`` is the mean return from turn ``k`` on over the other episodes of the group; 0 if no
+    other has that turn. It does not depend on the episode's own actions, so there is no bias.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    where they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
+    if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
     ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for
     invalid rewards. Records ``advantage/turn_return``, the mean return of a turn.
 
     Args:
         gamma: discount of a turn, not of a token.
         baseline: ``others``; or ``none``, ``b = 0``.
-        outcome: whether the reward is paid with the last turn, on top of ``turn_reward``; false
-            where it was summed from them (``reward=episode_return``): to pay each turn twice is
-            refused.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set false if
+            ``reward`` is already their sum (``reward=episode_return``): paying twice is refused.
 
     Source:
         REINFORCE with reward-to-go (Williams 1992) over turns; the baseline as in RLOO (Ahmadian et

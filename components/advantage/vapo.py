@@ -22,8 +22,8 @@ class VAPO(Component):
     ``G_t = r_t + gamma * G_{t+1}`` (lambda = 1).
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value`` ``[B, T]``. Writes
-    ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage is 0 and no part
-    of the whitening, and ``returns`` is ``value`` itself.
+    ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage is 0 and not part
+    of the whitening, and ``returns`` is ``value``.
 
     Args:
         gamma: discount per token of the response.

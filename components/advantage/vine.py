@@ -1,4 +1,4 @@
-"""VinePPO advantage: what a turn changes in the Monte-Carlo value of the episode so far."""
+"""VinePPO advantage: the change of the Monte-Carlo value over a turn."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ class Vine(Component):
     """VinePPO advantage: ``A_k = V_{k+1} - V_k``, where ``V_K`` is the reward.
 
     ``V_k`` is the mean reward of other episodes that go on from before turn ``k``
-    (``collector=vine``). As rewards are of whole episodes, that is ``r_k + V(next) - V(this)`` of
-    what is still to be paid. No value depends on the turn it is compared with: there is no bias.
+    (``collector=vine``). Rewards are of whole episodes, so ``A_k`` equals
+    ``r_k + V(next) - V(this)`` with values of the rewards still to come. No value depends on the
+    turn it is compared with: there is no bias.
 
-    What stages change in the reward behind the collector, such as shaping, counts for the last turn
-    alone.
+    A change of the reward by a later stage, such as shaping, counts for the last turn only.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``, ``turn_value``
-    ``[B, T]``, and where they are there ``trajectory_id`` ``[B]``, ``turn_id`` ``[B, T]``. Writes
+    ``[B, T]``, and if they are there ``trajectory_id`` ``[B]``, ``turn_id`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid rewards, and where a
     value is unknown. Records ``advantage/turn``, the mean absolute advantage of a turn.
 

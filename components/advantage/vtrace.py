@@ -31,7 +31,7 @@ class VTrace(Component):
 
     Args:
         gamma: discount per token of the response.
-        rho_max: cap of ``rho_t``; decides which policy ``vs`` is the value of.
+        rho_max: cap of ``rho_t``; it determines the policy whose value ``vs`` is.
         c_max: cap of ``c_t``, the trace coefficient.
 
     Source:

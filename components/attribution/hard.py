@@ -1,4 +1,4 @@
-"""ARPO's hard attribution: a token that several rows share gets the mean of their advantages."""
+"""ARPO's hard attribution: rows that share a token share the mean of their advantages."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ class HardAttribution(Component):
     """ARPO's hard attribution.
 
     ``A_it = (1 / d) sum_{j in D} A_jt`` over the ``d`` rows ``D`` of the group with the same tokens
-    up to ``t``, observations included. The advantage as it was is the soft one: a token that ``d``
-    rows share then has ``d`` terms in the loss, whose sum is the same. So both have the same
-    gradient under weights that are equal over rows (``loss/reduction=token_mean``), unless a token
-    is clipped.
+    up to ``t``, observations included. Without this stage the attribution is soft: a token that
+    ``d`` rows share has ``d`` terms in the loss, with the same sum. Both have the same gradient if
+    all rows have equal weights (``loss/reduction=token_mean``) and no token is clipped.
 
     Reads ``advantage``, ``tokens``, ``response_mask`` ``[B, T]``, ``reward_valid``, ``group_id``
     ``[B]``. Writes ``advantage`` ``[B, T]``. Rows without a valid reward are in no mean.

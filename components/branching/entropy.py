@@ -1,4 +1,4 @@
-"""Entropy branching (ARPO): the less sure the policy is, the likelier a branch."""
+"""Entropy branching (ARPO): a higher entropy makes a branch more likely."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rlcomp.functional.branching import branch_probability
 class EntropyBranching(metaclass=Checked):
     """Entropy branching (ARPO): ``P(branch) = clip(p0 + w dH, 0, 1)``.
 
-    ``dH = H_t - H_init`` with ``H`` the entropy of the model's next token over ``log V``: where an
-    observation has been read, and where the first turn of the tree began. ``dH`` is in [-1, 1], so
-    with the authors' numbers the probability is between .3 and .7.
+    ``dH = H_t - H_init`` with ``H`` the entropy of the model's next token over ``log V``: ``H_t``
+    after an observation, ``H_init`` at the begin of the tree's first turn. ``dH`` is in [-1, 1],
+    so with the authors' numbers the probability is between .3 and .7.
 
     Args:
         probability: ``p0``; with ``entropy_weight`` 0 the same everywhere.
@@ -28,5 +28,5 @@ class EntropyBranching(metaclass=Checked):
         self.entropy_weight = entropy_weight
 
     def __call__(self, delta_entropy: Tensor) -> Tensor:
-        """Probabilities of a branch from changes of entropy, shape ``[N]`` each."""
+        """Return the probabilities of a branch for changes of entropy, shape ``[N]`` each."""
         return branch_probability(delta_entropy, self.probability, self.entropy_weight)

@@ -1,1 +1,1 @@
-"""Clusters: where rollouts are made."""
+"""Clusters of workers that make rollouts."""

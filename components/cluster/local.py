@@ -14,27 +14,27 @@ from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request
 
-_SHARED = "/dev/shm"  # where Linux keeps shared memory
+_SHARED = "/dev/shm"  # Linux's folder of shared memory
 
 
 class LocalCluster(Cluster):
-    """Workers are processes of this machine (torch.multiprocessing, spawn).
+    """Cluster whose workers are processes of this machine (torch.multiprocessing, spawn).
 
     Weights are copied into a ring of shared buffers, one for each version that a request may still
-    need: a running rollout never sees newer ones. A worker that dies, or that says nothing for
-    ``timeout`` seconds, is started again; all of them end with the run, however it ends.
+    need, so that a running rollout never sees newer ones. A worker that dies, or is silent for
+    ``timeout`` seconds, is started again. All workers end with the run, even if it fails.
 
     Args:
         workers: processes.
         remote: the stages that run on them; null: the collector of each phase.
-        schedule: ``fixed``: what step ``k`` consumes was asked for in step ``k - staleness``.
-            ``free``: workers refill the seats of rows that have ended, take new weights between
-            decode steps, and a step consumes the groups that are done first.
+        schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
+            ``free``: workers refill the slots of finished rows and take new weights between
+            decode steps; a step consumes the groups that finish first.
         staleness: steps between request and use; null: as ``collector=delayed`` says, else 1.
-            Under ``free`` rollouts of so many steps are asked for ahead.
-        timeout: seconds without a word after which a worker that is waited for is ended.
-        restarts: how many lost workers of a run are started again.
-        free: how, under ``free``.
+            Under ``free``, the number of steps whose rollouts are requested ahead.
+        timeout: seconds of silence after which an awaited worker is ended.
+        restarts: most restarts of lost workers in a run.
+        free: the options of ``schedule: free``.
 
     Raises:
         ConfigError: there is too little shared memory for the weights.
@@ -47,7 +47,7 @@ class LocalCluster(Cluster):
     def start(
         self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
     ) -> None:
-        """Hand the stages over; room for the weights of ``versions`` publications is made."""
+        """Send the stages to the workers; allocate buffers for ``versions`` publications."""
         if not self.links:
             self.prepare()
         _check_room(sum(sizes) * versions)
@@ -62,32 +62,32 @@ class LocalCluster(Cluster):
             link.send(self._part)
 
     def publish(self, weights: list[Tensor]) -> int:
-        """Copy the weights into the next buffer of the ring; the number of the publication."""
+        """Copy the weights into the next buffer of the ring; return the publication's number."""
         number = self._published
         slot = number % len(self._ring)
         self._published += 1
-        self._stamps[slot] = -1  # whoever reads it now has some of both
+        self._stamps[slot] = -1  # a worker that reads it now gets a mix of old and new weights
         if weights:
             torch.cat([each.cpu() for each in weights], out=self._ring[slot])
         self._stamps[slot] = number
         return number
 
     def ask(self, worker: int, weights: object, request: Request | None) -> None:
-        """Hand a request to a worker."""
+        """Send a request to a worker."""
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self.links[worker].send((weights, data))
 
     def receive(self, worker: int, timeout: float) -> Reply:
-        """The next reply of a worker."""
+        """Return the next reply of a worker."""
         reply: Reply = self.links[worker].receive(timeout)
         return reply
 
     def poll(self, worker: int, silent: float) -> Reply | None:
-        """The next reply of a worker, if one is there."""
+        """Return the next reply of a worker without waiting; None if there is none."""
         return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 
     def restart(self, worker: int) -> None:
-        """End a process, and start one in its place."""
+        """End a process and start a new one in its place."""
         self.links[worker].close()
         self.links[worker] = Link(worker)
         self.links[worker].send(self._part)
@@ -100,7 +100,7 @@ class LocalCluster(Cluster):
 
 
 def _check_room(needed: int) -> None:
-    """Memory that is not there would end the run with a bus error when it is written to."""
+    """Refuse too little shared memory, which would end the run with a bus error."""
     if not os.path.isdir(_SHARED):
         return
     there = os.statvfs(_SHARED)

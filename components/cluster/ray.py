@@ -24,24 +24,24 @@ from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request, WorkerLost
 
 
 class RayCluster(Cluster):
-    """Workers are Ray actors; weights go through Ray's object store, once for all of them.
+    """Cluster whose workers are Ray actors; they share weights in Ray's object store.
 
-    The numbers are those of ``cluster=local``. An actor's state is gone when it dies: it is made
-    anew, and asked again. Actors and a Ray that was started here end with the run.
+    The numbers equal those of ``cluster=local``. An actor that dies loses its state: a new one
+    gets its request again. The actors, and a Ray that this run started, end with the run.
 
     Args:
         workers: actors.
         remote: the stages that run on them; null: the collector of each phase.
-        schedule: ``fixed``: what step ``k`` consumes was asked for in step ``k - staleness``.
-            ``free``: workers refill the seats of rows that have ended, take new weights between
-            decode steps, and a step consumes the groups that are done first.
+        schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
+            ``free``: workers refill the slots of finished rows and take new weights between
+            decode steps; a step consumes the groups that finish first.
         staleness: steps between request and use; null: as ``collector=delayed`` says, else 1.
-            Under ``free`` rollouts of so many steps are asked for ahead.
-        timeout: seconds without a word after which a worker that is waited for is ended.
-        restarts: how many lost workers of a run are started again.
-        free: how, under ``free``.
-        address: of a running Ray (``auto``, ``HOST:6379``); null: one is started here.
-        resources: of each actor: ``{num_cpus: 1, num_gpus: 0}``, and custom ones.
+            Under ``free``, the number of steps whose rollouts are requested ahead.
+        timeout: seconds of silence after which an awaited worker is ended.
+        restarts: most restarts of lost workers in a run.
+        free: the options of ``schedule: free``.
+        address: address of a running Ray (``auto``, ``HOST:6379``); null starts one here.
+        resources: resources of each actor: ``{num_cpus: 1, num_gpus: 0}``, and custom ones.
 
     Raises:
         MissingExtra: ray is not installed.
@@ -73,13 +73,13 @@ class RayCluster(Cluster):
         require("ray", "ray")
         self.address = address
         self.resources = resources
-        self._own = False  # whether Ray was started here
+        self._own = False  # whether this run started Ray
 
     def start(
         self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
     ) -> None:
-        """Connect, or start a Ray here; make the actors."""
-        del versions  # an object lives as long as a request holds it
+        """Connect to Ray or start it; create the actors."""
+        del versions  # Ray keeps an object as long as a request refers to it
         import ray
 
         if not ray.is_initialized():
@@ -91,7 +91,7 @@ class RayCluster(Cluster):
     def _connect(self) -> None:
         import ray
 
-        # Ray takes SIGTERM for itself: the run would end in the middle of a step.
+        # Ray handles SIGTERM itself, so that the run would end in the middle of a step.
         handlers = {number: signal.getsignal(number) for number in _SIGNALS}
         here: dict[str, Any] = {"include_dashboard": False}
         here["num_cpus"] = max(1, ceil(self.workers * self._options().get("num_cpus", 1)))
@@ -108,7 +108,7 @@ class RayCluster(Cluster):
             self._check_resources(ray.cluster_resources())  # type: ignore[no-untyped-call]
 
     def _check_resources(self, there: Mapping[str, float]) -> None:
-        """An actor that needs more than this machine has would be waited for in vain."""
+        """Refuse actors that need more than this machine has: they would never start."""
         for name, each in (self.resources or {}).items():
             have, needed = there.get(_RESOURCES.get(name, name), 0.0), self.workers * each
             if needed > have:
@@ -120,9 +120,9 @@ class RayCluster(Cluster):
                 )
 
     def _options(self) -> dict[str, Any]:
-        known, given = ("num_cpus", "num_gpus"), self.resources or {}
-        own: dict[str, Any] = {name: given[name] for name in known if name in given}
-        custom = {name: value for name, value in given.items() if name not in known}
+        known, resources = ("num_cpus", "num_gpus"), self.resources or {}
+        own: dict[str, Any] = {name: resources[name] for name in known if name in resources}
+        custom = {name: value for name, value in resources.items() if name not in known}
         return {**own, "resources": custom} if custom else own
 
     def publish(self, weights: list[Tensor]) -> object:
@@ -135,25 +135,25 @@ class RayCluster(Cluster):
         return _Published(self._published - 1, ray.put(whole.numpy()))
 
     def ask(self, worker: int, weights: object, request: Request | None) -> None:
-        """Hand a request to an actor."""
+        """Send a request to an actor."""
         self.links[worker].ask(weights, request)
 
     def receive(self, worker: int, timeout: float) -> Reply:
-        """The next reply of an actor."""
+        """Return the next reply of an actor."""
         reply: Reply = self.links[worker].receive(timeout)
         return reply
 
     def poll(self, worker: int, silent: float) -> Reply | None:
-        """The next reply of an actor, if one is there."""
+        """Return the next reply of an actor without waiting; None if there is none."""
         return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 
     def restart(self, worker: int) -> None:
-        """End an actor, and make one in its place."""
+        """End an actor and create a new one in its place."""
         self.links[worker].kill()
         self.links[worker] = _Actor(worker, self._part, self._options())
 
     def close(self) -> None:
-        """End the actors, and the Ray that was started here."""
+        """End the actors, and Ray if this run started it."""
         import ray
 
         for actor in self.links:
@@ -164,7 +164,7 @@ class RayCluster(Cluster):
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Ray's names for what its actors are told under others.
+# Ray's name of a resource, by the option of an actor that asks for it.
 _RESOURCES = {"num_cpus": "CPU", "num_gpus": "GPU"}
 
 
@@ -176,7 +176,7 @@ class _Published(NamedTuple):
 
 
 class _Actor(Replies):
-    """The run's end of an actor."""
+    """Handle of an actor."""
 
     def __init__(self, number: int, part: tuple[Any, ...], options: Mapping[str, Any]) -> None:
         import ray
@@ -185,13 +185,13 @@ class _Actor(Replies):
         words: dict[str, Any] = {
             "max_restarts": 0,
             "max_task_retries": 0,
-            "concurrency_groups": {"telling": 1},  # waits for replies beside the other calls
+            "concurrency_groups": {"telling": 1},  # a thread that waits for replies
             "num_cpus": 1,
-            # It computes in a thread of its own, whose memory would not be kept: one arena for all.
+            # It computes in its own thread. One arena for all threads, so that memory is reused.
             "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
         }
-        made: Any = ray.remote(**words | dict(options))
-        self._actor: Any = made(Serving).remote(path, sizes)
+        actor_class: Any = ray.remote(**words | dict(options))
+        self._actor: Any = actor_class(Serving).remote(path, sizes)
         self._actor.take.remote(settings, stages, free)
         super().__init__(number, _Fetched(number, self._actor))
 
@@ -206,7 +206,7 @@ class _Actor(Replies):
 
 
 class _Fetched:
-    """What an actor has said: one call always waits in it for more."""
+    """Queue of an actor's replies; one call in the actor always waits for the next."""
 
     def __init__(self, number: int, actor: Any) -> None:  # noqa: ANN401
         self._number, self._actor = number, actor
@@ -230,9 +230,9 @@ class _Fetched:
         if not ray.wait([self._call], timeout=timeout)[0]:
             raise queue.Empty
         try:
-            told: list[bytes] = ray.get(self._call)
-        except ray.exceptions.RayError as error:  # it died, or its node, or too little memory
+            replies: list[bytes] = ray.get(self._call)
+        except ray.exceptions.RayError as error:  # the actor or its node died, or memory ran out
             line = (str(error).splitlines() or [type(error).__name__])[0]
             raise WorkerLost(f"worker {self._number} died ({line})") from error
         self._call = self._next()
-        return told
+        return replies

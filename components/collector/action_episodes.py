@@ -1,4 +1,4 @@
-"""Episodes of control whose actions are tokens."""
+"""Episodes of control with actions as tokens."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rlcomp.seed import new_generator
 
 
 class ActionEpisodes(Component):
-    """Plays an episode in every copy of an environment; a row holds one, as tokens.
+    """Collector of one episode per copy of an environment, each a row of tokens.
 
-    The copies of a group start alike. An episode is over where a step has the reward of the goal,
-    and its row is padded from there. The layout is that of an agent's episodes, a turn for each
-    step.
+    The copies of a group start alike. An episode ends at the first step with the reward of the
+    goal, and its row is padded from there. The layout is that of an agent's episodes: a step is a
+    turn.
 
     Reads nothing. Writes a new batch: ``tokens``, ``attention_mask``, ``response_mask``,
     ``rollout_log_probs``, ``policy_version``, ``turn_id``, ``turn_reward`` ``[B, T]``,
@@ -27,10 +27,10 @@ class ActionEpisodes(Component):
     ``episode/length`` (steps) and ``collector/frames``.
 
     Args:
-        environment: its copies are the rows.
-        policy: acts, in tokens.
-        group_size: copies that start alike.
-        goal_reward: of a step at the goal.
+        environment: the environment, one copy per row.
+        policy: the policy, whose actions are tokens.
+        group_size: number of copies that start alike.
+        goal_reward: reward of a step at the goal.
 
     Raises:
         ConfigError: ``group_size`` does not divide the copies.

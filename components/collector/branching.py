@@ -16,38 +16,39 @@ from rlcomp.metrics import record, record_total
 
 
 class BranchingCollector(EpisodeCollector):
-    """Branching rollouts (ARPO): trees of episodes, ``group_size`` of each prompt.
+    """Collector of branching rollouts (ARPO): trees of ``group_size`` episodes per prompt.
 
-    ``initial_rollouts`` episodes of each prompt begin by themselves. Where one has read an
-    observation, ``branching`` says how likely a further episode goes on from there, with the ids of
-    its parent and the state of its environment: by the environment's own ``fork``, or played again
-    from the same seed with the same actions; one that says something else then is refused: the row
-    has it in ``episode_error`` and no reward, and ``reward_check`` stops a run with many of them.
-    When all have ended, what is left of ``group_size`` begins by itself (``fill``).
+    ``initial_rollouts`` episodes of each prompt start from the prompt. After an observation,
+    ``branching`` gives the probability that a further episode goes on from there, with the ids of
+    its parent and the state of its environment. The state comes from the environment's own
+    ``fork``, or from a replay of the same actions with the same seed. A replay that differs is
+    refused: the row has ``episode_error`` and no reward, and ``reward_check`` stops a run with
+    many such rows. When all episodes have ended, the rest of ``group_size`` starts from the prompt
+    (``fill``).
 
-    A row is a whole episode. With branches by the state of an episode an unweighted mean over rows
-    has a biased gradient, whose sign may be wrong; with ``branch_share`` it has not
+    A row is a whole episode. If branches depend on the state of an episode, an unweighted mean over
+    rows has a biased gradient, even of the wrong sign. Weights ``branch_share`` remove the bias
     (``attribution=share``).
 
-    The environments of all ``group_size`` episodes are reset at the start, those whose place a
-    branch then takes as well.
+    The environments of all ``group_size`` episodes are reset at the start, including those that
+    a branch later replaces.
 
     Reads and writes what :class:`components.collector.episodes.EpisodeCollector` does, and writes
     ``branch_depth``, ``branch_parent``, ``branch_share`` ``[B]``, ``turn_entropy`` ``[B, T]``.
 
-    Records the same, where ``rollout/tokens`` counts what was sampled, each token once; and
-    ``branching/delta_entropy`` (over observations), ``branching/branches`` (share of rows that were
-    branched) and ``branching/trained_tokens`` (response tokens of all rows).
+    Records the same (``rollout/tokens`` counts each sampled token once) and
+    ``branching/delta_entropy`` (over observations), ``branching/branches`` (share of rows that are
+    branches) and ``branching/trained_tokens`` (response tokens of all rows).
 
     Args:
-        player: plays the episodes.
+        player: the player of the episodes.
         group_size: episodes per prompt; ``M`` of the paper.
-        branching: from changes of entropy to probabilities of a branch.
-        initial_rollouts: episodes that begin by themselves at first, ``N`` of the paper; half of
-            ``group_size`` (8 of 16 there) if None, and at least one.
-        fill: whether what is left of ``group_size`` begins by itself. Then the number of trees
-            depends on what was drawn, and a mean over trees is a ratio of two random numbers;
-            without it groups differ in size, and their number of trees is ``initial_rollouts``.
+        branching: function from changes of entropy to probabilities of a branch.
+        initial_rollouts: episodes that start from the prompt at first, ``N`` of the paper; if None,
+            half of ``group_size`` (8 of 16 there) and at least one.
+        fill: whether the rest of ``group_size`` starts from the prompt. With it the number of trees
+            is random, and a mean over trees is a ratio of two random numbers. Without it groups
+            differ in size, and each has ``initial_rollouts`` trees.
 
     Raises:
         ConfigError: there are more initial rollouts than episodes.
@@ -87,7 +88,7 @@ class BranchingCollector(EpisodeCollector):
         self.fill = fill
 
     def roll_out(self, batch: TensorDict, seed: int) -> TensorDict:
-        """Roll out trees."""
+        """Roll out trees of episodes."""
         rows, delta = self.player.play_trees(
             batch,
             budget=Budget(self.group_size, self.initial_rollouts, self.fill, self.branching),

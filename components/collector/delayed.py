@@ -1,4 +1,4 @@
-"""Stale rollouts: simulates an asynchronous sampler in a synchronous run."""
+"""Stale rollouts: an asynchronous sampler simulated in a synchronous run."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rlcomp.metrics import Ledger, merge, recording
 
 
 class DelayedCollector(Component):
-    """Delays rollouts by ``staleness`` steps: off-policy data as from an asynchronous sampler.
+    """Collector that delays rollouts by ``staleness`` steps, like an asynchronous sampler.
 
-    The first call fills the queue: it rolls the same prompts out ``staleness`` times more.
+    The first call fills the queue: it rolls the same prompts out ``staleness`` more times.
 
-    For bit-reproducible studies of off-policy losses; with ``cluster=local`` beside it the delay is
-    real, and the numbers are the same. The queued rollouts are part of the checkpoint. Metrics
-    of a rollout are logged in the step that consumes it.
+    It serves bit-reproducible studies of off-policy losses. With ``cluster=local`` beside it the
+    delay is real, and the numbers are the same. The queued rollouts are part of the checkpoint.
+    Metrics of a rollout are logged in the step that consumes it.
 
-    Reads and writes what the collector inside does; reads ``response_mask``, ``policy_version``
+    Reads and writes what the inner collector does; reads ``response_mask``, ``policy_version``
     ``[B, T]`` of its rollouts.
 
     Args:
@@ -45,7 +45,7 @@ class DelayedCollector(Component):
 
     @property
     def undelayed(self) -> Component:
-        """The collector inside: on the workers of a cluster rollouts wait by themselves."""
+        """The inner collector; on the workers of a cluster rollouts are delayed already."""
         return self.collector
 
     def begin_phase(self) -> None:
@@ -65,21 +65,21 @@ class DelayedCollector(Component):
         return rows
 
     def run_state(self) -> dict[str, Any]:
-        """The queued rollouts, and what was recorded of each."""
+        """Return the queued rollouts with their recorded metrics."""
         return {
-            "queue": [made.rows.to_dict() for made in self.queue],
-            "recorded": [ledger_state(made.ledger) for made in self.queue],
+            "queue": [rollout.rows.to_dict() for rollout in self.queue],
+            "recorded": [ledger_state(rollout.ledger) for rollout in self.queue],
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the queued rollouts; with those of 0.2 nothing is left to log."""
+        """Restore the queued rollouts; a checkpoint of 0.2 has no metrics of them."""
         queue = [field({"queue": row}, "queue", dict) for row in field(state, "queue", list)]
-        written = {*self.collector.writes, "response_mask", "policy_version"}
+        required = {*self.collector.writes, "response_mask", "policy_version"}
         for rollout in queue:
-            if missing := sorted(written - rollout.keys()):
+            if missing := sorted(required - rollout.keys()):
                 raise CheckpointError(f"a rollout of 'queue' has no '{missing[0]}'")
-        told = field(state, "recorded", list) if "recorded" in state else None
-        ledgers = [Ledger() for _ in queue] if told is None else [*map(ledger_of, told)]
+        records = field(state, "recorded", list) if "recorded" in state else None
+        ledgers = [Ledger() for _ in queue] if records is None else [*map(ledger_of, records)]
         if len(ledgers) != len(queue):
             raise CheckpointError(
                 f"'recorded' is of {len(ledgers)} rollouts, 'queue' of {len(queue)}"

@@ -16,28 +16,28 @@ from rlcomp.seed import named_seed, new_generator
 
 
 class EpisodeCollector(Collector):
-    """Rolls out ``group_size`` episodes per prompt: the policy and an environment take turns.
+    """Collector of ``group_size`` episodes per prompt between the policy and an environment.
 
-    A row holds a whole episode: the prompt, then turns of the policy and observations, of which
-    ``response_mask`` marks what the policy sampled. ``response`` is the text of the last turn. An
-    outside agent (``player=traces``) that writes its history anew has several rows.
+    A row holds a whole episode: the prompt, then turns of the policy and observations.
+    ``response_mask`` marks the tokens that the policy sampled. ``response`` is the text of the last
+    turn. An outside agent (``player=traces``) that rewrites its history has several rows.
 
-    ``truncated`` are episodes whose last turn met ``max_new_tokens``, that were not over after
-    ``max_turns``, or whose context was full. An episode whose environment failed says so in
-    ``episode_error``.
+    ``truncated`` marks episodes whose last turn reached ``max_new_tokens``, that did not end within
+    ``max_turns``, or whose context was full. ``episode_error`` holds the failure of an
+    environment.
 
-    Reads ``prompt`` ``[P, W]``, where they are there ``columns`` and ``answer``, which the
-    environment is told; asks ``policy_prompt`` where it is there. Writes a new batch of
+    Reads ``prompt`` ``[P, W]``, and for the environment ``columns`` and ``answer`` if they are
+    there; uses ``policy_prompt`` instead of ``prompt`` if it is there. Writes a new batch of
     at least ``P * group_size`` rows as every collector, and ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,
     ``facts``.
 
-    Records, of each episode once, ``episode/turns``, ``episode/environment_reward`` (of its turns,
-    summed), ``episode/failed``, ``episode/observed`` (tokens behind the first turn of a row, not
-    sampled) and each fact as ``facts/<name>``; ``rollout/length`` counts what the policy sampled.
+    Records once for each episode ``episode/turns``, ``episode/environment_reward`` (the sum over
+    its turns), ``episode/failed``, ``episode/observed`` (tokens after the first turn of a row that
+    were not sampled) and each fact as ``facts/<name>``. ``rollout/length`` counts sampled tokens.
 
     Args:
-        player: plays the episodes.
+        player: the player of the episodes.
         group_size: episodes per prompt.
     """
 
@@ -66,14 +66,14 @@ class EpisodeCollector(Collector):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out."""
+        """Roll out episodes."""
         seed = named_seed(self.generator.initial_seed(), "environments")
         rows = self.roll_out(batch, seed)
         _record(rows)
         return rows
 
     def roll_out(self, batch: TensorDict, seed: int) -> TensorDict:
-        """The rows of a batch of prompts; whatever environments draw follows from the seed."""
+        """Return the rows of a batch of prompts; the seed fixes the environments' random draws."""
         return self.player.play(
             batch,
             group_size=self.group_size,
@@ -84,9 +84,9 @@ class EpisodeCollector(Collector):
 
 
 def sampled(rows: TensorDict) -> Tensor:
-    """The response tokens that were sampled for the row itself, bool, shape ``[B, T]``.
+    """Return the response tokens that were sampled for the row itself, bool, shape ``[B, T]``.
 
-    What a row shares with the one it was branched from was sampled once.
+    Tokens that a branch shares with its parent were sampled once, for the parent.
     """
     mask: Tensor = rows["response_mask"]
     if "branch_depth" not in rows.keys():
@@ -96,7 +96,7 @@ def sampled(rows: TensorDict) -> Tensor:
 
 
 def _record(rows: TensorDict) -> None:
-    """Record the numbers of episodes, each counted once in however many rows it stands."""
+    """Record the metrics of episodes, each once even if it has several rows."""
     episode, first = episodes_of(rows)
 
     def summed(values: Tensor) -> Tensor:

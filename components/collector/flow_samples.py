@@ -12,9 +12,9 @@ from rlcomp.seed import new_generator, next_request
 
 
 class FlowSamples(Component):
-    """Samples of a flow by its SDE, in groups that are compared with one another.
+    """Collector of samples of a flow by its SDE, in groups that are compared.
 
-    Each call is a request: what it draws follows from the generator's seed and its number alone.
+    Each call is a request: the generator's seed and the call's number alone fix its draws.
 
     Reads nothing. Writes a new batch of ``B = num_groups * group_size`` rows: ``tokens`` (the
     number of the step), ``attention_mask``, ``response_mask`` (all true), ``rollout_log_probs``,
@@ -51,7 +51,7 @@ class FlowSamples(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Sample."""
+        """Sample a new batch."""
         rows, steps = self.num_groups * self.group_size, self.policy.num_steps
         states, log_probs = self.policy.draw(rows, self.generator)
         next_request(self.generator)

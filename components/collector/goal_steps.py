@@ -15,14 +15,14 @@ _GOALS = ("achieved_goal", "desired_goal", "trajectory")
 
 
 class GoalStepCollector(StepCollector):
-    """Collects steps with what was asked for, what was achieved, and which episode they are of.
+    """Collector of steps with desired goal, achieved goal and the number of the episode.
 
     Everything else is as in :class:`~components.collector.steps.StepCollector`.
 
     Args:
         environment: writes ``achieved_goal``, ``desired_goal`` and ``trajectory`` as well.
-        policy: draws actions.
-        exploration: changes the actions; ``Nothing`` leaves them.
+        policy: the policy that draws actions.
+        exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
 
     Raises:
@@ -46,10 +46,10 @@ class GoalStepCollector(StepCollector):
         super().__init__(
             environment=environment, policy=policy, exploration=exploration, num_steps=num_steps
         )
-        seen = environment.observation_spec
-        missing = [key for key in _GOALS if key not in seen]
+        spec = environment.observation_spec
+        missing = [key for key in _GOALS if key not in spec]
         if missing:
             raise ConfigError(
-                f"the environment shows no '{missing[0]}' ({', '.join(map(str, seen))}): hindsight "
+                f"the environment shows no '{missing[0]}' ({', '.join(map(str, spec))}): hindsight "
                 "needs goals, as the environment of recipe=her has them; or begin with recipe=sac"
             )

@@ -12,16 +12,16 @@ from rlcomp.batch import cat
 
 
 class GreedyBaselineCollector(GroupCollector):
-    """ReMax rollouts: ``group_size`` sampled responses and one greedy response per prompt.
+    """Collector of ReMax: ``group_size`` sampled responses and one greedy one per prompt.
 
     The greedy response follows the sampled ones of its group and is the baseline of
     ``advantage=greedy_baseline``. Its ``rollout_log_probs`` are scored under the policy's own
     decoding settings, so that KL measurements refer to the same policy.
 
-    Reads ``prompt`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` where it is there. Writes a
+    Reads ``prompt`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` if it is there. Writes a
     new batch of ``B = P * (group_size + 1)`` rows: the tokens, masks and log-probs of the rollout,
-    its texts, ``group_id``, ``truncated`` and ``greedy`` ``[B]``; what belongs to the prompt, for
-    each answer; and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays them.
+    its texts, ``group_id``, ``truncated`` and ``greedy`` ``[B]``; the prompt's entries, repeated
+    for each answer; and ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling replays masks.
     Its metrics are those of the sampled rows.
 
     Args:
@@ -44,10 +44,10 @@ class GreedyBaselineCollector(GroupCollector):
     }
     writes = (*GroupCollector.writes, "greedy")
     must_reach = ("greedy",)
-    refills = False  # the greedy responses are no rows of the sampler
+    refills = False  # a sampler that refills its slots does not make the greedy responses
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out."""
+        """Roll out sampled and greedy responses."""
         sampled = self._sampled(batch)
         greedy = self._answers(batch, 1, replace(self.policy.decoding, temperature=0.0))
         sampled["greedy"] = torch.zeros_like(sampled["truncated"])

@@ -19,13 +19,13 @@ from rlcomp.text.prompt import or_text
 
 
 class GroupCollector(Collector):
-    """Samples ``group_size`` responses per prompt with the policy's decoding settings.
+    """Collector of ``group_size`` sampled responses per prompt.
 
-    Reads ``prompt`` ``[P, W]`` and ``columns``, which hold conversations; answers
-    ``policy_prompt`` ``[P, W]`` where it is there. Writes a
-    new batch of ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its
-    texts, ``group_id`` and ``truncated``; what belongs to the prompt, for each answer; and
-    ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling replays them.
+    The policy decodes with its own settings. Reads ``prompt`` ``[P, W]`` and ``columns``
+    (conversations); answers ``policy_prompt`` ``[P, W]`` if it is there. Writes a new batch of
+    ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its texts,
+    ``group_id`` and ``truncated``; the prompt's entries, repeated for each answer; and
+    ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling replays masks.
 
     Args:
         policy: the model that answers.
@@ -58,21 +58,23 @@ class GroupCollector(Collector):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out."""
+        """Roll out the responses."""
         return self._sampled(batch)
 
     def encode(self, batch: TensorDict) -> list[list[int]]:
-        """What the policy reads of each prompt."""
+        """Return the tokens of each prompt as the policy reads it."""
         texts = decode_texts(batch[_asked(batch)])
         ids = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
         return [list(prompt) for prompt in ids]
 
     def answered(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
-        """The rows of prompts from what was sampled behind :meth:`encode`; records their metrics.
+        """Return the rows of prompts with the responses sampled after :meth:`encode`.
+
+        Records their metrics.
 
         Args:
             batch: the prompts.
-            rollout: the rows of :meth:`rlcomp.interfaces.policy.Policy.generate`.
+            rollout: the rows that :meth:`rlcomp.interfaces.policy.Policy.generate` returned.
         """
         texts = decode_texts(batch[_asked(batch)])
         rows = with_texts(self.policy, texts, rollout, self.group_size)

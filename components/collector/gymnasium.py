@@ -1,4 +1,4 @@
-"""Environment steps, by torchrl's collector."""
+"""Environment steps from torchrl's collector."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rlcomp.seed import named_seed, new_generator
 
 
 class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
-    """Collects ``num_steps`` steps per environment copy; episodes continue across batches.
+    """Collector of ``num_steps`` steps per environment copy; episodes continue across batches.
 
-    Starts a new batch ``[N, num_steps]`` of ``N`` copies of the environment, under torchrl's keys:
-    those of the environment and of the policy. Records ``episode/return`` and ``episode/length``
-    over the episodes that ended, and ``collector/frames``, steps of all copies together.
+    Writes a new batch ``[N, num_steps]`` of ``N`` copies of the environment with torchrl's keys
+    of the environment and of the policy. Records ``episode/return`` and ``episode/length``
+    over the episodes that ended, and ``collector/frames``, the steps of all copies together.
 
-    No environment can be rewound: a resumed run has its weights and optimizer back, but starts new
-    episodes, so it does not repeat the numbers of an uninterrupted one.
+    The environments cannot be rewound: a resumed run restores weights and optimizer but starts new
+    episodes, so its numbers differ from those of an uninterrupted run.
 
     Args:
-        environment: writes ``episode_reward`` and ``step_count``.
-        policy: draws actions and writes their log-probs.
+        environment: the environment; writes ``episode_reward`` and ``step_count``.
+        policy: the policy; draws actions and writes their log-probs.
         num_steps: steps of each copy per batch.
     """
 
@@ -50,7 +50,7 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         self.out_keys = list(dict.fromkeys([*specified, *policy.out_keys]))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The next ``num_steps`` steps of every copy; ignores the incoming batch."""
+        """Return the next ``num_steps`` steps of every copy; ignores the incoming batch."""
         rollout = self._next()
         self.frames += rollout.numel()
         after = rollout["next"]
@@ -60,10 +60,10 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         return rollout
 
     def _next(self) -> TensorDict:
-        # The policy draws from the global generator, which is this node's own while it does.
+        # The policy draws from the global generator; it has this node's state meanwhile.
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self.generator.get_state())
-            if self.collector is None:  # only now are environment and policy on their device
+            if self.collector is None:  # environment and policy are on their device only now
                 self.collector = self._collector()
             rollout: TensorDict = self.collector.next()
             self.generator.set_state(torch.get_rng_state())
@@ -80,11 +80,11 @@ class GymnasiumCollector(TensorDictModuleBase):  # type: ignore[misc]
         )
 
     def run_state(self) -> dict[str, object]:
-        """The number of frames collected."""
+        """Return the number of frames collected."""
         return {"frames": self.frames}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Continue with new episodes, under new seeds."""
+        """Continue with new episodes and new seeds."""
         self.frames = field(state, "frames", NonNegativeInt)
         start = named_seed(self.seed, f"after {self.frames} frames")
-        self.environment.set_seed(start % 2**31)  # environments take no more bits
+        self.environment.set_seed(start % 2**31)  # environments accept at most 31 bits

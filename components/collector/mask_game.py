@@ -28,31 +28,30 @@ _PROBLEMS = ("missing", "empty", "absent", "whole", "long", "large", "no_room")
 
 
 class MaskGame(Collector):
-    r"""Mask-proposal self-play (PretrainZero).
+    r"""Collector of mask-proposal self-play (PretrainZero).
 
-    For every paragraph the generator proposes ``num_masks`` spans; the predictor answers each
-    usable one ``group_size`` times.
+    For every paragraph the generator proposes ``num_masks`` spans. The predictor answers each
+    usable span ``group_size`` times.
 
-    First come the rows of the generator, a group for each paragraph: its prompt is
-    ``mask_template``, and what it proposes is the last ``\mask{...}`` of its response. Behind them
-    come the rows of the predictor, a group for each proposal that can be used (the same span twice
-    makes two): its prompt is ``answer_template`` with the paragraph in which the span is masked
-    wherever it stands, its answer the span. A proposal that cannot be used has no predictor, and
-    stays in its group; where none can, there are no predictors.
+    The generator's rows come first, a group for each paragraph. Their prompt is ``mask_template``;
+    the proposal is the last ``\mask{...}`` of the response. The predictor's rows follow, a group
+    for each usable proposal (the same span twice makes two groups). Their prompt is
+    ``answer_template`` with the paragraph, in which every occurrence of the span is masked; their
+    answer is the span. A proposal that cannot be used has no predictor but stays in its group.
 
     Reads ``answer`` ``[P, W]``, the paragraphs. Writes a new batch of ``B = P * num_masks + M *
     group_size`` rows, for ``M`` masks in use: the tokens, masks and log-probs of the rollouts,
     their texts, ``group_id``, ``truncated``; ``is_proposer`` ``[B]``, True for the generator's
     rows; ``answers_group_id`` ``[B]``, the ``group_id`` of the predictors of its mask, else -1;
-    what else belongs to the paragraph, for each of its rows (``policy_prompt``, where it is there,
-    is the row's own prompt); and ``sampling_mask`` ``[B, T, V/8]``, where the policy's sampling
-    replays them. Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
+    the paragraph's other entries, repeated for each of its rows (``policy_prompt``, if it is there,
+    is the row's own prompt); and ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling
+    replays masks. Records ``rollout/length``, ``rollout/truncated``, ``rollout/tokens``,
     ``mask_game/valid_fraction`` and ``mask_game/words`` (of the masks in use); and the share of
     proposals that are ``mask_game/missing`` (there is no ``\mask{...}``), ``empty``, ``absent``,
     ``whole``, ``long``, ``large`` (:func:`rlcomp.data.masked_text.span_problem`) or leave
     ``no_room`` for an answer.
 
-    Templates are those of ``str.format``: ``{text}``, and ``{{`` and ``}}`` for braces.
+    Templates follow ``str.format``: ``{text}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         policy: the model that plays both roles.
@@ -61,17 +60,17 @@ class MaskGame(Collector):
         max_new_tokens: longest response of either role, in tokens.
         mask_template: the generator's wording; ``{text}`` is the paragraph.
         answer_template: the predictor's wording; ``{text}`` is the masked paragraph.
-        mask: what stands in place of the span.
+        mask: the text that replaces the span.
         longest_words: a span of more words is not used.
         largest_share: a span of more than this share of the paragraph's characters is not used.
 
     Raises:
-        ConfigError: a template cannot be used, or the tokenizer does not say what bytes its tokens
-            stand for.
+        ConfigError: a template cannot be used, or the tokenizer does not give the bytes of its
+            tokens.
 
     Source:
-        PretrainZero, arXiv:2512.03442; what is no fair span, and that all occurrences are masked,
-        are ours.
+        PretrainZero, arXiv:2512.03442. The rules for usable spans and the masking of all
+        occurrences are this project's.
     """
 
     reads = ("answer",)
@@ -117,22 +116,22 @@ class MaskGame(Collector):
         self.table = token_bytes(policy.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Propose, then predict."""
+        """Roll out the proposals, then the predictions."""
         paragraphs = decode_texts(batch["answer"])
-        asked = [_worded(self.mask_template, text, text) for text in paragraphs]
-        proposers = self._answers(asked, self.num_masks)
-        found = [
+        prompts = [_worded(self.mask_template, text, text) for text in paragraphs]
+        proposers = self._answers(prompts, self.num_masks)
+        questions = [
             self._question(text, span)
             for text, span in zip(
                 decode_texts(proposers["answer"]), self._spans(proposers), strict=True
             )
         ]
-        questions = [question for question in found if isinstance(question, Example)]
-        predictors = [self._answers(questions, self.group_size)] if questions else []
+        usable = [question for question in questions if isinstance(question, Example)]
+        predictors = [self._answers(usable, self.group_size)] if usable else []
         joined = cat([proposers, *predictors])
-        joined.update(_roles(found, len(paragraphs), joined))
-        self._keep_prompt(joined, batch, found)
-        _record(joined, found)
+        joined.update(_roles(questions, len(paragraphs), joined))
+        self._keep_prompt(joined, batch, questions)
+        _record(joined, questions)
         return joined
 
     def _answers(self, examples: list[Example], group_size: int) -> TensorDict:
@@ -148,11 +147,11 @@ class MaskGame(Collector):
         return rollout
 
     def _keep_prompt(
-        self, joined: TensorDict, batch: TensorDict, found: list[Example | str]
+        self, joined: TensorDict, batch: TensorDict, questions: list[Example | str]
     ) -> None:
-        """What belongs to a paragraph passes to its rows; a row's texts are the game's."""
-        proposed = [row // self.num_masks for row in range(len(found))]
-        used = [p for p, one in zip(proposed, found, strict=True) if isinstance(one, Example)]
+        """Copy a paragraph's entries to its rows, except prompt and answer."""
+        proposed = [row // self.num_masks for row in range(len(questions))]
+        used = [p for p, one in zip(proposed, questions, strict=True) if isinstance(one, Example)]
         answered = [paragraph for paragraph in used for _ in range(self.group_size)]
         paragraphs = torch.tensor([*proposed, *answered], device=joined["tokens"].device)
         keep_prompt(joined, batch.exclude("prompt", "answer", "answer_ends"), paragraphs)
@@ -160,7 +159,7 @@ class MaskGame(Collector):
             joined["policy_prompt"] = joined["prompt"]
 
     def _spans(self, proposers: TensorDict) -> list[str | None]:
-        """The span each generator response proposes; None where there is none."""
+        """Return the span that each generator response proposes; None if it proposes none."""
         spans = []
         for tokens, mask in zip(proposers["tokens"], proposers["response_mask"], strict=True):
             span = last_command(row_bytes(self.table, tokens[mask].tolist()), b"mask")
@@ -169,7 +168,7 @@ class MaskGame(Collector):
         return spans
 
     def _question(self, paragraph: str, span: str | None) -> Example | str:
-        """The predictor's question, or the reason why the span is rejected."""
+        """Return the predictor's question, or the reason why the span is rejected."""
         if span is None:
             return "missing"
         problem = span_problem(
@@ -191,10 +190,10 @@ def _worded(template: str, text: str, answer: str) -> Example:
     return Example(template.format(text=text), answer, demonstration="")
 
 
-def _roles(found: list[Example | str], first: int, batch: TensorDict) -> dict[str, Tensor]:
-    """``is_proposer`` and ``answers_group_id``; predictors' groups are numbered from ``first``."""
+def _roles(questions: list[Example | str], first: int, batch: TensorDict) -> dict[str, Tensor]:
+    """Return ``is_proposer`` and ``answers_group_id``; predictors' groups start at ``first``."""
     groups = count(first)
-    named = [next(groups) if isinstance(one, Example) else -1 for one in found]
+    named = [next(groups) if isinstance(one, Example) else -1 for one in questions]
     answers_group_id = torch.full_like(batch["group_id"], -1)
     answers_group_id[: len(named)] = torch.tensor(named, device=answers_group_id.device)
     return {
@@ -204,12 +203,12 @@ def _roles(found: list[Example | str], first: int, batch: TensorDict) -> dict[st
     }
 
 
-def _record(batch: TensorDict, found: list[Example | str]) -> None:
+def _record(batch: TensorDict, questions: list[Example | str]) -> None:
     lengths = batch["response_mask"].sum(1)
     record("rollout/length", lengths)
     record("rollout/truncated", batch["truncated"])
     record_total("rollout/tokens", float(lengths.sum()))
-    for one in found:
+    for one in questions:
         used = isinstance(one, Example)
         record("mask_game/valid_fraction", float(used))
         if isinstance(one, Example):

@@ -1,4 +1,4 @@
-"""Revisions: the policy criticises and rewrites its own answers."""
+"""Revisions by the policy of its own answers."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ _FIELD = re.compile(r"\{(prompt|response)\}")
 
 
 class Revised(Component):
-    """Critique and revision (Constitutional AI): the policy's own revision replaces each answer.
+    """Critique and revision (Constitutional AI): the policy's revision replaces each answer.
 
-    The policy answers ``template`` with a critique, ``separator`` and the revision, which is what
-    stands behind the first separator. Rows are then the original prompt and the revision, as
-    demonstrations are: to be imitated, and not on-policy. A row without a separator, with nothing
-    behind it, that was cut off or that the context has no room to revise is left out.
+    The policy answers ``template`` with a critique, ``separator`` and a revision. The revision is
+    the text after the first separator. Rows then hold the original prompt and the revision, like
+    demonstrations: they are imitated and not on-policy. A row is left out if it has no separator or
+    nothing after it, if it was cut off, or if the context has no room for the revision.
 
     Reads ``prompt``, ``response`` ``[B, W]``, ``group_id`` ``[B]``. Writes a new batch of at most
     ``B`` rows: ``tokens``, ``attention_mask``, ``response_mask`` ``[B', T]``, ``prompt``,
-    ``response``, ``group_id``; what belongs to the prompt stays.
+    ``response``, ``group_id``; the prompt's entries stay.
 
-    Records ``revision/told``, the share of answers that got a revision, and ``revision/changed``,
-    the share of these that it changes.
+    Records ``revision/told``, the share of answers with a revision, and ``revision/changed``, the
+    share of those that differ from the answer.
 
     Args:
         policy: the model that criticises and revises.
-        template: holds ``{prompt}`` and ``{response}``; it names the principle, where the policy is
-            not taught it.
-        separator: between critique and revision.
-        max_new_tokens: of critique and revision together.
+        template: holds ``{prompt}`` and ``{response}``; it names the principle unless the policy
+            has learnt it.
+        separator: text between critique and revision.
+        max_new_tokens: most tokens of critique and revision together.
         prompt: how texts become tokens; plain text if not given.
 
     Raises:
@@ -79,28 +79,28 @@ class Revised(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Rows of the revisions."""
+        """Return the rows of the revisions."""
         prompts, responses = (decode_texts(batch[key]) for key in ("prompt", "response"))
-        told = self._revisions(prompts, responses)
-        record("revision/told", torch.tensor([text is not None for text in told]).double())
-        changed = [text != old for text, old in zip(told, responses, strict=True) if text]
+        revisions = self._revisions(prompts, responses)
+        record("revision/told", torch.tensor([text is not None for text in revisions]).double())
+        changed = [text != old for text, old in zip(revisions, responses, strict=True) if text]
         record("revision/changed", torch.tensor(changed, dtype=torch.float64))
         rows = with_responses(
             batch,
-            [text or "" for text in told],
+            [text or "" for text in revisions],
             prompt=self.prompt,
             tokenizer=self.policy.tokenizer,
         )
-        return rows[torch.tensor([text is not None for text in told], device=rows.device)]
+        return rows[torch.tensor([text is not None for text in revisions], device=rows.device)]
 
     def _revisions(self, prompts: list[str], responses: list[str]) -> list[str | None]:
-        """What stands behind the separator; None where nothing does."""
+        """Return the texts after the separator; None if there is no such text."""
         both = zip(prompts, responses, strict=True)
-        asked = [self._asked({"prompt": each, "response": text}) for each, text in both]
+        requests = [self._asked({"prompt": each, "response": text}) for each, text in both]
         answers = answers_where_room(
             self.policy,
-            asked,
-            prompt_ids=self.prompt.encode(asked, [{}] * len(asked)),
+            requests,
+            prompt_ids=self.prompt.encode(requests, [{}] * len(requests)),
             max_new_tokens=self.max_new_tokens,
             generator=self.generator,
         )
@@ -108,5 +108,5 @@ class Revised(Component):
         return [text.partition(self.separator)[2] or None for text in whole]
 
     def _asked(self, texts: dict[str, str]) -> str:
-        """The template with the texts, in one pass: a text that spells a field stays as it is."""
+        """Fill the template in one pass: a text that holds a field's name stays as it is."""
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

@@ -1,4 +1,4 @@
-"""Proof search rollouts: the tactics that a search has tried."""
+"""Rollouts of a proof search, one row for each tactic."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from rlcomp.seed import new_generator
 
 
 class SearchCollector(Collector):
-    """Searches a proof of each prompt: one row for each tactic that was tried in a state.
+    """Collector that searches a proof of each prompt; a row is a tactic tried in a state.
 
-    ``prompt`` is what the policy has read of the state, ``response`` the tactic; the tactics of one
-    state are a group. ``on_proof`` marks those of the proof that was found, for
-    ``reward=on_proof``. Rows are as many as tactics were tried.
+    ``prompt`` is the state's text as the policy read it, ``response`` the tactic. The tactics of a
+    state are a group. ``on_proof`` marks the tactics of the proof, for ``reward=on_proof``. There
+    are as many rows as tried tactics.
 
-    Reads ``prompt`` ``[P, W]``, where they are there ``columns`` and ``answer``, which the
-    environment is told. Writes a new batch of rows as every collector, and ``on_proof`` ``[B]``.
+    Reads ``prompt`` ``[P, W]``, and for the environment ``columns`` and ``answer`` if they are
+    there. Writes a new batch of rows like every collector, and ``on_proof`` ``[B]``.
 
-    Records of each goal ``search/solved``, ``search/calls`` of the environment, ``search/tokens``
-    sampled, ``search/states`` and, of those proven, ``search/proof_length``; ``rollout/tokens``.
+    Records for each goal ``search/solved``, ``search/calls`` (of the environment),
+    ``search/tokens`` (sampled), ``search/states`` and, if it is proven, ``search/proof_length``;
+    and ``rollout/tokens``.
 
     Args:
-        prover: searches.
+        prover: the searcher.
 
     Raises:
         DataError: no tactic of the policy was tried.
@@ -47,7 +48,7 @@ class SearchCollector(Collector):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Search."""
+        """Search a proof of each prompt."""
         examples = _examples(batch)
         graphs, rows = self.prover.search(examples, self.generator)
         for graph in graphs:
@@ -70,25 +71,25 @@ class SearchCollector(Collector):
     ) -> TensorDict:
         places = torch.tensor([trial.proposal.place for _, trial in tried])
         device = rows["tokens"].device
-        kept = rows[places.to(device)]
-        asked = kept["prompt"]
+        tactics = rows[places.to(device)]
+        prompts = tactics["prompt"]
         owner = torch.tensor([number for number, _ in tried], device=device)
-        kept = keep_prompt(kept, batch, owner)
-        kept["prompt"] = asked
+        tactics = keep_prompt(tactics, batch, owner)
+        tactics["prompt"] = prompts
         nodes: dict[int, int] = {}
         group = [nodes.setdefault(id(trial.node), len(nodes)) for _, trial in tried]
-        kept["group_id"] = torch.tensor(group, device=device)
+        tactics["group_id"] = torch.tensor(group, device=device)
         edges = {id(edge) for graph in graphs for edge in graph.proof()}
         proves = [id(trial.edge) in edges for _, trial in tried]
-        kept["on_proof"] = torch.tensor(proves, device=device)
-        return trim(kept)
+        tactics["on_proof"] = torch.tensor(proves, device=device)
+        return trim(tactics)
 
 
 def _examples(batch: TensorDict) -> list[Example]:
     prompts, columns = decode_texts(batch["prompt"]), decode_columns(batch)
     answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else [""] * len(prompts)
-    told = zip(prompts, answers, columns, strict=True)
-    return [Example(prompt, answer, "", columns=row) for prompt, answer, row in told]
+    rows = zip(prompts, answers, columns, strict=True)
+    return [Example(prompt, answer, "", columns=row) for prompt, answer, row in rows]
 
 
 def _record(graph: ProofGraph) -> None:

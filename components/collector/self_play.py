@@ -13,18 +13,18 @@ from rlcomp.metrics import record
 
 
 class SelfPlayCollector(EpisodeCollector):
-    """Self-play: ``group_size`` matches per prompt, a row for each seat that moved.
+    """Collector of self-play: ``group_size`` matches per prompt, a row for each seat that moved.
 
     Each seat reads its own transcript. The rows of a prompt and a seat are one group
-    (``group_id``), so that a baseline compares a player with itself in the same role; each row is
-    a trajectory, and the seats of a match share ``match_id``.
+    (``group_id``), so that a baseline compares a player with itself in the same role. Each row is
+    a trajectory. The seats of a match share ``match_id``.
 
     Reads and writes what :class:`components.collector.episodes.EpisodeCollector` does, and writes
     ``seat`` and ``match_id`` ``[B]``. Records the same, over the rows of all seats, and
     ``self_play/reward_<seat>``, the environment's mean reward of a seat.
 
     Args:
-        player: plays the matches.
+        player: the player of the matches.
         group_size: matches per prompt.
     """
 
@@ -34,7 +34,7 @@ class SelfPlayCollector(EpisodeCollector):
         super().__init__(player=player, group_size=group_size)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Play."""
+        """Play the matches."""
         rows = super().forward(batch)
         paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
         for seat in torch.unique(rows["seat"]).tolist():

@@ -1,4 +1,4 @@
-"""Shuffled anchors (control): the states of turns, dealt out to random turns of their group."""
+"""Shuffled anchors (control): the states of turns permuted within their group."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rlcomp.seed import new_generator, next_request
 
 
 class ShuffledAnchors(Component):
-    """Shuffled anchors (control): ``anchor_id`` permuted over the turns of each group.
+    """Control that permutes ``anchor_id`` over the turns of each group.
 
-    As many turns as before share an anchor, but they were decided in any states: what credit by
-    state (``advantage=gigpo``) still wins then, it does not owe to the states.
+    As many turns as before share an anchor, but their states differ. A gain that credit by state
+    (``advantage=gigpo``) still shows with this control is not due to the states.
 
-    Reads and writes what the collector inside does; permutes ``anchor_id`` ``[B, T]`` by
+    Reads and writes what the inner collector does; permutes ``anchor_id`` ``[B, T]`` by
     ``turn_id`` ``[B, T]`` and ``group_id`` ``[B]``.
 
     Args:
@@ -30,7 +30,7 @@ class ShuffledAnchors(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out, and deal the anchors out."""
+        """Roll out and permute the anchors."""
         rows = self.collector(batch)
         anchor, turn = rows["anchor_id"].cpu().clone(), rows["turn_id"].cpu()
         group = rows["group_id"].cpu()

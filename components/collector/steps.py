@@ -1,4 +1,4 @@
-"""Steps in environments of control, continued exactly after a resume where the environment can."""
+"""Steps in environments of control; a resume is exact if the environment can be rewound."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from rlcomp.seed import named_seed, new_generator
 
 
 class StepCollector(Component):
-    """Collects ``num_steps`` steps per environment copy; episodes continue across batches.
+    """Collector of ``num_steps`` steps per environment copy; episodes continue across batches.
 
-    Starts a new batch ``[N, num_steps]`` of ``N`` copies, with every entry of the environment and
+    Writes a new batch ``[N, num_steps]`` of ``N`` copies, with every entry of the environment and
     of the policy. Records ``episode/return`` and ``episode/length`` over the episodes that ended,
-    and ``collector/frames``, steps of all copies together.
+    and ``collector/frames``, the steps of all copies together.
 
-    An environment whose state is tensors (:class:`rlcomp.interfaces.rewinds.Rewinds`)
-    goes on where a checkpoint left it, to the bit. Any other one cannot be rewound: a resumed run
-    has its weights, optimiser and replay back, but starts new episodes.
+    An environment whose state is tensors (:class:`rlcomp.interfaces.rewinds.Rewinds`) continues
+    from a checkpoint bit by bit. Others cannot be rewound: a resumed run restores weights,
+    optimiser and replay but starts new episodes.
 
     Args:
         environment: writes ``episode_reward`` and ``step_count``. Collectors may share one; each
             starts with new episodes.
-        policy: draws actions.
-        exploration: changes the actions; ``Nothing`` leaves them.
+        policy: the policy that draws actions.
+        exploration: the stage that changes the actions; ``Nothing`` leaves them.
         num_steps: steps of each copy per batch.
     """
 
@@ -66,8 +66,8 @@ class StepCollector(Component):
 
     @torch.no_grad()
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The next ``num_steps`` steps of every copy; ignores the incoming batch."""
-        # The policy draws from the global generator, which is this node's own while it does.
+        """Return the next ``num_steps`` steps of every copy; ignores the incoming batch."""
+        # The policy draws from the global generator; it has this node's state meanwhile.
         with torch.random.fork_rng(devices=[]), set_exploration_type(ExplorationType.RANDOM):
             torch.set_rng_state(self.generator.get_state())
             rollout = self._steps()
@@ -80,12 +80,12 @@ class StepCollector(Component):
         return rollout
 
     def _steps(self) -> TensorDict:
-        seen, steps = self._seen(), []
+        observed, steps = self._seen(), []
         for _ in range(self.num_steps):
-            acted = self.exploration(self.policy(seen))
-            stepped, seen = self.environment.step_and_maybe_reset(acted)
+            acted = self.exploration(self.policy(observed))
+            stepped, observed = self.environment.step_and_maybe_reset(acted)
             steps.append(stepped)
-        self.seen = seen
+        self.seen = observed
         rollout: TensorDict = torch.stack(steps, dim=1)
         return rollout
 
@@ -95,12 +95,12 @@ class StepCollector(Component):
         return self.environment.reset() if self.seen is None else self.seen
 
     def run_state(self) -> dict[str, object]:
-        """The number of frames collected."""
+        """Return the number of frames collected."""
         return {"frames": self.frames}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Go on; with new episodes, under new seeds, where the environment cannot be rewound."""
+        """Continue, with new episodes and seeds if the environment cannot be rewound."""
         self.frames, self.seen = field(state, "frames", NonNegativeInt), None
         if not isinstance(self.environment, Rewinds):
             start = named_seed(self.seed, f"after {self.frames} frames")
-            self.environment.set_seed(start % 2**31)  # gymnasium takes no more bits
+            self.environment.set_seed(start % 2**31)  # gymnasium accepts at most 31 bits

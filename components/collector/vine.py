@@ -1,4 +1,4 @@
-"""VinePPO rollouts: episodes, and the Monte-Carlo value of where they take a turn."""
+"""VinePPO rollouts: episodes with the Monte-Carlo value of the state before each turn."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ from rlcomp.metrics import record, record_total, recording
 
 
 class VineCollector(EpisodeCollector):
-    """VinePPO rollouts: before each turn ``continuations`` more episodes go on from there.
+    """Collector of VinePPO: ``continuations`` more episodes start before each turn.
 
     Their mean reward is the turn's value, ``V(s) = (1 / K) sum_k R_k``, for ``advantage=vine``. The
-    session of the policy is forked, and the environment, by its own ``fork`` or played again from
-    the same seed with the same actions. The episodes are those of ``collector=episodes``.
+    session of the policy is forked. The environment is forked by its own ``fork``, or replayed
+    with the same actions from the same seed. The episodes are those of ``collector=episodes``.
 
-    A continuation whose reward is not valid is left out, as one whose environment failed or said
-    something else when it was played again.
+    A continuation without a valid reward is left out, for example because its environment failed
+    or its replay differed.
 
     Reads and writes what :class:`components.collector.episodes.EpisodeCollector` does, and writes
-    ``turn_value`` ``[B, T]``, in reward units, on a turn's tokens; NaN if unknown, 0 elsewhere.
+    ``turn_value`` ``[B, T]`` in reward units: on a turn's tokens, NaN if unknown; 0 elsewhere.
 
     Records the same, and ``vine/tokens`` (sampled in continuations), ``vine/value`` (over turns)
     and ``vine/invalid_fraction``, the share of continuations that are left out.
 
     Args:
-        player: plays the episodes.
+        player: the player of the episodes.
         group_size: episodes per prompt.
-        reward: judges a continuation; the one that judges the episodes.
-        continuations: from before each turn (``K``).
+        reward: the reward of a continuation, the same as that of the episodes.
+        continuations: number of continuations from before each turn (``K``).
         max_invalid_fraction: a larger share of invalid continuations stops the run.
 
     Raises:
-        ConfigError: the reward judges an answer by others.
+        ConfigError: the reward compares an answer with others.
         DataError: too many continuations are invalid; names the first failure.
 
     Source:
@@ -78,7 +78,7 @@ class VineCollector(EpisodeCollector):
         self.max_invalid_fraction = max_invalid_fraction
 
     def roll_out(self, batch: TensorDict, seed: int) -> TensorDict:
-        """Roll out, and on from before each turn."""
+        """Roll out episodes and the continuations before each turn."""
         rows, continued = self.player.play_and_continue(
             batch,
             group_size=self.group_size,
@@ -95,8 +95,8 @@ class VineCollector(EpisodeCollector):
         return rows
 
     def _values(self, continued: Continued) -> Tensor:
-        """Mean reward of the continuations from the same place, of each of them; NaN without."""
-        with recording():  # the reward's own metrics are of the episodes
+        """Return for each continuation the mean reward of those from the same place, or NaN."""
+        with recording():  # the reward records metrics of the episodes only
             judged = self.reward(continued.rows.copy())
         valid = without_failed(continued.rows, judged["reward_valid"])
         groups = Groups(judged["reward"], continued.rows["group_id"], valid)

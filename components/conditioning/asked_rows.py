@@ -1,4 +1,4 @@
-"""Demonstration rows re-encoded with the conditioned prompt."""
+"""Demonstration rows with the conditioned prompt."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from rlcomp.text.prompt import or_text
 
 
 class AskedRows(Component):
-    """Re-encodes demonstration rows with ``policy_prompt`` instead of ``prompt``.
+    """Stage that re-encodes demonstration rows with ``policy_prompt`` instead of ``prompt``.
 
-    For a warm start (SFT) of a preference-conditioned policy: without it the policy would meet
+    It serves the warm start (SFT) of a preference-conditioned policy, which would otherwise meet
     preferences only in its rollouts.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``,
-    ``policy_prompt`` ``[B, W]`` and ``columns``, which hold conversations. Writes the first three
-    of a new batch, in which what stood behind the prompt stands behind ``policy_prompt``, and of a
-    conversation is all that is trained; what belongs to the prompt stays.
+    ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations). Writes a new batch with the first
+    three, in which the tokens after the prompt follow ``policy_prompt``; of a conversation, these
+    are all trained tokens. The prompt's entries stay.
 
     Args:
         tokenizer: the one the rows were encoded with.
@@ -45,10 +45,10 @@ class AskedRows(Component):
         """Re-encode the rows."""
         texts = (decode_texts(batch[key]) for key in ("prompt", "policy_prompt"))
         known = decode_columns(batch, [CONVERSATION])
-        before, asked = (self.prompt.encode(each, known) for each in texts)
+        before, after = (self.prompt.encode(each, known) for each in texts)
         lengths = batch["attention_mask"].sum(1).tolist()
         rows, masks = [], []
-        for index, (old, new) in enumerate(zip(before, asked, strict=True)):
+        for index, (old, new) in enumerate(zip(before, after, strict=True)):
             behind = slice(len(old), lengths[index])
             rows.append([*new, *batch["tokens"][index, behind].tolist()])
             masks.append([*[0] * len(new), *batch["response_mask"][index, behind].tolist()])
@@ -60,6 +60,6 @@ class AskedRows(Component):
             "response_mask": padded(masks, 0)[0].bool(),
         }
         device = batch["tokens"].device
-        made = {key: column.to(device) for key, column in columns.items()}
-        rows = TensorDict(made, batch_size=batch.batch_size)
+        entries = {key: column.to(device) for key, column in columns.items()}
+        rows = TensorDict(entries, batch_size=batch.batch_size)
         return keep_prompt(rows, batch, torch.arange(len(batch), device=device))

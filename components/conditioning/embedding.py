@@ -17,27 +17,27 @@ from rlcomp.text.preference_tokens import preference_points, preference_token
 
 
 class Embedding(Conditioning):
-    """Prepends one preference token, whose embedding is a linear map of the preference.
+    """Stage that prepends a preference token; its embedding is linear in the preference.
 
-    The tokens are the tokenizer's (``tokenizer=character_preference``), the map is the model's
+    The tokens belong to the tokenizer (``tokenizer=character_preference``), the map to the model
     (``model=tiny_conditioned``).
 
     Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
     ``policy_prompt`` ``[P, W]``.
 
     Args:
-        objectives: the stage that has several.
-        alpha: concentration of the distribution; 1 is uniform, less prefers one objective at a
-            time.
-        task: its prompts must leave room for one more token.
-        tokenizer: the policy's; has a token for every preference in so many steps.
+        objectives: the stage that has several objectives.
+        alpha: concentration of the Dirichlet distribution; 1 is uniform, less prefers one objective
+            at a time.
+        task: the task, whose prompts must leave room for one more token.
+        tokenizer: the policy's tokenizer; has a token for every preference on a grid of steps.
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
         prompt: how prompts become tokens; plain text if not given.
 
     Raises:
-        ConfigError: there is one objective only, or the tokenizer has no tokens for preferences,
-            or those of another number of objectives.
+        ConfigError: there is one objective only, or the tokenizer has no tokens for preferences
+            of that number of objectives.
         DataError: a prompt leaves no room for the answer.
     """
 
@@ -66,21 +66,21 @@ class Embedding(Conditioning):
         self.check_fits(self.written(lattice(len(self.names), self.levels)[0].tolist()))
 
     def written(self, steps: Sequence[int]) -> str:
-        """The preference token, as text."""
+        """Return the preference token, as text."""
         return preference_token(steps)
 
     def _check_number(self) -> None:
-        told, *_ = preference_points(self.tokenizer).values()
-        if len(told) != len(self.names):
+        point, *_ = preference_points(self.tokenizer).values()
+        if len(point) != len(self.names):
             raise ConfigError(
-                f"the tokenizer's tokens for preferences are of {len(told)} objectives, but there "
+                f"the tokenizer's tokens for preferences are of {len(point)} objectives, but there "
                 f"are {len(self.names)} ({', '.join(self.names)}): set "
                 f"tokenizer.num_objectives={len(self.names)}"
             )
 
 
 def _levels(tokenizer: PreTrainedTokenizerBase) -> int:
-    """The number of steps (levels) of the tokenizer's preferences."""
+    """Return the number of steps (levels) of the tokenizer's preferences."""
     points = preference_points(tokenizer)
     if not points:
         raise ConfigError(

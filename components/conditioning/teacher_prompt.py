@@ -1,4 +1,4 @@
-"""Prompt of a privileged teacher: the policy's prompt with the solution."""
+"""Prompt of a privileged teacher, with the solution."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from rlcomp.errors import ConfigError
 
 
 class TeacherPrompt(Component):
-    """Prompt of a privileged teacher: it sees the solution, the policy does not.
+    """Stage that writes the prompt of a privileged teacher, with the solution.
 
-    Reads ``prompt``, ``answer`` ``[P, W]``. Writes ``teacher_prompt`` ``[P, W]``, which belongs to
-    the prompt: ``reference=self_teacher`` scores the policy's answers behind it.
+    The policy does not see the solution. Reads ``prompt``, ``answer`` ``[P, W]``. Writes
+    ``teacher_prompt`` ``[P, W]``, an entry of the prompt: ``reference=self_teacher`` scores the
+    policy's answers after it.
 
     Args:
-        template: ``{prompt}`` and ``{answer}`` stand for those of the example.
+        template: text with ``{prompt}`` and ``{answer}`` for those of the example.
 
     Raises:
         ConfigError: the template has no place for the prompt.

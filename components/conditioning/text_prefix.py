@@ -16,31 +16,30 @@ from rlcomp.text.tokenizer import encode_all
 
 
 class TextPrefix(Conditioning):
-    """Prepends the preference as text: the weight of each objective in integer steps.
+    """Stage that prepends the preference as text: the steps of each objective.
 
-    With the defaults and two objectives, seven ninths of the first and two of the second make
-    ``"72:"``. More than 9 levels need something between the numbers: ``template="{steps},"``.
+    With the defaults and two objectives, weights 7/9 and 2/9 are written ``"72:"``. More than 9
+    levels need a separator between the numbers: ``template="{steps},"``.
 
     Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
     ``policy_prompt`` ``[P, W]``.
 
     Args:
-        objectives: the stage that has several.
-        alpha: concentration of the distribution; 1 is uniform, less prefers one objective at a
-            time.
-        levels: steps that a preference shares out among the objectives.
-        template: written for each objective in turn; ``{steps}`` stands for its steps, ``{name}``
-            for its name.
-        end: stands between them and the prompt.
-        task: its prompts must leave room for the prefix.
-        tokenizer: the policy's; needs every character of the prefix.
+        objectives: the stage that has several objectives.
+        alpha: concentration of the Dirichlet distribution; 1 is uniform, less prefers one objective
+            at a time.
+        levels: number of steps that a preference divides among the objectives.
+        template: text of one objective; ``{steps}`` stands for its steps, ``{name}`` for its name.
+        end: text between the prefix and the prompt.
+        task: the task, whose prompts must leave room for the prefix.
+        tokenizer: the policy's tokenizer; needs every character of the prefix.
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
         prompt: how prompts become tokens; plain text if not given.
 
     Raises:
-        ConfigError: there is one objective only, or two preferences would read the same.
-        DataError: the tokenizer cannot write the prefix, or a prompt behind it leaves no room for
+        ConfigError: there is one objective only, or two preferences would have the same text.
+        DataError: the tokenizer cannot write the prefix, or a prompt after it leaves no room for
             the answer.
 
     Source:
@@ -77,7 +76,7 @@ class TextPrefix(Conditioning):
         self.check_fits("".join(map(self._longest, self.names)) + end)
 
     def written(self, steps: Sequence[int]) -> str:
-        """The text prefix."""
+        """Return the text prefix."""
         parts = zip(self.names, steps, strict=True)
         return "".join(self._one(name, count) for name, count in parts) + self.end
 
@@ -85,7 +84,7 @@ class TextPrefix(Conditioning):
         return self.template.replace("{steps}", str(steps)).replace("{name}", name)
 
     def _longest(self, name: str) -> str:
-        """The prefix of one objective that takes most tokens."""
+        """Return the longest prefix, in tokens."""
         texts = [self._one(name, steps) for steps in range(self.levels + 1)]
         return max(zip(map(len, encode_all(self.tokenizer, texts)), texts, strict=True))[1]
 

@@ -1,4 +1,4 @@
-"""Offline data set: transitions from a file."""
+"""Offline data set of transitions from a file."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from rlcomp.metrics import record
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.model.control import observed_size
 
-# Of the width of an action's bounds: what float32 and a simulator's own clipping leave.
+# Tolerance as a share of the width of an action's bounds, for float32 and a simulator's clipping.
 _ROUNDING = 1e-4
 
 
 class TransitionFile(Component):
-    """Offline data set: all transitions ``(s, a, r, s', terminated)`` of a file as one batch.
+    """Offline data set: the transitions ``(s, a, r, s', terminated)`` of a file as one batch.
 
     Reads nothing. Writes ``observation``, ``action`` and, under ``next``, ``observation``,
     ``reward``, ``done``, ``terminated`` and ``truncated``. Records ``dataset/steps`` and
-    ``dataset/reward``, the mean of a step.
+    ``dataset/reward``, the mean reward of a step.
 
     Args:
         path: ``.jsonl``, ``.jsonl.gz``, ``.parquet``, ``.safetensors``, or a Minari folder
             (:mod:`rlcomp.data.transitions`).
-        environment: what the steps are of: sizes are compared.
+        environment: the environment of the steps, for a check of sizes.
 
     Raises:
         DataError: the file cannot be read, or a step is malformed; names file and line.
-        ConfigError: its steps are of another environment: sizes differ, or an action lies outside
+        ConfigError: the steps are of another environment: sizes differ, or an action lies outside
             the environment's bounds by more than rounding.
     """
 
@@ -60,7 +60,7 @@ class TransitionFile(Component):
         self._check_bounds(actions.space.low, actions.space.high)
 
     def _check_bounds(self, low: Tensor, high: Tensor) -> None:
-        """Refuse actions that a squashed policy cannot take: their likelihood would be made up."""
+        """Refuse actions that a squashed policy cannot take, as they have no likelihood."""
         taken, slack = self.steps["action"], _ROUNDING * (high - low)
         outside = ((taken < low - slack) | (taken > high + slack)).nonzero()
         if len(outside):
@@ -73,7 +73,7 @@ class TransitionFile(Component):
             )
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The steps."""
+        """Return the steps."""
         record("dataset/steps", float(len(self.steps)))
         record("dataset/reward", self.steps["next", "reward"])
         return self.steps.clone()

@@ -1,4 +1,4 @@
-"""Early stop at an alarm: a recorded metric has left its range."""
+"""Early stop at an alarm: a recorded metric outside its range."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rlcomp.metrics import record
 
 
 class Alarm(EarlyStop):
-    """Early stop: ``watch`` was outside ``[low, high]`` ``patience`` times in a row.
+    """Early stop when ``watch`` is outside ``[low, high]`` ``patience`` times in a row.
 
-    ``watch`` is any metric that a stage, or what runs before it in ``every``, records: the entropy
-    of the policy, the share of truncated answers, a monitor's z. Steps that do not record it do not
-    count; NaN is outside of every range.
+    ``watch`` is any metric that a stage records, or an earlier entry of ``every``: the entropy of
+    the policy, the share of truncated answers, a monitor's z. Steps that do not record it do not
+    count. NaN is outside of every range.
 
-    Records what :class:`EarlyStop` does, and ``early_stop/alarm``: how often in a row by now.
+    Records the metrics of :class:`EarlyStop` and ``early_stop/alarm``, the alarms in a row.
 
     Args:
-        metric: what ``best`` is measured by.
+        metric: the metric that chooses ``best``.
         better: which values are better.
         watch: the metric of the alarm.
         low: lowest value without alarm; null: none.
@@ -58,7 +58,7 @@ class Alarm(EarlyStop):
         self.patience = patience
 
     def check_seen(self, seen: dict[str, Any]) -> None:
-        """The alarms in a row."""
+        """Check the number of alarms in a row."""
         if "row" in seen:
             field(seen, "row", NonNegativeInt)
 
@@ -77,7 +77,7 @@ class Alarm(EarlyStop):
         return f"alarm: {self.watch} was {outside} {row} times in a row, {now:.4g} at last"
 
     def _outside(self, now: float) -> str:
-        """Where a value lies outside the range; empty inside."""
+        """Return how a value lies outside the range; an empty text if it is inside."""
         if math.isnan(now):
             return "not a number"
         if self.low is not None and now < self.low:

@@ -15,23 +15,24 @@ from rlcomp.metrics import record
 
 
 class KLBudget(EarlyStop):
-    """Early stop: the policy is farther from its reference than ``budget`` nats.
+    """Early stop when the KL of the policy to its reference exceeds ``budget`` nats.
 
-    ``KL = mean of log pi_old - log pi_ref`` (k1) over the response tokens of a step, or of its sums
-    over responses; ends when the mean of the last ``window`` steps is above ``budget``.
+    ``KL = mean of log pi_old - log pi_ref`` (k1) over the response tokens of a step, or the mean of
+    its sums over responses. The phase ends when the mean of the last ``window`` steps is above
+    ``budget``.
 
-    Reads ``old_log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Records what
-    :class:`EarlyStop` does, and ``early_stop/kl``, the mean of the window.
+    Reads ``old_log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Records the metrics of
+    :class:`EarlyStop` and ``early_stop/kl``, the mean of the window.
 
     Args:
-        metric: what ``best`` is measured by.
+        metric: the metric that chooses ``best``.
         better: which values are better.
-        budget: nats, a token or a response.
-        unit: ``"token"`` or ``"sequence"``: what the KL is the mean over.
+        budget: nats per token or per response, by ``unit``.
+        unit: ``"token"`` or ``"sequence"``: the KL is a mean over tokens or over responses.
         window: steps.
 
     Source:
-        Gao et al. 2023, arXiv:2210.10760: the KL as the budget of optimising a proxy.
+        Gao et al. 2023, arXiv:2210.10760: the KL as the budget for optimising a proxy.
     """
 
     reads = ("old_log_probs", "ref_log_probs", "response_mask")
@@ -51,13 +52,13 @@ class KLBudget(EarlyStop):
         self.window = window
 
     def check_seen(self, seen: dict[str, Any]) -> None:
-        """The KL of the last steps, which need not be finite."""
+        """Check the KL of the last steps; it may be infinite or NaN."""
         for value in field(seen, "kl", list[object]) if "kl" in seen else ():
             if not isinstance(value, float):
                 raise CheckpointError(f"'kl' has {value!r:.60} in it: must be numbers")
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Measure the KL of the step."""
+        """Measure the KL of the step and compare the mean with the budget."""
         del value
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, "k1").double()

@@ -13,18 +13,19 @@ from rlcomp.metrics import record
 
 
 class Plateau(EarlyStop):
-    """Early stop: a held-out metric has not become better for ``patience`` evaluations.
+    """Early stop when a held-out metric has not improved for ``patience`` evaluations.
 
-    With ``m_j`` the value of the j-th evaluation of the phase: ends after evaluation ``j`` if none
-    of the last ``patience`` was better by more than ``min_delta`` than the last one that was.
+    An evaluation improves if it is better by more than ``min_delta`` than the last one that
+    improved. The phase ends after ``patience`` evaluations without an improvement.
 
-    Records what :class:`EarlyStop` does, and ``early_stop/waited``: evaluations since then.
+    Records the metrics of :class:`EarlyStop` and ``early_stop/waited``, the evaluations since the
+    last improvement.
 
     Args:
-        metric: the held-out metric, which also says what is best.
+        metric: the held-out metric; it also chooses ``best``.
         better: which values are better.
         patience: evaluations.
-        min_delta: what counts as better, in units of the metric.
+        min_delta: smallest improvement, in units of the metric.
 
     Source:
         Goodfellow, Bengio & Courville 2016, "Deep Learning", algorithm 7.1 (``patience``).
@@ -43,13 +44,13 @@ class Plateau(EarlyStop):
         self.min_delta = min_delta
 
     def check_seen(self, seen: dict[str, Any]) -> None:
-        """The value to beat, and the evaluations since then."""
+        """Check the value to beat and the number of evaluations since then."""
         if seen:
             field(seen, "mark", float)
             field(seen, "waited", NonNegativeInt)
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Count the evaluations that brought nothing."""
+        """Count the evaluations without an improvement."""
         del batch
         if value is None:
             return None

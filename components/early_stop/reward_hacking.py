@@ -1,4 +1,4 @@
-"""Early stop at reward hacking: the gap has grown and the true reward has fallen."""
+"""Early stop at reward hacking: a larger gap and a lower true reward."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from rlcomp.interfaces.early_stop import EarlyStop
 
 
 class RewardHacking(EarlyStop):
-    """Early stop: the proxy has risen above the true reward, and the true reward has fallen.
+    """Early stop when the proxy rises above the true reward and the true reward falls.
 
-    Ends the phase after a step with ``gap_z > gap_above`` and ``true_z < fall_below``. The gap
-    alone also grows where the proxy is lenient and rises faster; a fall alone is no hacking.
+    Ends the phase after a step with ``gap_z > gap_above`` and ``true_z < fall_below``. The gap also
+    grows if a lenient proxy just rises faster, and a fall alone is no hacking, so both are needed.
 
-    Records what :class:`EarlyStop` does.
+    Records the metrics of :class:`EarlyStop`.
 
     Args:
-        metric: what ``best`` is measured by; of the monitor, so that no proxy says what is best.
+        metric: the metric that chooses ``best``; one of the monitor, not of the proxy.
         better: which values are better.
-        gap: z of the gap against the first audits.
-        fall: z of the true reward against its best window.
-        gap_above: standard deviations.
-        fall_below: standard deviations.
+        gap: metric of the gap's z against the first audits.
+        fall: metric of the true reward's z against its best window.
+        gap_above: threshold of the gap, in standard deviations.
+        fall_below: threshold of the fall, in standard deviations.
     """
 
     watches: ClassVar[tuple[str, ...]] = ("metric", "gap", "fall")
@@ -46,7 +46,7 @@ class RewardHacking(EarlyStop):
         self.fall_below = fall_below
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Look at both tests."""
+        """Compare both metrics with their thresholds."""
         del batch, value
         gap, fall = self.observed("gap"), self.observed("fall")
         if gap is None or fall is None or gap <= self.gap_above or fall >= self.fall_below:

@@ -21,13 +21,13 @@ from rlcomp.sandbox.http_post import Lost, Refused, api_address, post
 from rlcomp.verify.chat_completion import Completion, completion
 
 _PATH = "/chat/completions"
-_LARGEST = 1 << 22  # bytes of an answer
-# What lies in one request, not in the server: too long, or of a content that it does not answer.
+_LARGEST = 1 << 22  # most bytes of an answer
+# Refusals of one request, not of the server: it is too long or its content is not allowed.
 _OF_ONE_REQUEST = (400, 413, 422)
 
 
 class _Answer(NamedTuple):
-    """What came of one prompt: a completion, or why there is none; and the requests it took."""
+    """Result of one prompt: a completion or the reason for none, and the number of requests."""
 
     completion: Completion | None
     why: str
@@ -35,31 +35,31 @@ class _Answer(NamedTuple):
 
 
 class ChatEndpoint(metaclass=Checked):
-    """Model behind ``POST url/chat/completions`` (OpenAI's protocol; vLLM, llama.cpp, Ollama, ...).
+    """Model behind ``POST url/chat/completions`` (OpenAI's protocol; vLLM, llama.cpp, Ollama).
 
-    A prompt is the user's message of a conversation of its own. No connection, no whole answer in
-    time, 429, 5xx and an answer that is no completion are tried again; what then has no answer, or
-    is refused by itself (400, 413, 422), has none, and is nothing that a reward is made of. Any
-    other refusal (a wrong key, an unknown model) stops the run, and so does a server that has
-    never answered. Redirects and proxies are not followed.
+    A prompt is the user's message of its own conversation. A request is repeated if there is no
+    connection, no whole answer in time, a status 429 or 5xx, or an answer that is no completion. A
+    prompt whose tries are used up, or whose request is refused (400, 413, 422), has no answer, and
+    no reward is computed from it. Any other refusal (a wrong key, an unknown model) stops the run,
+    and so does a server that never answers. Redirects and proxies are not followed.
 
     Records ``endpoint/requests``, ``endpoint/failed`` (prompts without an answer),
     ``endpoint/tokens`` (where the server tells them) and ``time/endpoint`` (seconds), summed over
     a step.
 
     Args:
-        url: of the API, such as ``http://127.0.0.1:8000/v1``.
-        model: as the server calls it.
+        url: URL of the API, such as ``http://127.0.0.1:8000/v1``.
+        model: the server's name of the model.
         key_variable: the environment variable that holds the key; None for none. The key is sent to
-            the server and told nowhere else.
-        workers: requests under way at a time.
-        timeout: of a request, in seconds, until its whole answer is there.
-        tries: requests for one prompt at most.
+            the server and shown nowhere else.
+        workers: requests at a time.
+        timeout: seconds until the whole answer of a request must be there.
+        tries: most requests for one prompt.
         pause: seconds before the second try; doubled for each further one.
-        temperature: of sampling.
-        system: the system's message; None for none.
+        temperature: sampling temperature.
+        system: the system message; None for none.
         fields: further fields of a request, such as ``{seed: 0}``.
-        allow_remote: whether ``url`` may be of another machine.
+        allow_remote: whether ``url`` may name another machine.
 
     Raises:
         ConfigError: ``url`` is no address or not of this machine, or the key is missing.
@@ -102,26 +102,26 @@ class ChatEndpoint(metaclass=Checked):
     def ask(
         self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
     ) -> list[Reply | None]:
-        """One reply for each prompt; None where none came."""
+        """Return a reply for each prompt; None if it has no answer."""
         if not prompts:
             return []
-        started = time.monotonic()
-        told = {"logprobs": True, "top_logprobs": alternatives} if alternatives else {}
-        bodies = [self._body(prompt, {"max_tokens": max_tokens, **told}) for prompt in prompts]
+        start = time.monotonic()
+        scores = {"logprobs": True, "top_logprobs": alternatives} if alternatives else {}
+        bodies = [self._body(prompt, {"max_tokens": max_tokens, **scores}) for prompt in prompts]
         pool = ThreadPoolExecutor(min(self.workers, len(bodies)))
         try:
             answers = list(pool.map(self._answer, bodies))
         finally:
             pool.shutdown(cancel_futures=True)
-        self._record(answers, time.monotonic() - started)
-        found = [answer.completion for answer in answers]
-        return [Reply(one.text, one.first) if one else None for one in found]
+        self._record(answers, time.monotonic() - start)
+        completions = [answer.completion for answer in answers]
+        return [Reply(one.text, one.first) if one else None for one in completions]
 
-    def _body(self, prompt: str, asked: Mapping[str, object]) -> bytes:
+    def _body(self, prompt: str, fields: Mapping[str, object]) -> bytes:
         system = [{"role": "system", "content": self.system}] if self.system else []
         messages = [*system, {"role": "user", "content": prompt}]
         own = {"model": self.model, "messages": messages, "temperature": self.temperature}
-        return json.dumps({**self.fields, **own, "n": 1, **asked}).encode()
+        return json.dumps({**self.fields, **own, "n": 1, **fields}).encode()
 
     def _answer(self, body: bytes) -> _Answer:
         why = ""
@@ -139,7 +139,7 @@ class ChatEndpoint(metaclass=Checked):
         return _Answer(None, why, self.tries)
 
     def _once(self, body: bytes) -> Completion:
-        told = post(
+        answer = post(
             self._where,
             _PATH,
             body,
@@ -147,26 +147,26 @@ class ChatEndpoint(metaclass=Checked):
             most=_LARGEST,
             headers=self._headers,
         )
-        if len(told) > _LARGEST:
+        if len(answer) > _LARGEST:
             raise Lost(f"it answers with more than {_LARGEST:,} bytes")
         try:
-            return completion(told)
+            return completion(answer)
         except ValueError as error:
             raise Lost(f"it answers with no completion: {str(error)[:200]}") from error
 
     def _record(self, answers: Sequence[_Answer], seconds: float) -> None:
         failed = [answer for answer in answers if answer.completion is None]
-        found = [answer.completion for answer in answers if answer.completion]
+        completions = [answer.completion for answer in answers if answer.completion]
         record_total("endpoint/requests", sum(answer.tries for answer in answers))
         record_total("endpoint/failed", len(failed))
-        record_total("endpoint/tokens", sum(one.tokens for one in found))
+        record_total("endpoint/tokens", sum(one.tokens for one in completions))
         record_total("time/endpoint", seconds)
-        if failed and not found and not self._answered:
+        if failed and not completions and not self._answered:
             raise RlcompError(
                 f"endpoint.url={self.url}: none of {len(failed)} prompts was answered; the first: "
                 f"{failed[0].why}. Does the server run, with the model {self.model!r}?"
             )
-        self._answered = self._answered or bool(found)
+        self._answered = self._answered or bool(completions)
         if failed and not self._warned:
             self._warned = True
             warnings.warn(
@@ -182,12 +182,12 @@ def _is_local(host: str) -> bool:
         return True
     try:
         return ipaddress.ip_address(host).is_loopback
-    except ValueError:  # a name, which may be anybody's
+    except ValueError:  # a name may resolve to another machine
         return False
 
 
 def _authorization(variable: str | None, where: SplitResult) -> dict[str, str]:
-    """The header with the key of a variable; no message holds what may be the key."""
+    """Return the header with the key of a variable; error messages never show the key."""
     if variable is None:
         return {}
     if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", variable):
@@ -197,8 +197,8 @@ def _authorization(variable: str | None, where: SplitResult) -> dict[str, str]:
         )
     key = os.environ.get(variable, "")
     if not key or not key.isascii() or not key.isprintable():
-        told = "holds no key" if not key else "holds what is no key"
-        raise ConfigError(f"endpoint.key_variable={variable}: this environment variable {told}")
+        fault = "holds no key" if not key else "holds what is no key"
+        raise ConfigError(f"endpoint.key_variable={variable}: this environment variable {fault}")
     if where.scheme != "https" and not _is_local(where.hostname or ""):
         raise ConfigError(
             "endpoint.url: https, because the key would go to another machine as plain text"

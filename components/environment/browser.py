@@ -1,4 +1,4 @@
-"""Browser: a web page to be worked, judged by its own state."""
+"""Browser: a web page with a goal on its own state."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ _ACTIONS = {
 
 
 class Browser(metaclass=Checked):
-    """A web page in a headless browser: click, type, scroll; the page's own state is the verdict.
+    """Web page in a headless browser: click, type, scroll; the page's state decides the reward.
 
-    The page is the text of the column ``page``; it reaches no network, and every address but its
-    own is refused (:mod:`rlcomp.sandbox.page`). Observations are its accessibility tree, a line an
-    element, interactive ones with a number. The turn ``<done/>`` pays 1 if the expression of
-    JavaScript in the column ``goal`` is ``true`` in the page, else 0; one that raises is not.
+    The page is the text of the column ``page``. It has no network, and every address but its own is
+    refused (:mod:`rlcomp.sandbox.page`). Observations are its accessibility tree, one line per
+    element, with a number for interactive ones. The turn ``<done/>`` pays 1 if the JavaScript
+    expression in the column ``goal`` is ``true`` in the page, else 0 (also if it raises).
 
-    A turn without an action, or one that the page does not let happen, is told so and costs the
-    turn. A page that hangs or crashes breaks the episode.
+    A turn without an action, or with one that the page refuses, gets a message and is used up. A
+    page that hangs or crashes makes the episode fail.
 
     Args:
-        program: Chromium or Chrome; null: the one of ``$CHROMIUM``, or in the path.
-        timeout: limit of an action, in seconds.
-        boxes: whether observations tell where elements are, ``[box=x,y,width,height]``.
+        program: Chromium or Chrome; null: the one in ``$CHROMIUM`` or on the path.
+        timeout: time limit of an action, in seconds.
+        boxes: whether observations hold the boxes of elements, ``[box=x,y,width,height]``.
 
     Raises:
         ConfigError: there is no browser.
@@ -70,10 +70,10 @@ class Browser(metaclass=Checked):
         self.told["resolved"] = math.nan
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Open the page; tell what can be done, and what is there.
+        """Open the page; return the instructions and the first observation.
 
         Raises:
-            DataError: a column is missing, the goal is no expression, or holds already.
+            DataError: a column is missing, the goal is no expression, or it is true already.
         """
         del seed
         html, self.goal = (_text(example, name) for name in ("page", "goal"))
@@ -87,7 +87,7 @@ class Browser(metaclass=Checked):
         return self._turn(self.page, MANUAL)
 
     def step(self, action: str) -> Turn:
-        """Do what a turn asks for.
+        """Carry out the action of a turn.
 
         Raises:
             RlcompError: the browser has gone.
@@ -110,25 +110,25 @@ class Browser(metaclass=Checked):
                 f"the turn must end with an action: one of {', '.join(self.stops)} ends it"
             )
         kind = ending[2:-1]
-        found = _ACTIONS[ending].fullmatch(action, max(0, action.rfind(f"<{kind}")))
-        if found is None:
+        match = _ACTIONS[ending].fullmatch(action, max(0, action.rfind(f"<{kind}")))
+        if match is None:
             raise Refused(f"this is not the form of <{kind}>")
         if kind == "scroll":
-            page.scroll(0.5 if found["way"] == "down" else -0.5)
+            page.scroll(0.5 if match["way"] == "down" else -0.5)
         elif kind == "click":
-            _click(page, found["where"].strip())
+            _click(page, match["where"].strip())
         else:
-            _write(page, found["where"].strip(), found["text"])
+            _write(page, match["where"].strip(), match["text"])
         self.told[{"click": "clicks", "type": "texts", "scroll": "scrolls"}[kind]] += 1
 
     def _turn(self, page: Page, text: str) -> Turn:
         shown = text + page.snapshot(boxes=self.boxes)
-        # A page that holds the closing text ends nothing.
+        # Escape the closing text in the page, so that the page cannot end the observation.
         shown = shown.replace("</page>", "<\\/page>")
         return Turn(observation=f"\n<page>\n{shown}", closing="\n</page>\n")
 
     def facts(self) -> Mapping[str, float]:
-        """Clicks, texts, scrolls, mistakes; and, once done, the verdict."""
+        """Return the counts of clicks, texts, scrolls and mistakes and, once done, the verdict."""
         return dict(self.told)
 
     def close(self) -> None:
@@ -152,7 +152,7 @@ def _write(page: Page, where: str, text: str) -> None:
 
 
 def _middle(where: str) -> tuple[float, float]:
-    """The middle of a box, ``x,y,width,height``."""
+    """Return the centre of a box ``x,y,width,height``."""
     box = _BOX.fullmatch(where)
     if box is None:
         raise Refused(f"{where!r:.60} is no element, such as e6, and no box x,y,width,height")

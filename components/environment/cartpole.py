@@ -13,14 +13,14 @@ from rlcomp.interfaces.dynamics import Randomises
 
 
 class CartPole(BatchedEnvironment):
-    """A pole on a cart that is pushed left or right: gymnasium's CartPole-v1, batched in torch.
+    """Pole on a cart that is pushed left or right: gymnasium's CartPole-v1, batched in torch.
 
-    State and observation: position (m), speed, angle (rad), angular speed. One point a step; an
-    episode ends where ``|x| > 2.4`` or the pole leans by more than 12 degrees. Steps of 0.02 s.
+    State and observation: position (m), speed, angle (rad), angular speed. Reward 1 per step; an
+    episode ends when ``|x| > 2.4`` or the pole leans by more than 12 degrees. Steps of 0.02 s.
 
     Args:
-        num_envs: how many copies.
-        max_steps: an episode is cut after so many steps.
+        num_envs: number of copies.
+        max_steps: steps after which an episode is cut.
         randomise: draws ``gravity``, the masses ``cart`` and ``pole`` (kg), ``half_length`` (m) and
             ``force`` (N) for each episode.
 
@@ -46,11 +46,11 @@ class CartPole(BatchedEnvironment):
         super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
-        """Everything in [-0.05, 0.05]."""
+        """Draw each part of the state from [-0.05, 0.05]."""
         return self.uniform(4, -0.05, 0.05)
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One Euler step."""
+        """Take one Euler step."""
         place, speed, angle, turning = state.unbind(1)
         gravity, cart, pole, half_length, strength = self.dynamics.values()
         force = torch.where(action.view(-1) == 1, strength, -strength)
@@ -72,5 +72,5 @@ class CartPole(BatchedEnvironment):
         return after, torch.ones_like(place), fallen
 
     def observe(self, state: Tensor) -> Tensor:
-        """The state."""
+        """Return the state."""
         return state.clone()

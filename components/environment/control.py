@@ -1,4 +1,4 @@
-"""Environments of control by the names that gymnasium gives them."""
+"""Environments of control by their names in gymnasium."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ def control_environment(
     num_envs: PositiveInt = 4,
     randomise: Randomises | None = None,
 ) -> EnvBase:
-    """``num_envs`` copies of an environment, stepped in this process as one batch.
+    """Return ``num_envs`` copies of an environment, stepped in this process as one batch.
 
-    ``Pendulum-v1`` and ``CartPole-v1`` are the same dynamics in torch, whose state is saved: a run
-    on them is resumed to the bit, and needs no extra. Every other name is gymnasium's.
+    ``Pendulum-v1`` and ``CartPole-v1`` are reimplemented in torch and their state is saved: a run
+    on them resumes bit by bit and needs no extra. Every other name is made by gymnasium.
 
     Args:
-        name: as gymnasium registers it.
-        num_envs: how many copies.
-        randomise: draws the dynamics of each episode; of those in torch only.
+        name: gymnasium's name of the environment.
+        num_envs: number of copies.
+        randomise: distribution of the dynamics of each episode; for the two in torch only.
 
     Raises:
         MissingExtra: gymnasium is not installed.
-        ConfigError: gymnasium cannot make such an environment, or its dynamics cannot be drawn.
+        ConfigError: gymnasium has no such environment, or its dynamics cannot be drawn.
     """
     if name == "Pendulum-v1":
         return Pendulum(num_envs=num_envs, randomise=randomise)

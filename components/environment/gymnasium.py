@@ -20,19 +20,19 @@ from rlcomp.errors import ConfigError, require
 def gymnasium_environment(
     *, name: NonEmptyText = "CartPole-v1", num_envs: PositiveInt = 16
 ) -> EnvBase:
-    """``num_envs`` copies of an environment, stepped in this process as one batch.
+    """Return ``num_envs`` copies of an environment, stepped in this process as one batch.
 
     Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation`` and
     ``[num_envs, 1]`` each ``reward``, ``done``, ``terminated``, ``truncated``, ``step_count`` and
     ``episode_reward`` (the rewards since the episode's start, summed).
 
     Args:
-        name: as gymnasium registers it, e.g. ``CartPole-v1``.
-        num_envs: how many copies; seeded one after the other from the global generator's seed.
+        name: gymnasium's name of the environment, e.g. ``CartPole-v1``.
+        num_envs: number of copies; seeded one after the other from the global generator's seed.
 
     Raises:
         MissingExtra: gymnasium is not installed.
-        ConfigError: gymnasium cannot make such an environment.
+        ConfigError: gymnasium has no such environment.
     """
     gymnasium = require("gymnasium", "envs")
     try:
@@ -40,15 +40,15 @@ def gymnasium_environment(
             name,
             num_envs=num_envs,
             vectorization_mode="sync",
-            # torchrl resets what is done itself; the last observation of an episode stays visible.
+            # torchrl resets ended episodes itself and keeps the last observation of each.
             vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED},
         )
     except gymnasium.error.Error as error:
         raise ConfigError(f"name is {name!r}: {error}; set environment.name=...") from error
     wrapped = GymWrapper(copies, categorical_action_encoding=True)
-    told = wrapped.observation_spec.items(include_nested=True, leaves_only=True)
-    wide = [key for key, spec in told if spec.dtype == torch.float64]
-    # MuJoCo's tasks show float64, networks have float32.
+    specs = wrapped.observation_spec.items(include_nested=True, leaves_only=True)
+    wide = [key for key, spec in specs if spec.dtype == torch.float64]
+    # MuJoCo's tasks return float64; networks compute in float32.
     narrowed = [DoubleToFloat(in_keys=wide)] if wide else []
     environment = TransformedEnv(wrapped, Compose(*narrowed, RewardSum(), StepCounter()))
     environment.set_seed(torch.initial_seed() % 2**31)

@@ -1,4 +1,4 @@
-"""Environments with gymnasium's interface, played in text."""
+"""Environments with gymnasium's interface, played as text."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rlcomp.interfaces.task import Example
 
 
 class GymnasiumText(Adapter):
-    r"""An environment of gymnasium: ``reset(seed=)``, ``step`` with five results.
+    r"""Adapter of an environment of gymnasium: ``reset(seed=)``, ``step`` with five results.
 
-    An action is a text of the action space, or a number of it, by its name or in digits; anything
-    else counts as unread. The anchor is the observation as it is returned. Column ``options`` goes
-    to ``reset``, column ``seed`` in the place of the episode's own seed.
+    An action is a text of the action space, or one of its numbers as a name or in digits; anything
+    else counts as unread. The anchor is the observation as it is returned. The column ``options``
+    goes to ``reset``, and the column ``seed`` replaces the episode's own seed.
 
     Args:
-        name: of the environment, such as ``FrozenLake-v1``; or the dotted path of a class.
-        settings: arguments that it is made with.
+        name: name of the environment, such as ``FrozenLake-v1``, or the dotted path of a class.
+        settings: arguments of its constructor.
         actions: names of the actions 0, 1, and so on.
-        rendered: what the policy reads is what ``render()`` gives (``settings.render_mode=ansi``).
+        rendered: whether the policy reads ``render()`` (``settings.render_mode=ansi``).
         stops: texts that end a turn of the policy; EOS always does.
         action_pattern: regular expression whose group 1 is the action; null: the whole turn.
-        wording: of an observation, ``{observation}`` filled in.
+        wording: template of an observation, with ``{observation}``.
 
     Raises:
         ConfigError: the pattern has no group, or the wording no ``{observation}``.
@@ -60,13 +60,13 @@ class GymnasiumText(Adapter):
         self.peer = self.make(**self.settings)
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin in the world of the seed."""
+        """Reset the environment with the seed."""
         seed, options = world_seed(example, seed), example.columns.get("options")
         observation, _ = self.peer.reset(seed=seed, options=options)
         return self._seen(observation)
 
     def answer(self, action: str) -> Turn | None:
-        """Step, where it is an action."""
+        """Take a step if the text is an action."""
         chosen = numbered(action, self.actions)
         if not self.peer.action_space.contains(chosen):
             return None
@@ -80,5 +80,5 @@ class GymnasiumText(Adapter):
         return self.turn(shown, reward=reward, done=done, anchor=text)
 
     def facts(self) -> Mapping[str, float]:
-        """``unread``, and whether a limit of the environment's own ended it: ``time_limit``."""
+        """Return ``unread``, and ``time_limit``: whether the environment's limit ended it."""
         return {**super().facts(), "time_limit": float(self.truncated)}

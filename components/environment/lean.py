@@ -1,4 +1,4 @@
-"""Lean, proven in turns by one of several backends."""
+"""Proofs in Lean, by turns, with one of several backends."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ from rlcomp.workers.call import load
 
 
 class _Kind(Checked, ABCMeta):
-    """Metaclass: arguments are checked, and a class that lacks a method cannot be made."""
+    """Metaclass that checks arguments and abstract methods."""
 
 
 class LeanEnvironment(ProofTurns[LeanState], metaclass=_Kind):
-    """Answers a tactic of Lean with the goals that it leaves, or with Lean's message.
+    """Environment that answers a tactic of Lean with the open goals or with Lean's message.
 
-    A tactic is refused unread that could leave a hole, believe an axiom or run code
+    A tactic that could leave a hole, add an axiom or run code is refused without being run
     (:func:`rlcomp.prover.lean_text.refusal`). A proof is complete, and paid, when the backend says
-    so **and** Lean accepts the theorem with all its tactics as one file. A backend that fails is no
-    verdict: the episode is invalid.
+    so **and** Lean accepts the theorem with all its tactics as one file. If the backend fails,
+    there is no verdict and the episode is invalid.
 
     Args:
-        backend: speaks to Lean: ``lean_backend=replay|wasm|dojo``.
+        backend: the connection to Lean: ``lean_backend=replay|wasm|dojo``.
     """
 
     def __init__(self, *, backend: LeanBackend | Unbuilt) -> None:
         super().__init__()
-        made: Any = (
+        connection: Any = (
             load(backend.target, backend.arguments) if isinstance(backend, Unbuilt) else backend
         )
-        self.backend = cast(LeanBackend, made)
+        self.backend = cast(LeanBackend, connection)
 
     def start(self, example: Example) -> LeanState:
-        """The theorem of an example."""
+        """Return the theorem of an example."""
         return self.backend.start(example)
 
     def apply(self, state: LeanState, action: str) -> LeanState | str:
-        """The state that a tactic leads to, or what was wrong with it."""
+        """Return the state after a tactic, or the error message."""
         refused = refusal(action)
         if refused:
             return refused
@@ -55,13 +55,13 @@ class LeanEnvironment(ProofTurns[LeanState], metaclass=_Kind):
         return f"the file is not accepted: {why}" if why else replace(new, accepted=True)
 
     def solved(self, state: LeanState) -> bool:
-        """Whether Lean has accepted the whole file."""
+        """Return whether Lean has accepted the whole file."""
         return state.accepted
 
     def text(self, state: LeanState) -> str:
-        """The open goals, as Lean shows them."""
+        """Return the open goals as Lean shows them."""
         return "\n\n".join(state.goals) or "no goals"
 
     def close(self) -> None:
-        """End what the backend has started."""
+        """End the processes of the backend."""
         self.backend.close()

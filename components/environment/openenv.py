@@ -17,20 +17,20 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class OpenEnv(Adapter):
-    r"""An environment of OpenEnv, by a client: ``sync()``, then ``reset``, ``step``, ``close``.
+    r"""Adapter of an environment of OpenEnv: ``sync()``, then ``reset``, ``step``, ``close``.
 
-    Each episode has a connection, and so an environment of the server, of its own. An action is a
-    mapping with one entry, or a record of a class of the environment's own.
+    Each episode has its own connection and so its own environment on the server. An action is a
+    mapping with one entry, or a record of the environment's class of actions.
 
     Args:
         name: dotted path of the client's class.
-        settings: arguments that it is made with: ``base_url`` of a server on this machine.
+        settings: arguments of its constructor: ``base_url`` of a server on this machine.
         action_class: dotted path of the class of actions; null: a mapping.
-        action_field: entry of an action that takes what the policy says.
-        observation_field: entry of an observation that the policy reads; null: all, as JSON.
+        action_field: entry of an action that gets the policy's text.
+        observation_field: entry of an observation for the policy; null: the whole, as JSON.
         stops: texts that end a turn of the policy; EOS always does.
         action_pattern: regular expression whose group 1 is the action; null: the whole turn.
-        wording: of an observation, ``{observation}`` filled in.
+        wording: template of an observation, with ``{observation}``.
 
     Raises:
         ConfigError: ``base_url`` is missing or names another machine; the pattern has no group, or
@@ -69,19 +69,19 @@ class OpenEnv(Adapter):
         self.observation_field = observation_field
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Connect, and begin in the world of the seed."""
+        """Connect, and reset the environment with the seed."""
         self.peer = self.make(**self.settings).sync()
         self.peer.connect()
         return self._heard(self.peer.reset(seed=world_seed(example, seed)), first=True)
 
     def answer(self, action: str) -> Turn:
-        """Send an action."""
+        """Send an action and return the observation."""
         return self._heard(self.peer.step(self.action(**{self.action_field: action})))
 
     def _heard(self, result: Any, first: bool = False) -> Turn:  # noqa: ANN401
-        # A reset may tell a reward, mostly 0: nobody has earned it.
+        # Ignore the reward of a reset, mostly 0: no action has earned it.
         reward = 0.0 if first or result.reward is None else float(result.reward)
-        seen, field = result.observation, self.observation_field
+        shown, field = result.observation, self.observation_field
         if field is not None:
-            seen = seen[field] if isinstance(seen, Mapping) else getattr(seen, field)
-        return self.turn(as_text(seen), reward=reward, done=bool(result.done))
+            shown = shown[field] if isinstance(shown, Mapping) else getattr(shown, field)
+        return self.turn(as_text(shown), reward=reward, done=bool(result.done))

@@ -1,4 +1,4 @@
-"""Pendulum: swing it up and keep it up."""
+"""Pendulum to swing up and keep upright."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from rlcomp.interfaces.dynamics import Randomises
 
 
 class Pendulum(BatchedEnvironment):
-    """A pendulum with a weak motor: gymnasium's Pendulum-v1, batched in torch.
+    """Pendulum with a weak motor: gymnasium's Pendulum-v1, batched in torch.
 
     ``th'' = 3 g / (2 l) sin th + 3 u / (m l^2)``, ``u`` in [-2, 2] N m, ``th = 0`` upright; reward
     ``-(th^2 + 0.1 th'^2 + 0.001 u^2)`` of the state before the step, ``th`` in [-pi, pi). Steps of
-    0.05 s; ``|th'| <= 8``. Observed are ``cos th``, ``sin th``, ``th'``.
+    0.05 s; ``|th'| <= 8``. Observation: ``cos th``, ``sin th``, ``th'``.
 
     Args:
-        num_envs: how many copies.
-        max_steps: an episode is cut after so many steps.
+        num_envs: number of copies.
+        max_steps: steps after which an episode is cut.
         randomise: draws ``gravity``, ``mass`` and ``length`` for each episode.
 
     Source:
@@ -44,12 +44,12 @@ class Pendulum(BatchedEnvironment):
         super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
-        """Any angle, ``th'`` in [-1, 1]."""
+        """Draw any angle, and ``th'`` from [-1, 1]."""
         angle = self.uniform(1, -math.pi, math.pi)
         return torch.cat([angle, self.uniform(1, -1.0, 1.0)], dim=1)
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One Euler step; an episode never terminates."""
+        """Take one Euler step; an episode never terminates."""
         angle, speed = state.unbind(1)
         torque = action[:, 0].clamp(*self.action)
         upright = (angle + math.pi) % (2 * math.pi) - math.pi
@@ -62,6 +62,6 @@ class Pendulum(BatchedEnvironment):
         return torch.stack([angle, speed], 1), reward, torch.zeros_like(angle, dtype=torch.bool)
 
     def observe(self, state: Tensor) -> Tensor:
-        """``[cos th, sin th, th']``."""
+        """Return ``[cos th, sin th, th']``."""
         angle, speed = state.unbind(1)
         return torch.stack([angle.cos(), angle.sin(), speed], dim=1)

@@ -1,4 +1,4 @@
-"""Whole proofs in attempts: the checker says where one fails, the next goes on from there."""
+"""Attempts at whole proofs; the next attempt continues where the last one failed."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from rlcomp.workers.call import load
 
 
 class ProofAttempts(metaclass=Checked):
-    r"""Checks a script of tactics, a tactic a line; what was accepted of a failed one stays.
+    r"""Environment that checks a script of tactics, one per line, in several attempts.
 
-    Where a script fails, the observation is the checker's message and the state that was reached,
-    ``"no match\nh0:p\n⊢p∨q\n"``: the next attempt goes on from there. A script that ends with open
-    goals is ``not over``; one that goes on behind the end of the proof fails, and is cut before the
-    tactic that ended it. The attempt that completes the proof is paid 1 and ends the episode, as
-    the last attempt does.
+    The accepted part of a failed script stays. The observation is then the checker's message with
+    the state reached, ``"no match\nh0:p\n⊢p∨q\n"``, and the next attempt continues from there. A
+    script that ends with open goals is ``not over``. A script with tactics after the end of the
+    proof fails, and is cut before the tactic that completed the proof. The attempt that completes
+    the proof is paid 1 and ends the episode. The last attempt ends the episode too.
 
-    Facts: ``attempts``, ``proven``, ``first_proven``; of episodes with a second attempt
-    ``repaired``, whether a later one completed the proof.
+    Facts: ``attempts``, ``proven``, ``first_proven``; in episodes with a second attempt also
+    ``repaired``, whether a later attempt completed the proof.
 
     Args:
-        prover: an environment whose states can be searched: a class, or its description.
-        attempts: how many there are.
-        tells: the ``message`` and the state; or ``nothing`` but ``again`` (control): then the
-            policy does not know where it has to go on.
-        again: what is said where nothing is told.
-        stop: text that ends an attempt and is not part of it; EOS does as well.
+        prover: an environment whose states can be searched: a class or its description.
+        attempts: number of attempts.
+        tells: ``message``: message and state; ``nothing``: only ``again``, as a control in which
+            the policy does not know where to continue.
+        again: the observation with ``tells: nothing``.
+        stop: text that ends an attempt and is not part of it; EOS ends it as well.
 
     Source:
         Xin et al. 2024 (DeepSeek-Prover-V1.5), arXiv:2408.08152, section 3.2 (truncate and resume);
@@ -45,10 +45,10 @@ class ProofAttempts(metaclass=Checked):
         again: NonEmptyText = "again",
         stop: NonEmptyText = "\n\n",
     ) -> None:
-        made: Any = (
+        checker: Any = (
             load(prover.target, prover.arguments) if isinstance(prover, Unbuilt) else prover()
         )
-        self.prover = made
+        self.prover = checker
         self.attempts = attempts
         self.tells = tells
         self.again = again
@@ -58,13 +58,13 @@ class ProofAttempts(metaclass=Checked):
         self.verdicts: list[bool] = []
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin; the prompt has told the goal."""
+        """Start the proof; the prompt holds the goal."""
         del seed
         self.state = self.prover.start(example)
         return Turn(anchor=self.prover.text(self.state))
 
     def step(self, action: str) -> Turn:
-        """Check a script."""
+        """Check a script and pay for a proof."""
         script = [line for line in action.removesuffix(self.stop).split("\n") if line]
         message = self._checked(script)
         self.verdicts.append(not message)
@@ -73,11 +73,11 @@ class ProofAttempts(metaclass=Checked):
         if len(self.verdicts) >= self.attempts:
             return Turn(done=True)
         state = self.prover.text(self.state)
-        told = f"{message}\n{state}" if self.tells == "message" else self.again
-        return Turn(observation=told, closing="\n", anchor=state)
+        observation = f"{message}\n{state}" if self.tells == "message" else self.again
+        return Turn(observation=observation, closing="\n", anchor=state)
 
     def _checked(self, script: list[str]) -> str:
-        """Go on by a script as far as it holds; what is wrong with it, empty for a proof."""
+        """Apply the tactics of a script; return the error message, empty for a proof."""
         before = self.state
         for tactic in script:
             new = "no goals" if self.prover.solved(self.state) else None
@@ -90,7 +90,7 @@ class ProofAttempts(metaclass=Checked):
         return "" if self.prover.solved(self.state) else "not over"
 
     def facts(self) -> Mapping[str, float]:
-        """What became of the attempts."""
+        """Return the facts of the attempts."""
         facts = {
             "attempts": float(len(self.verdicts)),
             "proven": float(any(self.verdicts)),
@@ -99,5 +99,5 @@ class ProofAttempts(metaclass=Checked):
         return facts | ({"repaired": float(self.verdicts[-1])} if len(self.verdicts) > 1 else {})
 
     def close(self) -> None:
-        """Free what the prover holds."""
+        """Close the prover."""
         self.prover.close()

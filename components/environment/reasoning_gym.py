@@ -1,4 +1,4 @@
-"""Puzzles of reasoning-gym, with more than one attempt."""
+"""Puzzles of reasoning-gym with several attempts."""
 
 from __future__ import annotations
 
@@ -16,26 +16,27 @@ from rlcomp.verify.reasoning_gym import puzzles, question, reasoning_gym
 
 
 class ReasoningGymEnvironment(metaclass=Checked):
-    """A puzzle of reasoning-gym: the policy answers until it is right, or has no attempt left.
+    """Puzzle of reasoning-gym: the policy answers until it is right or has no attempt left.
 
-    With ``task=reasoning_gym`` (column ``reasoning_gym``) the prompt is the question; else
-    ``reset`` asks one of the data set ``name``, made from column ``seed`` or the episode's own.
+    With ``task=reasoning_gym`` (column ``reasoning_gym``) the prompt is the question. Otherwise
+    ``reset`` asks a question of the data set ``name``, made from the column ``seed`` or the
+    episode's own seed.
 
-    The reward is what the checker gives for an answer, behind the guard of
-    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`; for later attempts what it rises by.
+    The reward is the checker's score of an answer after the checks of
+    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`; a later attempt gets the increase.
 
     Args:
-        name: of the data set, such as ``leg_counting``; null: the example says which puzzle.
-        settings: of its difficulty, as reasoning-gym calls them.
-        attempts: how many.
-        where: the answer stands behind the thought: ``whole``, ``boxed`` or ``tagged``.
-        partial: what the checker gives between 0 and 1, too.
-        remark: what is said to a wrong answer.
+        name: name of the data set, such as ``leg_counting``; null: the example names the puzzle.
+        settings: reasoning-gym's settings of its difficulty.
+        attempts: number of attempts.
+        where: place of the answer after the thought: ``whole``, ``boxed`` or ``tagged``.
+        partial: whether scores between 0 and 1 are paid too.
+        remark: the observation after a wrong answer.
         stops: texts that end a turn of the policy; EOS always does.
 
     Raises:
-        ConfigError: there is no such data set, it has no such settings, or its checker takes wrong
-            answers for right.
+        ConfigError: there is no such data set, it has no such settings, or its checker accepts
+            wrong answers.
         MissingExtra: reasoning-gym is not installed (extra ``gym``).
 
     Source:
@@ -64,7 +65,7 @@ class ReasoningGymEnvironment(metaclass=Checked):
         self.puzzle: Any = None
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Ask the question, where the prompt has not."""
+        """Ask the question unless the prompt holds it."""
         self.puzzle = example.columns.get("reasoning_gym")
         if self.puzzle is not None:
             return Turn()
@@ -75,15 +76,15 @@ class ReasoningGymEnvironment(metaclass=Checked):
         return Turn(observation=question(self.puzzle), closing="\n")
 
     def step(self, action: str) -> Turn:
-        """Check an answer."""
+        """Check an answer and pay for it."""
         for stop in self.stops if self.where == "whole" else ():
             action = action.removesuffix(stop)
         score = reasoning_gym(action, self.puzzle, where=self.where, partial=self.partial)
         return self.attempts.judged(score)
 
     def facts(self) -> Mapping[str, float]:
-        """``attempts`` used, and whether one was right: ``solved``."""
+        """Return the ``attempts`` used and ``solved``: whether one was right."""
         return self.attempts.facts()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op: it holds nothing."""

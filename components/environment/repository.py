@@ -1,4 +1,4 @@
-"""Repository: a software task, solved by edits and judged by hidden tests."""
+"""Repository: a software task solved by edits and judged by hidden tests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from rlcomp.sandbox.sandbox import Sandbox
 from rlcomp.sandbox.tree import is_test, job_of, passed, read_tree
 from rlcomp.verify.edits import STOPS, Action, Mistake, action_of, created, edited, viewed
 
-_LONGEST = 6000  # characters of what the public tests print
+_LONGEST = 6000  # most characters of the public tests' output
 
 MANUAL = """
 Each of your turns ends with one action:
@@ -34,29 +34,29 @@ The files:
 
 
 class Repository(metaclass=Checked):
-    """A small repository with an issue: view, edit, run its tests, submit; hidden tests judge it.
+    """Small repository with an issue: view, edit, run its tests, submit; hidden tests judge it.
 
     The turn that submits pays 1 if all tests of ``fail_to_pass`` and ``pass_to_pass`` pass, else 0.
-    A turn without an action, or one that cannot be done, is told so and costs the turn. Whoever
-    never submits earns nothing.
+    A turn without an action, or with one that cannot be done, gets a message and is used up. An
+    episode without a submission is paid 0.
 
-    The hidden tests run in a jail of their own, the repository in another, and plain data goes
-    from one to the other (:mod:`rlcomp.sandbox.tree_stand_ins`): nothing that an edit writes is
-    where the verdict is. What edits make of test files does not count. A sandbox that fails itself
-    raises, which makes the episode invalid.
+    The hidden tests run in one jail and the repository in another; plain data is exchanged
+    (:mod:`rlcomp.sandbox.tree_stand_ins`). So no edit can write to the side of the verdict. Edits
+    of test files do not count. A failure of the sandbox itself raises and makes the episode
+    invalid.
 
     Columns of the example, as :mod:`rlcomp.data.software` makes them: ``files`` and
     ``hidden_tests`` (texts by path), ``fail_to_pass`` and ``pass_to_pass`` (names of hidden tests).
     The state of a turn (``anchor``) is the digest of the files.
 
     Args:
-        min_tier: the weakest walls that will do (docs/sandbox.md).
-        timeout: limit of a run of tests, in seconds.
-        memory_mib: limit of each side, in MiB.
+        min_tier: the weakest sandbox tier that is accepted (docs/sandbox.md).
+        timeout: time limit of a run of tests, in seconds.
+        memory_mib: memory limit of each jail, in MiB.
 
     Source:
         Jimenez et al. 2024 (SWE-bench), arXiv:2310.06770, for the two lists of tests; Yang et al.
-        2024 (SWE-agent), arXiv:2405.15793, for edits by a text that stands there once.
+        2024 (SWE-agent), arXiv:2405.15793, for edits of a text that occurs once.
     """
 
     stops = STOPS
@@ -77,7 +77,7 @@ class Repository(metaclass=Checked):
         self.told |= dict.fromkeys(("resolved", "fail_to_pass", "pass_to_pass"), math.nan)
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Tell what can be done, and the files.
+        """Return the instructions and the list of files.
 
         Raises:
             DataError: a column is missing or holds something else.
@@ -93,15 +93,15 @@ class Repository(metaclass=Checked):
         return self._turn(MANUAL + "\n".join(sorted(sizes)))
 
     def step(self, action: str) -> Turn:
-        """Do what a turn asks for.
+        """Carry out the action of a turn.
 
         Raises:
             ConfigError: this machine has no such sandbox.
             RlcompError: the sandbox failed.
         """
         try:
-            asked = action_of(action)
-            if asked.kind == "submit":
+            command = action_of(action)
+            if command.kind == "submit":
                 return self._submit()
             steps: Mapping[str, Callable[[Action], str]] = {
                 "view": self._view,
@@ -109,23 +109,23 @@ class Repository(metaclass=Checked):
                 "create": self._edit,
                 "run": self._run,
             }
-            return self._turn(steps[asked.kind](asked))
+            return self._turn(steps[command.kind](command))
         except Mistake as mistake:
             self.told["mistakes"] += 1
             return self._turn(f"Not done: {mistake}")
 
-    def _view(self, asked: Action) -> str:
-        shown = viewed(self.files, asked)
+    def _view(self, command: Action) -> str:
+        shown = viewed(self.files, command)
         self.told["views"] += 1
         return shown
 
-    def _edit(self, asked: Action) -> str:
-        self.files = (edited if asked.kind == "edit" else created)(self.files, asked)
+    def _edit(self, command: Action) -> str:
+        self.files = (edited if command.kind == "edit" else created)(self.files, command)
         self.told["edits"] += 1
-        return f"Done: {asked.path}"
+        return f"Done: {command.path}"
 
-    def _run(self, asked: Action) -> str:
-        del asked
+    def _run(self, command: Action) -> str:
+        del command
         tests = {path: text for path, text in self.files.items() if is_test(path)}
         self.told["runs"] += 1
         if not tests:
@@ -134,7 +134,7 @@ class Repository(metaclass=Checked):
             [job_of(self.files, tests, (), self.limits)]
         )
         early = "" if len(outcome.tests) > 1 else f"Ended: {outcome.status}: {outcome.message}"
-        # Addresses differ from process to process, and an episode may be played again.
+        # Addresses differ between processes, and a replay of the episode must print the same.
         return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", outcome.stdout[-_LONGEST:]) + early
 
     def _submit(self) -> Turn:
@@ -151,22 +151,22 @@ class Repository(metaclass=Checked):
 
     def _turn(self, text: str) -> Turn:
         state = hashlib.sha256(json.dumps(self.files, sort_keys=True).encode()).hexdigest()
-        # A file that holds the closing text ends nothing.
+        # Escape the closing text in a file, so that the file cannot end the observation.
         shown = text.replace("</result>", "<\\/result>")
         return Turn(observation=f"\n<result>\n{shown}", closing="\n</result>\n", anchor=state)
 
     def facts(self) -> Mapping[str, float]:
-        """Views, edits, runs, mistakes; and, once submitted, the verdict and shares of tests."""
+        """Return counts of actions and, once submitted, the verdict and shares of passed tests."""
         return dict(self.told)
 
     def close(self) -> None:
-        """Nothing is held: the sandbox is that of the process."""
+        """No-op: the sandbox belongs to the process."""
 
 
 @functools.cache
 def _sandbox(min_tier: Literal["strict", "bwrap", "portable"], process: int) -> Sandbox:
-    """One for all episodes of a process; they run tests one after the other."""
-    del process  # a fork cannot use that of its parent
+    """Return the process's sandbox; its episodes run tests one after the other."""
+    del process  # a fork cannot use its parent's sandbox
     return Sandbox(workers=1, min_tier=min_tier)
 
 

@@ -13,36 +13,36 @@ from rlcomp.interfaces.task import Example
 
 
 class SecondAttempt(metaclass=Checked):
-    """Judges a first answer, says so, and takes a second one, which ends the episode.
+    """Environment that judges a first answer, replies, and takes a second answer.
 
-    ``r_1`` and ``r_2`` are 1 where an attempt is right, else 0. The first turn is paid ``r_1``, the
-    second one ``alpha (r_2 - r_1)``: what it improved. The run's reward judges the last turn, so
+    ``r_1`` and ``r_2`` are 1 if an attempt is right, else 0. The first turn is paid ``r_1``, the
+    second one ``alpha (r_2 - r_1)`` for its improvement. The run's reward judges the last turn, so
     that with ``advantage=turn_return`` the second attempt earns ``r_2 + alpha (r_2 - r_1)``.
 
-    With ``advantage.gamma=0`` each attempt is credited with its own. With ``gamma=1`` the bonus
-    costs a first attempt that is right ``alpha``: failing first pays where ``alpha > 1``.
+    With ``advantage.gamma=0`` each attempt is credited with its own reward. With ``gamma=1`` a
+    right first attempt loses the bonus ``alpha``, so that failing first pays if ``alpha > 1``.
 
     Facts of episodes with two attempts, 1 or 0: ``first_right``, ``second_right``; ``helped``
     (wrong, then right), ``hurt`` (right, then wrong), ``stayed_right``, ``stayed_wrong``; and
     ``changed``, whether the texts differ.
 
     Args:
-        verifier: a reward that scores single texts; the one that the run trains on.
+        verifier: a reward that scores single texts, the one of the training.
         improvement: ``alpha``.
-        tells: the ``verdict``; or ``nothing`` but ``again``: then the policy has to see by itself
-            what is wrong.
-        right: the message to a right first attempt.
-        wrong: that to a wrong one.
-        again: the message where no verdict is told.
-        closing: stands behind the message.
-        stop: text that ends an attempt and is not part of it; null: only the stop token does.
+        tells: ``verdict``; or ``nothing`` but ``again``, so that the policy has to find the
+            mistake by itself.
+        right: the message after a right first attempt.
+        wrong: the message after a wrong first attempt.
+        again: the message with ``tells: nothing``.
+        closing: text after the message.
+        stop: text that ends an attempt and is not part of it; null: only the stop token ends it.
 
     Raises:
         ConfigError: the verifier is no text reward that scores by itself.
 
     Source:
-        Kumar et al. 2024 (SCoRe), arXiv:2409.12917: two attempts, the bonus of the second stage;
-        there no verdict is told.
+        Kumar et al. 2024 (SCoRe), arXiv:2409.12917: two attempts and the bonus of the second stage,
+        there without a verdict.
     """
 
     def __init__(
@@ -69,13 +69,13 @@ class SecondAttempt(metaclass=Checked):
         self.verdicts: list[bool] = []
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Take the example; nothing is said."""
+        """Store the example; the first observation is empty."""
         del seed
         self.example = example
         return Turn()
 
     def step(self, action: str) -> Turn:
-        """Judge an attempt: the first one is answered, the second one ends the episode."""
+        """Judge an attempt; reply to the first one and end the episode after the second."""
         if self.stop and not self.attempts:
             action = action.removesuffix(self.stop)
         right = self.verifier.is_right(self.example, action)
@@ -88,7 +88,7 @@ class SecondAttempt(metaclass=Checked):
         return Turn(reward=self.improvement * (second - first), done=True)
 
     def facts(self) -> Mapping[str, float]:
-        """What became of the first attempt, once there are two."""
+        """Return the facts of both attempts; none after only one."""
         if len(self.verdicts) < 2:
             return {}
         first, second = self.verdicts
@@ -103,4 +103,4 @@ class SecondAttempt(metaclass=Checked):
         }
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op: it holds nothing."""

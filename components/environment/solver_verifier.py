@@ -1,4 +1,4 @@
-"""Prover-verifier game: a solver answers, a verifier says whether the answer is right."""
+"""Prover-verifier game: a solver answers, a verifier judges the answer."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from rlcomp.interfaces.verdict import said_verdict, verdict_options
 
 
 class SolverVerifier(metaclass=Checked):
-    """Seat 0 answers the prompt; seat 1 reads the answer and accepts or rejects it.
+    """Match in which seat 0 answers the prompt and seat 1 accepts or rejects the answer.
 
-    A verdict is the option that the verifier's turn ends with: reasoning before it is free. With
-    ``z = 1`` where the answer is right and ``v = 1`` where it is accepted, the verifier is paid
+    The verdict is the option at the end of the verifier's turn; any reasoning may precede it. With
+    ``z = 1`` for a right answer and ``v = 1`` for an accepted one, the verifier is paid
     ``1 - |v - z|``, and the solver ``z`` or, with ``paid_by="verdict"``, ``v``. A turn that ends
-    with neither option is paid 0, and accepts nothing.
+    with neither option is paid 0 and does not accept.
 
     Facts of a match, 1 or 0: ``right``, ``accepted``, ``judged`` (there is a verdict),
-    ``verdict_right``; and of wrong answers ``accepted_wrong``.
+    ``verdict_right``; for wrong answers also ``accepted_wrong``.
 
     Args:
-        verifier: a reward that scores single texts: what is true.
-        paid_by: the ``truth`` pays the solver; or the ``verdict``, which wrong answers can win.
+        verifier: a reward that scores single texts and gives the truth.
+        paid_by: ``truth`` or ``verdict`` pays the solver; a wrong answer can win the verdict.
         accept: text of the verdict that the answer is right.
-        reject: that it is wrong.
-        asks: stands between the answer and the verdict.
-        stop: text that ends a turn and is not part of it; null: only the stop token does.
+        reject: text of the verdict that it is wrong.
+        asks: text between the answer and the verdict.
+        stop: text that ends a turn and is not part of it; null: only the stop token ends it.
 
     Raises:
-        ConfigError: the verifier is no text reward that scores by itself, or one option ends with
-            the other, or holds the stop text.
+        ConfigError: the verifier is no text reward that scores by itself, or an option ends with
+            the other or holds the stop text.
 
     Source:
         Anil et al. 2021 (prover-verifier games), arXiv:2108.12099; Zhang et al. 2024,
@@ -61,18 +61,18 @@ class SolverVerifier(metaclass=Checked):
         self.told: dict[str, float] = {}
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Take the example; the solver moves."""
+        """Store the example; the solver moves first."""
         del seed
         self.example = example
         return Turn(seat=0)
 
     def step(self, action: str) -> Turn:
-        """Take the answer, which the verifier is shown; then the verdict, and pay."""
-        said = action.removesuffix(self.stop) if self.stop else action
+        """Show the answer to the verifier; after its verdict, pay both seats."""
+        text = action.removesuffix(self.stop) if self.stop else action
         if self.right is None:
-            self.right = self.verifier.is_right(self.example, said)
-            return Turn(observation=said, closing=self.asks, seat=1)
-        verdict = said_verdict(said, self.options)
+            self.right = self.verifier.is_right(self.example, text)
+            return Turn(observation=text, closing=self.asks, seat=1)
+        verdict = said_verdict(text, self.options)
         accepted = verdict == 0
         agrees = verdict is not None and accepted == self.right
         self.told = {
@@ -85,8 +85,8 @@ class SolverVerifier(metaclass=Checked):
         return Turn(done=True, payoffs=(float(solver), float(agrees)))
 
     def facts(self) -> Mapping[str, float]:
-        """What became of the answer and of the verdict, once there are both."""
+        """Return the facts of the answer and the verdict; none before both are there."""
         return self.told
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op: it holds nothing."""

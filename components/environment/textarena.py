@@ -1,4 +1,4 @@
-"""One-player games of TextArena."""
+"""Single-player games of TextArena."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from rlcomp.interfaces.task import Example
 
 
 class TextArena(Adapter):
-    """A game of TextArena that one plays: ``reset``, ``get_observation``, ``step``, ``close``.
+    """Adapter of a one-player game: ``reset``, ``get_observation``, ``step``, ``close``.
 
-    The policy is told what is new since its last move; where the game tells messages (names that
-    end in ``-raw``), not its own move. The reward is that of player 0 at the end of the game, paid
-    with its last turn. The game judges itself what a move is; most look for it in square brackets.
+    The observation is the text that is new since the policy's last move. A game that returns
+    messages (names that end in ``-raw``) leaves the policy's own move out. The reward of player 0
+    at the end of the game is paid with the last turn. The game itself reads the move; most search
+    it in square brackets.
 
-    TextArena draws from Python's global generator. Here each game draws from a state of its own, so
-    that games that are played side by side do not change one another, nor anything else.
+    TextArena draws from Python's global generator. Here each game has its own state of it, so that
+    games that are played side by side do not influence one another or anything else.
 
-    The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`, with ``name`` as
-    TextArena registers it, such as ``GuessTheNumber-v0``.
+    The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is TextArena's
+    name, such as ``GuessTheNumber-v0``.
 
     Raises:
         ConfigError: the pattern has no group, or the wording no ``{observation}``.
@@ -42,7 +43,7 @@ class TextArena(Adapter):
             self.peer = self.make(**self.settings)
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin the game of the seed; column ``seed`` stands in the place of the episode's own."""
+        """Reset the game with the column ``seed``, or else with the episode's own seed."""
         world = world_seed(example, seed)
         self.drawn = random.Random(world).getstate()
         with self._own_draws():
@@ -50,7 +51,7 @@ class TextArena(Adapter):
             return self.turn(self._told())
 
     def answer(self, action: str) -> Turn:
-        """Move; with the last move the reward comes."""
+        """Make a move; the last move is paid."""
         with self._own_draws():
             done, _ = self.peer.step(action)
             if not done:
@@ -59,12 +60,12 @@ class TextArena(Adapter):
             return self.turn("", reward=float(rewards[0]), done=True)
 
     def _told(self) -> str:
-        """What is new to the player: of a text that grows, or messages of others, each a triple."""
-        player, told = self.peer.get_observation()
-        if not isinstance(told, str):
-            return "\n".join(text for sender, text, _ in told if sender != player)
-        before, self.before = self.before, told
-        return told.removeprefix(before)
+        """Return the new part of the observation: of a growing text, or the others' messages."""
+        player, observation = self.peer.get_observation()
+        if not isinstance(observation, str):
+            return "\n".join(text for sender, text, _ in observation if sender != player)
+        before, self.before = self.before, observation
+        return observation.removeprefix(before)
 
     @contextmanager
     def _own_draws(self) -> Iterator[None]:
@@ -77,4 +78,4 @@ class TextArena(Adapter):
             random.setstate(outside)
 
     def close(self) -> None:
-        """Nothing is held: the game's own ``close`` tells its rewards."""
+        """No-op: the game's own ``close`` only returns its rewards."""

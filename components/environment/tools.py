@@ -1,4 +1,4 @@
-"""Tools environment: an agent calls tools until it answers."""
+"""Environment with tools, which an agent calls until it answers."""
 
 from __future__ import annotations
 
@@ -19,32 +19,33 @@ from rlcomp.verify.columns import gold_answers
 from rlcomp.verify.notes import notes_hold, notes_of
 from rlcomp.workers.call import load
 
-# Characters of a result: what is longer was never meant to be read.
+# Most characters of a result.
 _LONGEST = 100_000
 
 
 class Tools(metaclass=Checked):
-    """An agent with tools: a turn that ends in a call is answered, any other is the answer.
+    """Environment with tools: a turn that ends in a call gets its result, any other is the answer.
 
-    A tool that refuses a call (:class:`rlcomp.interfaces.tool.ToolError`) says why; any other
-    exception is the environment's, and the episode becomes invalid. A call that costs more than
-    is left of the budget is not made, and the policy is told so.
+    The reason of a tool that refuses a call (:class:`rlcomp.interfaces.tool.ToolError`) is the
+    result. Any other exception makes the episode invalid. A call that costs more than the rest of
+    the budget is not made, and the result says so.
 
-    Facts: ``calls``, of which ``tool_errors`` were refused and ``useful_calls`` told something;
-    ``tools_used``, different tools with a useful call; ``malformed`` turns; ``cost``; the calls of
-    each tool, ``calls_<name>``; with ``notes`` how many words the policy noted, ``note_words``, and
-    whether the gold answer, or one of the column ``answers``, is among them, ``notes_hold_answer``.
+    Facts: ``calls``; ``tool_errors``, the refused ones; ``useful_calls``, those with a result;
+    ``tools_used``, the tools with a useful call; ``malformed`` turns; ``cost``; ``calls_<name>``,
+    the calls of each tool. With ``notes`` also ``note_words``, the words of the policy's notes, and
+    ``notes_hold_answer``, whether they hold the gold answer or one of the column ``answers``.
 
     Args:
-        tools: by name: a class to call, or its description; or that of a plain function, which is
-            the tool itself, its result written as text.
-        protocol: how calls and results are written; tags if not given.
-        prices: of a call, by tool; 0 for the others.
-        budget: what the calls of an episode may cost; null: anything.
-        notes: tag of the policy's notes on what it was told, such as ``refine``; null: none.
+        tools: tools by name: a class, its description, or the description of a plain function,
+            whose result is written as text.
+        protocol: format of calls and results; tags if not given.
+        prices: price of a call, by tool; 0 for the others.
+        budget: most cost of an episode's calls; null: no limit.
+        notes: tag of the policy's notes on results, such as ``refine``; null: none.
 
     Raises:
-        ConfigError: no tools, a price for no tool, or tools that the protocol cannot tell apart.
+        ConfigError: there is no tool, a price names no tool, or the protocol cannot tell two tools
+            apart.
     """
 
     def __init__(
@@ -75,7 +76,7 @@ class Tools(metaclass=Checked):
         self.said, self.gold = "", list[str]()
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Tell the tools the example; nothing is said."""
+        """Pass the example to the tools; the first observation is empty."""
         del seed
         self.gold = gold_answers({**example.columns, "answer": example.answer})
         for tool in self.tools.values():
@@ -84,7 +85,7 @@ class Tools(metaclass=Checked):
         return Turn()
 
     def step(self, action: str) -> Turn:
-        """Answer a call, or end."""
+        """Return the result of a call, or end the episode."""
         self.said += action
         call, wrong = self.protocol.read(action, self.names)
         if call is None and not wrong:
@@ -114,7 +115,7 @@ class Tools(metaclass=Checked):
     def _called(self, call: Call) -> str:
         tool = self.tools[call.name]
         bound = bind(tool, call)
-        if not isinstance(tool, FunctionTool):  # which reads numbers from texts first
+        if not isinstance(tool, FunctionTool):  # a FunctionTool converts texts to numbers first
             check_kinds(bound)
         result = tool(*call.positional, **call.arguments)
         if not isinstance(result, str):
@@ -126,7 +127,7 @@ class Tools(metaclass=Checked):
         return Turn(observation=observation, closing=closing)
 
     def facts(self) -> Mapping[str, float]:
-        """What was called, to what effect, at what cost."""
+        """Return counts and cost of the calls, and facts of the notes."""
         counts = {name: float(count) for name, count in self.counts.items()}
         return counts | {"tools_used": float(len(self.used)), "cost": self.cost} | self._noted()
 
@@ -138,28 +139,28 @@ class Tools(metaclass=Checked):
         return {"note_words": float(words), "notes_hold_answer": float(held)}
 
     def close(self) -> None:
-        """Close the tools that have something to close."""
+        """Close the tools that have a ``close``."""
         for tool in self.tools.values():
             if callable(close := getattr(tool, "close", None)):
                 close()
 
 
 def _tool(name: str, part: object) -> Tool:
-    """The tool of a description: an object made for this episode, or a function as it is."""
-    found = load(part.target, None) if isinstance(part, Unbuilt) else part
-    if isinstance(part, Unbuilt) and inspect.isfunction(found):
-        return FunctionTool(functools.partial(found, **part.arguments))
-    made = _made(part)
-    if not callable(made):
+    """Return the tool of a description: a new object for this episode, or a function."""
+    target = load(part.target, None) if isinstance(part, Unbuilt) else part
+    if isinstance(part, Unbuilt) and inspect.isfunction(target):
+        return FunctionTool(functools.partial(target, **part.arguments))
+    tool = _made(part)
+    if not callable(tool):
         raise ConfigError(
-            f"Tools: the tool {name} is {made!r:.60}, which cannot be called: it is a function, or "
+            f"Tools: the tool {name} is {tool!r:.60}, which cannot be called: it is a function, or "
             "a class with a method __call__(self, query) (docs/how_to/tools.md)"
         )
-    return made  # type: ignore[no-any-return]
+    return tool  # type: ignore[no-any-return]
 
 
 def _made(part: Any, *, made: bool = False) -> Any:  # noqa: ANN401
-    """The object of a description; what is no description is called, unless it is made."""
+    """Return the object of a description, or the result of calling a class or a function."""
     if isinstance(part, Unbuilt):
         return load(part.target, part.arguments)
     return part if made else part()

@@ -19,21 +19,21 @@ from rlcomp.workers.call import load
 
 
 class TRL(metaclass=Checked):
-    """An environment of TRL: ``reset(**row)``, public methods as tools, perhaps ``get_reward()``.
+    """Adapter of an environment of TRL: ``reset(**row)``, public methods as tools.
 
-    ``reset`` is given the example's columns, ``prompt``, and ``answer`` if there is one; what it
-    tells is never cut. A turn calls tools by
-    ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``; their results come back in
-    ``<tool_response>`` tags. A turn without a call ends the episode, which is when ``get_reward``
-    is asked. What does not fit a tool's parameters, and a ValueError that it raises, is told to the
-    policy; any other exception breaks the episode (TRL tells it them all).
+    ``reset`` gets the example's columns, ``prompt``, and ``answer`` if there is one; its text is
+    never cut. A turn calls tools by ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``;
+    their results come back in ``<tool_response>`` tags. A turn without a call ends the episode, and
+    then ``get_reward()`` is called if there is one. The policy reads the message of wrong arguments
+    and of a ValueError; any other exception makes the episode fail (TRL returns all messages).
 
     Args:
         name: dotted path of the class.
-        settings: arguments that it is made with.
-        describe: reset tells the tools, as JSON schemas made from annotations and docstrings.
-        reward_each_turn: what ``get_reward`` has risen by is paid with each turn, also of episodes
-            that meet a limit; else all of it with the last.
+        settings: arguments of its constructor.
+        describe: whether the first observation holds JSON schemas of the tools, made from
+            annotations and docstrings.
+        reward_each_turn: whether each turn is paid the increase of ``get_reward``, also in episodes
+            that reach a limit; otherwise the last turn is paid all of it.
         stops: texts that end a turn of the policy; EOS always does.
 
     Raises:
@@ -65,27 +65,27 @@ class TRL(metaclass=Checked):
         self.paid = 0.0
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin with the example's row. It is given no seed: its interface knows none."""
+        """Reset with the example's row, without a seed: its interface has none."""
         del seed
         answer = {"answer": example.answer} if example.answer else {}
-        told = self.begin(**{"prompt": example.prompt, **answer, **example.columns}) or ""
-        return Turn(closing=described(self.tools) + told if self.describe else told)
+        text = self.begin(**{"prompt": example.prompt, **answer, **example.columns}) or ""
+        return Turn(closing=described(self.tools) + text if self.describe else text)
 
     def step(self, action: str) -> Turn:
-        """Make the calls of a turn; without one the episode is over."""
+        """Make the calls of a turn; end the episode if there is none."""
         calls = parse_calls(action)
         turn = self.calls.turn(calls) if calls else Turn(done=True)
         owed = self._owed() if turn.done or self.reward_each_turn else 0.0
         return replace(turn, reward=owed)
 
     def _owed(self) -> float:
-        """All of the reward but what was paid."""
+        """Return the part of the reward that is not paid yet."""
         before, self.paid = self.paid, float(self.reward())
         return self.paid - before
 
     def facts(self) -> Mapping[str, float]:
-        """How many ``calls`` were made, and how many ``failed``."""
+        """Return the number of ``calls``, and of those that ``failed``."""
         return self.calls.facts()
 
     def close(self) -> None:
-        """Nothing is held: its interface has no end."""
+        """No-op: its interface has no ``close``."""

@@ -31,42 +31,42 @@ _Interval = Callable[[Tensor, float, torch.Generator], tuple[float, float]]
 
 
 class Accuracy(Component):
-    """Sampled and greedy accuracy and pass@k on held-out prompts.
+    """Evaluator of sampled and greedy accuracy and pass@k on held-out prompts.
 
     Records ``evaluation/sampled`` (avg@k: the mean over all samples), ``evaluation/greedy``,
     ``evaluation/pass@k`` for k = 1, 2, 4, ... up to ``samples_per_prompt``, each with a 95 %
-    interval (``_low``, ``_high``) over prompts: Wilson's for the greedy answers, one yes or no a
-    prompt, the bootstrap's for the others. Answers whose reward is not valid are left out, and so
-    are prompts left with none (with fewer than k, for pass@k); their share is
-    ``evaluation/invalid_fraction``. Of each level (``by``) the same, ``evaluation/<level>/greedy``.
-    The first ``num_shown`` greedy answers are kept as samples.
+    interval (``_low``, ``_high``) over prompts: Wilson's for the greedy answers (one yes or no per
+    prompt), the bootstrap's for the others. Answers whose reward is not valid are left out, and so
+    are prompts without a valid answer (with fewer than k, for pass@k). The share of invalid answers
+    is ``evaluation/invalid_fraction``. Each level (``by``) has the same metrics, such as
+    ``evaluation/<level>/greedy``. The first ``num_shown`` greedy answers are saved as samples.
 
-    Of a reward that does not say what is correct
-    (:func:`rlcomp.interfaces.reward.name_without_verdict`) ``greedy`` and ``sampled`` are means of
-    the reward, recorded also under its name (``evaluation/reward/<name>/greedy``); there is no
-    pass@k, and answers have no verdict.
+    For a reward without a verdict (:func:`rlcomp.interfaces.reward.name_without_verdict`)
+    ``greedy`` and ``sampled`` are means of the reward, recorded also under its name
+    (``evaluation/reward/<name>/greedy``). There is no pass@k then, and answers have no verdict.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
-        task: its held-out part is asked, without answers that are labelled as bad ones.
-        reward: writes ``correct`` and ``reward_valid``.
-        split: ``"training"`` asks prompts that training may ask as well.
-        num_prompts: how many prompts; fewer when the task has fewer.
+        task: the task with the held-out prompts; answers that are labelled as bad are left out.
+        reward: the reward; writes ``correct`` and ``reward_valid``.
+        split: ``"training"`` takes prompts of the training split instead.
+        num_prompts: number of prompts; fewer if the task has fewer.
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
-        num_shown: how many answers are kept to be read.
-        name: what its metrics are called, ``evaluation`` here; another beside it needs another.
+        num_shown: number of answers saved as samples.
+        name: prefix of its metrics, ``evaluation`` here; each evaluator needs its own.
         by: levels of difficulty, or domains (:func:`rlcomp.data.levels.levels`): a column, or
             ``prompt_length``. None: no levels.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
         ConfigError: the policy does not stop where the format of the prompts ends a response, or
-            the reward judges an answer by others.
+            the reward compares an answer with others.
         DataError: a held-out prompt and its response may exceed the policy's context.
     """
 
-    counts_right: ClassVar[bool] = False  # and has nothing to say of other rewards
+    # whether it only counts right answers, so that the reward must have a verdict
+    counts_right: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -101,17 +101,17 @@ class Accuracy(Component):
         self.max_new_tokens = max_new_tokens
         self.num_shown = num_shown
         self.name = name
-        # The same prompts and the same draws at every evaluation: differences are the policy's.
+        # The same prompts and the same draws at every evaluation, so that only the policy differs.
         self.seed = torch.initial_seed()
         self.examples = split_examples(task, split, num_prompts, self.seed, only_right=True)
         self.asked = [example.prompt for example in self.examples]
         self.columns = [example.columns for example in self.examples]
         self.by = by
-        found = [] if by is None else levels(self.examples, by)
-        self.levels = found if len({*found}) > 1 else ["" for _ in self.examples]
-        asked = self.prompt.encode(self.asked, self.columns)
-        most = [max_new_tokens] * len(asked)
-        check_room([*map(len, asked)], most, policy.context_length, self.asked.__getitem__)
+        names = [] if by is None else levels(self.examples, by)
+        self.levels = names if len({*names}) > 1 else ["" for _ in self.examples]
+        encoded = self.prompt.encode(self.asked, self.columns)
+        most = [max_new_tokens] * len(encoded)
+        check_room([*map(len, encoded)], most, policy.context_length, self.asked.__getitem__)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
@@ -132,7 +132,7 @@ class Accuracy(Component):
         self._show(greedy)
 
     def _record_rewards(self, name: str, greedy: TensorDict, sampled: TensorDict) -> None:
-        """Record the means of a reward that does not say what is correct."""
+        """Record the means of a reward without a verdict."""
         for kind, answered in (("sampled", sampled), ("greedy", greedy)):
             valid = answered["reward_valid"].cpu().view(len(self.examples), -1)
             reward = answered["reward"].cpu().double().view_as(valid)
@@ -145,7 +145,7 @@ class Accuracy(Component):
     def _rates(
         self, level: str, greedy: tuple[Tensor, Tensor], sampled: tuple[Tensor, Tensor]
     ) -> None:
-        """Record the accuracies of some prompts, from judged and right responses of each."""
+        """Record the accuracies of some prompts from their counts of judged and right responses."""
         judged, right = greedy
         self.record_mean(f"{level}greedy", right[judged > 0].double())
         judged, right = sampled
@@ -157,7 +157,7 @@ class Accuracy(Component):
             k *= 2
 
     def parts(self) -> Iterator[tuple[str, Tensor]]:
-        """All prompts, then those of each level: how its metrics begin, and which, bool ``[P]``."""
+        """Yield all prompts, then each level, as the metrics' prefix and a mask, bool ``[P]``."""
         for level in dict.fromkeys(["", *self.levels]):
             rows = torch.tensor([level in ("", own) for own in self.levels])
             yield f"{level}/" if level else "", rows
@@ -165,12 +165,12 @@ class Accuracy(Component):
     def answers(
         self, asked: Sequence[str], group_size: int, decoding: Decoding | None
     ) -> TensorDict:
-        """Responses to the held-out prompts with rewards, ``group_size`` rows per prompt.
+        """Return responses to the held-out prompts with rewards, ``group_size`` rows per prompt.
 
         Args:
-            asked: what the policy is asked, a text for each prompt.
-            group_size: answers to each.
-            decoding: the policy's own if None.
+            asked: the text of each prompt for the policy.
+            group_size: answers per prompt.
+            decoding: decoding settings; the policy's own if None.
         """
         answered = answer_prompts(
             self.policy,
@@ -184,11 +184,11 @@ class Accuracy(Component):
         device = answered["tokens"].device
         for key, entry in prompt_batch(self.examples).items():
             answered[key] = entry.repeat_interleave(group_size, 0).to(device)
-        with recording():  # the reward's own metrics are the training reward's
+        with recording():  # drop the reward's metrics, which are of training
             return self.reward(answered)
 
     def _counts(self, answered: TensorDict) -> tuple[Tensor, Tensor]:
-        """Valid and correct responses per prompt, int64 ``[P]`` each."""
+        """Count the valid and the correct responses per prompt, int64 ``[P]`` each."""
         valid = answered["reward_valid"].cpu().view(len(self.examples), -1)
         right = answered["correct"].cpu().view(len(self.examples), -1) & valid
         return valid.sum(1), right.sum(1)
@@ -196,7 +196,7 @@ class Accuracy(Component):
     def record_mean(
         self, name: str, per_prompt: Tensor, interval: _Interval = share_interval
     ) -> None:
-        """Record a mean over prompts with its interval, of shares; nothing without prompts."""
+        """Record the mean of shares over prompts with its interval, if there are prompts."""
         if not len(per_prompt):
             return
         draws = torch.Generator().manual_seed(self.seed)

@@ -1,4 +1,4 @@
-"""Success of a policy whose actions are tokens, sampled and greedy."""
+"""Success rates, sampled and greedy, of a policy with actions as tokens."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from rlcomp.metrics import record
 
 
 class ActionTokenSuccess(Component):
-    """Plays an episode in every copy of an environment twice: actions drawn, and most likely ones.
+    """Evaluator that plays every copy of an environment twice, sampled and greedily.
 
     Records ``<name>/success`` and ``<name>/greedy_success``: the share of episodes with a step at
-    the goal. A policy that was trained by drawing may be far worse where it takes its most likely
-    actions: near the goal the most likely one may be to stand still. Every evaluation has the same
-    starts and draws.
+    the goal. A policy that was trained with sampled actions may be far worse with greedy ones: near
+    the goal the most likely action may be to stand still. Every evaluation has the same starts and
+    draws.
 
     Args:
-        environment: its own, not the one training goes on in.
-        policy: acts, in tokens.
-        goal_reward: of a step at the goal.
-        name: of the metrics.
+        environment: an environment of its own, not the one of the training.
+        policy: the policy, whose actions are tokens.
+        goal_reward: reward of a step at the goal.
+        name: prefix of its metrics.
     """
 
     def __init__(

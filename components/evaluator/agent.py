@@ -21,24 +21,25 @@ from rlcomp.metrics import record, recording
 
 
 class AgentAccuracy(Accuracy):
-    """Accuracy and pass@k of episodes with an environment, on held-out prompts.
+    """Evaluator of accuracy and pass@k of episodes with an environment, on held-out prompts.
 
-    As :class:`components.evaluator.accuracy.Accuracy`, with episodes for answers: records the same
-    and ``<name>/turns``, of the sampled episodes. Episodes whose environment failed are left out.
+    Works like :class:`components.evaluator.accuracy.Accuracy` with episodes for answers. Records
+    the same and ``<name>/turns``, the turns of the sampled episodes. Episodes whose environment
+    failed are left out.
 
     Args:
-        player: plays the episodes, with the policy's own sampling settings and greedily.
-        task: its held-out part is asked.
-        reward: writes ``correct`` and ``reward_valid`` of an episode.
-        split: ``"training"`` asks prompts that training may ask as well.
-        num_prompts: how many prompts; fewer when the task has fewer.
+        player: the player of the episodes, with the policy's own sampling settings and greedily.
+        task: the task with the held-out prompts.
+        reward: the reward; writes ``correct`` and ``reward_valid`` of an episode.
+        split: ``"training"`` takes prompts of the training split instead.
+        num_prompts: number of prompts; fewer if the task has fewer.
         samples_per_prompt: sampled episodes per prompt.
-        num_shown: how many episodes are kept to be read.
-        name: what its metrics are called; another beside it needs another.
-        by: levels of difficulty, or domains, as of the accuracy.
+        num_shown: number of episodes saved as samples.
+        name: prefix of its metrics; each evaluator needs its own.
+        by: levels of difficulty, or domains, as for the accuracy.
 
     Raises:
-        ConfigError: as the accuracy.
+        ConfigError: as for the accuracy.
         DataError: a held-out prompt and its first turn may exceed the policy's context.
     """
 
@@ -79,9 +80,9 @@ class AgentAccuracy(Accuracy):
     def answers(
         self, asked: Sequence[str], group_size: int, decoding: Decoding | None
     ) -> TensorDict:
-        """Episodes of the held-out prompts with rewards, ``group_size`` rows per prompt.
+        """Return episodes of the held-out prompts with rewards, ``group_size`` rows per prompt.
 
-        Of an episode in several rows, that of its last turn.
+        An episode with several rows is represented by the row of its last turn.
         """
         batch = prompt_batch(self.examples)
         batch["policy_prompt"] = encode_texts(asked)
@@ -92,7 +93,7 @@ class AgentAccuracy(Accuracy):
             generator=torch.Generator().manual_seed(self.seed),
             seed=self.seed,
         )
-        with recording():  # the reward's own metrics are the training reward's
+        with recording():  # drop the reward's metrics, which are of training
             judged: TensorDict = self.reward(rows)
         judged["reward_valid"] = without_failed(rows, judged["reward_valid"])
         return judged[last_rows(judged)]

@@ -23,29 +23,28 @@ from rlcomp.text.tokenizer import decode_rows
 
 
 class Budget(Accuracy):
-    """Accuracy against thinking tokens, by budget forcing.
+    """Evaluator of accuracy against thinking tokens, by budget forcing.
 
     A response whose thought is longer than the budget ``b`` is cut after ``b`` tokens, the text
-    that ends a thought is appended, and the policy answers from there; others stay as they are.
+    that ends a thought is appended, and the policy answers from there. Other responses stay.
 
     Records for each budget ``<name>/accuracy@b`` (with a 95 % interval over prompts, ``_low``,
-    ``_high``), ``<name>/thinking_tokens@b`` (mean, without the appended end; a response without
-    any end that is not cut is an answer without a thought, 0), ``<name>/forced@b`` (share of
-    responses that were cut) and ``<name>/tokens_per_right@b`` (tokens of all responses,
-    what is appended included, by right ones); of the responses without a budget
-    ``<name>/length_right`` and ``<name>/length_wrong``, mean tokens; ``<name>/invalid_fraction``,
-    of them all.
+    ``_high``), ``<name>/thinking_tokens@b`` (mean, without the appended end; 0 for a response that
+    is not cut and has no end of a thought), ``<name>/forced@b`` (share of cut responses) and
+    ``<name>/tokens_per_right@b`` (tokens of all responses, appended ones included, divided by the
+    number of right ones). Records for the responses without a budget ``<name>/length_right`` and
+    ``<name>/length_wrong``, mean tokens; and over all responses ``<name>/invalid_fraction``.
 
     Args:
         policy: the model that answers, with its own sampling settings.
-        task: its held-out part is asked.
-        reward: writes ``correct`` and ``reward_valid`` from the texts.
-        budgets: tokens of thought, the ``b``; 0 answers at once.
+        task: the task with the held-out prompts.
+        reward: the reward; writes ``correct`` and ``reward_valid`` from the texts.
+        budgets: the budgets ``b``, tokens of thought; with 0 the policy answers at once.
         think_end: the text that ends a thought.
-        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        num_prompts: number of held-out prompts; fewer if the task has fewer.
         samples_per_prompt: sampled answers per prompt.
-        max_new_tokens: longest answer behind the thought, in tokens.
-        name: what its metrics are called; another beside it needs another.
+        max_new_tokens: longest answer after the thought, in tokens.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -103,7 +102,7 @@ class Budget(Accuracy):
         return batch
 
     def _at(self, budget: int, answered: TensorDict, written: Sequence[list[int]]) -> None:
-        """Record what a budget gives."""
+        """Record the metrics of a budget."""
         thoughts = [self.end.length(row) for row in written]
         forced = [
             len(row) > budget and (thought is None or thought > budget)
@@ -129,7 +128,7 @@ class Budget(Accuracy):
     def _forced(
         self, budget: int, answered: TensorDict, written: Sequence[list[int]], cut: Tensor
     ) -> tuple[list[list[int]], Tensor, Tensor]:
-        """All responses under a budget, and which of them are right, and judged."""
+        """Return all responses under a budget, and masks of the right and the judged ones."""
         rows = cut.nonzero().flatten().tolist()
         whole = list(written)
         right, judged = answered["correct"] & answered["reward_valid"], answered["reward_valid"]
@@ -149,16 +148,16 @@ class Budget(Accuracy):
     def _answers(
         self, budget: int, written: Sequence[list[int]], rows: Sequence[int]
     ) -> list[list[int]]:
-        """What the policy answers once its thoughts are ended."""
-        asked = self.prompt.encode(self.asked, self.columns)
+        """Return the policy's answers after its thoughts were ended."""
+        prompts = self.prompt.encode(self.asked, self.columns)
         heads = [
-            asked[row // self.samples_per_prompt] + self.end.closed(written[row][:budget])
+            prompts[row // self.samples_per_prompt] + self.end.closed(written[row][:budget])
             for row in rows
         ]
-        found = self.policy.generate(
+        rollout = self.policy.generate(
             heads,
             group_size=1,
             max_new_tokens=self.answer_tokens,
             generator=torch.Generator().manual_seed(self.seed),
         )
-        return responses(found)[0]
+        return responses(rollout)[0]

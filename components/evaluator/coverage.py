@@ -27,47 +27,48 @@ from rlcomp.metrics import record, record_sample
 
 
 class Coverage(Accuracy):
-    """Coverage curves over k = 1, 2, 4, ... n: pass@k, G-Pass@k, maj@k, CoT-Pass@k.
+    """Evaluator of coverage curves, k = 1, 2, 4, ... n: pass@k, G-Pass@k, maj@k, CoT-Pass@k.
 
-    Of ``n`` judged samples of a prompt ``c`` are right, ``d`` of these with right reasoning. Over
-    all draws of k samples without replacement, exact for each prompt and averaged over prompts:
+    A prompt has ``n`` judged samples, ``c`` right ones and ``d`` right ones with right reasoning.
+    The curves are expectations over draws of k samples without replacement, exact for each prompt
+    and averaged over prompts:
 
     - ``pass@k = 1 - C(n - c, k) / C(n, k)``: one of the k is right;
-    - ``g_pass@k``: at least ``threshold * k`` of them are;
-    - ``maj@k``: the answer that most of them give is, chance deciding between equals; right samples
-      vote alike, wrong ones as ``vote`` finds, those without a vote for nothing;
-    - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: one is right for right reasons, which
-      most of the ``judgements`` say (more yes than no); ``cot_pass_any@k`` and ``cot_pass_all@k``,
-      where there are several: one of them says so, and none says no;
+    - ``g_pass@k``: at least ``threshold * k`` of the k are right;
+    - ``maj@k``: the most frequent answer of the k is right, with ties broken at random; right
+      samples have one vote, wrong ones the vote that ``vote`` returns, or no vote;
+    - ``cot_pass@k = 1 - C(n - d, k) / C(n, k) <= pass@k``: one is right with right reasoning, by
+      the majority of the ``judgements`` (more yes than no). With several judgements also
+      ``cot_pass_any@k`` (one says yes) and ``cot_pass_all@k`` (none says no);
     - ``reasoning_given_right = d / c``, P(CC|CA), over prompts with ``c > 0``.
 
     Records each as ``<name>/pass@k``, with a 95 % interval over prompts (``_low``, ``_high``:
-    bootstrap; Wilson's where all are 0 or 1), for each level of difficulty as
+    bootstrap; Wilson's if all values are 0 or 1), for each level of difficulty as
     ``<name>/<level>/pass@k``, and ``<name>/invalid_fraction``. Prompts with fewer than k judged
-    samples are left out of k. Keeps ``n``, ``c`` and ``d`` of each prompt as samples, from which
+    samples are left out at k. Saves ``n``, ``c`` and ``d`` of each prompt as samples, with which
     :mod:`rlcomp.report.coverage` compares runs.
 
     Args:
         policy: the model that answers, with its own sampling settings.
-        task: its held-out part is asked.
-        reward: writes ``correct`` and ``reward_valid``.
-        reasoning: judges the thought of right samples, by the same two keys; a sample that it
+        task: the task with the held-out prompts.
+        reward: the reward; writes ``correct`` and ``reward_valid``.
+        reasoning: judge of the thoughts of right samples, with the same two keys; a sample that it
             cannot judge counts as not judged. None: no CoT-Pass@k.
-        judgements: how often it judges each, for a judge that draws its verdicts; those that it
-            abstains from are ignored.
-        vote: the answer of a response, or None, such as a partial of
+        judgements: judgements per sample, for a judge that samples its verdicts; abstentions are
+            ignored.
+        vote: function from a response to its answer or None, such as a partial of
             :func:`components.reward.majority_vote.found`. None: no maj@k.
-        equal_by: wrong votes are equal as a ``text``; or also if the ``verifier`` (``reward``)
-            takes one for the other as the gold answer: a call for each vote and each class before
-            its own, ``n * n / 2`` a prompt if no two are equal.
-        threshold: share of G-Pass@k.
+        equal_by: ``text`` compares wrong votes as texts; ``verifier`` also merges two votes if the
+            ``reward`` accepts one with the other as the gold answer: a call for each vote and each
+            earlier class, ``n * n / 2`` per prompt if no two are equal.
+        threshold: the share of G-Pass@k.
         by: levels of difficulty (:func:`rlcomp.data.levels.levels`): a column, or
             ``prompt_length``. None: no levels.
-        split: ``"training"`` asks prompts that training may ask as well.
-        num_prompts: how many prompts; fewer when the task has fewer.
-        samples_per_prompt: n.
+        split: ``"training"`` takes prompts of the training split instead.
+        num_prompts: number of prompts; fewer if the task has fewer.
+        samples_per_prompt: the n of the formulas.
         max_new_tokens: longest answer, in tokens.
-        name: what its metrics are called; another beside it needs another.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Source:
@@ -138,7 +139,7 @@ class Coverage(Accuracy):
         return batch
 
     def _of_prompt(self, rows: Tensor) -> Tensor:
-        """How many of each prompt's samples, int64 ``[P]``."""
+        """Count the marked samples of each prompt, int64 ``[P]``."""
         return rows.cpu().view(len(self.examples), -1).sum(1)
 
     def _curves(
@@ -165,18 +166,20 @@ class Coverage(Accuracy):
             self.record_mean(f"{level}reasoning_given_right", share)
 
     def _grid(self) -> list[int]:
-        """1, 2, 4, ... and n."""
+        """Return 1, 2, 4, ... and n."""
         powers = [2**power for power in range(self.samples_per_prompt.bit_length())]
         return [*dict.fromkeys([*powers, self.samples_per_prompt])]
 
     def _majority(self, answered: TensorDict, right: Tensor, valid: Tensor) -> dict[int, Tensor]:
-        """maj@k of each prompt, by k; 0 where there are fewer than k judged samples."""
+        """Return maj@k of each prompt, by k; 0 with fewer than k judged samples."""
         classes = [*self._classes(answered, right.tolist(), valid.tolist())]
         return {
             k: torch.tensor(
                 [
-                    maj_at_k(given, wrong, unread, k) if given + sum(wrong) + unread >= k else 0.0
-                    for given, wrong, unread in classes
+                    maj_at_k(correct, wrong, no_vote, k)
+                    if correct + sum(wrong) + no_vote >= k
+                    else 0.0
+                    for correct, wrong, no_vote in classes
                 ],
                 dtype=torch.float64,
             )
@@ -186,20 +189,20 @@ class Coverage(Accuracy):
     def _classes(
         self, answered: TensorDict, right: Sequence[bool], valid: Sequence[bool]
     ) -> Iterator[tuple[int, list[int], int]]:
-        """Of each prompt: right samples, sizes of classes of equal wrong votes, none given."""
+        """Yield for each prompt the right samples, class sizes of wrong votes, and no votes."""
         assert self.vote is not None
         votes = [self.vote(response) for response in decode_texts(answered["response"])]
         size = self.samples_per_prompt
         prompts = [range(start, start + size) for start in range(0, len(votes), size)]
         wrong = [[votes[row] for row in rows if valid[row] and not right[row]] for rows in prompts]
-        given = [[vote for vote in some if vote is not None] for some in wrong]
+        cast = [[vote for vote in some if vote is not None] for some in wrong]
         equal = partial(same_answers, self.reward, answered[::size])
-        sizes = class_sizes(given, equal if self.equal_by == "verifier" else None)
+        sizes = class_sizes(cast, equal if self.equal_by == "verifier" else None)
         for rows, some, classes in zip(prompts, wrong, sizes, strict=True):
             yield sum(right[row] for row in rows), classes, some.count(None)
 
     def _keep(self, n: Tensor, c: Tensor, d: Tensor | None) -> None:
-        """The counts of each prompt, as samples."""
+        """Save the counts of each prompt as samples."""
         reasoned = [None] * len(n) if d is None else d.tolist()
         rows = zip(self.examples, self.levels, n.tolist(), c.tolist(), reasoned, strict=True)
         for example, level, judged, right, for_right_reasons in rows:
@@ -215,6 +218,6 @@ class Coverage(Accuracy):
 
 
 def _name(example: Example) -> str:
-    """A name by which the problem is the same in another run."""
+    """Return a name of the problem that is the same in another run."""
     whole = f"{example.prompt}\0{example.columns.get(CONVERSATION)}"
     return sha256(whole.encode()).hexdigest()[:16]

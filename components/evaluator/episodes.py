@@ -14,14 +14,14 @@ from rlcomp.metrics import record
 
 
 class Episodes(Component):
-    """Runs one greedy episode in every copy of an environment and records the return.
+    """Evaluator of the return of one greedy episode in every copy of an environment.
 
     Records ``evaluation/return``, the mean over the copies. Every evaluation has the same starts.
 
     Args:
-        environment: its own, not the one training goes on in.
-        policy: plays its most likely actions.
-        max_steps: longer episodes are cut and count with the rewards so far.
+        environment: an environment of its own, not the one of the training.
+        policy: the policy; takes its most likely actions.
+        max_steps: steps after which an episode is cut; its rewards so far count.
     """
 
     def __init__(
@@ -43,15 +43,15 @@ class Episodes(Component):
 def greedy_steps(
     environment: EnvBase, policy: TensorDictModuleBase, num_steps: int, seed: int
 ) -> TensorDict:
-    """First episodes under the policy's most likely actions: what follows each step.
+    """Play the first episode of every copy greedily; return the entries after each step.
 
-    The same episodes each time.
+    The episodes are the same each time.
 
     Args:
         environment: ``N`` copies.
-        policy: acts in it.
-        num_steps: the most of each copy; ended episodes begin anew until all copies have ended one.
-        seed: of the environment.
+        policy: the policy.
+        num_steps: most steps of a copy; ended episodes restart until all copies have ended one.
+        seed: seed of the environment.
 
     Returns:
         Entries ``[N, T, ...]`` of ``next``.
@@ -59,10 +59,10 @@ def greedy_steps(
     environment.set_seed(seed)
     played: list[TensorDict] = []
     with torch.no_grad(), set_exploration_type(ExplorationType.DETERMINISTIC):
-        seen = environment.reset()
-        ended = torch.zeros_like(seen["done"])
+        observed = environment.reset()
+        ended = torch.zeros_like(observed["done"])
         while len(played) < num_steps and not bool(ended.all()):
-            stepped, seen = environment.step_and_maybe_reset(policy(seen))
+            stepped, observed = environment.step_and_maybe_reset(policy(observed))
             played.append(stepped["next"])
             ended |= stepped["next", "done"]
     rows: TensorDict = torch.stack(played, dim=1)
@@ -70,10 +70,10 @@ def greedy_steps(
 
 
 def first_return(reward: Tensor, done: Tensor) -> Tensor:
-    """Undiscounted return of the first episode in each row.
+    """Return the undiscounted return of the first episode in each row.
 
     Args:
-        reward: shape ``[N, T, 1]``; what follows the first end may be anything.
+        reward: shape ``[N, T, 1]``; entries after the first end are ignored.
         done: bool, same shape: the episode ended with this step.
 
     Returns:

@@ -1,4 +1,4 @@
-"""How a flow samples: where its ODE leads, and how far its SDE is from that."""
+"""Samples of a flow by its ODE and its SDE, compared."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rlcomp.model.flow_policy import FlowPolicy
 
 
 class FlowEvaluator(Component):
-    """Samples a flow by its ODE, scores the samples, and holds the SDE against them.
+    """Evaluator that scores a flow's samples by its ODE and compares the SDE with them.
 
     Records ``evaluation/reward`` and ``evaluation/in_mode`` (share that the reward calls correct)
     of the ODE, ``evaluation/sde_in_mode`` of the SDE, and ``evaluation/sde_shift``: the total
-    variation ``1/2 sum_m |p_m - q_m|`` between the shares of the modes under both, which is about 0
-    before any training, or the SDE does not sample the flow's distribution. Every evaluation draws
-    the same noise.
+    variation ``1/2 sum_m |p_m - q_m|`` between the shares of the modes under both. It must be about
+    0 before any training; otherwise the SDE does not sample the flow's distribution. Every
+    evaluation draws the same noise.
 
     Args:
         policy: the flow.
-        reward: scores ``sample``.
-        distribution: has the modes.
-        num_samples: of each kind.
-        num_steps: of the ODE.
+        reward: the reward of ``sample``.
+        distribution: the distribution with the modes.
+        num_samples: number of samples of each kind.
+        num_steps: steps of the ODE.
     """
 
     def __init__(
@@ -61,12 +61,12 @@ class FlowEvaluator(Component):
         return batch
 
     def _scored(self, points: Tensor) -> TensorDict:
-        with recording():  # of the reward, which is not that of training
+        with recording():  # drop the metrics of this reward, which is not the one of training
             return self.reward(TensorDict({"sample": points}, batch_size=[len(points)]))
 
 
 def total_variation(one: Tensor, other: Tensor, centres: Tensor) -> float:
-    """``1/2 sum_m |p_m - q_m|`` between the shares of points nearest to each mode.
+    """Return ``1/2 sum_m |p_m - q_m|`` between the shares of points nearest to each mode.
 
     Args:
         one: points, shape ``[B, D]``.

@@ -1,4 +1,4 @@
-"""Forgetting: loss and accuracy on a task that is not trained on, before and now."""
+"""Forgetting: change of loss and accuracy on a task that is not trained on."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from rlcomp.text.rows import check_room, demonstration_rows
 
 
 class _Measured(NamedTuple):
-    """Share of right samples of each prompt (NaN: none judged), and nats a token."""
+    """Share of right samples of each prompt (NaN: none judged), and nats per token."""
 
     accuracy: Tensor
     loss: float
 
 
 class Forgetting(Accuracy):
-    """Forgetting: accuracy and loss on a task that is not trained on, now against the beginning.
+    """Evaluator of the change of accuracy and loss on a task that is not trained on.
 
-    The beginning is that of the phase: measured when it starts, and kept in checkpoints. ``loss``
-    is the mean of ``-log pi(token | tokens before it)`` over the tokens of the demonstrations, EOS
-    included, in nats at temperature 1.
+    The baseline is measured when the phase begins and is part of checkpoints. ``loss`` is the mean
+    of ``-log pi(token | tokens before it)`` over the tokens of the demonstrations, EOS included, in
+    nats at temperature 1.
 
     Records ``<name>/accuracy``, ``<name>/accuracy_before`` and ``<name>/accuracy_change`` (the mean
     difference over prompts judged both times, paired, with a 95 % bootstrap interval, ``_low`` and
@@ -44,12 +44,12 @@ class Forgetting(Accuracy):
 
     Args:
         policy: the model that answers, with its own sampling settings.
-        task: not trained on; its held-out part is asked.
-        reward: writes ``correct`` and ``reward_valid``.
-        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        task: a task that is not trained on; its held-out prompts are used.
+        reward: the reward; writes ``correct`` and ``reward_valid``.
+        num_prompts: number of held-out prompts; fewer if the task has fewer.
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
-        name: what its metrics are called; another beside it needs another.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -91,7 +91,7 @@ class Forgetting(Accuracy):
         self.before: _Measured | None = None
 
     def begin_phase(self) -> None:
-        """Measure what later measurements are compared with."""
+        """Measure the baseline."""
         self.before = self._measured(self.answers(self.asked, self.samples_per_prompt, None))
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -127,17 +127,17 @@ class Forgetting(Accuracy):
         return _Measured(right.double() / judged, loss)
 
     def run_state(self) -> dict[str, Any]:
-        """What was measured when the phase began."""
+        """Return the baseline."""
         if self.before is None:
             return {"accuracy": None, "loss": None}
         rates = [None if rate != rate else rate for rate in self.before.accuracy.tolist()]
         return {"accuracy": rates, "loss": self.before.loss}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Compare with that.
+        """Restore the baseline.
 
         Raises:
-            CheckpointError: it is none, or of another number of prompts.
+            CheckpointError: it is malformed, or of another number of prompts.
         """
         names(state, ("accuracy", "loss"))
         rates = field(state, "accuracy", list[float | None] | None)

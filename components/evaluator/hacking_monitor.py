@@ -1,4 +1,4 @@
-"""Reward-hacking monitor: the training reward against a held-out verifier."""
+"""Reward-hacking monitor: the training reward compared with a held-out verifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcomp.io.fields import field, names
 from rlcomp.metrics import record, recording, step
 from rlcomp.seed import named_seed
 
-# Of an audit: gap and true reward, a mean with its variance each.
+# Entries of an audit: gap and true reward, each as mean and variance.
 _Audit = tuple[Estimate, Estimate]
 
 
@@ -32,14 +32,15 @@ class HackingMonitor(Component):
         true_z = z(mean of the last w true rewards, the best such mean so far)
         z(a, b) = (a - b) / sqrt(var a + var b)
 
-    The proxy is the reward that the advantage was made of, a shaping and a KL penalty in it
-    included. A gap that grows may come of a proxy that is only more lenient;
-    ``early_stop=reward_hacking`` asks for a fall of the true reward as well.
+    The proxy is the reward of the advantage, including a shaping and a KL penalty. The gap may also
+    grow because a proxy is more lenient; ``early_stop=reward_hacking`` requires a fall of the true
+    reward as well.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``reward``,
-    ``reward_valid``, ``group_id`` ``[B]`` and what the verifier reads, whose entries stay inside.
-    Rows that either could not judge are left out, and so is a batch with fewer than two prompts
-    left. Which prompts are audited depends on their texts, the step and the seed alone.
+    ``reward_valid``, ``group_id`` ``[B]`` and what the verifier reads. The batch does not get the
+    verifier's entries. Rows that proxy or verifier could not judge are left out, and so is a batch
+    with fewer than two prompts left. The choice of the audited prompts depends on their texts, the
+    step and the seed alone.
 
     Records ``hacking_monitor/gap`` (``g_t``), ``hacking_monitor/true``, their tests ``gap_z`` (0
     before both windows are full and apart, audit ``2 w``) and ``true_z`` (0 before audit ``w``),
@@ -47,8 +48,8 @@ class HackingMonitor(Component):
 
     Args:
         verifier: the held-out verifier, a reward that is not trained on.
-        share: of the prompts of a batch, rounded up; at least two prompts.
-        window: audits.
+        share: audited share of the prompts of a batch, rounded up; at least two prompts.
+        window: number of audits in a window.
     """
 
     reads = ("prompt", "response", "answer", "reward", "reward_valid", "group_id")
@@ -66,7 +67,7 @@ class HackingMonitor(Component):
         self.begin_phase()
 
     def begin_phase(self) -> None:
-        """The first audits of the phase are what later ones are compared with."""
+        """Drop the audits of earlier phases; the first ones of this phase are the baseline."""
         self.count = 0
         self.first: list[_Audit] = []
         self.last: list[_Audit] = []
@@ -76,10 +77,10 @@ class HackingMonitor(Component):
         """Audit and record."""
         audited = batch[self._chosen(batch)]
         proxy, judged, group = audited["reward"], audited["reward_valid"], audited["group_id"]
-        with recording():  # the verifier's own metrics are not the training reward's
-            found = self.verifier(audited)
-        judged = judged & found["reward_valid"]
-        group, true = group[judged], found["reward"].double()[judged]
+        with recording():  # drop the verifier's metrics, which are not of training
+            verdicts = self.verifier(audited)
+        judged = judged & verdicts["reward_valid"]
+        group, true = group[judged], verdicts["reward"].double()[judged]
         prompts = len(group.unique())
         record("hacking_monitor/audited", prompts)
         if prompts > 1:
@@ -88,7 +89,7 @@ class HackingMonitor(Component):
         return batch
 
     def _chosen(self, batch: TensorDict) -> Tensor:
-        """Which rows are audited, bool ``[B]``."""
+        """Return the mask of the audited rows, bool ``[B]``."""
         groups = batch["group_id"].tolist()
         prompts = dict(zip(groups, decode_texts(batch["prompt"]), strict=True))
         drawn = {group: named_seed(self.seed, f"{step()}/{prompts[group]}") for group in prompts}
@@ -98,7 +99,7 @@ class HackingMonitor(Component):
         return torch.tensor([group in chosen for group in groups], dtype=torch.bool, device=device)
 
     def audit(self, gap: Estimate, true: Estimate) -> None:
-        """Take in one audit, and record the tests."""
+        """Add an audit and record the tests."""
         self.count += 1
         self.first = [*self.first, (gap, true)][: self.window]
         self.last = [*self.last, (gap, true)][-self.window :]
@@ -118,7 +119,7 @@ class HackingMonitor(Component):
         record("hacking_monitor/true_window", now.mean)
 
     def run_state(self) -> dict[str, Any]:
-        """The audits of this phase that later ones are compared with."""
+        """Return the audits of this phase that the tests need."""
         return {
             "count": self.count,
             "first": [[*gap, *true] for gap, true in self.first],
@@ -127,10 +128,10 @@ class HackingMonitor(Component):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Go on with them.
+        """Restore the audits.
 
         Raises:
-            CheckpointError: they are no audits.
+            CheckpointError: they are malformed.
         """
         names(state, ("count", "first", "last", "best"))
         self.count = field(state, "count", NonNegativeInt)

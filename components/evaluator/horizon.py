@@ -13,15 +13,15 @@ from rlcomp.metrics import record
 
 
 class Horizon(Component):
-    """Runs every copy of an environment once, greedily, and records how its cost adds up.
+    """Evaluator of the cost of one greedy episode per copy, up to several horizons.
 
-    Records ``evaluation/cost@H``: the cost of the first ``H`` steps, summed, mean over the copies.
-    Every evaluation has the same starts and the same noise.
+    Records ``evaluation/cost@H``: the summed cost of the first ``H`` steps, averaged over the
+    copies. Every evaluation has the same starts and the same noise.
 
     Args:
-        environment: its own, not the one training goes on in; its episodes are as long as the
-            longest horizon.
-        policy: plays its most likely actions.
+        environment: an environment of its own, not the one of the training; its episodes are as
+            long as the longest horizon.
+        policy: the policy; takes its most likely actions.
         cost: the environment's entry for the cost of a step, ``[N, 1]``, e.g. ``off_road``.
         horizons: numbers of steps.
 

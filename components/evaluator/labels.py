@@ -1,4 +1,4 @@
-"""Held-out texts: how well a classifier ranks them by each label."""
+"""Held-out texts: ranking by a classifier for each label."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from rlcomp.text.rows import demonstration_rows
 
 
 class Labels(Component):
-    """Held-out texts: does a classifier rank those with a label before those without?
+    """Evaluator of a classifier's ranking of held-out texts by each label.
 
     Records for each label ``<name>/<label>/auc`` (area under the ROC curve, 1/2 by chance),
-    ``<name>/<label>/ap`` (average precision) and ``<name>/<label>/share``, what the latter is by
-    chance, where held-out texts with and without it are there; ``<name>/auc`` and ``<name>/ap``,
-    their means over these labels; and ``<name>/nll``, nats a known label. A probability of 1/2 or
-    more counts as having the label.
+    ``<name>/<label>/ap`` (average precision) and ``<name>/<label>/share`` (average precision by
+    chance), if there are held-out texts with and without it; ``<name>/auc`` and ``<name>/ap``,
+    their means over these labels; and ``<name>/nll``, nats per known label. A probability of 1/2
+    or more counts as having the label.
 
     Args:
         scorer: the classifier.
-        task: its held-out part (``task=labelled_texts``).
-        num_texts: how many; fewer when the task has fewer.
-        name: what its metrics are called; two evaluators need two names.
+        task: the task with the held-out texts (``task=labelled_texts``).
+        num_texts: number of texts; fewer if the task has fewer.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how texts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -50,11 +50,11 @@ class Labels(Component):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
-        # Past nn.Module: its tensors belong to the node that is trained.
+        # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
         self.name = name
         tokenizer = scorer.policy.tokenizer
-        # The same texts at every evaluation: differences are the classifier's.
+        # The same texts at every evaluation, so that only the classifier differs.
         examples = held_out_examples(task, num_texts, torch.initial_seed())
         texts = demonstrations(or_text(prompt, tokenizer), examples)
         self.rows = demonstration_rows(tokenizer, texts)
@@ -70,15 +70,15 @@ class Labels(Component):
         )
         record(f"{self.name}/nll", nll, where=known)
         for number, label in enumerate(self.scorer.labels):
-            seen = known[:, number]
-            self._record(label, logits[seen, number], self.truth[seen, number] >= 0.5)
+            labelled = known[:, number]
+            self._record(label, logits[labelled, number], self.truth[labelled, number] >= 0.5)
         return batch
 
     def _record(self, label: str, score: Tensor, positive: Tensor) -> None:
         if not 0 < int(positive.sum()) < len(positive):
             return
-        found = {"auc": roc_auc(score, positive), "ap": average_precision(score, positive)}
+        metrics = {"auc": roc_auc(score, positive), "ap": average_precision(score, positive)}
         record(f"{self.name}/{label}/share", positive.double())
-        for kind, value in found.items():
+        for kind, value in metrics.items():
             record(f"{self.name}/{label}/{kind}", value)
             record(f"{self.name}/{kind}", value)

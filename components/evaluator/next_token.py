@@ -26,26 +26,27 @@ from rlcomp.text.tokenizer import encode_prompts
 
 
 class NextTokenEvaluator(Component):
-    """Next-token accuracy and NLL at held-out positions, without a thought.
+    """Evaluator of next-token accuracy and NLL at held-out positions, without a thought.
 
-    The prompt without the text that starts a thought is the context. Records ``<name>/direct``, the
-    share of positions at which the likeliest token is the first one of the true continuation, with
-    Wilson's 95 % interval (``_low``, ``_high``); and ``<name>/nats``, the mean of
-    ``-log p(first token | context)`` at temperature 1, with the rest of the token's last character
-    where it ends within one.
+    The context is the prompt without the text that starts a thought. Records ``<name>/direct``, the
+    share of positions at which the most likely token is the first one of the true continuation,
+    with Wilson's 95 % interval (``_low``, ``_high``); and ``<name>/nats``, the mean of
+    ``-log p(first token | context)`` at temperature 1. If the token ends within a character,
+    the tokens of the rest of that character are included.
 
     Args:
-        policy: the model that goes on.
-        task: its held-out part is asked; the first of an answer's ends is that of its first token.
-        num_prompts: how many held-out positions; fewer when the task has fewer.
-        think_start: what prompts end with, if they ask for a thought.
-        suppressed_tokens: texts of one token each that are no text of the corpus, such as
-            ``</think>`` and EOS; a policy that has learnt to answer likes to go on with them.
-            ``direct`` is over all other tokens, ``nats`` over all.
-        name: what its metrics are called; two evaluators need two names.
+        policy: the model that continues the text.
+        task: the task with the held-out positions; the first of an answer's ends is the end of its
+            first token.
+        num_prompts: number of held-out positions; fewer if the task has fewer.
+        think_start: the text at the end of prompts that ask for a thought.
+        suppressed_tokens: texts of one token each that do not occur in the corpus, such as
+            ``</think>`` and EOS, but that a policy trained to answer may prefer. ``direct`` is over
+            all other tokens, ``nats`` over all.
+        name: prefix of its metrics; each evaluator needs its own.
 
     Raises:
-        ConfigError: what ``suppressed_tokens`` names is not one token.
+        ConfigError: a text of ``suppressed_tokens`` is not one token.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class NextTokenEvaluator(Component):
         self.num_prompts = num_prompts
         self.think_start = think_start
         self.name = name
-        # The same positions at every evaluation: differences are the policy's.
+        # The same positions at every evaluation, so that only the policy differs.
         examples = held_out_examples(task, num_prompts, torch.initial_seed())
         self.contexts = [example.prompt.removesuffix(think_start) for example in examples]
         self.truth = prompt_batch(examples)
@@ -84,7 +85,7 @@ class NextTokenEvaluator(Component):
         return batch
 
     def _likeliest(self) -> list[bytes]:
-        """The bytes of the argmax token at each position."""
+        """Return the bytes of the argmax token at each position."""
         guessed = answer_prompts(
             self.policy,
             self.contexts,
@@ -98,7 +99,7 @@ class NextTokenEvaluator(Component):
         return [row_bytes(self._table, [token]) for token in tokens]
 
     def _log_probs(self) -> Tensor:
-        """``log p(first token | context)`` at each position, nats."""
+        """Return ``log p(first token | context)`` at each position, in nats."""
         tokenizer = self.policy.tokenizer
         heads = encode_prompts(tokenizer, self.contexts)
         rows = rows_from_ids(tokenizer, heads, first_targets(tokenizer, self.truth, 1))
@@ -108,7 +109,7 @@ class NextTokenEvaluator(Component):
 
 
 def _one_token(tokenizer: PreTrainedTokenizerBase, text: str) -> int:
-    """The id of the single token that spells a text."""
+    """Return the id of the single token that spells a text."""
     token = tokenizer.get_vocab().get(text)
     if token is None:
         raise ConfigError(

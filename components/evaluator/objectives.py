@@ -1,4 +1,4 @@
-"""Returns of all objectives on held-out prompts, and the Pareto front of a conditioned policy."""
+"""Held-out returns of all objectives, and the Pareto front of a conditioned policy."""
 
 from __future__ import annotations
 
@@ -24,42 +24,43 @@ from rlcomp.pareto.objectives import as_multi_objective
 
 
 class ObjectivesEvaluator(Accuracy):
-    """Accuracy, returns of every objective, hypervolume and Pareto front on held-out prompts.
+    """Evaluator of accuracy, returns of every objective, hypervolume and Pareto front.
 
-    Records what :class:`Accuracy` does; ``evaluation/return/<objective>``, the mean reward of the
-    sampled answers, with a 95 % bootstrap interval over prompts (``_low``, ``_high``), unweighted
-    and before any shaping; ``evaluation/hypervolume``, what these returns dominate above the
-    reference point. Answers without an objective's reward do not count for it.
+    Records the metrics of :class:`Accuracy` on held-out prompts; ``evaluation/return/<objective>``,
+    the mean reward of the sampled answers, with a 95 % bootstrap interval over prompts (``_low``,
+    ``_high``), unweighted and before any shaping; ``evaluation/hypervolume``, the volume that these
+    returns dominate above the reference point. Answers without an objective's reward do not count
+    for it.
 
-    A policy that is conditioned on a preference is asked for equal weights, and then, with one
-    sampled answer a prompt, for every preference of a grid:
+    A policy that is conditioned on a preference is evaluated with equal weights, and then, with one
+    sampled answer per prompt, with every preference of a grid. Then
     ``evaluation/return/<objective>@<weights>`` (``@0.333:0.667``, in the order of the objectives)
-    is what each gives, ``evaluation/hypervolume`` that of them all, and
-    ``evaluation/response/<objective>`` the rank correlation of its return with its weight: 1 where
-    asking for more always gives more.
+    are the returns of each preference, ``evaluation/hypervolume`` is the volume of all, and
+    ``evaluation/response/<objective>`` is the rank correlation of an objective's return with its
+    weight: 1 if a larger weight always gives a larger return.
 
     Args:
         policy: the model that answers, with its own sampling settings and greedily.
-        task: its held-out part is asked.
+        task: the task with the held-out prompts.
         reward: writes ``reward``, ``correct`` and ``reward_valid``.
-        objectives: the stage that has several; its weights are not asked for, nor moved.
-        conditioning: what the policy is told of a preference; none: it is told nothing.
-        preference_steps: steps that a preference of the grid shares out among the objectives, at
-            most as many as the conditioning can write: 3 makes 4 preferences of two objectives, 10
-            of three.
-        reference_point: the worst returns that count, by objective; 0 where left out.
-        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        objectives: the stage that has several objectives; its weights are not used or changed.
+        conditioning: the conditioning of the policy on a preference; none: no conditioning.
+        preference_steps: steps that a preference of the grid divides among the objectives, at most
+            as many as the conditioning can write: 3 makes 4 preferences of two objectives, 10 of
+            three.
+        reference_point: reference point of the hypervolume, by objective; 0 if left out.
+        num_prompts: number of held-out prompts; fewer if the task has fewer.
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
-        num_shown: how many answers are kept to be read.
+        num_shown: number of answers saved as samples.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
-        ConfigError: the run has one objective only, or other ones than named here.
+        ConfigError: the run has one objective only, or an objective named here is unknown.
         MissingExtra: moocore is not installed.
 
     Source:
-        One policy asked for a grid of preferences: Yang et al. 2024, arXiv:2402.10207.
+        Evaluation of one policy on a grid of preferences: Yang et al. 2024, arXiv:2402.10207.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class ObjectivesEvaluator(Accuracy):
             num_shown=num_shown,
             prompt=prompt,
         )
-        require("moocore", "pareto")  # now, and not after the first phase
+        require("moocore", "pareto")  # fail now, not after the first phase
         self.objectives = as_multi_objective(
             objectives, "evaluate with evaluator@evaluation=accuracy"
         )
@@ -118,25 +119,25 @@ class ObjectivesEvaluator(Accuracy):
             record("evaluation/hypervolume", hypervolume(reached, self.reference))
 
     def _returns(self, answered: TensorDict) -> Tensor:
-        """Mean reward of each prompt's answers, ``[K, P]``; NaN where there is none."""
+        """Return the mean reward of each prompt's answers, ``[K, P]``; NaN if there is none."""
         rewards = self.objectives.per_objective(answered)
         rows = [rewards[name].detach().double().cpu() for name in self.objectives.names]
         return torch.stack(rows).view(len(rows), len(self.examples), -1).nanmean(2)
 
     def _front(self, conditioning: Conditioning) -> Tensor:
-        """The returns at every preference of the grid, ``[G, K]``."""
+        """Return the returns at every preference of the grid, ``[G, K]``."""
         points = torch.stack([self._at(conditioning, weights) for weights in self.preferences])
         for index, name in enumerate(self.objectives.names):
-            seen = points[:, index].isfinite()
-            weights, returns = self.preferences[seen, index], points[seen, index]
+            finite = points[:, index].isfinite()
+            weights, returns = self.preferences[finite, index], points[finite, index]
             if len(returns) > 1:
                 record(f"evaluation/response/{name}", rank_correlation(weights, returns))
         return points
 
     def _at(self, conditioning: Conditioning, weights: Tensor) -> Tensor:
-        """The returns of the policy conditioned on these weights, ``[K]``."""
-        asked = conditioning.ask(self.prompts, weights)
-        point = self._returns(self.answers(asked, 1, None)).nanmean(1)
+        """Return the returns of the policy conditioned on these weights, ``[K]``."""
+        prompts = conditioning.ask(self.prompts, weights)
+        point = self._returns(self.answers(prompts, 1, None)).nanmean(1)
         label = ":".join(f"{weight:.3g}" for weight in weights.tolist())
         for name, value in zip(self.objectives.names, point, strict=True):
             record(f"evaluation/return/{name}@{label}", value, where=value.isfinite())
@@ -144,7 +145,7 @@ class ObjectivesEvaluator(Accuracy):
 
 
 def _grid(conditioning: Conditioning, names: tuple[str, ...], steps: int) -> Tensor:
-    """The grid of preferences to evaluate, ``[G, K]``, rounded as the conditioning does."""
+    """Return the grid of preferences to evaluate, ``[G, K]``, rounded as the conditioning does."""
     if conditioning.names != names:
         raise ConfigError(
             f"conditioning.objectives are {list(conditioning.names)}, but the objectives are "
@@ -156,7 +157,7 @@ def _grid(conditioning: Conditioning, names: tuple[str, ...], steps: int) -> Ten
 
 
 def _reference(point: dict[str, float], names: Sequence[str]) -> list[float]:
-    """The reference point of the hypervolume in the order of the objectives; 0 where not given."""
+    """Return the reference point of the hypervolume in the order of the objectives."""
     for name in point:
         if name not in names:
             raise ConfigError(f"reference_point names {name!r}{nearest(name, names)}")

@@ -1,4 +1,4 @@
-"""Win rate against frozen earlier selves."""
+"""Win rate against earlier copies of the policy."""
 
 from __future__ import annotations
 
@@ -21,27 +21,27 @@ from rlcomp.model.copied import CopiedWeights
 
 
 class PastSelves(Component):
-    """Win rate of a self-playing policy against frozen earlier selves.
+    """Evaluator of a self-playing policy's win rate against earlier copies of its weights.
 
-    A match is won by who is paid more in it; equal pay is half a win. One whose environment failed
-    (``episode_error``) does not count. The policy takes each seat in turn, an earlier self the
-    other one. A copy of the weights is taken at each evaluation, after the matches; the latest
-    ``keep`` of them are played against.
+    The seat with the higher pay wins a match; equal pay is half a win. A match whose environment
+    failed (``episode_error``) does not count. The policy takes each seat in turn, an earlier copy
+    the other one. A copy is taken at each evaluation after the matches; the policy plays against
+    the latest ``keep`` copies.
 
-    Records ``<name>/win_rate`` over all earlier selves, ``<name>/win_rate_oldest`` and
-    ``<name>/win_rate_newest`` against the oldest and the newest of them; nothing at the first
-    evaluation. A policy that circles beats its newest self and not its oldest.
+    Records ``<name>/win_rate`` over all copies, ``<name>/win_rate_oldest`` and
+    ``<name>/win_rate_newest`` against the oldest and the newest copy; nothing at the first
+    evaluation. A policy that circles beats the newest copy but not the oldest.
 
     Args:
-        player: plays the matches: two seats, both the same policy's.
-        task: its held-out part is asked.
-        keep: how many earlier selves are kept.
-        num_prompts: how many prompts; fewer when the task has fewer.
-        matches_per_prompt: of each, in either seat, against each earlier self.
-        name: what its metrics are called; another beside it needs another.
+        player: the player of the matches, with the same policy in both seats.
+        task: the task with the held-out prompts.
+        keep: number of copies.
+        num_prompts: number of prompts; fewer if the task has fewer.
+        matches_per_prompt: matches per prompt, seat and copy.
+        name: prefix of its metrics; each evaluator needs its own.
 
     Raises:
-        ConfigError: the seats have different policies, or there are more than two.
+        ConfigError: the seats have different policies, or there are more than two seats.
     """
 
     taken: Tensor
@@ -67,26 +67,26 @@ class PastSelves(Component):
         self.name = name
         self.copies = nn.ModuleList(CopiedWeights(player.policy) for _ in range(keep))
         self.register_buffer("taken", torch.zeros((), dtype=torch.int64))
-        # The same matches at every evaluation: differences are the policies'.
+        # The same matches at every evaluation, so that only the policies differ.
         self.seed = torch.initial_seed()
         self.examples = held_out_examples(task, num_prompts, self.seed)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Play, record, and take a copy; ignores the training batch."""
+        """Play, record, and take a copy; ignore the training batch."""
         count, keep = int(self.taken), len(self.copies)
         rates = [self._win_rate(n % keep) for n in range(max(0, count - keep), count)]
         if rates:
             rate = torch.tensor(rates)
-            told = ~rate.isnan()
-            record(f"{self.name}/win_rate", rate, where=told)
-            record(f"{self.name}/win_rate_oldest", rate[:1], where=told[:1])
-            record(f"{self.name}/win_rate_newest", rate[-1:], where=told[-1:])
+            valid = ~rate.isnan()
+            record(f"{self.name}/win_rate", rate, where=valid)
+            record(f"{self.name}/win_rate_oldest", rate[:1], where=valid[:1])
+            record(f"{self.name}/win_rate_newest", rate[-1:], where=valid[-1:])
         self.copies[count % keep].take()  # type: ignore[operator]
         self.taken += 1
         return batch
 
     def _win_rate(self, number: int) -> float:
-        """Of the policy against one of the copies, over both seats; NaN if all matches failed."""
+        """Return the win rate against a copy over both seats; NaN if all matches failed."""
         copy = self.copies[number]
         assert isinstance(copy, CopiedWeights)
         wins = []
@@ -105,7 +105,7 @@ class PastSelves(Component):
 
 
 def _wins(rows: TensorDict, seat: int) -> Tensor:
-    """Of each whole match whether the seat is paid more than the other; half for equal pay."""
+    """Return for each whole match 1 if the seat is paid more, 1/2 for equal pay, else 0."""
     paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
     of_seat = paid.new_zeros(int(rows["match_id"].max()) + 1)
     gap = of_seat.index_add(0, rows["match_id"], torch.where(rows["seat"] == seat, paid, -paid))

@@ -21,24 +21,24 @@ from rlcomp.model.aside import aside
 
 
 class Perplexity(Accuracy):
-    """Perplexity of the policy's samples under a reference: were these answers likely before?
+    """Evaluator of the perplexity of the policy's samples under a reference.
 
     ``exp(mean over prompts of the mean over their samples of -1/T sum_t log p(y_t | x, y_<t))``;
-    samples of T tokens, EOS included.
+    samples have T tokens, EOS included.
 
-    Records ``<name>/reference``, with p the reference, ``<name>/reference_right`` over right
-    samples alone, ``<name>/own``, with p the policy that sampled; each with a 95 % bootstrap
-    interval over prompts (``_low``, ``_high``).
+    Records ``<name>/reference`` with p the reference, ``<name>/reference_right`` over right samples
+    only, and ``<name>/own`` with p the policy that sampled; each with a 95 % bootstrap interval
+    over prompts (``_low``, ``_high``). A low value says that the reference had such answers.
 
     Args:
         policy: the model that answers, with its own sampling settings.
-        task: its held-out part is asked.
-        reward: writes ``correct`` and ``reward_valid``.
-        reference: writes ``ref_log_probs``.
-        num_prompts: how many held-out prompts; fewer when the task has fewer.
+        task: the task with the held-out prompts.
+        reward: the reward; writes ``correct`` and ``reward_valid``.
+        reference: the reference; writes ``ref_log_probs``.
+        num_prompts: number of held-out prompts; fewer if the task has fewer.
         samples_per_prompt: sampled answers per prompt.
         max_new_tokens: longest answer, in tokens.
-        name: what its metrics are called; another beside it needs another.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -93,7 +93,7 @@ class Perplexity(Accuracy):
         return batch
 
     def _nats(self, answered: TensorDict, key: str) -> Tensor:
-        """Nats a token of each sample, ``[P, G]``."""
+        """Return the nats per token of each sample, ``[P, G]``."""
         mask = answered["response_mask"]
         nats = -torch.where(mask, answered[key].detach().double(), 0.0).sum(1)
         per_token: Tensor = nats / mask.sum(1)

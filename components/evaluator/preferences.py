@@ -1,4 +1,4 @@
-"""Held-out preference pairs: likelihood of both answers, and how often the chosen one leads."""
+"""Held-out preference pairs: likelihood of both answers, and the share with the chosen ahead."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from rlcomp.text.prompt import or_text
 
 
 class HeldOutPairs(Component):
-    """Held-out pairs: does the policy prefer the chosen answer, and how likely does it make it?
+    """Evaluator of the policy's likelihood of both answers of held-out pairs.
 
-    Records ``<name>/chosen_log_prob`` and ``rejected_log_prob``, nats an answer; with a reference
-    ``chosen_change`` and ``rejected_change``, the same minus the reference's; ``margin``, change
-    (without a reference log-prob) of the chosen minus that of the rejected answer; ``accuracy``,
-    share of pairs whose margin is above 0 (half of those at 0). Margins can grow while chosen
-    answers become less likely: look at both.
+    Records ``<name>/chosen_log_prob`` and ``rejected_log_prob``, nats per answer; with a reference
+    ``chosen_change`` and ``rejected_change``, the same minus the reference's; ``margin``, the
+    change (without a reference, the log-prob) of the chosen minus that of the rejected answer;
+    ``accuracy``, the share of pairs with a margin above 0 (0 counts half). Margins can grow while
+    chosen answers become less likely: look at both.
 
     Args:
-        policy: the model that is asked.
-        task: its held-out part; examples with a column ``rejected``.
-        reference: writes ``ref_log_probs``; ``reference=none`` for none.
-        num_pairs: how many; fewer when the task has fewer.
-        name: what its metrics are called; two evaluators need two names.
+        policy: the model to evaluate.
+        task: the task with the held-out examples, which have a column ``rejected``.
+        reference: the reference; writes ``ref_log_probs``. ``reference=none`` for none.
+        num_pairs: number of pairs; fewer if the task has fewer.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -56,7 +56,7 @@ class HeldOutPairs(Component):
         self.num_pairs = num_pairs
         self.name = name
         self.prompt = or_text(prompt, policy.tokenizer)
-        # The same pairs at every evaluation: differences are the policy's.
+        # The same pairs at every evaluation, so that only the policy differs.
         examples = held_out_examples(task, num_pairs, torch.initial_seed())
         self.rows = pair_rows(policy.tokenizer, self.prompt, examples)
 

@@ -15,19 +15,19 @@ from rlcomp.prover.searcher import Searcher
 
 
 class ProvenShare(Component):
-    """Share of held-out goals that a search proves within its budgets.
+    """Evaluator of the share of held-out goals that a search proves within its budgets.
 
-    Records ``<name>/solved`` with Wilson's 95 % interval (``_low``, ``_high``), and of each goal
-    ``<name>/calls`` of the environment and ``<name>/tokens`` sampled; of those proven
-    ``<name>/proof_length``. The first ``num_shown`` proofs are kept as samples.
+    Records ``<name>/solved`` with Wilson's 95 % interval (``_low``, ``_high``); for each goal
+    ``<name>/calls`` (of the environment) and ``<name>/tokens`` (sampled); for proven goals
+    ``<name>/proof_length``. The first ``num_shown`` proofs are saved as samples.
 
     Args:
-        prover: searches.
-        task: its held-out part is asked.
-        split: ``"training"`` asks goals that training may ask as well.
-        num_prompts: how many goals; fewer when the task has fewer.
-        num_shown: how many proofs are kept to be read.
-        name: what its metrics are called; another beside it needs another.
+        prover: the searcher.
+        task: the task with the held-out prompts.
+        split: ``"training"`` takes goals of the training split instead.
+        num_prompts: number of goals; fewer if the task has fewer.
+        num_shown: number of proofs saved as samples.
+        name: prefix of its metrics; each evaluator needs its own.
     """
 
     def __init__(
@@ -44,7 +44,7 @@ class ProvenShare(Component):
         self.prover = prover
         self.name = name
         self.num_shown = num_shown
-        # The same goals and the same draws at every evaluation: differences are the policy's.
+        # The same goals and the same draws at every evaluation, so that only the policy differs.
         self.seed = torch.initial_seed()
         self.examples = split_examples(task, split, num_prompts, self.seed)
 

@@ -19,17 +19,17 @@ from rlcomp.text.rows import demonstration_rows
 
 
 class RatedAnswers(Component):
-    """Held-out rated answers: does the reward model order them as their ratings do?
+    """Evaluator of a reward model's order of held-out rated answers.
 
-    Records ``<name>/rank_correlation``, Spearman's, of scores and ratings, and
-    ``<name>/accuracy``, the share of the pairs of answers with different ratings whose better
-    answer has the higher score (half of equal scores).
+    Records ``<name>/rank_correlation``, Spearman's correlation of scores and ratings, and
+    ``<name>/accuracy``: among pairs of answers with different ratings, the share whose better
+    answer has the higher score (equal scores count half).
 
     Args:
         scorer: the reward model.
-        task: its held-out part; examples with a column ``rating`` or ``desirable``.
-        num_answers: how many; fewer when the task has fewer.
-        name: what its metrics are called; two evaluators need two names.
+        task: the task with the held-out examples, which have a column ``rating`` or ``desirable``.
+        num_answers: number of answers; fewer if the task has fewer.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -46,22 +46,22 @@ class RatedAnswers(Component):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
-        # Past nn.Module: its tensors belong to the node that is trained.
+        # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
         self.name = name
         tokenizer = scorer.policy.tokenizer
-        # The same answers at every evaluation: differences are the reward model's.
+        # The same answers at every evaluation, so that only the reward model differs.
         examples = held_out_examples(task, num_answers, torch.initial_seed())
         self.ratings = ratings(examples)
-        said = demonstrations(or_text(prompt, tokenizer), examples)
-        self.rows = demonstration_rows(tokenizer, said)
+        answers = demonstrations(or_text(prompt, tokenizer), examples)
+        self.rows = demonstration_rows(tokenizer, answers)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Evaluate and record; ignores the training batch."""
         with torch.no_grad():
             scores = self.scorer.scores(self.rows.to(self.scorer.policy.device)).double().cpu()
-        found = rank_correlation(self.ratings.double().numpy(), scores.numpy())
-        record(f"{self.name}/rank_correlation", found)
+        correlation = rank_correlation(self.ratings.double().numpy(), scores.numpy())
+        record(f"{self.name}/rank_correlation", correlation)
         better = self.ratings[:, None] > self.ratings
         lead = (scores[:, None] - scores)[better]
         record(f"{self.name}/accuracy", (lead > 0).double() + (lead == 0).double() / 2)

@@ -23,23 +23,24 @@ from rlcomp.text.prompt import or_text
 
 
 class RewardModelPairs(Component):
-    """Held-out pairs: does the reward model prefer the chosen answer, and how sure is it rightly?
+    """Evaluator of a reward model's accuracy and calibration on held-out pairs.
 
-    ``P(chosen) = s(r_w - r_l)``. For the calibration every other pair is turned round, so that the
-    probability given to its first answer runs from 0 to 1.
+    ``P(chosen) = s(r_w - r_l)``. For the calibration every other pair is swapped, so that the
+    probability of the first answer runs from 0 to 1.
 
-    Records ``<name>/accuracy``, share of pairs whose chosen answer has the higher score (half of
-    equal scores); ``<name>/nll``, nats a pair; ``<name>/brier``, mean square of ``1 - P(chosen)``;
-    ``<name>/ece``, expected calibration error in bins of equal mass; ``<name>/margin``. Ties are
-    none of these pairs; of them ``<name>/tied_gap``, the distance of the two scores.
+    Records ``<name>/accuracy``, share of pairs whose chosen answer has the higher score (equal
+    scores count half); ``<name>/nll``, nats per pair; ``<name>/brier``, mean square of
+    ``1 - P(chosen)``; ``<name>/ece``, expected calibration error in bins of equal mass;
+    ``<name>/margin``. These leave tied pairs out; ``<name>/tied_gap`` is the distance of the scores
+    of ties.
 
     Args:
         scorer: the reward model.
-        task: its held-out part; examples with a column ``rejected``.
-        num_pairs: how many; fewer when the task has fewer.
-        bins: of the calibration.
-        figure: the reliability diagram of the last evaluation, a PNG; null: none.
-        name: what its metrics are called; two evaluators need two names.
+        task: the task with the held-out examples, which have a column ``rejected``.
+        num_pairs: number of pairs; fewer if the task has fewer.
+        bins: bins of the calibration.
+        figure: path of the last evaluation's reliability diagram (PNG); null: none.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -61,13 +62,13 @@ class RewardModelPairs(Component):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
-        # Past nn.Module: its tensors belong to the node that is trained.
+        # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
         self.bins = bins
         self.figure = figure
         self.name = name
         tokenizer = scorer.policy.tokenizer
-        # The same pairs at every evaluation: differences are the reward model's.
+        # The same pairs at every evaluation, so that only the reward model differs.
         examples = held_out_examples(task, num_pairs, torch.initial_seed())
         self.rows = pair_rows(tokenizer, or_text(prompt, tokenizer), examples)
         tied = tied_pairs(examples)
@@ -91,9 +92,9 @@ class RewardModelPairs(Component):
         record(f"{self.name}/nll", F.softplus(-margin))
         record(f"{self.name}/brier", (-margin).sigmoid() ** 2)
         first = torch.arange(len(margin)) % 2 == 0
-        found = reliability(torch.where(first, margin, -margin).sigmoid(), first, self.bins)
-        record(f"{self.name}/ece", expected_calibration_error(found))
+        diagram = reliability(torch.where(first, margin, -margin).sigmoid(), first, self.bins)
+        record(f"{self.name}/ece", expected_calibration_error(diagram))
         if self.figure is not None:
             title = f"{len(margin)} held-out pairs"
-            save_reliability(found, Path(self.figure), title)
+            save_reliability(diagram, Path(self.figure), title)
         return batch

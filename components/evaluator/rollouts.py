@@ -1,4 +1,4 @@
-"""Logs sample rollouts token by token, for the report."""
+"""Log of sample rollouts, token by token, for the report."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from rlcomp.text.prompt import or_text
 
 
 class RolloutLog(Component):
-    """Logs the first groups of a batch as samples; ``rlcomp-report RUN`` shows them.
+    """Stage that logs the first groups of a batch as samples for ``rlcomp-report RUN``.
 
-    For each answer: its tokens as texts and which of them are trained on, and for each token the
-    advantage, the ratio of the policy after the step to the one before, and the entropy after the
-    step; of episodes the turn it belongs to and what the environment paid for that turn; the reward
-    with its parts, the environment's facts, whether it is correct and whether it was cut off; the
-    right answer in the pieces it may end after, where there are several. What no stage wrote is
-    left out.
+    It logs for each answer its tokens as texts with the mask of trained tokens. For each token it
+    logs the advantage, the ratio of the policy after the step to the one before, and the entropy
+    after the step; in episodes also the turn and its reward from the environment. It also logs the
+    reward with its parts, the environment's facts, whether the answer is correct, whether it was
+    cut off, and the right answer, split at its possible ends if there are several. Entries that no
+    stage wrote are left out.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``,
-    ``prompt``, ``response`` ``[B, W]``, and where they are there ``advantage``, ``old_log_probs``
+    ``prompt``, ``response`` ``[B, W]``, and if they are there ``advantage``, ``old_log_probs``
     ``[B, T]``, ``turn_id``, ``turn_reward`` ``[B, T]``, ``reward``, ``rewards``, ``facts``,
     ``correct``, ``truncated`` ``[B]``, ``answers_group_id`` ``[B]``, ``answer``, ``answer_ends``,
     ``policy_prompt`` ``[B, W]``.
 
     Args:
-        policy: scores the answers as it now is.
-        num_groups: how many prompts, with all their answers; with what these pose
-            (``answers_group_id``) and its answers.
+        policy: the policy, which scores the answers with its current weights.
+        num_groups: number of prompts, with all their answers; also with the questions that these
+            answers pose (``answers_group_id``) and their answers.
         prompt: how prompts became tokens; plain text if not given.
     """
 
@@ -78,7 +78,7 @@ class RolloutLog(Component):
         self.num_groups = num_groups
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Record; return the batch unchanged."""
+        """Record the samples; return the batch unchanged."""
         groups = list(dict.fromkeys(batch["group_id"].tolist()))[: self.num_groups]
         if "answers_group_id" in batch.keys():
             first = torch.isin(batch["group_id"], batch["group_id"].new_tensor(groups))
@@ -95,13 +95,13 @@ class RolloutLog(Component):
         if "old_log_probs" in rows.keys():
             mask = rows["response_mask"]
             numbers["ratio"] = log_ratio(scored["log_probs"], rows["old_log_probs"], mask).exp()
-        # Not by the response mask: a filter may have emptied it.
-        asked = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
+        # A filter may have emptied the response mask, so use the attention mask.
+        texts = rows["policy_prompt" if "policy_prompt" in rows.keys() else "prompt"]
         columns = decode_columns(rows, [CONVERSATION])
-        prompts = self.prompt.encode(decode_texts(asked), columns)
+        prompts = self.prompt.encode(decode_texts(texts), columns)
         outcomes = _outcomes(rows)
-        if "reward/mean" in (said := measured()) and "reward/correct" not in said:
-            outcomes.pop("correct", None)  # of a reward that does not say what is correct
+        if "reward/mean" in (metrics := measured()) and "reward/correct" not in metrics:
+            outcomes.pop("correct", None)  # a reward without a verdict
         outcomes["prompt"] = [*self.prompt.render(decode_texts(rows["prompt"]), columns)]
         for index, ids in enumerate(prompts):
             outcome = {key: column[index] for key, column in outcomes.items()}
@@ -112,13 +112,13 @@ class RolloutLog(Component):
     def _tokens(
         self, rows: TensorDict, numbers: dict[str, Tensor], index: int, start: int
     ) -> dict[str, object]:
-        """The response tokens of one row with their per-token values."""
-        trained = rows["response_mask"][index]
+        """Return the response tokens of one row with their per-token values."""
+        mask = rows["response_mask"][index]
         places = rows["attention_mask"][index, start:].nonzero().flatten() + start
         decode = self.policy.tokenizer.decode
         columns: dict[str, object] = {
             "tokens": [decode([token]) for token in rows["tokens"][index, places].tolist()],
-            "trained": trained[places].long().tolist(),
+            "trained": mask[places].long().tolist(),
         }
         if "turn_id" in rows.keys():
             columns["turn"] = rows["turn_id"][index, places].tolist()
@@ -131,13 +131,13 @@ class RolloutLog(Component):
 
 
 def _shared(prompt: Sequence[int], row: Sequence[int]) -> int:
-    """Where a row goes on by itself: of an episode that may be within its prompt's last message."""
+    """Return where a row's own tokens begin; in an episode maybe in its prompt's last message."""
     pairs = enumerate(zip(prompt, row, strict=False))
     return next((place for place, (one, other) in pairs if one != other), len(prompt))
 
 
 def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
-    """The per-response entries, one of each row."""
+    """Return the per-response entries, one per row."""
     columns: dict[str, list[object]] = {"group_id": rows["group_id"].tolist()}
     for key in ("prompt", "response", "answer"):
         if key in rows.keys():
@@ -159,14 +159,14 @@ def _outcomes(rows: TensorDict) -> dict[str, list[object]]:
 
 
 def _pieces(rows: TensorDict) -> dict[str, list[object]]:
-    """The gold answers split at their token ends (``answer_ends``), if any has several."""
+    """Return the gold answers split at their ends (``answer_ends``), if any has several."""
     if "answer" not in rows.keys() or "answer_ends" not in rows.keys():
         return {}
     several: list[object] = []
     for text, places in zip(decode_texts(rows["answer"]), rows["answer_ends"], strict=True):
         stops = [place + 1 for place in places.nonzero().flatten().tolist()]
         cuts = zip([0, *stops], stops, strict=False)
-        # Half a character is shown as the replacement character.
+        # An incomplete character becomes the replacement character.
         several.append(
             [text.encode()[start:stop].decode("utf-8", "replace") for start, stop in cuts]
         )

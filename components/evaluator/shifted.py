@@ -1,4 +1,4 @@
-"""Return of the greedy policy under shifted dynamics: the gap from simulation to reality."""
+"""Return of the greedy policy under shifted dynamics (the sim-to-real gap)."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from rlcomp.metrics import record
 
 
 class Shifted(Component):
-    """Runs one greedy episode in every copy of an environment, under each of several dynamics.
+    """Evaluator of the return of one greedy episode per copy, under several dynamics.
 
     Records ``evaluation/return`` under the environment's own dynamics and, for each shift,
-    ``evaluation/return@NAME`` and ``evaluation/gap@NAME``: the return that is lost under it,
-    ``G(own) - G(shifted)``. Every evaluation has the same starts.
+    ``evaluation/return@NAME`` and ``evaluation/gap@NAME``, the loss ``G(own) - G(shifted)``. Every
+    evaluation has the same starts.
 
     Args:
-        environment: its own, not the one training goes on in; its dynamics can be set.
-        policy: plays its most likely actions.
-        max_steps: longer episodes are cut and count with the rewards so far.
-        shifts: by name, the parameters that are other than the environment's.
+        environment: an environment of its own, not the one of the training; its dynamics can be
+            set.
+        policy: the policy; takes its most likely actions.
+        max_steps: steps after which an episode is cut; its rewards so far count.
+        shifts: changed parameters of the dynamics, by name of the shift.
 
     Raises:
         ConfigError: the dynamics of the environment cannot be set, or a parameter is unknown.

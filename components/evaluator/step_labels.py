@@ -19,19 +19,19 @@ from rlcomp.text.prompt import or_text
 
 
 class LabelledSteps(Component):
-    """Held-out labelled steps: does the process reward model tell right steps from wrong ones?
+    """Evaluator of a process reward model's accuracy and calibration on held-out steps.
 
-    Records ``<name>/accuracy``, share of steps on whose side of 1/2 the label is; ``<name>/base``,
-    the accuracy of the commoner of both; ``<name>/first_error``, share of the answers with a wrong
-    step whose first wrong step is the first that the model calls wrong; ``<name>/ece``, expected
-    calibration error of the steps in bins of equal mass.
+    Records ``<name>/accuracy``, the share of steps whose score and label are on the same side of
+    1/2; ``<name>/base``, the accuracy of the more frequent label; ``<name>/first_error``: among
+    answers with a wrong step, the share whose first wrong step is the first one that the model
+    calls wrong; ``<name>/ece``, expected calibration error of the steps in bins of equal mass.
 
     Args:
         scorer: the process reward model.
-        task: its held-out part; examples with columns ``steps`` and ``step_labels``.
-        num_answers: how many; fewer when the task has fewer.
-        bins: of the calibration.
-        name: what its metrics are called; two evaluators need two names.
+        task: the task with the held-out examples, with columns ``steps`` and ``step_labels``.
+        num_answers: number of answers; fewer if the task has fewer.
+        bins: bins of the calibration.
+        name: prefix of its metrics; each evaluator needs its own.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
@@ -52,12 +52,12 @@ class LabelledSteps(Component):
         prompt: Prompt | None = None,
     ) -> None:
         super().__init__()
-        # Past nn.Module: its tensors belong to the node that is trained.
+        # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
         self.bins = bins
         self.name = name
         tokenizer = scorer.policy.tokenizer
-        # The same answers at every evaluation: differences are the model's.
+        # The same answers at every evaluation, so that only the model differs.
         examples = held_out_examples(task, num_answers, torch.initial_seed())
         self.rows = step_rows(tokenizer, or_text(prompt, tokenizer), examples)
 
@@ -70,13 +70,13 @@ class LabelledSteps(Component):
         record(f"{self.name}/accuracy", (score > 0) == right, where=ends)
         record(f"{self.name}/base", float(torch.maximum(share, 1 - share)))
         wrong, called = ends & ~right, ends & (score <= 0)
-        found = (_first(wrong) == _first(called)).all(1)
-        record(f"{self.name}/first_error", found, where=wrong.any(1))
+        same = (_first(wrong) == _first(called)).all(1)
+        record(f"{self.name}/first_error", same, where=wrong.any(1))
         bins = reliability(score[ends].double().sigmoid(), right[ends], self.bins)
         record(f"{self.name}/ece", expected_calibration_error(bins))
         return batch
 
 
 def _first(marked: torch.Tensor) -> torch.Tensor:
-    """The first marked token of each row alone, shape ``[B, T]``."""
+    """Keep only the first marked token of each row, shape ``[B, T]``."""
     return masked(marked, marked.cumsum(1) == 1)

@@ -14,16 +14,16 @@ from rlcomp.metrics import record
 
 
 class Success(Component):
-    """Runs one greedy episode in every copy of an environment and records who arrives.
+    """Evaluator of the success rate of one greedy episode in every copy of an environment.
 
-    A copy succeeds where some step of its first episode has a reward of at least ``reward``.
-    Records ``evaluation/success``, the share of the copies. Every evaluation has the same starts.
+    A copy succeeds if a step of its first episode has a reward of at least ``reward``. Records
+    ``evaluation/success``, the share of successful copies. Every evaluation has the same starts.
 
     Args:
-        environment: its own, not the one training goes on in.
-        policy: plays its most likely actions.
-        max_steps: longer episodes are cut.
-        reward: of a step at the goal.
+        environment: an environment of its own, not the one of the training.
+        policy: the policy; takes its most likely actions.
+        max_steps: steps after which an episode is cut.
+        reward: reward of a step at the goal.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Brier score of a critic, held out, against fresh continuations."""
+"""Brier score of a critic on held-out states, against new continuations."""
 
 from __future__ import annotations
 
@@ -22,37 +22,37 @@ from rlcomp.text.prompt import or_text
 
 
 class HasValues(Protocol):
-    """A critic: the value of the state before each response token."""
+    """Critic with the value of the state before each response token."""
 
     def values(self, batch: TensorDict) -> Tensor:
-        """Shape ``[B, T]``, in reward units."""
+        """Return the values, shape ``[B, T]``, in reward units."""
         ...
 
 
 class ValueQuality(Component):
-    """How well a critic foretells what becomes of held-out states, beside a constant.
+    """Evaluator of a critic's predictions at held-out states, compared with a constant.
 
-    A response is sampled to each prompt and cut at a random place; ``K`` continuations from there
+    A response to each prompt is sampled and cut at a random place; ``K`` continuations from there
     have rewards ``R_k``. ``brier`` is the mean of ``(V(s) - R_k)^2`` over states and continuations,
-    ``brier_constant`` that of the best constant, the mean reward; ``error`` the mean of
+    ``brier_constant`` the same for the best constant, the mean reward; ``error`` is the mean of
     ``|V(s) - mean_k R_k|``. Continuations whose reward is not valid are left out.
 
     Records ``<name>/brier``, ``<name>/brier_constant``, ``<name>/error``, in reward units (squared
     for the first two), and ``<name>/invalid_fraction``.
 
     Args:
-        policy: the model whose states they are.
-        critic: foretells (``value=critic``, ``head`` or ``verbalised``).
-        task: its held-out part.
-        reward: judges a whole response.
+        policy: the model that samples.
+        critic: the critic (``value=critic``, ``head`` or ``verbalised``).
+        task: the task with the held-out prompts.
+        reward: the reward of a whole response.
         max_new_tokens: longest response, in tokens.
-        num_prompts: how many; fewer when the task has fewer.
-        continuations: of each state (``K``).
-        name: what its metrics are called.
+        num_prompts: number of prompts; fewer if the task has fewer.
+        continuations: continuations of each state (``K``).
+        name: prefix of its metrics.
         prompt: how prompts become tokens, as in training; plain text if not given.
 
     Raises:
-        ConfigError: the reward judges an answer by others.
+        ConfigError: the reward compares an answer with others.
 
     Source:
         Brier 1950, Monthly Weather Review 78(1), for rewards of 0 and 1.
@@ -101,12 +101,12 @@ class ValueQuality(Component):
         return batch
 
     def _responses(self, generator: torch.Generator) -> TensorDict:
-        asked = [example.prompt for example in self.examples]
+        prompts = [example.prompt for example in self.examples]
         columns = [example.columns for example in self.examples]
         rows = answer_prompts(
             self.policy,
-            asked,
-            prompt_ids=self.prompt.encode(asked, columns),
+            prompts,
+            prompt_ids=self.prompt.encode(prompts, columns),
             group_size=1,
             max_new_tokens=self.max_new_tokens,
             generator=generator,
@@ -116,7 +116,7 @@ class ValueQuality(Component):
     def _outcomes(
         self, rows: TensorDict, cuts: Tensor, generator: torch.Generator
     ) -> tuple[Tensor, Tensor]:
-        """Rewards of the continuations and whether they are valid, ``[B, K]``."""
+        """Return the continuations' rewards and whether they are valid, ``[B, K]`` each."""
         continued = continue_rows(
             self.policy,
             rows,
@@ -125,7 +125,7 @@ class ValueQuality(Component):
             max_new_tokens=self.max_new_tokens,
             generator=generator,
         )
-        with recording():  # the reward's own metrics are the training reward's
+        with recording():  # drop the reward's metrics, which are of training
             judged = self.reward(continued)
         of = (len(cuts), self.continuations)
         return judged["reward"].view(of), judged["reward_valid"].view(of)

@@ -1,4 +1,4 @@
-"""Verifier quality: how well a seat that judges answers tells right from wrong ones."""
+"""Quality of a verifier's verdicts in a prover-verifier game."""
 
 from __future__ import annotations
 
@@ -25,31 +25,32 @@ from rlcomp.text.tokenizer import decode_rows
 
 
 class VerifierQuality(Component):
-    """A solver and its verifier (``environment=solver_verifier``) on held-out prompts.
+    """Evaluator of a solver and its verifier (``environment=solver_verifier``).
 
-    Of sampled matches, less those whose environment failed, it records ``<name>/right``, the share
-    of right answers, and ``<name>/verdict_right``, that of right verdicts. A solver that is nearly
-    always right leaves nothing to reject; so the verifier also judges given answers, the same at
-    every evaluation: ``<name>/given/judged``, the share that gets a verdict;
-    ``<name>/given/accuracy`` and ``<name>/given/accepted_wrong``, of all; and of those judged
-    ``<name>/given/auc``, the area under the ROC curve of ``log p(accept) - log p(reject)`` behind
-    the sampled reasoning, at temperature 1 (absent where none is right or none is wrong).
+    Records on sampled matches of held-out prompts, without those whose environment failed,
+    ``<name>/right``, the share of right answers, and ``<name>/verdict_right``, the share of right
+    verdicts. A solver that is nearly always right leaves nothing to reject. So the verifier also
+    judges given answers, the same at every evaluation: ``<name>/given/judged``, the share with a
+    verdict; ``<name>/given/accuracy`` and ``<name>/given/accepted_wrong`` over all; and over the
+    judged ones ``<name>/given/auc``, the area under the ROC curve of
+    ``log p(accept) - log p(reject)`` after the sampled reasoning, at temperature 1 (absent if all
+    are right or all are wrong).
 
     Args:
         player: plays the matches; seat 1 is the verifier.
-        task: its held-out part is answered.
-        verdicts: its held-out part is judged (``task=answer_verdicts``).
+        task: the task with the held-out prompts.
+        verdicts: the task with the held-out given answers (``task=answer_verdicts``).
         accept: text of the verdict that the answer is right.
-        reject: that it is wrong.
-        stop: text that ends a turn and is not part of it; null: only the stop token does.
-        num_prompts: how many prompts of either task; fewer when a task has fewer.
-        samples_per_prompt: matches, and verdicts, of each.
-        name: what its metrics are called; another beside it needs another.
+        reject: text of the verdict that it is wrong.
+        stop: text that ends a turn and is not part of it; null: only the stop token ends it.
+        num_prompts: number of prompts of either task; fewer if a task has fewer.
+        samples_per_prompt: matches, and verdicts, per prompt.
+        name: prefix of its metrics; each evaluator needs its own.
 
     Raises:
         ConfigError: matches have fewer than two turns, an answer of ``verdicts`` is neither option,
-            or the options are as the environment refuses them.
-        DataError: the environment tells no facts ``right`` and ``verdict_right``.
+            or the environment refuses the options.
+        DataError: the environment has no facts ``right`` and ``verdict_right``.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class VerifierQuality(Component):
         self.stop = stop
         self.samples_per_prompt = samples_per_prompt
         self.name = name
-        # The same prompts and the same draws at every evaluation: differences are the policies'.
+        # The same prompts and the same draws at every evaluation, so that only policies differ.
         self.seed = torch.initial_seed()
         self.examples = held_out_examples(task, num_prompts, self.seed)
         self.given = held_out_examples(verdicts, num_prompts, self.seed)
@@ -90,7 +91,7 @@ class VerifierQuality(Component):
         self.given_right = torch.tensor([each.answer == accept for each in self.given])
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Play, judge and record; ignores the training batch."""
+        """Play, judge and record; ignore the training batch."""
         self._play()
         self._judge()
         return batch
@@ -106,7 +107,7 @@ class VerifierQuality(Component):
         whole = without_failed(rows, torch.ones_like(rows["seat"], dtype=torch.bool))
         facts = rows["facts"][whole & (rows["seat"] == 1)]
         if not len(facts):
-            return  # every match has failed, which the player's own metrics tell
+            return  # every match has failed; the player's own metrics show it
         if not {"right", "verdict_right"} <= set(facts.keys()):
             raise DataError(
                 f"{self.name}: the environment tells no facts right and verdict_right: it is made "
@@ -117,28 +118,28 @@ class VerifierQuality(Component):
 
     def _judge(self) -> None:
         texts, columns = zip(*((each.prompt, each.columns) for each in self.given), strict=True)
-        asked = self.player.prompt.encode(texts, columns)
+        prompts = self.player.prompt.encode(texts, columns)
         rows = self.verifier.generate(
-            asked,
+            prompts,
             group_size=self.samples_per_prompt,
             max_new_tokens=self.player.limits.turn_tokens,
             generator=torch.Generator().manual_seed(self.seed),
         )
-        said = [self._said(row) for row in rows.unbind(0)]
-        found = [said_verdict(text, self.options) for text in said]
+        turns = [self._said(row) for row in rows.unbind(0)]
+        verdicts = [said_verdict(text, self.options) for text in turns]
         right = self.given_right.repeat_interleave(self.samples_per_prompt)
-        judged = torch.tensor([verdict is not None for verdict in found])
-        accepted = torch.tensor([verdict == 0 for verdict in found])
+        judged = torch.tensor([verdict is not None for verdict in verdicts])
+        accepted = torch.tensor([verdict == 0 for verdict in verdicts])
         name = f"{self.name}/given"
         record(f"{name}/judged", judged.double())
         record(f"{name}/accuracy", (judged & (accepted == right)).double())
         record(f"{name}/accepted_wrong", accepted.double(), where=~right)
         right = right[judged]
         if right.any() and not right.all():
-            record(f"{name}/auc", roc_auc(self._log_odds(asked, said, found), right))
+            record(f"{name}/auc", roc_auc(self._log_odds(prompts, turns, verdicts), right))
 
     def _said(self, row: TensorDict) -> str:
-        """The text of a turn as the environment is told it."""
+        """Return the text of a turn as the environment gets it."""
         ids = row["tokens"][row["response_mask"]].tolist()
         (text,) = decode_rows(self.verifier.tokenizer, [ids])
         return text.partition(self.stop)[0] if self.stop else text
@@ -146,7 +147,7 @@ class VerifierQuality(Component):
     def _log_odds(
         self, asked: Sequence[Sequence[int]], said: Sequence[str], found: Sequence[int | None]
     ) -> Tensor:
-        """Of accepting behind the reasoning of each verdict, float64."""
+        """Return the log-odds of accepting after the reasoning of each verdict, float64."""
         tokenizer = self.verifier.tokenizer
         reasoned = [
             (n // self.samples_per_prompt, text.rstrip().removesuffix(self.options[verdict]))

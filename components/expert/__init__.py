@@ -1,1 +1,1 @@
-"""Experts: what would have been right to do."""
+"""Experts, which label states with the right action."""

@@ -1,4 +1,4 @@
-"""Labels states with what an expert would do there."""
+"""Labels of states with an expert's actions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rlcomp.component import Component
 
 
 class ExpertLabel(Component):
-    """Writes the action of an expert for every state of the batch, beside what was done.
+    """Stage that writes an expert's action for every state of the batch.
 
-    Reads ``observation``. Writes ``expert_action``.
+    The action that was taken stays. Reads ``observation``. Writes ``expert_action``.
 
     Args:
-        policy: the expert: a scripted one, or a trained actor, which acts by its likeliest action.
+        policy: the expert: a scripted one, or a trained actor, which takes its most likely action.
 
     Source:
         Ross, Gordon and Bagnell 2011, arXiv:1011.0686, algorithm 3.1.
@@ -29,7 +29,7 @@ class ExpertLabel(Component):
         self.policy = policy
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Ask the expert."""
+        """Write the expert's actions."""
         with set_exploration_type(ExplorationType.DETERMINISTIC):
             acted = self.policy(batch.select("observation"))
         batch["expert_action"] = acted["action"]

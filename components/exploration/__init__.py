@@ -1,1 +1,1 @@
-"""Exploration: what is done to the actions of a policy while it collects."""
+"""Exploration: changes of a policy's actions during collection."""

@@ -13,7 +13,7 @@ from rlcomp.seed import new_generator
 
 
 class EpsilonGreedy(Component):
-    """With probability epsilon, an action drawn uniformly takes the policy's place.
+    """Exploration that replaces an action by a uniform one with probability epsilon.
 
     ``epsilon = start + (end - start) min(1, p / fraction)``, ``p`` the phase's progress. Records
     ``exploration/epsilon``.
@@ -21,10 +21,10 @@ class EpsilonGreedy(Component):
     Reads and writes ``action`` ``[N]``.
 
     Args:
-        environment: says how many actions there are.
+        environment: the environment, for the number of actions.
         start: epsilon when the phase begins.
         end: epsilon from ``fraction`` on.
-        fraction: of the phase, in (0, 1].
+        fraction: share of the phase, in (0, 1].
 
     Source:
         Mnih et al. 2015, doi:10.1038/nature14236, methods.
@@ -47,7 +47,7 @@ class EpsilonGreedy(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Exchange some actions."""
+        """Replace some actions by random ones."""
         done = min(1.0, progress() / self.fraction) if self.fraction else 1.0
         epsilon = self.start + (self.end - self.start) * done
         record("exploration/epsilon", epsilon)

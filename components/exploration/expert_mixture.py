@@ -13,16 +13,17 @@ from rlcomp.seed import new_generator
 
 
 class ExpertMixture(Component):
-    """With probability beta the expert acts, else the learner: ``beta_i = decay^i``, rounds from 0.
+    """Exploration in which the expert acts with probability ``beta_i = decay^i`` in round ``i``.
 
-    A round is a step of the phase. The first is the expert's alone; with ``decay=0`` all others are
-    the learner's. Records ``exploration/beta``.
+    Otherwise the learner acts. Rounds are steps of the phase, from 0. In the first round only the
+    expert acts; with ``decay=0`` only the learner acts in all others. Records
+    ``exploration/beta``.
 
     Reads ``observation`` and ``action``, writes ``action``.
 
     Args:
-        expert: acts on ``observation``.
-        decay: p of the paper, in [0, 1].
+        expert: the expert; reads ``observation``.
+        decay: the paper's p, in [0, 1].
 
     Source:
         Ross, Gordon and Bagnell 2011, arXiv:1011.0686, section 3.
@@ -41,14 +42,14 @@ class ExpertMixture(Component):
         self.register_buffer("began", torch.zeros((), dtype=torch.int64))
 
     def begin_phase(self) -> None:
-        """Count rounds from here."""
+        """Set the round to 0."""
         self.began.fill_(step())
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Exchange some actions."""
+        """Replace some actions by the expert's."""
         beta = self.decay ** (step() - int(self.began))
         record("exploration/beta", beta)
-        asked = torch.rand(batch.shape[0], 1, generator=self.generator) < beta
+        by_expert = torch.rand(batch.shape[0], 1, generator=self.generator) < beta
         right = self.expert(batch.select("observation"))["action"]
-        batch["action"] = torch.where(asked, right, batch["action"])
+        batch["action"] = torch.where(by_expert, right, batch["action"])
         return batch

@@ -12,12 +12,12 @@ from rlcomp.seed import new_generator
 
 
 class GaussianExploration(Component):
-    """``a <- clip(a + scale (high - low) / 2 n, low, high)``, ``n ~ N(0, 1)``.
+    """Gaussian noise: ``a <- clip(a + scale (high - low) / 2 n, low, high)``, ``n ~ N(0, 1)``.
 
     Reads and writes ``action`` ``[N, A]``.
 
     Args:
-        environment: gives the bounds.
+        environment: the environment, for the bounds of actions.
         scale: standard deviation, in units of half of the actions' range.
 
     Source:

@@ -1,4 +1,4 @@
-"""Kinds of questions: how many of each are asked, and how many answers to them are right."""
+"""Share and accuracy of questions by the kind of their answer."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlcomp.metrics import record
 
 
 class AnswerKinds(Component):
-    """Share and accuracy of questions by kind, told from their gold answers.
+    """Stage that records share and accuracy of questions by the kind of their gold answer.
 
     Reads ``answer`` ``[B, W]``, ``correct``, ``reward_valid`` ``[B]``; ``is_proposer`` ``[B]``
-    where it is there: those rows ask, and are left out. Writes nothing. Records
+    if it is there: proposers' rows are left out. Writes nothing. Records
     ``answer_kinds/<kind>``, the share of rows whose answer is of that kind, and
-    ``answer_kinds/<kind>_correct``, the share of right ones among its valid rows. Nothing is
-    recorded of a batch without answers.
+    ``answer_kinds/<kind>_correct``, the share of right ones among its valid rows. A batch without
+    answers records nothing.
 
     Args:
-        kinds: a regular expression by name; an answer is of the first kind that the whole of it
-            matches, else of ``other``.
+        kinds: regular expressions by name; an answer is of the first kind whose expression matches
+            all of it, else of ``other``.
 
     Raises:
         ConfigError: there is no kind, one is called ``other``, or a pattern is no regular
@@ -47,11 +47,11 @@ class AnswerKinds(Component):
         self._patterns = {name: _compiled(name, pattern) for name, pattern in kinds.items()}
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Record; return the batch unchanged."""
+        """Record the kinds; return the batch unchanged."""
         asks = batch.get("is_proposer", torch.zeros_like(batch["correct"]))
-        found = [self._kind(text) for text in decode_texts(batch["answer"])]
+        kinds = [self._kind(text) for text in decode_texts(batch["answer"])]
         for name in (*self.kinds, "other"):
-            own = torch.tensor([kind == name for kind in found], device=asks.device)
+            own = torch.tensor([kind == name for kind in kinds], device=asks.device)
             record(f"answer_kinds/{name}", own, where=~asks)
             judged = own & ~asks & batch["reward_valid"]
             record(f"answer_kinds/{name}_correct", batch["correct"], where=judged)

@@ -1,4 +1,4 @@
-"""Reports the pass rate of each prompt to the prompt sampler."""
+"""Feedback of pass rates to the prompt sampler."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rlcomp.functional.group_accuracy import group_accuracy
 
 
 class PassRate(Component):
-    """Reports the pass rate of each example to the sampler that drew it (curriculum).
+    """Stage that reports each example's pass rate to the sampler that drew it (curriculum).
 
     Rows with an invalid reward do not count; an example without valid rows is not reported.
 
     Reads ``example_id``, ``correct``, ``reward_valid`` ``[B]``. Writes nothing.
 
     Args:
-        sampler: what draws the prompts, and learns from this which ones to draw.
+        sampler: the prompt sampler, which adapts to the pass rates.
 
     Raises:
-        ConfigError: the sampler takes no pass rates.
+        ConfigError: the sampler does not use pass rates.
     """
 
     reads = ("example_id", "correct", "reward_valid")
@@ -39,6 +39,6 @@ class PassRate(Component):
         """Report the pass rates; return the batch unchanged."""
         examples, valid = batch["example_id"], batch["reward_valid"]
         rates = group_accuracy(batch["correct"], examples, valid)
-        told = zip(examples[valid].tolist(), rates[valid].tolist(), strict=True)
-        self.sampler.tell(dict(told))
+        pairs = zip(examples[valid].tolist(), rates[valid].tolist(), strict=True)
+        self.sampler.tell(dict(pairs))
         return batch

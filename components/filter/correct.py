@@ -1,4 +1,4 @@
-"""Rejection sampling: keep only right responses."""
+"""Rejection sampling: a filter of right responses."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rlcomp.metrics import record
 
 
 class Correct(Component):
-    """Rejection sampling: drops the rows whose response is wrong or was not judged.
+    """Rejection sampling: a filter that drops rows with a wrong or unjudged response.
 
-    Keeps row ``i`` iff ``correct_i`` and ``reward_valid_i``. What is left may be imitated
-    (rejection-sampling fine-tuning, RAFT, ReST, STaR); inside a ``Refill`` it is sampled until the
-    batch is full.
+    Keeps row ``i`` iff ``correct_i`` and ``reward_valid_i``. The rest may be imitated
+    (rejection-sampling fine-tuning, RAFT, ReST, STaR). Inside a ``Refill`` sampling continues
+    until the batch is full.
 
-    Reads ``correct``, ``reward_valid`` ``[B]``. Writes nothing; what it returns may have no rows.
+    Reads ``correct``, ``reward_valid`` ``[B]``. Writes nothing; may return a batch without rows.
     Records ``filter/rejected_fraction``, the share of rows it drops.
 
     Source:
@@ -27,6 +27,6 @@ class Correct(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Keep the right rows."""
-        kept = batch["correct"] & batch["reward_valid"]
-        record("filter/rejected_fraction", ~kept)
-        return batch[kept]
+        right = batch["correct"] & batch["reward_valid"]
+        record("filter/rejected_fraction", ~right)
+        return batch[right]

@@ -1,4 +1,4 @@
-"""DAPO's overlong filtering: truncated responses are not trained on."""
+"""DAPO's overlong filter: no training on truncated responses."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rlcomp.metrics import record
 
 
 class Overlong(Component):
-    """DAPO's overlong filtering: sets ``response_mask`` of truncated rows to False.
+    """DAPO's overlong filter: sets ``response_mask`` of truncated rows to False.
 
-    They have no gradient and leave every denominator. Placed after the advantage: their rewards
-    still count in the baseline.
+    These rows have no gradient and are in no denominator. The filter comes after the advantage, so
+    that their rewards still count in the baseline.
 
     Reads ``truncated`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
     ``filter/overlong_fraction``.

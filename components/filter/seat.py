@@ -9,12 +9,12 @@ from rlcomp.component import Component
 
 
 class SeatRows(Component):
-    """Keeps the rows that one seat wrote: what its own learner is trained on.
+    """Filter of the rows of one seat, on which its own learner is trained.
 
-    Reads ``seat`` ``[B]``. Writes nothing; what it returns may have no rows.
+    Reads ``seat`` ``[B]``. Writes nothing; may return a batch without rows.
 
     Args:
-        seat: its number, from 0.
+        seat: the number of the seat, from 0.
     """
 
     reads = ("seat",)
@@ -25,5 +25,5 @@ class SeatRows(Component):
         self.seat = seat
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Keep its rows."""
+        """Keep the rows of the seat."""
         return batch[batch["seat"] == self.seat]

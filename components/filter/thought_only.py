@@ -1,4 +1,4 @@
-"""Trains on thoughts only (RLP): masks what follows ``think_end``."""
+"""Training on thoughts only (RLP)."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rlcomp.text.thoughts import ThoughtEnd, responses
 
 
 class ThoughtOnly(Component):
-    """Restricts ``response_mask`` to the thought: the tokens up to and including ``think_end``.
+    """Filter that restricts ``response_mask`` to the thought, ``think_end`` included.
 
-    A response without ``think_end`` is all thought. Placed after the advantage, like the other
-    filters; ``reward=information_gain`` also scores the thought only.
+    A response without ``think_end`` is all thought. The filter comes after the advantage, like the
+    others. ``reward=information_gain`` also scores the thought only.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
-    ``filter/answer_fraction``, the share of response tokens taken out.
+    ``filter/answer_fraction``, the share of response tokens that it masks.
 
     Args:
-        tokenizer: the policy's, a fast one.
+        tokenizer: the policy's tokenizer, a fast one.
         think_end: the text that ends a thought.
 
     Raises:
@@ -44,11 +44,11 @@ class ThoughtOnly(Component):
         self._end = ThoughtEnd(tokenizer, think_end)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Restrict the masks."""
+        """Restrict the masks to the thoughts."""
         mask = batch["response_mask"]
         rows, starts = responses(batch)
-        found = [self._end.length(row) for row in rows]
-        lengths = [len(row) if n is None else n for row, n in zip(rows, found, strict=True)]
+        places = [self._end.length(row) for row in rows]
+        lengths = [len(row) if n is None else n for row, n in zip(rows, places, strict=True)]
         ends = starts + torch.tensor(lengths, device=mask.device)
         thought = torch.arange(mask.shape[1], device=mask.device) < ends[:, None]
         batch["response_mask"] = mask & thought

@@ -1,4 +1,4 @@
-"""Zero-variance filter: groups of equal rewards are masked, not dropped."""
+"""Zero-variance filter that masks groups of equal rewards."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rlcomp.metrics import record
 
 
 class ZeroVariance(Component):
-    """Sets ``response_mask`` of groups with zero reward variance to False.
+    """Filter that sets ``response_mask`` of groups with zero reward variance to False.
 
-    Their advantage is 0 anyway; masked, they get no KL or entropy gradient either, and leave every
-    denominator. The shaped reward is compared; use ``_keys_: {reward: correct}`` to compare
-    correctness instead.
+    Their advantage is 0 anyway. The mask also removes their KL and entropy gradients and takes them
+    out of every denominator. The shaped reward is compared; use ``_keys_: {reward: correct}`` to
+    compare correctness instead.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``response_mask``. Records ``filter/zero_variance_fraction``.
@@ -26,7 +26,7 @@ class ZeroVariance(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Set the masks to False."""
-        kept = varied(batch["reward"], batch["group_id"], batch["reward_valid"])
-        batch["response_mask"] = batch["response_mask"] & kept[:, None]
-        record("filter/zero_variance_fraction", ~kept)
+        differ = varied(batch["reward"], batch["group_id"], batch["reward_valid"])
+        batch["response_mask"] = batch["response_mask"] & differ[:, None]
+        record("filter/zero_variance_fraction", ~differ)
         return batch

@@ -1,1 +1,1 @@
-"""Interventions: whoever watches a policy may act in its place."""
+"""Interventions: actions of an observer in place of the policy's."""

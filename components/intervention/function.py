@@ -1,4 +1,4 @@
-"""An intervener that is asked before every step: a function, or a person behind one."""
+"""Intervention by a function that is called before every step."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ Decides = Callable[[int, Tensor, Tensor], Sequence[float] | Tensor | None]
 
 
 class FunctionIntervention(Intervention):
-    """Asks ``function(copy, observation, action)``: the action to take instead, or None.
+    """Intervention by ``function(copy, observation, action)``, which returns an action or None.
 
-    It is called for one copy after the other, with what is observed (``[D]``) and what the policy
-    wants to do (``[A]``); it may draw the one and wait for a key. What a person does is saved with
-    the steps, the person is not: a resumed run goes on with whoever is there.
+    It is called for one copy after the other, with the observation (``[D]``) and the policy's
+    action (``[A]``). It may show the observation and wait for a person's key. The actions of a
+    person are saved with the steps, so a resumed run may continue with another person.
 
     Args:
-        environment: gives the bounds of actions.
-        function: decides.
+        environment: the environment, for the bounds of actions.
+        function: the function that decides.
 
     Raises:
-        ConfigError: it returns something that is no action; names what it was.
+        ConfigError: it returns something that is no action; names it.
     """
 
     def __init__(self, *, environment: EnvBase, function: Decides) -> None:
@@ -36,21 +36,22 @@ class FunctionIntervention(Intervention):
         self.function = function
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Ask for every copy."""
+        """Call the function for every copy."""
         proposed = batch["action"]
         rows, over = [], []
-        for copy, (seen, action) in enumerate(zip(batch["observation"], proposed, strict=True)):
-            found = self.function(copy, seen, action)
-            over.append(found is not None)
-            rows.append(action if found is None else as_action(found, action))
+        pairs = zip(batch["observation"], proposed, strict=True)
+        for copy, (observation, action) in enumerate(pairs):
+            other = self.function(copy, observation, action)
+            over.append(other is not None)
+            rows.append(action if other is None else as_action(other, action))
         return torch.stack(rows), torch.tensor(over)
 
 
 def as_action(found: Sequence[float] | Tensor, like: Tensor) -> Tensor:
-    """What an intervener did, as a tensor like the policy's action.
+    """Convert an intervener's action to a tensor like the policy's action.
 
     Raises:
-        ConfigError: it has not as many numbers, or one is not finite.
+        ConfigError: it has another number of elements, or one is not finite.
     """
     try:
         action = torch.as_tensor(found, dtype=like.dtype)

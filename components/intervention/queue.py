@@ -1,4 +1,4 @@
-"""An intervener in another thread: a device that writes into a queue."""
+"""Intervention by a device that writes into a queue from another thread."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ Command = Sequence[float] | Tensor | None
 
 
 class QueueIntervention(Intervention):
-    """Follows the newest command that a device has put into a queue, for one copy.
+    """Intervention that applies the newest command of a device to one copy.
 
-    ``device(commands)`` runs in a thread of its own, from the first step on, and puts actions; None
-    hands back. A command holds for ``lasts`` steps, unless another comes. Older ones that no step
-    has seen are dropped.
+    ``device(commands)`` runs in its own thread from the first step on and puts actions into the
+    queue; None returns control to the policy. A command holds for ``lasts`` steps unless another
+    comes. Older commands that no step has applied are dropped.
 
     Args:
-        environment: gives the bounds of actions.
-        device: reads a keyboard, a gamepad, a socket; called once.
-        copy: which copy of the environment it steers.
-        lasts: steps that a command holds.
-        seconds: least time of a step, so that a person can follow.
+        environment: the environment, for the bounds of actions.
+        device: function that reads a keyboard, a gamepad or a socket; called once.
+        copy: number of the copy that it steers.
+        lasts: number of steps that a command holds.
+        seconds: least duration of a step, so that a person can follow.
 
     Raises:
-        ConfigError: there is no such copy; a command that is no action.
+        ConfigError: there is no such copy, or a command is no action.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class QueueIntervention(Intervention):
         self.due = 0.0
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """The newest command."""
+        """Return the newest command and the mask of the copies it applies to."""
         self._wait()
         while not self.commands.empty():
             self.command, self.remaining = self.commands.get(), self.lasts
@@ -73,7 +73,7 @@ class QueueIntervention(Intervention):
         return chosen, over
 
     def _wait(self) -> None:
-        """Until the step is due; the device begins with the first."""
+        """Wait until the step is due; start the device at the first step."""
         if self.thread is None:
             self.thread = threading.Thread(target=self.device, args=(self.commands,), daemon=True)
             self.thread.start()

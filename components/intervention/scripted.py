@@ -1,4 +1,4 @@
-"""An intervener by rule: it helps who makes no progress."""
+"""Intervention by a rule that helps episodes without progress."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rlcomp.model.continuous_control import bounded_actions
 
 
 class ScriptedIntervention(Intervention):
-    """Takes over for some steps where the last ones brought an episode no nearer to its goal.
+    """Intervention for some steps after an episode came no nearer to its goal.
 
-    A step is progress where it comes nearer than any of its episode before. After ``patience``
-    steps without, the guide acts for ``duration`` steps, then patience begins anew. After a share
-    ``until`` of the phase nobody intervenes.
+    A step is progress if it comes nearer than any earlier step of its episode. After ``patience``
+    steps without progress the guide acts for ``duration`` steps, then the count restarts. After a
+    share ``until`` of the phase there is no intervention.
 
-    Reads also ``trajectory``, and what the guide reads.
+    Also reads ``trajectory`` and what the guide reads.
 
     Args:
-        environment: gives the bounds of actions and the number of copies.
-        guide: acts, and knows how far it still is.
+        environment: the environment, for the bounds of actions and the number of copies.
+        guide: the guide, which acts and knows the distance to the goal.
         patience: steps without progress, at least 1.
-        duration: steps of the guide.
-        until: share of the phase in which it may intervene, in [0, 1].
+        duration: number of the guide's steps.
+        until: share of the phase with interventions, in [0, 1].
     """
 
     reads = ("observation", "action", "trajectory")
@@ -52,13 +52,13 @@ class ScriptedIntervention(Intervention):
         self.patience, self.duration, self.until = patience, duration, until
         copies = environment.batch_size.numel()
         self.register_buffer("nearest", torch.full((copies,), torch.inf))
-        # No episode has this number.
+        # no episode has this number
         self.register_buffer("episode", torch.full((copies,), torch.iinfo(torch.int64).min))
         for name in ("waited", "remaining"):
             self.register_buffer(name, torch.zeros(copies, dtype=torch.int64))
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """The guide's actions, and whom it helps."""
+        """Return the guide's actions and the mask of the copies it helps."""
         self._watch(batch)
         begins = (self.remaining == 0) & (self.waited >= self.patience) & (progress() < self.until)
         self.remaining = torch.where(begins, self.duration, self.remaining)
@@ -70,10 +70,10 @@ class ScriptedIntervention(Intervention):
 
     def _watch(self, batch: TensorDict) -> None:
         """Count the steps without progress of each episode."""
-        left, episode = self.guide.left(batch), batch["trajectory"][:, 0]
+        distance, episode = self.guide.left(batch), batch["trajectory"][:, 0]
         new = episode != self.episode
-        nearer = new | (left < self.nearest)
+        nearer = new | (distance < self.nearest)
         self.waited = torch.where(nearer, 0, self.waited + 1)
-        self.nearest = torch.where(nearer, left, self.nearest)
+        self.nearest = torch.where(nearer, distance, self.nearest)
         self.remaining = torch.where(new, 0, self.remaining)
         self.episode = episode.clone()

@@ -21,25 +21,25 @@ _TEMPLATE = (
 
 
 class EndpointJudge(metaclass=Checked):
-    """LLM-as-a-judge: the share of "yes" in the probability of both first words of its answer.
+    """LLM-as-a-judge behind an endpoint: probability of "yes" as the first word of its answer.
 
-    ``p(yes) / (p(yes) + p(no))`` of the first token, at the server's temperature 1, each in every
-    spelling (``Yes``, ``"yes``). None where both together have less than ``least_mass``, and where
-    no answer came; a warning says once what the model said instead.
+    ``p(yes) / (p(yes) + p(no))`` of the first token at the server's temperature 1, each summed over
+    its spellings (``Yes``, ``"yes``). None if both together have less than ``least_mass``, or if
+    there is no answer; one warning then shows the model's answer.
 
     Args:
-        endpoint: whose model reads the template.
-        template: holds ``{prediction}`` and ``{reference}``.
-        yes_text: says that they agree.
-        no_text: says that they do not.
-        read: ``log_probs`` of the first token; ``text``: what the answer begins with, 1 or 0, for
-            servers that tell no log-probs.
-        least_mass: of yes and no together, in [0, 1].
-        alternatives: first tokens whose log-prob is asked for, at most what the server allows.
+        endpoint: the endpoint, whose model reads the template.
+        template: text with ``{prediction}`` and ``{reference}``.
+        yes_text: the answer that they agree.
+        no_text: the answer that they do not.
+        read: ``log_probs`` of the first token; ``text``: 1 or 0 by the begin of the answer, for
+            servers without log-probs.
+        least_mass: least probability of yes and no together, in [0, 1].
+        alternatives: number of first tokens whose log-prob is requested; the server has a limit.
 
     Raises:
-        ConfigError: the template lacks a field, one of yes and no begins with the other, or, when
-            called, the server tells no log-probs.
+        ConfigError: the template lacks a field, one of yes and no begins with the other, or the
+            server returns no log-probs.
     """
 
     def __init__(
@@ -67,12 +67,12 @@ class EndpointJudge(metaclass=Checked):
         self.no_verdict = NoVerdict("EndpointJudge")
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """The probability of yes."""
-        (found,) = self.judge_all([(prediction, reference)])
-        return found
+        """Return the probability of yes."""
+        (probability,) = self.judge_all([(prediction, reference)])
+        return probability
 
     def judge_all(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        """The probability of yes of each pair, the requests side by side."""
+        """Return the probability of yes for each pair, with parallel requests."""
         return choices(
             self.endpoint,
             [self._asked(*pair) for pair in pairs],
@@ -85,5 +85,5 @@ class EndpointJudge(metaclass=Checked):
 
     def _asked(self, prediction: str, reference: str) -> str:
         texts = {"prediction": prediction, "reference": reference}
-        # In one pass, so that a prediction that spells {reference} stays what it is.
+        # One pass, so that a prediction that contains "{reference}" stays unchanged.
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

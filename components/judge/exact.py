@@ -6,7 +6,7 @@ from rlcomp.arguments import Checked
 
 
 class Exact(metaclass=Checked):
-    r"""Exact match of the word sequences: 1 if equal up to white space, else 0.
+    r"""Judge by exact match of the word sequences: 1 if equal up to white space, else 0.
 
     Examples:
         >>> Exact()(" the\ncat", "the cat "), Exact()("The cat", "the cat")
@@ -14,6 +14,6 @@ class Exact(metaclass=Checked):
     """
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """The score; None for a reference without words."""
+        """Return the score; None for a reference without words."""
         words = reference.split()
         return float(prediction.split() == words) if words else None

@@ -26,20 +26,20 @@ class Generative(metaclass=Checked):
     """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
     ``p(yes) / (p(yes) + p(no))`` at temperature 1, each summed over its spellings (``Yes``,
-    ``"yes``; :func:`rlcomp.verify.options.spellings`). None where yes and no together have less
-    than ``least_mass``, or where the template with the reference exceeds the context; a warning
-    says once what the model would rather say. 0 where the prediction makes it exceed the context,
-    so that none is too long to be judged.
+    ``"yes``; :func:`rlcomp.verify.options.spellings`). None if yes and no together have less than
+    ``least_mass``, or if the template with the reference exceeds the context; one warning then
+    shows the model's likely answer. 0 if only the prediction makes the text exceed the context, so
+    that no prediction escapes judgement by its length.
 
     Args:
-        model: what reads the template. The policy can judge itself, and can then learn to please
-            itself: name another model for anything but a trial.
-        template: holds ``{prediction}`` and ``{reference}``.
-        yes_text: says that they agree.
-        no_text: says that they do not.
-        least_mass: of yes and no together, in [0, 1].
-        prompt: how the template becomes tokens; the chat template of the model's tokenizer if not
-            given, or plain text where it has none.
+        model: the model that reads the template. The policy can judge itself but may then learn to
+            please itself: name another model for anything but a trial.
+        template: text with ``{prediction}`` and ``{reference}``.
+        yes_text: the answer that they agree.
+        no_text: the answer that they do not.
+        least_mass: least probability of yes and no together, in [0, 1].
+        prompt: how the template becomes tokens; by default the chat template of the model's
+            tokenizer, or plain text if it has none.
 
     Raises:
         ConfigError: the template lacks a field, or one of yes and no begins with the other.
@@ -78,12 +78,12 @@ class Generative(metaclass=Checked):
         self.prompt = self._choice.prompt
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """The probability of yes."""
+        """Return the probability of yes."""
         (share,) = self.judge_all([(prediction, reference)])
         return share
 
     def judge_all(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
-        """Return the probability of yes of each pair."""
+        """Return the probability of yes for each pair."""
         if not pairs:
             return []
         encode, fits = self._choice.encode, self._choice.fits
@@ -96,5 +96,5 @@ class Generative(metaclass=Checked):
 
     def _question(self, prediction: str, reference: str) -> str:
         texts = {"prediction": prediction, "reference": reference}
-        # In one pass, so that a prediction that spells {reference} stays what it is.
+        # One pass, so that a prediction that contains "{reference}" stays unchanged.
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

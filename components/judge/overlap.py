@@ -8,7 +8,7 @@ from rlcomp.arguments import Checked
 
 
 class Overlap(metaclass=Checked):
-    """Bag-of-words F1 (as in SQuAD).
+    """Judge by bag-of-words F1 (as in SQuAD).
 
     ``F1 = 2 * |P & T| / (|P| + |T|)`` over the word multisets of prediction P and reference T.
 
@@ -21,8 +21,8 @@ class Overlap(metaclass=Checked):
     """
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """The score; None for a reference without words."""
-        said, true = Counter(prediction.split()), Counter(reference.split())
+        """Return the score; None for a reference without words."""
+        predicted, true = Counter(prediction.split()), Counter(reference.split())
         if not true:
             return None
-        return 2 * (said & true).total() / (said.total() + true.total())
+        return 2 * (predicted & true).total() / (predicted.total() + true.total())

@@ -1,4 +1,4 @@
-"""Prefix judge: one text is a word prefix of the other."""
+"""Judge that compares texts as word prefixes of each other."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from rlcomp.arguments import Checked, PositiveInt
 
 
 class WordPrefix(metaclass=Checked):
-    """1 if one text is a word prefix of the other, else 0.
+    """Prefix judge: 1 if one text is a word prefix of the other, else 0.
 
-    Stopping early or going on is not penalised: where a segment ends is arbitrary. The common
-    prefix must have at least ``least`` words, or all of a shorter reference.
+    The end of a segment is arbitrary, so a shorter or longer prediction is not penalised. The
+    common prefix must have at least ``least`` words, or all of a shorter reference.
 
     Args:
-        least: words below which a prediction says too little.
+        least: least number of common words.
 
     Source:
         Prefix agreement as a reward for the next segment: Li et al. 2025 (RLPT), arXiv:2509.19249,
@@ -30,10 +30,10 @@ class WordPrefix(metaclass=Checked):
         self.least = least
 
     def __call__(self, prediction: str, reference: str) -> float | None:
-        """The score; None for a reference without words."""
-        said, true = prediction.split(), reference.split()
+        """Return the score; None for a reference without words."""
+        predicted, true = prediction.split(), reference.split()
         if not true:
             return None
-        shared = min(len(said), len(true))
+        shared = min(len(predicted), len(true))
         enough = shared >= min(self.least, len(true))
-        return float(enough and said[:shared] == true[:shared])
+        return float(enough and predicted[:shared] == true[:shared])

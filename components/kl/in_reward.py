@@ -23,7 +23,7 @@ class KLInReward(Component):
     Writes ``reward``.
 
     Args:
-        controller: gives beta; updated from the measured KL.
+        controller: the controller of beta; updated from the measured KL.
         estimator: k1 makes the policy gradient that of KL(pi || ref).
 
     Source:

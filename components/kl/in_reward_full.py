@@ -19,8 +19,8 @@ class KLInRewardFull(Component):
     ``R_i <- R_i - beta * sum_t KL_it`` with
     ``KL_it = sum_v pi(v|s_it) (log pi(v|s_it) - log pi_ref(v|s_it))``.
 
-    Without the noise of a single-sample estimate; the sum still depends on which states the
-    response visits. The policy's distribution is computed here; memory: three times ``B * T * V``
+    It lacks the noise of a single-sample estimate; the sum still depends on the states that the
+    response visits. The policy's distribution is computed here. Memory: three times ``B * T * V``
     numbers, the reference's included.
 
     Reads ``reward`` ``[B]``, ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``,
@@ -28,7 +28,7 @@ class KLInRewardFull(Component):
 
     Args:
         policy: the policy before the update.
-        controller: gives beta; updated from the measured KL.
+        controller: the controller of beta; updated from the measured KL.
 
     Source:
         Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
@@ -53,7 +53,7 @@ class KLInRewardFull(Component):
 
     def __init__(self, *, policy: FullDistributionPolicy, controller: KLController) -> None:
         super().__init__()
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.controller = controller
 

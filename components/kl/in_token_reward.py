@@ -15,17 +15,17 @@ from rlcomp.metrics import record
 class KLInTokenReward(Component):
     """KL penalty in the token rewards (PPO in RLHF, REINFORCE++).
 
-    ``r_t <- r_t - beta * k(d_t)`` with ``d_t = log pi_old(a_t) - log pi_ref(a_t)``; through the
-    return, a token is credited with the KL from itself on.
+    ``r_t <- r_t - beta * k(d_t)`` with ``d_t = log pi_old(a_t) - log pi_ref(a_t)``. The return
+    credits a token with the KL from itself on.
 
-    A group baseline uses outcome rewards only and does not include the penalty; a critic's value
-    does.
+    A group baseline uses outcome rewards only and does not include the penalty. A critic's value
+    includes it.
 
     Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``, and ``token_reward``
-    ``[B, T]`` where an earlier stage wrote it. Writes ``token_reward``.
+    ``[B, T]`` if an earlier stage wrote it. Writes ``token_reward``.
 
     Args:
-        controller: gives beta; updated from the measured KL.
+        controller: the controller of beta; updated from the measured KL.
         estimator: k1 makes the policy gradient that of KL(pi || ref).
 
     Source:

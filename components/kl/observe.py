@@ -1,4 +1,4 @@
-"""Measures the KL of every rollout batch and updates the controller of a KL loss."""
+"""Measurement of the KL of every rollout batch for the controller of a KL loss."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.metrics import record
 
 
 class KLObserver(Component):
-    """Updates a KL controller once per rollout batch, from the measured KL to the reference.
+    """Stage that updates a KL controller once per rollout batch with the KL to the reference.
 
     The coefficient is used, then updated: the KL of this batch is passed to the controller when the
     next batch arrives, so that the losses of this batch still use the old coefficient.
@@ -21,8 +21,8 @@ class KLObserver(Component):
     Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes nothing.
 
     Args:
-        controller: that of the KL loss.
-        estimator: of the value; k1 as in the reward.
+        controller: the controller of the KL loss.
+        estimator: estimator of the KL's value; k1 as in the reward.
 
     Source:
         Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
@@ -37,7 +37,7 @@ class KLObserver(Component):
         super().__init__()
         self.controller = controller
         self.estimator: Value = estimator
-        # Nothing measured yet: controllers ignore NaN.
+        # NaN: no measurement yet; controllers ignore it.
         self.register_buffer("kl", torch.tensor(float("nan"), dtype=torch.float64))
         self.register_buffer("num_sequences", torch.tensor(0))
 

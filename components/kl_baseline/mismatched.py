@@ -1,4 +1,4 @@
-"""KTO's reference point: the KL of policy and reference, by answers to other prompts."""
+"""KTO's reference point: the KL of policy and reference, estimated on mismatched answers."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from rlcomp.text.rows import demonstration_rows
 
 
 class Mismatched(Component):
-    """KTO's reference point by mismatched answers: each prompt with the answer to another one.
+    """Stage that estimates KTO's reference point from answers to other prompts.
 
     ``z0 = max(0, mean_i log(pi(y_j | x_i) / pi_ref(y_j | x_i)))``, ``j`` the next row of another
-    group; without gradient, as the weights are before the batch is learnt from.
+    group; without gradient, with the weights before the learner's update.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``. Writes
-    ``kl_baseline`` ``[B]``, nats, the same in all rows; 0, at no cost, where no loss of the learner
-    reads it.
+    ``kl_baseline`` ``[B]``, nats, the same in all rows; 0, without computation, if no loss of the
+    learner reads it.
 
     Args:
-        policy: scores the mismatched rows.
-        reference: writes their ``ref_log_probs``.
-        learner: whose losses say whether there is anything to do.
+        policy: the policy; scores the mismatched rows.
+        reference: the reference; writes their ``ref_log_probs``.
+        learner: the learner; its losses determine whether the reference point is needed.
 
     Raises:
         ConfigError: a loss reads it and there is no reference, or all rows answer one prompt.
@@ -58,7 +58,7 @@ class Mismatched(Component):
 
     def __init__(self, *, policy: Policy, reference: Component, learner: Component) -> None:
         super().__init__()
-        # Past nn.Module: their tensors are their own, in checkpoints and optimizers.
+        # Not submodules: each owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "reference", reference)
         self.wanted = "kl_baseline" in built_flow(learner).reads
@@ -81,24 +81,24 @@ class Mismatched(Component):
         return batch.set("kl_baseline", baseline.expand(batch.shape[0]).contiguous())
 
     def _mismatched(self, batch: TensorDict) -> TensorDict:
-        """Each prompt with the answer of the next row of another group, as long as fits."""
+        """Return each prompt with the next other group's answer, cut to the context length."""
         others = _next_of_another_group(batch["group_id"])
         limit = self.policy.context_length
         prompts = [_parts(row)[0] for row in batch]
         answers = [_parts(batch[other])[1] for other in others]
         rows = []
-        for prompt, (ids, trained) in zip(prompts, answers, strict=True):
-            row = Demonstration([*prompt, *ids], [*[False] * len(prompt), *trained])
+        for prompt, (ids, own) in zip(prompts, answers, strict=True):
+            row = Demonstration([*prompt, *ids], [*[False] * len(prompt), *own])
             rows.append(Demonstration(row.ids[:limit], row.trained[:limit]))
         return demonstration_rows(self.policy.tokenizer, rows)
 
 
 def _parts(row: TensorDict) -> tuple[list[int], tuple[list[int], list[bool]]]:
-    """The ids of a prompt; ids behind it, and which of them are the policy's."""
+    """Return the ids of a prompt, and the ids after it with the mask of the policy's ids."""
     length, mask = int(row["attention_mask"].sum()), row["response_mask"]
     start = int(mask.int().argmax()) if bool(mask.any()) else length
-    ids, trained = row["tokens"][:length].tolist(), mask[:length].tolist()
-    return ids[:start], (ids[start:], trained[start:])
+    ids, own = row["tokens"][:length].tolist(), mask[:length].tolist()
+    return ids[:start], (ids[start:], own[start:])
 
 
 def _next_of_another_group(group_id: Tensor) -> list[int]:

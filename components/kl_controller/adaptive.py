@@ -17,7 +17,7 @@ class AdaptiveKL(KLController):
         kl_coef: initial beta, in reward units per nat.
         target: nats, per ``unit``.
         unit: ``"sequence"``: per response; ``"token"``: mean over responses of the mean per token.
-        horizon: responses, the time constant.
+        horizon: time constant, in responses.
 
     Source:
         Ziegler et al. 2019, arXiv:1909.08593, section 2.2.

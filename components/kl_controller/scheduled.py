@@ -22,7 +22,7 @@ class ScheduledKL(KLController):
         kl_coef: the scale, in reward units per nat.
         start: initial beta, in units of ``kl_coef``.
         end: final beta, in units of ``kl_coef``.
-        shape: of the schedule.
+        shape: shape of the schedule.
         over: share of the phase after which ``end`` is reached.
 
     Source:
@@ -45,6 +45,6 @@ class ScheduledKL(KLController):
         self.over = over
 
     def coef(self) -> float:
-        """The coefficient at this point of the phase."""
+        """Return the coefficient at this point of the phase."""
         share = between(self.start, self.end, progress() / self.over, self.shape)
         return float(self.kl_coef) * share

@@ -27,18 +27,18 @@ class BradleyTerry(RowLoss):
 
     Rows 2k and 2k + 1 are a pair, in either order.
 
-    Reads ``model_score``, ``chosen`` ``[B]``; where they are there ``pair_weight`` ``[B]``,
+    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``pair_weight`` ``[B]``,
     ``label_noise`` and ``pair_margin`` ``[B]``, which replace the arguments. Writes the scalar
     ``loss``.
 
-    Records over pairs whose label says something (noise is not 1/2: a tie)
+    Records over pairs that are no ties (noise is not 1/2)
     ``reward_model/accuracy``, share whose margin is above 0;
     ``reward_model/margin``, score of the chosen minus score of the rejected answer;
     ``reward_model/chosen`` and ``rejected``, the scores.
 
     Args:
-        margin: mu, by how much the score of the chosen answer is to lead.
-        label_noise: e, probability that a label is the wrong one.
+        margin: mu, the margin by which the score of the chosen answer should lead.
+        label_noise: e, probability that a label is wrong.
         centring_coef: c, weight of the squared sum of both scores, as in the source.
 
     Raises:
@@ -75,7 +75,7 @@ class BradleyTerry(RowLoss):
         self.centring_coef = centring_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``row_weight`` ``[B]`` of pairs."""
+        """Return ``row_weight`` ``[B]`` of pairs."""
         prepared = super().prepare(batch)
         if "pair_weight" in batch.keys():
             own = by_pair_weight(prepared["row_weight"], batch["pair_weight"])
@@ -83,7 +83,7 @@ class BradleyTerry(RowLoss):
         return prepared
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these pairs."""
+        """Return the scalar loss of these pairs."""
         batch = self.weighted(batch)
         first = first_is_chosen(batch["chosen"])
         weight = batch["row_weight"].view(-1, 2)[:, 0]
@@ -98,13 +98,13 @@ class BradleyTerry(RowLoss):
         return scalars(loss=torch.where(weight > 0, each * weight, 0.0).sum())
 
 
-def record_pairs(chosen: Tensor, rejected: Tensor, seen: Tensor) -> None:
+def record_pairs(chosen: Tensor, rejected: Tensor, counts: Tensor) -> None:
     """Record accuracy, margin and both scores of the pairs that count."""
     chosen, rejected = chosen.detach(), rejected.detach()
-    record("reward_model/accuracy", chosen > rejected, where=seen)
-    record("reward_model/margin", chosen - rejected, where=seen)
-    record("reward_model/chosen", chosen, where=seen)
-    record("reward_model/rejected", rejected, where=seen)
+    record("reward_model/accuracy", chosen > rejected, where=counts)
+    record("reward_model/margin", chosen - rejected, where=counts)
+    record("reward_model/chosen", chosen, where=counts)
+    record("reward_model/rejected", rejected, where=counts)
 
 
 def _of_pairs(batch: TensorDict, key: Key, otherwise: float, like: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ class CloningSquaredError(Component):
     Reads ``observation`` and ``expert_action``. Writes the scalar ``loss_cloning``.
 
     Args:
-        policy: writes ``action``; trained.
+        policy: the trained policy; writes ``action``.
 
     Source:
         Pomerleau 1989 (ALVINN).
@@ -29,7 +29,7 @@ class CloningSquaredError(Component):
         self.out_keys = ["loss_cloning"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The loss, in a new TensorDict."""
+        """Return the loss, in a new TensorDict."""
         action = self.policy(batch.select("observation"))["action"]
         error = (action - batch["expert_action"]).square().sum(-1)
         return TensorDict({"loss_cloning": error.mean()}, batch_size=[])

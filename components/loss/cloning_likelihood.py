@@ -11,13 +11,13 @@ from rlcomp.component import Component
 class CloningLikelihood(Component):
     """Behaviour cloning of a stochastic policy: ``L = -mean_N log pi(a* | s)``.
 
-    The log-prob of an action is the sum over its numbers. (torchrl's ``BCLoss`` averages over them
-    where the distribution is not told that they are one event.)
+    The log-prob of an action is the sum over its components. (torchrl's ``BCLoss`` averages over
+    them unless the distribution declares them as one event.)
 
     Reads ``observation`` and ``expert_action``. Writes the scalar ``loss_cloning``, in nats.
 
     Args:
-        policy: trained; e.g. a squashed Gaussian.
+        policy: the trained policy, e.g. a squashed Gaussian.
     """
 
     reads = ("observation", "expert_action")
@@ -29,7 +29,7 @@ class CloningLikelihood(Component):
         self.out_keys = ["loss_cloning"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The loss, in a new TensorDict."""
+        """Return the loss, in a new TensorDict."""
         log_prob = self.policy.get_dist(batch.select("observation")).log_prob(
             batch["expert_action"]
         )

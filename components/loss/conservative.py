@@ -1,4 +1,4 @@
-"""Conservative Q-learning: soft actor-critic whose critics are low where there are no data."""
+"""Conservative Q-learning: soft actor-critic with low critics outside the data."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ class ConservativeLoss(TransitionLoss):
     ``log (1 / 3n) sum_j exp(Q(s, a_j) - log p(a_j))``.
 
     (torchrl's ``CQLLoss`` takes the logarithm over three actions at a time instead of all, and
-    uniform actions in [-1, 1] whatever the bounds; a test shows both.)
+    draws uniform actions from [-1, 1] for any bounds; a test shows both.)
 
     Reads what :class:`~components.loss.transitions.TransitionLoss` reads. Writes its scalars and
     ``loss_cql``.
 
     Args:
-        objective: makes torchrl's ``SACLoss``.
-        networks: its networks by argument.
+        objective: constructor of torchrl's ``SACLoss``.
+        networks: the loss's networks by argument.
         gamma: discount of a step, in [0, 1].
-        period: entries of the loss that are used on every so many calls only.
-        environment: gives the bounds of the actions.
-        conservative_weight: ``w``.
-        num_actions: ``n``.
+        period: number of calls per use of an entry of the loss, by entry.
+        environment: the environment, for the bounds of the actions.
+        conservative_weight: ``w``, weight of the conservative term.
+        num_actions: ``n``, actions of each kind.
 
     Source:
         Kumar et al. 2020, arXiv:2006.04779, eq. 4 and appendix F.
@@ -80,7 +80,7 @@ class ConservativeLoss(TransitionLoss):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalars that are due, in a new TensorDict."""
+        """Return the scalars that this call uses, in a new TensorDict."""
         values = super().forward(batch)
         gap = self.conservative_gap(batch)
         record("loss/cql", gap.detach())
@@ -89,35 +89,38 @@ class ConservativeLoss(TransitionLoss):
         return values
 
     def conservative_gap(self, batch: TensorDict) -> Tensor:
-        """``sum_i mean_s (log int exp Q_i(s, a) da - Q_i(s, a_data))``, a scalar."""
+        """Return ``sum_i mean_s (log int exp Q_i(s, a) da - Q_i(s, a_data))``, a scalar."""
         actions, density = self._proposals(batch)
-        seen = batch["observation"].expand(len(actions), *batch["observation"].shape)
-        everywhere = self._values(seen, actions) - density  # [2, 3n, N]
+        states = batch["observation"].expand(len(actions), *batch["observation"].shape)
+        everywhere = self._values(states, actions) - density  # [2, 3n, N]
         soft_maximum = everywhere.logsumexp(1) - math.log(len(actions))
         of_data = self._values(batch["observation"], batch["action"])
         return (soft_maximum - of_data).mean(1).sum()
 
     @torch.no_grad()
     def _proposals(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Actions ``[3n, N, A]`` and their log-densities ``[3n, N]``."""
+        """Return actions ``[3n, N, A]`` and their log-densities ``[3n, N]``."""
         shape = (self.num_actions, *batch["action"].shape)
         share = torch.rand(shape, generator=self.generator).to(self.low.device)
         uniform = self.low + (self.high - self.low) * share
         flat = -(self.high - self.low).log().sum().expand(shape[:2])
-        found = [(uniform, flat)]
-        held = self.objective
-        with held.actor_network_params.to_module(held.actor_network):
+        proposals = [(uniform, flat)]
+        objective = self.objective
+        with objective.actor_network_params.to_module(objective.actor_network):
             for rows in (batch, batch["next"]):
-                policy = held.actor_network.get_dist(rows.select("observation"))
-                drawn = policy.sample((self.num_actions,))
-                found.append((drawn, policy.log_prob(drawn)))
-        return torch.cat([each[0] for each in found]), torch.cat([each[1] for each in found])
+                policy = objective.actor_network.get_dist(rows.select("observation"))
+                actions = policy.sample((self.num_actions,))
+                proposals.append((actions, policy.log_prob(actions)))
+        return torch.cat([each[0] for each in proposals]), torch.cat(
+            [each[1] for each in proposals]
+        )
 
-    def _values(self, seen: Tensor, action: Tensor) -> Tensor:
-        """``Q_i(s, a)`` of every critic, ``[2, ...]``."""
-        held, values = self.objective, []
-        for params in held.qvalue_network_params.unbind(0):
-            rows = TensorDict({"observation": seen, "action": action}, batch_size=seen.shape[:-1])
-            with params.to_module(held.qvalue_network):
-                values.append(held.qvalue_network(rows)["state_action_value"][..., 0])
+    def _values(self, observation: Tensor, action: Tensor) -> Tensor:
+        """Return ``Q_i(s, a)`` of every critic, ``[2, ...]``."""
+        objective, values = self.objective, []
+        entries = {"observation": observation, "action": action}
+        for params in objective.qvalue_network_params.unbind(0):
+            rows = TensorDict(entries, batch_size=observation.shape[:-1])
+            with params.to_module(objective.qvalue_network):
+                values.append(objective.qvalue_network(rows)["state_action_value"][..., 0])
         return torch.stack(values)

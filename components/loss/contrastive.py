@@ -1,4 +1,4 @@
-"""Contrastive reinforcement learning: critic by InfoNCE, actor towards the goal."""
+"""Contrastive reinforcement learning: a critic trained by InfoNCE and an actor for goals."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from rlcomp.model.contrastive_critic import ContrastiveCritic
 
 
 class ContrastiveLoss(Component):
-    """Critic, actor and temperature of contrastive RL on steps and goals that followed them.
+    """Losses of critic, actor and temperature of contrastive RL on steps with later goals.
 
     ``L_f = mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``;
-    ``L_pi = mean (alpha log pi(a|s,g) - f(s, a, g))``, ``a ~ pi``, which leaves no gradient on the
-    critic; ``L_alpha = -log alpha mean (log pi + H)``. No reward is read.
+    ``L_pi = mean (alpha log pi(a|s,g) - f(s, a, g))``, ``a ~ pi``, without a gradient on ``f``;
+    ``L_alpha = -log alpha mean (log pi + H)``. No reward is read.
 
-    Reads ``observation``, ``action``, ``desired_goal``: of row ``i`` the goal that was achieved
-    later. Writes the scalars ``loss_critic``, ``loss_actor``, ``loss_alpha``, ``alpha``,
+    Reads ``observation``, ``action``, ``desired_goal``: a goal that was achieved after the step of
+    the row. Writes the scalars ``loss_critic``, ``loss_actor``, ``loss_alpha``, ``alpha``,
     ``entropy`` and ``accuracy``, the share of rows whose own goal has the greatest energy.
 
     Args:
-        actor: draws actions for state and goal.
-        critic: gives ``f``.
+        actor: the actor; draws actions for state and goal.
+        critic: the critic ``f``.
         penalty: weight of the squared log-partition.
         entropy_per_action: ``-H / dim A``, nats.
         alpha_init: temperature at the start.
@@ -59,7 +59,7 @@ class ContrastiveLoss(Component):
         self.out_keys = ["loss_critic", "loss_actor", "loss_alpha", "alpha", "entropy", "accuracy"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalars, in a new TensorDict."""
+        """Return the scalars, in a new TensorDict."""
         energy = self.critic(batch[self.critic.state], batch["action"], batch[self.critic.goal])
         own = torch.arange(len(energy), device=energy.device)
         alpha = self.log_alpha.detach().exp()
@@ -76,15 +76,15 @@ class ContrastiveLoss(Component):
         return TensorDict(values, batch_size=[])
 
     def _acts(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Actions of the policy with their log-probs, ``[N, A]`` and ``[N]``, with gradient."""
-        drawn = self.actor.get_dist(batch.select(*self.actor.in_keys))
-        action = drawn.rsample()
-        return action, drawn.log_prob(action)
+        """Draw actions ``[N, A]`` with log-probs ``[N]``, both with gradient."""
+        distribution = self.actor.get_dist(batch.select(*self.actor.in_keys))
+        action = distribution.rsample()
+        return action, distribution.log_prob(action)
 
     def _reaches(self, batch: TensorDict, action: Tensor) -> Tensor:
-        """``f(s_i, a_i, g_i)``, ``[N]``, with a gradient for the action only."""
-        held = {name: weight.detach() for name, weight in self.critic.phi.named_parameters()}
-        here = functional_call(self.critic.phi, held, (batch[self.critic.state], action))
+        """Return ``f(s_i, a_i, g_i)``, ``[N]``, with a gradient for the action only."""
+        weights = {name: weight.detach() for name, weight in self.critic.phi.named_parameters()}
+        here = functional_call(self.critic.phi, weights, (batch[self.critic.state], action))
         with torch.no_grad():
             there = self.critic.psi(batch[self.critic.goal])
         away: Tensor = (here - there).norm(dim=-1)

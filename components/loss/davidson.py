@@ -21,16 +21,16 @@ from rlcomp.metrics import record
 
 
 class Davidson(RowLoss):
-    """Davidson loss of a reward model on pairs, of which some are ties.
+    """Davidson loss of a reward model on pairs with ties.
 
     ``loss = sum_u w_u (l_u + c (r_w + r_l)^2)``; ``l`` = ``-log P(tie)`` of a tie, else ``(1 - e)
     (-log P(w)) + e (-log P(l))``, with ``P(w) = e^{r_w} / Z``, ``P(tie) = nu e^{(r_w + r_l) / 2} /
-    Z``. Ties pull the two scores together; nu says how readily raters call a tie: a share
-    ``nu / (2 + nu)`` of equal answers.
+    Z``. Ties pull the two scores together. Raters call a share ``nu / (2 + nu)`` of equal answers a
+    tie.
 
     Rows 2k and 2k + 1 are a pair, in either order.
 
-    Reads ``model_score``, ``chosen`` ``[B]``; where they are there ``tied``, ``pair_weight`` and
+    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``tied``, ``pair_weight`` and
     ``label_noise`` ``[B]``, which replaces the argument. Writes the scalar ``loss``.
 
     Records over pairs that are no ties ``reward_model/accuracy``, share whose margin is above 0,
@@ -39,10 +39,10 @@ class Davidson(RowLoss):
     ``reward_model/nu``.
 
     Args:
-        nu: the tie parameter, or where it starts.
-        learnt: whether the learner moves it: ``nu = nu_0 e^{rate x}`` with a parameter ``x``.
-        rate: how much faster than a weight of the model ``log nu`` moves under Adam.
-        label_noise: e, probability that a label which is no tie is the wrong one.
+        nu: the tie parameter, or its initial value.
+        learnt: whether the learner trains it: ``nu = nu_0 e^{rate x}`` with a parameter ``x``.
+        rate: speed of ``log nu`` under Adam, relative to a weight of the model.
+        label_noise: e, probability that the label of a pair that is no tie is wrong.
         centring_coef: c, weight of the squared sum of both scores.
 
     Raises:
@@ -85,11 +85,11 @@ class Davidson(RowLoss):
         self.shift = nn.Parameter(torch.zeros(()), requires_grad=learnt)
 
     def log_nu(self) -> torch.Tensor:
-        """The log of the tie parameter, a scalar."""
+        """Return the log of the tie parameter, a scalar."""
         return math.log(self.nu) + self.rate * self.shift
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``row_weight`` ``[B]`` of pairs."""
+        """Return ``row_weight`` ``[B]`` of pairs."""
         prepared = super().prepare(batch)
         if "pair_weight" in batch.keys():
             own = by_pair_weight(prepared["row_weight"], batch["pair_weight"])
@@ -97,10 +97,10 @@ class Davidson(RowLoss):
         return prepared
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these pairs."""
+        """Return the scalar loss of these pairs."""
         batch = self.weighted(batch)
         weight = batch["row_weight"].view(-1, 2)[:, 0]
-        # Selected first: what a pair that does not count holds must not reach nu's gradient.
+        # Select first: values of pairs that do not count must not reach nu's gradient.
         score = masked(batch["model_score"], batch["row_weight"] > 0)
         chosen, rejected = sides(score, first_is_chosen(batch["chosen"]))
         tied, noise = torch.zeros_like(weight).bool(), torch.full_like(weight, self.label_noise)
@@ -112,10 +112,10 @@ class Davidson(RowLoss):
         flipped, _ = davidson_loss(rejected, chosen, self.log_nu())
         each = torch.where(tied, tie, relabelled(win, flipped, noise, unbiased=False))
         each = each + self.centring_coef * centring_penalty(chosen, rejected)
-        seen, margin = weight > 0, (chosen - rejected).detach()
-        record("reward_model/accuracy", margin > 0, where=seen & ~tied)
-        record("reward_model/margin", margin, where=seen & ~tied)
-        record("reward_model/tied_gap", margin.abs(), where=seen & tied)
-        record("reward_model/ties", tied, where=seen)
-        record("reward_model/nu", self.log_nu().detach().exp().expand_as(weight), where=seen)
+        counts, margin = weight > 0, (chosen - rejected).detach()
+        record("reward_model/accuracy", margin > 0, where=counts & ~tied)
+        record("reward_model/margin", margin, where=counts & ~tied)
+        record("reward_model/tied_gap", margin.abs(), where=counts & tied)
+        record("reward_model/ties", tied, where=counts)
+        record("reward_model/nu", self.log_nu().detach().exp().expand_as(weight), where=counts)
         return scalars(loss=(each * weight).sum())

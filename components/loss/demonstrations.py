@@ -1,4 +1,4 @@
-"""torchrl's losses of demonstrations: actions to imitate, no rewards."""
+"""torchrl's losses of demonstrations, without rewards."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from rlcomp.metrics import record
 
 
 class DemonstrationLoss(Component):
-    """A loss of torchrl's on steps ``(s, a)`` whose actions are imitated, unchanged.
+    """Loss of torchrl, unchanged, on steps ``(s, a)`` whose actions are imitated.
 
     Reads ``observation`` and ``action``. Writes the scalars of the loss, and records each as
     ``loss/<name>``.
 
     Args:
-        objective: called with the policy, e.g. a partial of ``torchrl.objectives.BCLoss``.
-        policy: trained.
+        objective: constructor that gets the policy: a partial of ``torchrl.objectives.BCLoss``.
+        policy: the trained policy.
     """
 
     reads = ("observation", "action")
@@ -33,13 +33,13 @@ class DemonstrationLoss(Component):
     ) -> None:
         super().__init__()
         with warnings.catch_warnings():
-            # Of torchrl about itself: BCLoss declares no target parameters, and has none.
+            # torchrl warns about itself: BCLoss declares no target parameters and has none.
             warnings.filterwarnings("ignore", message="The name target_")
             self.objective = objective(policy)
         self.out_keys = list(self.objective.out_keys)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalars, in a new TensorDict."""
+        """Return the scalars, in a new TensorDict."""
         values: TensorDict = self.objective(batch.select("observation", "action"))
         for key, value in values.items():
             record(f"loss/{key.removeprefix('loss_')}", torch.as_tensor(value).detach())

@@ -1,4 +1,4 @@
-"""Distillation: divergence from a teacher's next-token distribution, as a loss."""
+"""Distillation loss: divergence from a teacher's next-token distribution."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ class DistilLoss(TokenLoss):
     ``loss = c * sum_t w_t * D(pi(.|s_t), pi_T(.|s_t))`` with ``w_t`` = ``loss_weight``, ``c`` =
     ``coef`` and ``D`` = ``KL(pi || pi_T)``, ``KL(pi_T || pi)`` or ``JSD_beta``.
 
-    Value and gradient are exact given the prefix, whoever wrote it: on the student's own responses
-    it is on-policy distillation, on a teacher's or on demonstrations word-level distillation. That
-    the student's later prefixes depend on it has no part in the gradient.
+    Value and gradient are exact for a given prefix. On the student's own responses it is on-policy
+    distillation, on a teacher's responses or on demonstrations word-level distillation. The
+    gradient ignores that the student's later prefixes depend on the student.
 
     Reads ``response_mask`` ``[B, T]``, ``log_distribution``, ``ref_log_distribution``
-    ``[B, T, V]``. Writes the scalar ``loss``. Records ``distil/divergence``, nats a token, and
-    ``distil/agreement``, the share of tokens at which both think the same token likeliest.
+    ``[B, T, V]``. Writes the scalar ``loss``. Records ``distil/divergence``, nats per token, and
+    ``distil/agreement``, the share of tokens at which both have the same most likely token.
 
     Args:
         divergence: ``reverse``, ``forward`` or ``jsd``.
-        beta: of ``jsd``: the teacher's share of the mixture; near 0 it behaves as the forward KL,
-            near 1 as the reverse one.
-        top_k: the teacher's so many likeliest tokens, and one bucket for all others; null: all.
+        beta: the teacher's share of the mixture of ``jsd``; near 0 it behaves like the forward KL,
+            near 1 like the reverse one.
+        top_k: number of the teacher's most likely tokens to use, with one bucket for all others;
+            null: all.
         coef: c, weight of the loss.
         reduction: writes ``loss_weight``.
 
@@ -62,7 +63,7 @@ class DistilLoss(TokenLoss):
         self.coef = coef
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
         student = masked(batch["log_distribution"], mask[..., None])

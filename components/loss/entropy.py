@@ -40,7 +40,7 @@ class EntropyLoss(TokenLoss):
         self.entropy_coef = entropy_coef
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         entropy = masked(batch["entropy"], batch["response_mask"])
         return scalars(loss=-self.entropy_coef * (entropy * batch["loss_weight"]).sum())

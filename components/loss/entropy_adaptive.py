@@ -62,13 +62,13 @@ class AdaptiveEntropyLoss(TokenLoss):
         self.target = target
         self.step = step
         self.maximum = maximum
-        # No entropy measured yet: NaN is not below any target.
+        # NaN: no measurement yet; it is not below any target.
         first = {"entropy_coef": entropy_coef, "last": float("nan"), "total": 0.0, "count": 0.0}
         for name, value in first.items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
         entropy = masked(batch["entropy"], mask)
@@ -81,7 +81,7 @@ class AdaptiveEntropyLoss(TokenLoss):
         """Update the coefficient from the mean entropy over all micro-batches."""
         super().after_step()
         record("entropy_bonus/coef", float(self.entropy_coef))
-        if not self.count:  # no token: keep the last entropy
+        if not self.count:  # without tokens keep the last entropy
             return
         self.last.copy_(self.total / self.count)
         moved = adaptive_entropy_coef(

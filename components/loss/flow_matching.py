@@ -1,4 +1,4 @@
-"""Flow matching: the velocity from noise to data, by regression."""
+"""Flow matching: regression of the velocity from noise to data."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from rlcomp.seed import new_generator
 
 @runtime_checkable
 class HasVelocity(Protocol):
-    """A policy with a velocity ``v(x, t)``."""
+    """Policy with a velocity ``v(x, t)``."""
 
     def velocity(self, state: Tensor, time: Tensor) -> Tensor:
-        """Shape ``[..., D]``, of states ``[..., D]`` at times ``[..., 1]``."""
+        """Return the velocity ``[..., D]`` of states ``[..., D]`` at times ``[..., 1]``."""
         ...
 
 
 class FlowMatching(Component):
     """Conditional flow matching: ``L = mean_B |v(x_t, t) - (eps - x_0)|^2``.
 
-    ``x_t = (1 - t) x_0 + t eps``, ``t`` uniform in [0, 1), ``eps ~ N(0, I)``, drawn anew for each
-    row and call.
+    ``x_t = (1 - t) x_0 + t eps``, ``t`` uniform in [0, 1), ``eps ~ N(0, I)``, drawn for each row
+    and call.
 
     Reads ``sample`` ``[B, D]``. Writes the scalar ``loss_flow``.
 
     Args:
-        policy: its velocity is trained.
+        policy: the policy whose velocity is trained.
 
     Source:
         Lipman et al. 2023, arXiv:2210.02747, eq. 9; Liu et al. 2022, arXiv:2209.03003, eq. 1.
@@ -51,7 +51,7 @@ class FlowMatching(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The loss, in a new TensorDict."""
+        """Return the loss, in a new TensorDict."""
         data = batch["sample"]
         noise = torch.randn(data.shape, generator=self.generator)
         time = torch.rand(len(data), 1, generator=self.generator)

@@ -17,17 +17,17 @@ class ImplicitOutcome(RowLoss):
     """Cross-entropy of an implicit reward model on outcomes (PRIME).
 
     ``loss = -sum_i w_i (R_i log s(r_i) + (1 - R_i) log s(-r_i))`` with
-    ``r = beta sum_t (log pi_phi(a_t) - log pi_ref(a_t))``. The labels are of whole answers; the
-    terms of the sum are rewards of tokens all the same.
+    ``r = beta sum_t (log pi_phi(a_t) - log pi_ref(a_t))``. Labels are of whole answers, yet the
+    terms of the sum serve as token rewards.
 
     Reads ``log_probs`` (pi_phi's), ``ref_log_probs``, ``response_mask`` ``[B, T]`` and ``reward``
-    ``[B]``, in [0, 1]. Writes the scalar ``loss``, nats an answer.
+    ``[B]``, in [0, 1]. Writes the scalar ``loss``, nats per answer.
 
-    Records ``implicit_reward/accuracy``, the share of answers whose reward is above 1/2 where
-    ``r`` is above 0, and below where it is not.
+    Records ``implicit_reward/accuracy``, the share of answers for which ``reward > 1/2`` and
+    ``r > 0`` agree.
 
     Args:
-        beta: as of the rewards, ``implicit_process.beta``.
+        beta: the beta of the rewards, ``implicit_process.beta``.
 
     Raises:
         DataError: a reward is not in [0, 1].
@@ -47,11 +47,11 @@ class ImplicitOutcome(RowLoss):
         self.beta = beta
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these answers."""
+        """Return the scalar loss of these answers."""
         batch = self.weighted(batch)
         mask, weight = batch["response_mask"], batch["row_weight"]
-        seen, target = weight > 0, masked(batch["reward"].detach(), weight > 0)
-        wrong = target[~((target >= 0) & (target <= 1))]  # NaN is neither
+        counts, target = weight > 0, masked(batch["reward"].detach(), weight > 0)
+        wrong = target[~((target >= 0) & (target <= 1))]  # NaN is not in [0, 1] either
         if len(wrong):
             raise DataError(
                 f"an answer has the reward {float(wrong[0]):g}: an outcome is from 0 (wrong) to 1 "
@@ -59,6 +59,6 @@ class ImplicitOutcome(RowLoss):
             )
         ratio = masked(batch["log_probs"], mask) - masked(batch["ref_log_probs"].detach(), mask)
         score = self.beta * ratio.sum(1)
-        record("implicit_reward/accuracy", (score.detach() > 0) == (target > 0.5), where=seen)
+        record("implicit_reward/accuracy", (score.detach() > 0) == (target > 0.5), where=counts)
         each = F.binary_cross_entropy_with_logits(score, target.to(score.dtype), reduction="none")
-        return scalars(loss=torch.where(seen, each * weight, 0.0).sum())
+        return scalars(loss=torch.where(counts, each * weight, 0.0).sum())

@@ -24,7 +24,7 @@ class KLLoss(TokenLoss):
     ``loss``.
 
     Args:
-        controller: gives the coefficient beta.
+        controller: the controller of beta.
         estimator: on samples of the policy, k2, k1_plus and k3_plus have the gradient of
             KL(pi || ref), k3 that of KL(ref || pi), and k1 zero expected gradient.
         reduction: writes ``loss_weight``.
@@ -51,12 +51,12 @@ class KLLoss(TokenLoss):
         self.estimator: Estimator = estimator
 
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """All rows; none where a coefficient of 0 only measures."""
+        """Return all rows; no rows if the coefficient is 0 and the KL is only measured."""
         nothing = torch.zeros(batch.batch_size, dtype=torch.bool)
         return None if self.controller.coef() else nothing
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
         kl = kl_estimate(batch["log_probs"], batch["ref_log_probs"], mask, self.estimator)

@@ -18,14 +18,14 @@ class KLFullLoss(TokenLoss):
     ``loss = beta * sum_t w_t * KL_t`` with
     ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))`` and ``w_t`` = ``loss_weight``.
 
-    Value and gradient are exact given the prefix. Memory: some ``B * T * V`` numbers of the
-    micro-batch for either distribution and the gradient.
+    Value and gradient are exact for a given prefix. Memory: ``B * T * V`` numbers of the
+    micro-batch for each distribution and the gradient.
 
     Reads ``response_mask`` ``[B, T]``, ``log_distribution``, ``ref_log_distribution``
     ``[B, T, V]``. Writes the scalar ``loss``.
 
     Args:
-        controller: gives the coefficient beta.
+        controller: the controller of beta.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -47,7 +47,7 @@ class KLFullLoss(TokenLoss):
         self.controller = controller
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
         kl = kl_full(batch["log_distribution"], batch["ref_log_distribution"], mask)

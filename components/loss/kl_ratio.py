@@ -22,16 +22,16 @@ class KLRatioLoss(TokenLoss):
     ``d_t = log pi(a_t) - log pi_ref(a_t)``, ``w_t`` = ``loss_weight``; k1 and k3 differentiate
     through ``rho_t``, k2 uses ``sg[rho_t]``.
 
-    ``rho_t`` is always the token-level ratio to the sampling policy, whatever ratio the policy loss
-    uses and whatever the ``old_log_probs`` slot selects. It is neither clipped nor multiplied by
-    advantages. On-policy, and where the sampler recorded no log-prob (NaN), its value is 1, but its
-    gradient is not 0.
+    ``rho_t`` is always the token-level ratio to the sampling policy, for every ratio of the policy
+    loss and every choice of ``old_log_probs``. It is neither clipped nor multiplied by advantages.
+    On-policy, and for a token without a recorded log-prob (NaN), its value is 1 but its gradient is
+    not 0.
 
     Reads ``response_mask``, ``log_probs``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``.
     Writes the scalar ``loss``.
 
     Args:
-        controller: gives the coefficient beta.
+        controller: the controller of beta.
         estimator: each has the gradient of KL(pi || ref), on samples of any policy.
         reduction: writes ``loss_weight``.
 
@@ -61,12 +61,12 @@ class KLRatioLoss(TokenLoss):
         self.estimator: RatioEstimator = estimator
 
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """All rows; none where a coefficient of 0 only measures."""
+        """Return all rows; no rows if the coefficient is 0 and the KL is only measured."""
         nothing = torch.zeros(batch.batch_size, dtype=torch.bool)
         return None if self.controller.coef() else nothing
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
         kl = kl_ratio_estimate(

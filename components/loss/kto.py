@@ -1,4 +1,4 @@
-"""KTO: a loss of single answers, each called desirable or not."""
+"""KTO: a loss of single answers with a label, desirable or not."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from rlcomp.metrics import record
 
 
 class KTOLoss(RowLoss):
-    """KTO: value of an answer against the mean log-ratio of answers to other prompts.
+    """KTO: value of an answer relative to the mean log-ratio of answers to other prompts.
 
-    ``loss = sum_i w_i lambda_i (1 - s(beta y_i (u_i - z0)))`` with ``y_i`` = 1 of a desirable
-    answer, else -1, ``z0`` = ``kl_baseline`` and ``w_i`` the mean over the answers of the optimiser
-    step.
+    ``loss = sum_i w_i lambda_i (1 - s(beta y_i (u_i - z0)))`` with ``y_i`` = 1 for a desirable
+    answer, else -1, ``z0`` = ``kl_baseline`` and weights ``w_i`` of a mean over the answers of the
+    optimiser step.
 
     It needs no pairs; the rows of a pair count as a desirable and an undesirable answer.
 
-    Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` (is it desirable?) and
-    ``kl_baseline`` ``[B]``, nats, and what the score reads; where they are there
+    Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` (whether it is desirable) and
+    ``kl_baseline`` ``[B]``, nats, and what the score reads; if they are there
     ``ref_log_probs`` ``[B, T]`` (only recorded) and ``pair_weight`` ``[B]``. Writes the scalar
     ``loss``.
 
-    Records ``preference/chosen_log_prob``, ``rejected_log_prob``, nats an answer of each kind;
+    Records ``preference/chosen_log_prob``, ``rejected_log_prob``, nats per answer of each kind;
     ``chosen_change`` and ``rejected_change``, the same minus the reference's;
     ``preference/baseline``, z0 in nats.
 
     Args:
         score: writes ``score`` of every row.
         beta: scale of the scores, per nat.
-        desirable_weight: lambda of desirable answers; times their number it should be 1 to 4/3 of
-            the same of the others.
-        undesirable_weight: lambda of the others.
+        desirable_weight: lambda of desirable answers; lambda times the number of answers should be
+            1 to 4/3 of the same product of the undesirable ones.
+        undesirable_weight: lambda of undesirable answers.
 
     Source:
         Ethayarajh et al. 2024 (KTO), arXiv:2402.01306, eq. 8, without its constant, as in trl.
@@ -79,7 +79,7 @@ class KTOLoss(RowLoss):
         self.undesirable_weight = undesirable_weight
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``row_weight`` of every row, ``[B]``."""
+        """Return ``row_weight`` of every row, ``[B]``."""
         prepared = super().prepare(batch)
         if "pair_weight" in batch.keys():
             weight = masked(batch["pair_weight"], prepared["row_weight"] > 0)
@@ -87,7 +87,7 @@ class KTOLoss(RowLoss):
         return prepared
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         each = kto_loss(
             self.score(batch.copy())["score"],
@@ -101,12 +101,12 @@ class KTOLoss(RowLoss):
         return scalars(loss=(each * batch["row_weight"]).sum())
 
     def _record(self, batch: TensorDict) -> None:
-        mask, seen = batch["response_mask"], batch["row_weight"] > 0
+        mask, counts = batch["response_mask"], batch["row_weight"] > 0
         sums = masked(batch["log_probs"].detach(), mask).sum(1)
         named = {"log_prob": sums}
         if "ref_log_probs" in batch.keys():
             named["change"] = sums - masked(batch["ref_log_probs"].detach(), mask).sum(1)
         for name, values in named.items():
-            record(f"preference/chosen_{name}", values, where=seen & batch["chosen"])
-            record(f"preference/rejected_{name}", values, where=seen & ~batch["chosen"])
-        record("preference/baseline", batch["kl_baseline"], where=seen)
+            record(f"preference/chosen_{name}", values, where=counts & batch["chosen"])
+            record(f"preference/rejected_{name}", values, where=counts & ~batch["chosen"])
+        record("preference/baseline", batch["kl_baseline"], where=counts)

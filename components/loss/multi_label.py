@@ -12,15 +12,15 @@ from rlcomp.metrics import record
 
 
 class MultiLabel(RowLoss):
-    """Binary cross-entropy over the labels that are known: ``loss = sum_ik m_ik BCE_ik / sum m``.
+    """Binary cross-entropy over the known labels: ``loss = sum_ik m_ik BCE_ik / sum m``.
 
-    The sum of ``m``, which is 1 where a label is known, is that of the whole optimiser step, so
-    that a text with many known labels counts for as many as it has.
+    ``m`` is 1 if a label is known. Its sum is over the whole optimiser step, so that every known
+    label counts the same.
 
     Reads ``label_logits``, ``labels`` ``[B, K]`` (NaN where unknown). Writes the scalar ``loss``,
-    in nats a label.
+    in nats per label.
 
-    Records ``labels/nll`` (nats a known label) and ``labels/known`` (share of labels).
+    Records ``labels/nll`` (nats per known label) and ``labels/known`` (share of labels).
 
     Source:
         Bishop 2006, Pattern Recognition and Machine Learning, eq. 4.90, for each label.
@@ -30,14 +30,14 @@ class MultiLabel(RowLoss):
     reads = ("label_logits", "labels")
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``row_weight``: one over the number of known labels of the step."""
+        """Return ``row_weight``: one over the number of known labels of the step."""
         rows = super().prepare(batch)["row_weight"] > 0
         known = (~batch["labels"].isnan()).sum(1)
         total = torch.where(rows, known, 0).sum().clamp(min=1)
         return batch.select().set("row_weight", torch.where(rows, 1.0 / total, 0.0))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these texts."""
+        """Return the scalar loss of these texts."""
         batch = self.weighted(batch)
         weight, labels = batch["row_weight"], batch["labels"]
         known = ~labels.isnan() & (weight > 0)[:, None]

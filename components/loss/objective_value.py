@@ -13,19 +13,19 @@ class ObjectiveValueLoss(ValueLoss):
     """Clipped value loss of each objective, summed.
 
     ``loss = c_V * sum_k sum_t w_kt * max((V_kt - G_kt)^2, (V'_kt - G_kt)^2) / 2``; see
-    :class:`ValueLoss`. For the critic of objective k a row that lacks k is an empty response: no
-    error, and no part of the denominator of ``w_k``.
+    :class:`ValueLoss`. For the critic of objective k a row that lacks k is an empty response: it
+    has no error and is not in the denominator of ``w_k``.
 
     Reads ``response_mask`` ``[B, T]``, ``objective_values``, ``old_objective_values``,
     ``objective_returns`` ``[B, T, K]``, ``objective_present`` ``[B, K]``. Writes the scalar
     ``loss``.
 
-    Records what :class:`ValueLoss` does, as means over the objectives that rows have.
+    Records the metrics of :class:`ValueLoss` as means over the objectives of each row.
 
     Args:
         clip: eps_V, in units of the rewards; null for no clipping.
         value_coef: c_V.
-        reduction: gives the weights of each objective.
+        reduction: the reduction; writes the weights of each objective.
     """
 
     equation = (
@@ -49,14 +49,14 @@ class ObjectiveValueLoss(ValueLoss):
     weight_key = "objective_loss_weight"
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The weights of each objective; records the explained variance of each."""
+        """Return the weights of each objective, and record the explained variance of each."""
         count = batch["objective_returns"].shape[-1]
         parts = [super(ObjectiveValueLoss, self).prepare(_one(batch, k)) for k in range(count)]
         weights = torch.stack([part["loss_weight"] for part in parts], 2)
         return batch.select().set("objective_loss_weight", weights)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         total = batch["objective_loss_weight"].new_zeros(())
         for k in range(batch["objective_returns"].shape[-1]):
@@ -68,7 +68,7 @@ class ObjectiveValueLoss(ValueLoss):
 
 
 def _one(batch: TensorDict, k: int) -> TensorDict:
-    """The batch of one objective, whose responses are empty in rows that lack it."""
+    """Return the batch of one objective, with empty responses in rows that lack it."""
     one = batch.copy()
     one["response_mask"] = batch["response_mask"] & batch["objective_present"][:, k, None]
     one["old_value"] = batch["old_objective_values"][..., k]

@@ -16,31 +16,31 @@ from rlcomp.functional.ordinal import ordinal_log_probs, uniform_thresholds
 from rlcomp.interfaces.loss import RowLoss, scalars
 from rlcomp.metrics import record
 
-# Ratings out of a file or a mean of floats, against the level that is meant.
+# Largest distance of a rating (from a file, or a mean of floats) to its level.
 _TOLERANCE = 1e-4
 
 
 class OrdinalRegression(RowLoss):
     """Ordinal regression of a reward model on ratings (proportional odds).
 
-    ``loss = -sum_i w_i log P(R_i)``, ``P(R <= level k) = s(theta_k - r_i)``: the ratings are
-    ordered, and how far apart two neighbouring levels are is learnt with the thresholds ``theta_1 <
-    ... < theta_(K-1)``. A regression takes the distance of the numbers for it.
+    ``loss = -sum_i w_i log P(R_i)``, ``P(R <= level k) = s(theta_k - r_i)``. Only the order of the
+    ratings is given. The distances of neighbouring levels are learnt with the thresholds
+    ``theta_1 < ... < theta_(K-1)``; a regression would use the differences of the numbers.
 
-    The rating of an answer is its reward. Of the level of all scores only the distance from the
-    thresholds matters; the first ones are ``log(k / (K - k))``, as if all ratings were as frequent.
+    The rating of an answer is its reward. Only the distance of a score from the thresholds matters.
+    The initial thresholds are ``log(k / (K - k))``, as if all ratings were equally frequent.
 
-    Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, nats an answer.
+    Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, nats per answer.
 
-    Records ``reward_model/exact``, the share of answers whose likeliest level is their rating, and
+    Records ``reward_model/exact``, the share of answers whose most likely level is the rating, and
     ``reward_model/lowest_threshold`` and ``highest_threshold``.
 
     Args:
         levels: the possible ratings from worst to best, at least two.
-        rate: how much faster than a weight of the model thresholds move under Adam.
+        rate: speed of the thresholds under Adam, relative to a weight of the model.
 
     Raises:
-        ConfigError: the levels do not rise.
+        ConfigError: the levels do not increase.
         DataError: a reward is none of the levels.
 
     Source:
@@ -65,40 +65,40 @@ class OrdinalRegression(RowLoss):
         self.rate = rate
         start = uniform_thresholds(len(levels))
         self.register_buffer("start", torch.tensor(start), persistent=False)
-        # Thresholds in units of the rate: the lowest, then the logarithms of the gaps.
+        # Thresholds in units of the rate: the lowest one, then the logarithms of the gaps.
         self.moved = nn.Parameter(torch.zeros(len(start)))
 
     start: Tensor
 
     def thresholds(self) -> tuple[Tensor, Tensor]:
-        """The lowest threshold, and the gaps to the next ones, shape ``[K - 2]``."""
+        """Return the lowest threshold and the gaps of the next ones, shape ``[K - 2]``."""
         moved = self.rate * self.moved
         return self.start[0] + moved[0], self.start.diff() * moved[1:].exp()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these answers."""
+        """Return the scalar loss of these answers."""
         batch = self.weighted(batch)
         weight = batch["row_weight"]
-        seen = weight > 0
-        level = self._level(batch["reward"].detach(), seen)
-        # Selected first: what a row that does not count holds must not reach the thresholds.
+        counts = weight > 0
+        level = self._level(batch["reward"].detach(), counts)
+        # Select first: values of rows that do not count must not reach the thresholds' gradient.
         first, gaps = self.thresholds()
-        log_probs = ordinal_log_probs(masked(batch["model_score"], seen), first, gaps)
-        record("reward_model/exact", log_probs.detach().argmax(1) == level, where=seen)
+        log_probs = ordinal_log_probs(masked(batch["model_score"], counts), first, gaps)
+        record("reward_model/exact", log_probs.detach().argmax(1) == level, where=counts)
         last = (first + gaps.sum()).detach()
-        record("reward_model/lowest_threshold", first.detach().expand_as(weight), where=seen)
-        record("reward_model/highest_threshold", last.expand_as(weight), where=seen)
+        record("reward_model/lowest_threshold", first.detach().expand_as(weight), where=counts)
+        record("reward_model/highest_threshold", last.expand_as(weight), where=counts)
         nll = -log_probs.gather(1, level[:, None])[:, 0]
         return scalars(loss=(nll * weight).sum())
 
-    def _level(self, rating: Tensor, seen: Tensor) -> Tensor:
-        """Which level each rating is, shape ``[B]``; 0 where a row does not count."""
+    def _level(self, rating: Tensor, counts: Tensor) -> Tensor:
+        """Return the level of each rating, shape ``[B]``; 0 if a row does not count."""
         levels = torch.tensor(self.levels, dtype=rating.dtype, device=rating.device)
-        distance, level = (masked(rating, seen)[:, None] - levels).abs().min(1)
-        wrong = (seen & ~(distance <= _TOLERANCE)).nonzero().flatten()
+        distance, level = (masked(rating, counts)[:, None] - levels).abs().min(1)
+        wrong = (counts & ~(distance <= _TOLERANCE)).nonzero().flatten()
         if len(wrong):
             raise DataError(
                 f"row {int(wrong[0])} has the rating {float(rating[wrong[0]]):g}, which is none of "
                 f"loss.levels, {self.levels}: name all of them, or round the ratings"
             )
-        return masked(level, seen)
+        return masked(level, counts)

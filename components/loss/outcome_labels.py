@@ -1,4 +1,4 @@
-"""Cross-entropy of an outcome reward model on whether answers are right."""
+"""Cross-entropy of an outcome reward model on the correctness of answers."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from rlcomp.metrics import record
 
 
 class OutcomeLabelLoss(RowLoss):
-    """Cross-entropy of an outcome reward model: is the answer right?
+    """Cross-entropy of an outcome reward model on the correctness of answers.
 
     ``loss = -sum_i w_i mean_t (R_i log s(q_it) + (1 - R_i) log s(-q_it))``, over the last token of
-    the answer or over all: then the score after a token is the log-odds that an answer which begins
-    so comes out right, a value function, and the score of the last token judges the answer.
+    the answer or over all tokens. Over all, the score after a token is a value function: the
+    log-odds that an answer with this beginning becomes right. The last token's score judges the
+    answer.
 
     Reads ``token_score``, ``response_mask`` ``[B, T]``, ``model_score`` (the last token's) and
     ``reward`` ``[B]``, in [0, 1]. Writes the scalar ``loss``, nats.
 
-    Records ``outcome/accuracy``, the share of answers on whose side of 1/2 the outcome is.
+    Records ``outcome/accuracy``, the share of answers whose prediction and outcome are on the same
+    side of 1/2.
 
     Args:
         positions: ``last`` or ``all`` tokens.
@@ -51,7 +53,7 @@ class OutcomeLabelLoss(RowLoss):
         self.positions = positions
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these answers."""
+        """Return the scalar loss of these answers."""
         batch = self.weighted(batch)
         weight = batch["row_weight"]
         outcome = masked(batch["reward"].detach(), weight > 0)

@@ -18,7 +18,7 @@ class PlackettLuce(RowLoss):
     """Plackett-Luce loss of a reward model on rankings of ``K`` answers to a prompt.
 
     ``loss = sum_u w_u sum_k [log sum_{j >= k} exp r_(j) - r_(k)]``, ``r_(1)`` the score of the
-    answer whose reward is highest; of equal rewards Breslow's form.
+    answer with the highest reward; Breslow's form for equal rewards.
 
     Rows ``K u`` to ``K u + K - 1`` are the answers to one prompt.
 
@@ -27,14 +27,14 @@ class PlackettLuce(RowLoss):
     Records ``reward_model/top``, the share of rankings whose best answer has the highest score.
 
     Args:
-        group_size: K, answers of a ranking.
+        group_size: K, number of answers in a ranking.
 
     Raises:
-        DataError: the rows of a ranking are answers to different prompts: a filter before it has
-            dropped some.
+        DataError: the rows of a ranking answer different prompts, as a filter before it has dropped
+            some.
 
     Source:
-        Plackett 1975; Luce 1959; of reward models: Zhu et al. 2023, arXiv:2301.11270 (K-wise).
+        Plackett 1975; Luce 1959; for reward models: Zhu et al. 2023, arXiv:2301.11270 (K-wise).
     """
 
     equation = "loss = sum_u w_u sum_k [log sum_(j >= k) exp r_(j) - r_(k)], K = {group_size}"
@@ -46,7 +46,7 @@ class PlackettLuce(RowLoss):
         self.unit_rows = group_size
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rankings."""
+        """Return the scalar loss of these rankings."""
         batch = self.weighted(batch)
         size = self.group_size
         score, rating, group, weight = (
@@ -58,7 +58,7 @@ class PlackettLuce(RowLoss):
                 "rollout's, and put no filter between the two"
             )
         each, weight = plackett_luce_loss(score, rating), weight[:, 0]
-        seen = weight > 0
+        counts = weight > 0
         best = rating.gather(1, score.detach().argmax(1, keepdim=True))[:, 0]
-        record("reward_model/top", best == rating.amax(1), where=seen)
-        return scalars(loss=torch.where(seen, each * weight, 0.0).sum())
+        record("reward_model/top", best == rating.amax(1), where=counts)
+        return scalars(loss=torch.where(counts, each * weight, 0.0).sum())

@@ -1,4 +1,4 @@
-"""The policy-gradient loss, composed of ratio, trust region, weights and reduction."""
+"""Policy-gradient loss composed of ratio, trust region, weights and reduction."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class PolicyLoss(TokenLoss):
                 owners[key] = name
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight``, and the parts' statistics over the whole optimiser step."""
+        """Return ``loss_weight`` and the parts' statistics over the whole optimiser step."""
         prepared = super().prepare(batch)
         with torch.no_grad(), recording():
             view = _detached(batch).update(prepared)
@@ -83,14 +83,14 @@ class PolicyLoss(TokenLoss):
         return prepared
 
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """Rows with an advantage other than 0, unless a part has a gradient of its own."""
+        """Return rows with a non-zero advantage, or all if a part has its own gradient."""
         if any(part.has_own_gradient for part in self.parts()):
             return None
-        # NaN is not 0: such a row is read, and found.
+        # NaN is not 0, so that such a row is read and reported.
         return (masked(batch["advantage"], batch["response_mask"]) != 0).any(1)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         view = _detached(self.weighted(batch))
         view = self.trust_region(self.ratio(view))
         surrogate = masked(view["surrogate"], view["response_mask"])
@@ -105,7 +105,7 @@ class PolicyLoss(TokenLoss):
 
 
 def _detached(batch: TensorDict) -> TensorDict:
-    """A copy of the batch with a detached advantage."""
+    """Return a copy of the batch with a detached advantage."""
     view = batch.copy()
     view["advantage"] = view["advantage"].detach()
     return view

@@ -41,12 +41,12 @@ class PositiveNLL(TokenLoss):
         self.nll_coef = nll_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight`` of the tokens of correct responses."""
+        """Return ``loss_weight`` of the tokens of correct responses."""
         right = batch["response_mask"] & batch["correct"][:, None]
         return super().prepare(batch.copy().set("response_mask", right))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         right = batch["response_mask"] & batch["correct"][:, None]
         nll = -masked(batch["log_probs"], right)

@@ -1,4 +1,4 @@
-"""Preference losses of pairs, composed of a score, a link and what is known of the labels."""
+"""Preference losses of pairs composed of a score, a link and label noise."""
 
 from __future__ import annotations
 
@@ -25,33 +25,33 @@ class PreferenceLoss(RowLoss):
 
     ``loss = c sum_u w_u ((1 - e_u) l_u + e_u l'_u) - mu sum_t v_t log pi(a_t)``.
 
-    ``l_u`` = ``pair_loss`` is the link's, of the scores of both answers, ``l'_u`` =
-    ``flipped_loss`` that of the label turned round; ``w_u`` makes the mean over the pairs of the
-    optimiser step, ``v_t`` that over the tokens of its chosen answers; ``c`` = ``pair_coef``,
-    ``mu`` = ``nll_coef``.
+    ``l_u`` = ``pair_loss`` is the link's loss of both scores, ``l'_u`` = ``flipped_loss`` the loss
+    with a flipped label. ``w_u`` are the weights of a mean over the pairs of the optimiser step,
+    ``v_t`` those of a mean over the tokens of its chosen answers; ``c`` = ``pair_coef``, ``mu`` =
+    ``nll_coef``.
 
     A named method is a choice of parts, not a class. Rows 2k and 2k + 1 are a pair, in either
     order.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and what the parts read;
-    where they are there ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
+    if they are there ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
     ``label_noise`` ``[B]``, which replaces the argument of that name. Writes the scalar ``loss``.
 
-    Records over pairs ``preference/chosen_log_prob``, ``rejected_log_prob``, nats an answer;
+    Records over pairs ``preference/chosen_log_prob``, ``rejected_log_prob``, nats per answer;
     ``chosen_change`` and ``rejected_change``, the same minus the reference's; ``margin``, score of
     the chosen minus score of the rejected answer; ``accuracy``, share of pairs whose margin is
-    above 0; ``preference/chosen_nll``, nats a token of chosen answers.
+    above 0; ``preference/chosen_nll``, nats per token of chosen answers.
 
     Args:
         score: writes ``score`` of every row.
         link: writes ``pair_loss`` and ``flipped_loss`` of every pair.
-        label_noise: e, probability that a label is the wrong one.
-        unbiased: e in the form of robust DPO, ``((1 - e) l - e l') / (1 - 2 e)``, for e below 1/2.
+        label_noise: e, probability that a label is wrong.
+        unbiased: use robust DPO's form, ``((1 - e) l - e l') / (1 - 2 e)``, for e below 1/2.
         pair_coef: c, weight of the pairs (ORPO's lambda).
         nll_coef: mu, weight of the negative log-likelihood of the chosen answers (CPO, ORPO).
 
     Raises:
-        ConfigError: ``unbiased`` with labels that say nothing.
+        ConfigError: ``unbiased`` with labels without information (e = 1/2).
         DataError: a pair has not exactly one chosen answer.
 
     Source:
@@ -101,7 +101,7 @@ class PreferenceLoss(RowLoss):
         self.nll_coef = nll_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``row_weight`` ``[B]`` of pairs, ``loss_weight`` ``[B, T]`` of chosen tokens."""
+        """Return ``row_weight`` ``[B]`` of pairs, and ``loss_weight`` ``[B, T]`` of chosen ones."""
         prepared = super().prepare(batch)
         weight = prepared["row_weight"]
         if "pair_weight" in batch.keys():
@@ -111,7 +111,7 @@ class PreferenceLoss(RowLoss):
         return prepared.set("loss_weight", tokens / torch.where(total > 0, total, 1.0))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these pairs."""
+        """Return the scalar loss of these pairs."""
         batch = self.weighted(batch)
         first = first_is_chosen(batch["chosen"])
         weight = batch["row_weight"].view(-1, 2)[:, 0]
@@ -126,14 +126,14 @@ class PreferenceLoss(RowLoss):
         return scalars(loss=self.pair_coef * (each * weight).sum() + likely)
 
     def _pairs(self, batch: TensorDict, first: Tensor) -> TensorDict:
-        """The pairs as rows, with the scores of both answers and their losses."""
+        """Return the pairs as rows with both scores and the losses."""
         length = batch["response_mask"].sum(1).view(-1, 2).amin(1)
         view = batch.copy().set("common_length", length.repeat_interleave(2))
         chosen, rejected = sides(self.score(view)["score"], first)
         scores = {"chosen_score": chosen, "rejected_score": rejected}
         return self.link(TensorDict(scores, batch_size=[len(first)]))
 
-    def _record(self, batch: TensorDict, pairs: TensorDict, first: Tensor, seen: Tensor) -> None:
+    def _record(self, batch: TensorDict, pairs: TensorDict, first: Tensor, counts: Tensor) -> None:
         mask = batch["response_mask"]
         sums = masked(batch["log_probs"].detach(), mask).sum(1)
         named = {"log_prob": sums}
@@ -141,10 +141,10 @@ class PreferenceLoss(RowLoss):
             named["change"] = sums - masked(batch["ref_log_probs"].detach(), mask).sum(1)
         for name, values in named.items():
             chosen, rejected = sides(values, first)
-            record(f"preference/chosen_{name}", chosen, where=seen)
-            record(f"preference/rejected_{name}", rejected, where=seen)
+            record(f"preference/chosen_{name}", chosen, where=counts)
+            record(f"preference/rejected_{name}", rejected, where=counts)
         margin = (pairs["chosen_score"] - pairs["rejected_score"]).detach()
-        record("preference/margin", margin, where=seen)
-        record("preference/accuracy", margin > 0, where=seen)
-        tokens = mask & batch["chosen"][:, None] & seen.repeat_interleave(2)[:, None]
+        record("preference/margin", margin, where=counts)
+        record("preference/accuracy", margin > 0, where=counts)
+        tokens = mask & batch["chosen"][:, None] & counts.repeat_interleave(2)[:, None]
         record("preference/chosen_nll", -masked(batch["log_probs"].detach(), mask), where=tokens)

@@ -1,4 +1,4 @@
-"""Soft actor-critic whose critics are fitted to returns without entropy."""
+"""Soft actor-critic with critics of the return without entropy."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from torchrl.objectives import SACLoss
 class SACWithoutTargetEntropy(SACLoss):  # type: ignore[misc]
     """torchrl's SAC with ``y = r + gamma (1 - terminated) min_i Q'_i(s', a')``, ``a' ~ pi``.
 
-    The policy still gets its bonus. An entropy bonus in the target pays for episodes that go on:
-    under a sparse reward more than reaching the goal does.
+    The policy still gets its entropy bonus. A bonus in the target would reward long episodes, under
+    a sparse reward more than reaching the goal.
 
     Source:
         Ball et al. 2023, arXiv:2302.02948, section 4.4 (``backup_entropy``); Luo et al. 2024,
@@ -24,7 +24,7 @@ class SACWithoutTargetEntropy(SACLoss):  # type: ignore[misc]
 
     @property
     def _alpha(self) -> Tensor:
-        """The temperature; 0 while the target is computed, which torchrl has no switch for."""
+        """The temperature, set to 0 for the target because torchrl has no switch for it."""
         alpha: Tensor = super()._alpha
         return torch.zeros_like(alpha) if self._in_target else alpha
 

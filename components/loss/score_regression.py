@@ -26,9 +26,9 @@ class ScoreRegression(RowLoss):
     reads = ("model_score", "reward")
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these answers."""
+        """Return the scalar loss of these answers."""
         batch = self.weighted(batch)
         weight, error = batch["row_weight"], batch["model_score"] - batch["reward"].detach()
-        seen = weight > 0
-        record("reward_model/absolute_error", error.detach().abs(), where=seen)
-        return scalars(loss=torch.where(seen, error**2 * weight, 0.0).sum())
+        counts = weight > 0
+        record("reward_model/absolute_error", error.detach().abs(), where=counts)
+        return scalars(loss=torch.where(counts, error**2 * weight, 0.0).sum())

@@ -29,7 +29,7 @@ class SFTLoss(TokenLoss):
         super().__init__(reduction=reduction)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         log_probs = masked(batch["log_probs"], batch["response_mask"])
         return scalars(loss=-(log_probs * batch["loss_weight"]).sum())

@@ -11,11 +11,11 @@ from rlcomp.component import Component
 class StateValueLoss(Component):
     """Squared error of a critic: ``L = mean (V(s) - G)^2``.
 
-    Reads ``observation`` and ``value_target`` ``[N, 1]``, which torchrl's estimators write. Writes
+    Reads ``observation`` and ``value_target`` ``[N, 1]`` (written by torchrl's estimators). Writes
     the scalar ``loss_value``, in squared reward units.
 
     Args:
-        critic: writes ``state_value`` ``[N, 1]``; trained.
+        critic: the trained critic; writes ``state_value`` ``[N, 1]``.
     """
 
     reads = ("observation", "value_target")
@@ -27,7 +27,7 @@ class StateValueLoss(Component):
         self.out_keys = ["loss_value"]
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The loss, in a new TensorDict."""
+        """Return the loss, in a new TensorDict."""
         value = self.critic(batch.select("observation"))["state_value"]
         error = (value - batch["value_target"]).square()
         return TensorDict({"loss_value": error.mean()}, batch_size=[])

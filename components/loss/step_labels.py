@@ -16,16 +16,17 @@ from rlcomp.metrics import record
 
 
 class StepLabelLoss(Loss):
-    """Cross-entropy of a process reward model on the labels of steps.
+    """Cross-entropy of a process reward model on step labels.
 
     ``loss = -(1 / N) sum_k (z_k log s(q_k) + (1 - z_k) log s(-q_k))`` over the ``N`` labelled steps
-    of the optimiser step, whatever answers they are of; ``q_k`` is the score after the token that
-    completes the step, ``z_k`` its label: 1 or 0, or the share of continuations that are right.
+    of all answers in the optimiser step. ``q_k`` is the score after the token that completes the
+    step, ``z_k`` its label: 1 or 0, or the share of continuations that are right.
 
     Reads ``token_score``, ``step_end``, ``step_label``, ``response_mask`` ``[B, T]``. Writes the
-    scalar ``loss``, nats a step.
+    scalar ``loss``, nats per step.
 
-    Records ``process/accuracy``, the share of steps on whose side of 1/2 the label is.
+    Records ``process/accuracy``, the share of steps whose prediction and label are on the same side
+    of 1/2.
 
     Source:
         Lightman et al. 2023, arXiv:2305.20050, section 2.6; soft labels: Wang et al. 2023
@@ -46,16 +47,16 @@ class StepLabelLoss(Loss):
     weight_key = "loss_weight"
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight`` of every labelled step, ``[B, T]``."""
+        """Return ``loss_weight`` of every labelled step, ``[B, T]``."""
         labelled = batch["step_end"] & batch["response_mask"]
         weight = labelled / labelled.sum().clamp(min=1)
         return batch.select().set("loss_weight", weight)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these steps."""
+        """Return the scalar loss of these steps."""
         batch = self.weighted(batch)
         labelled = batch["step_end"] & batch["response_mask"]
-        # Both are selected first: NaN outside must not reach the gradient.
+        # Select both first: NaN outside must not reach the gradient.
         score = masked(batch["token_score"], labelled)
         label = masked(batch["step_label"].detach(), labelled).to(score.dtype)
         each = F.binary_cross_entropy_with_logits(score, label, reduction="none")

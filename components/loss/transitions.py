@@ -1,4 +1,4 @@
-"""torchrl's losses of steps, complete once they are built."""
+"""torchrl's losses of steps, with all tensors from the start."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from rlcomp.metrics import record
 
 
 class TransitionLoss(Component):
-    """A loss of torchrl's on steps ``(s, a, r, s', terminated)``, unchanged, with its discount.
+    """Loss of torchrl, unchanged, on steps ``(s, a, r, s', terminated)``, with a discount.
 
-    torchrl makes the value estimator and the entropy target in the first forward pass; here they
-    are there from the start, so that a checkpoint of a fresh run and of an old one have the same
-    tensors. The discount can only be given to the estimator.
+    torchrl makes the value estimator and the entropy target in the first forward pass. Here they
+    exist from the start, so that the checkpoints of a new run and of an old one have the same
+    tensors. Only the estimator takes the discount.
 
     Reads ``observation``, ``action`` and, under ``next``, ``observation``, ``reward``, ``done``,
-    ``terminated``. Writes the scalars of the loss. Of rows with an ``index`` (drawn by priority) it
-    remembers the greatest ``|delta|`` of the critics, and weighs them by ``priority_weight``.
+    ``terminated``. Writes the scalars of the loss. Rows with an ``index`` (drawn by priority) are
+    weighted by ``priority_weight``, and the greatest ``|delta|`` of the critics is stored for them.
 
     Args:
-        objective: called with the networks, e.g. a partial of ``torchrl.objectives.SACLoss``.
-        networks: its networks by argument. One that is a partial (no node of its own) is made here:
+        objective: constructor that gets the networks, e.g. a partial of
+            ``torchrl.objectives.SACLoss``.
+        networks: the loss's networks by argument. A partial (no node of its own) is made here:
             torchrl draws new parameters for a stack of critics, so a node would never be trained.
         gamma: discount of a step, in [0, 1].
-        period: entries of the loss that are used on every so many calls only: ``loss_actor: 2`` is
-            TD3's delayed policy, a large one the update-to-data ratio of REDQ and RLPD.
-        alone: method of the loss by the entry that it computes, used where no other entry is due:
-            the rest need not be computed then.
+        period: number of calls per use of an entry of the loss, by entry: ``loss_actor: 2`` is
+            TD3's delayed policy, a large number the update-to-data ratio of REDQ and RLPD.
+        alone: method of the loss by its entry, used in calls that need only this entry: the rest
+            is not computed then.
 
     Raises:
-        ConfigError: an entry of ``period`` or ``alone`` is none of the loss, or the loss has no
-            such method.
+        ConfigError: the loss has no entry that ``period`` or ``alone`` names, or no such method.
     """
 
     reads = (
@@ -62,13 +62,13 @@ class TransitionLoss(Component):
         alone: Mapping[str, NonEmptyText] | None = None,
     ) -> None:
         super().__init__()
-        made = {
+        modules = {
             name: network() if isinstance(network, functools.partial) else network
             for name, network in networks.items()
         }
-        self.objective = objective(**made)
+        self.objective = objective(**modules)
         self.objective.make_value_estimator(gamma=gamma)
-        _ = getattr(self.objective, "target_entropy", None)  # a property that makes the buffer
+        _ = getattr(self.objective, "target_entropy", None)  # this property makes the buffer
         self.gamma = gamma
         self.period, self.alone = dict(period), dict(alone or {})
         self.errors: tuple[torch.Tensor, torch.Tensor] | None = None
@@ -76,11 +76,11 @@ class TransitionLoss(Component):
         self.out_keys = list(self.objective.out_keys)
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
         entries = [str(key) for key in self.out_keys]
-        for given, names in (("period", self.period), ("alone", self.alone)):
+        for argument, names in (("period", self.period), ("alone", self.alone)):
             for name in names:
                 if name not in entries:
                     raise ConfigError(
-                        f"{given} names '{name}', no entry of the loss{nearest(name, entries)}"
+                        f"{argument} names '{name}', no entry of the loss{nearest(name, entries)}"
                     )
         for name, method in self.alone.items():
             if not callable(getattr(self.objective, method, None)):
@@ -90,7 +90,7 @@ class TransitionLoss(Component):
                 )
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalars that are due, in a new TensorDict."""
+        """Return the scalars that this call uses, in a new TensorDict."""
         if torch.is_grad_enabled():
             self.calls += 1
         values = self._computed(batch)
@@ -104,13 +104,13 @@ class TransitionLoss(Component):
         return int(self.calls) % self.period.get(entry, 1) == 0
 
     def _computed(self, batch: TensorDict) -> TensorDict:
-        """All entries; of a single loss that is due it alone, where that can be had."""
+        """Return all entries, or only the one that is used if the loss can compute it alone."""
         due = [entry for entry in map(str, self.out_keys) if self._is_due(entry)]
         losses = [entry for entry in due if entry.startswith("loss")]
-        rows = batch.copy()  # torchrl writes its errors into what it is given
+        rows = batch.copy()  # torchrl writes its errors into its input
         if len(losses) == 1 and losses[0] in self.alone:
-            value, told = getattr(self.objective, self.alone[losses[0]])(rows)
-            self._note(batch, told.get("td_error"))
+            value, details = getattr(self.objective, self.alone[losses[0]])(rows)
+            self._note(batch, details.get("td_error"))
             return TensorDict({losses[0]: value}, batch_size=[])
         values: TensorDict = self.objective(rows)
         self._note(batch, rows.get("td_error", None))
@@ -119,7 +119,7 @@ class TransitionLoss(Component):
     def _note(self, batch: TensorDict, error: torch.Tensor | None) -> None:
         """Keep the errors of rows of a replay, for priorities."""
         if "index" in batch.keys() and error is not None:
-            # Of soft actor-critic torchrl writes |delta|, of the others its square.
+            # torchrl writes |delta| for soft actor-critic, and its square for the others.
             plain = isinstance(self.objective, (SACLoss, DiscreteSACLoss))
             error = error.detach().flatten()
             self.errors = batch["index"], error if plain else error.sqrt()

@@ -31,11 +31,11 @@ class ValueLoss(TokenLoss):
 
     Args:
         clip: eps_V, in reward units; null for no clipping.
-        value_coef: c_V; matters where policy and critic share a backbone.
+        value_coef: c_V; matters if policy and critic share a backbone.
         reduction: writes ``loss_weight``.
 
     Source:
-        Schulman et al. 2017, arXiv:1707.06347, eq. 9; the clip is the authors' code's.
+        Schulman et al. 2017, arXiv:1707.06347, eq. 9; the clip is from the authors' code.
     """
 
     equation = (
@@ -58,17 +58,16 @@ class ValueLoss(TokenLoss):
         self.value_coef = value_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``loss_weight``; records the explained variance, which needs all rows of the step."""
+        """Return ``loss_weight``; record the explained variance over all rows of the step."""
         explained = explained_variance(batch["old_value"], batch["returns"], batch["response_mask"])
         record("value/explained_variance", explained, where=explained.isfinite())
         return super().prepare(batch)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The scalar loss of these rows."""
+        """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
-        # All are masked before they meet: NaN outside the mask must not reach the
-        # gradient.
+        # Mask all before the difference: NaN outside the mask must not reach the gradient.
         value, returns = masked(batch["value"], mask), masked(batch["returns"], mask)
         error = self._error(value, masked(batch["old_value"], mask), returns, mask)
         return scalars(loss=self.value_coef * (error * batch["loss_weight"]).sum())

@@ -1,4 +1,4 @@
-"""Sampler-trainer mismatch: recorded log-probs against those of the trainer, with a limit."""
+"""Sampler-trainer mismatch: sampler's and trainer's log-probs compared, with a limit."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from rlcomp.metrics import record
 
 
 class MismatchMonitor(Component):
-    """Sampler-trainer mismatch of a batch: ``d_t = log pi_old(a_t) - log pi_rollout(a_t)``.
+    """Monitor of the sampler-trainer mismatch ``d_t = log pi_old(a_t) - log pi_rollout(a_t)``.
 
-    Over the response tokens whose log-prob the sampler recorded it records ``mismatch/mean`` and
-    ``mismatch/max`` of ``|d_t|`` (nats), ``mismatch/above_1_nat``, the share of tokens with
-    ``|d_t| > 1``, ``mismatch/k3``, the mean of ``exp(d_t) - 1 - d_t``, which estimates
-    ``KL(pi_rollout || pi_old)`` (nats a token), and ``mismatch/ess``, the effective sample size of
-    the weights ``exp(d_t)`` as a share of the tokens.
+    Records, over the response tokens whose log-prob the sampler recorded, ``mismatch/mean`` and
+    ``mismatch/max`` of ``|d_t|`` (nats); ``mismatch/above_1_nat``, the share of tokens with
+    ``|d_t| > 1``; ``mismatch/k3``, the mean of ``exp(d_t) - 1 - d_t``, an estimate of
+    ``KL(pi_rollout || pi_old)`` (nats per token); and ``mismatch/ess``, the effective sample size
+    of the weights ``exp(d_t)`` as a share of the tokens.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``,
     ``old_log_probs`` ``[B, T]``, and ``policy_version`` ``[B, T]`` for the message. Writes nothing.
 
     Args:
-        policy: its log-probs are computed, by a forward pass; null: ``old_log_probs`` are those of
-            the trainer (``old_log_probs=recomputed``).
-        max_mean_gap: a mean above it is a bad step, nats; null: no limit.
-        patience: so many bad steps in a row stop the run.
+        policy: the policy whose log-probs a forward pass computes; null: ``old_log_probs`` are the
+            trainer's (``old_log_probs=recomputed``).
+        max_mean_gap: largest mean of a good step, nats; null: no limit.
+        patience: number of bad steps in a row that stops the run.
 
     Raises:
         ConfigError: ``policy`` is null, but ``old_log_probs`` are the sampler's own.
-        NumericalError: so many steps were bad, or a log-prob is not finite.
+        NumericalError: ``patience`` steps in a row were bad, or a log-prob is not finite.
 
     Source:
         Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training";
@@ -62,7 +62,7 @@ class MismatchMonitor(Component):
         self.bad_steps = 0
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Record the mismatch; stop where it has been too large for too long."""
+        """Record the mismatch; stop the run after too many bad steps."""
         mask = batch["response_mask"] & ~batch["rollout_log_probs"].isnan()
         gap = sampler_gap(self._of_trainer(batch), batch["rollout_log_probs"], mask)[mask]
         if not gap.numel():
@@ -80,7 +80,7 @@ class MismatchMonitor(Component):
         """Count bad steps in a row.
 
         Raises:
-            NumericalError: there were too many.
+            NumericalError: there were ``patience`` of them.
         """
         if self.max_mean_gap is None:
             return
@@ -97,11 +97,11 @@ class MismatchMonitor(Component):
             )
 
     def run_state(self) -> dict[str, Any]:
-        """How many steps in a row were bad."""
+        """Return the number of bad steps in a row."""
         return {"bad_steps": self.bad_steps}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Go on counting."""
+        """Restore the number of bad steps in a row."""
         self.bad_steps = count_field(state, "bad_steps")
 
     def _of_trainer(self, batch: TensorDict) -> Tensor:
@@ -118,7 +118,7 @@ class MismatchMonitor(Component):
 
 
 def _versions(batch: TensorDict) -> str:
-    """Which versions sampled, where that is known."""
+    """Return the text of the sampling versions, if they are known."""
     if "policy_version" not in batch.keys():
         return ""
     versions = batch["policy_version"][batch["response_mask"]]

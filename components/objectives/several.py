@@ -17,29 +17,29 @@ from rlcomp.pareto.objectives import centred, observed, stacked
 
 
 class Several(Component):
-    """Multi-objective rewards: the weighted sum of several replaces ``reward``.
+    """Multi-objective rewards: a stage that replaces ``reward`` by a weighted sum of several.
 
     ``R = sum_k w_k R_k`` with ``w`` from the aggregator.
 
-    A row lacks an objective where that reward could not be computed: NaN in ``rewards``. Its sum is
-    not valid then, unless that objective has weight 0 there; an advantage that goes by ``rewards``
+    A row lacks an objective if that reward could not be computed: NaN in ``rewards``. Then its sum
+    is not valid, unless the objective has weight 0 there. An advantage that reads ``rewards``
     (``advantage=per_objective``) learns each objective from the rows that have it. The aggregator
-    sees the rewards less the mean of their group, of the rows that have every objective.
+    gets the rewards minus the mean of their group, for rows that have every objective.
 
     Reads ``reward``, ``reward_valid`` and ``group_id`` (``[B]``), and ``preference`` (``[B, K]``)
-    where it is there. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name:
+    if it is there. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name:
     [B]}``, unweighted, NaN where missing; first the batch's own, then the parts), ``reward`` (the
     weighted sum) and ``reward_valid``; ``correct`` stays as it is. Records ``reward/<name>`` over
-    the rows that have it, ``reward/weighted`` over valid rows, and what
-    :func:`rlcomp.pareto.aggregator.weighed` does.
+    the rows that have it, ``reward/weighted`` over valid rows, and the metrics of
+    :func:`rlcomp.pareto.aggregator.weighed`.
 
     Args:
         parts: the further rewards by name; null: left out.
-        aggregator: weighs the objectives.
+        aggregator: the aggregator; weighs the objectives.
         first: the name of the batch's own reward.
 
     Raises:
-        ConfigError: no parts, one of them is called like ``first``, or the aggregator names others.
+        ConfigError: there are no parts, one has the name ``first``, or the aggregator names others.
     """
 
     reads = ("reward", "reward_valid", "group_id")
@@ -90,28 +90,28 @@ class Several(Component):
         return (self.first, *self.parts)
 
     def per_objective(self, batch: TensorDict) -> TensorDict:
-        """Every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
-        with recording() as told:
+        """Return every objective of a batch, unweighted: ``{name: [B]}``, NaN where missing."""
+        with recording() as ledger:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
-        record_calls_of(told)
+        record_calls_of(ledger)
         return TensorDict(
             {name: _present(result) for name, result in {self.first: batch, **results}.items()},
             batch_size=batch.batch_size,
         )
 
     def _weighted(self, batch: TensorDict, rewards: TensorDict) -> Tensor:
-        """The weighted sum, shape ``[B]``; NaN where an objective is missing."""
+        """Return the weighted sum, shape ``[B]``; NaN if an objective is missing."""
         names, values = stacked(rewards)
         vectors = centred(values, batch["group_id"])
         weights = weighed(
             self.aggregator, observed(names, values, vectors, batch.get("preference", None))
         )
-        # What weighs nothing need not be there, if anything is.
+        # An objective of weight 0 may be missing, if at least one is there.
         idle = (weights == 0) & ~values.isnan().all(1, keepdim=True)
         return (weights * masked(values, ~idle)).sum(1).to(batch["reward"])
 
 
 def _present(result: TensorDict) -> Tensor:
-    """The reward of a result, NaN where it is not valid."""
+    """Return the reward of a result, NaN if it is not valid."""
     reward: Tensor = result["reward"]
     return torch.where(result["reward_valid"], reward, torch.full_like(reward, torch.nan))

@@ -11,14 +11,14 @@ from rlcomp.metrics import record
 
 
 class Recomputed(Component):
-    """Old log-probs recomputed by the trainer (decoupled PPO's proximal policy).
+    """Stage that recomputes the old log-probs (decoupled PPO's proximal policy).
 
-    Needed when the sampler is another engine or an older policy. With
-    ``decoding.keep_routing=proximal`` the experts of this pass read the tokens in the update, too.
+    It is needed if the sampler is another engine or an older policy. With
+    ``decoding.keep_routing=proximal`` the update routes tokens to the experts of this pass.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there. Writes ``old_log_probs`` ``[B, T]``, and ``routed_experts``
-    ``[B, T, L, E]`` where they are kept; records the sampler-trainer mismatch where the rows are
+    ``[B, T]`` if it is there. Writes ``old_log_probs`` ``[B, T]``, and ``routed_experts``
+    ``[B, T, L, E]`` if they are kept. Records the sampler-trainer mismatch if the rows are
     rollouts.
 
     Args:

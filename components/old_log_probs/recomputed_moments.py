@@ -11,13 +11,13 @@ from rlcomp.metrics import record
 
 
 class RecomputedMoments(Component):
-    """Recomputed ``old_log_probs`` and ``squared_probs``, for the optimal token baseline.
+    """Stage that recomputes ``old_log_probs`` and ``squared_probs`` (optimal token baseline).
 
-    ``squared_probs_t = sum_v pi_old(v|s_t)^2``. Two forward passes.
+    ``squared_probs_t = sum_v pi_old(v|s_t)^2``. It takes two forward passes.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there. Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both
-    under the distribution that samples; records the sampler-trainer mismatch where the rows are
+    ``[B, T]`` if it is there. Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both
+    under the sampling distribution. Records the sampler-trainer mismatch if the rows are
     rollouts.
 
     Args:

@@ -8,9 +8,9 @@ from rlcomp.component import Component
 
 
 class FromRollout(Component):
-    """``old_log_probs = rollout_log_probs``: no extra forward pass.
+    """Stage that copies ``rollout_log_probs`` to ``old_log_probs``, without a forward pass.
 
-    Exact where sampler and trainer are the same engine and weights.
+    This is exact if sampler and trainer share engine and weights.
 
     Reads ``rollout_log_probs`` ``[B, T]``. Writes ``old_log_probs`` ``[B, T]``.
     """
@@ -19,6 +19,6 @@ class FromRollout(Component):
     writes = ("old_log_probs",)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the log-probs that generation recorded."""
+        """Write the log-probs that the sampler recorded."""
         batch["old_log_probs"] = batch["rollout_log_probs"].detach()
         return batch

@@ -16,25 +16,24 @@ from rlcomp.seed import new_generator
 
 
 class BestWorst(Component):
-    """On-policy pairs by any reward: of each group the best answer is chosen, the worst rejected.
+    """On-policy pairs by any reward: the best answer of a group is chosen, the worst rejected.
 
-    Among equally good answers one is drawn. A group whose rewards differ by no more than ``gap``
-    gives two rows without a valid reward, which no loss learns from; one of a single row gives
-    none.
+    Ties are broken at random. A group whose rewards differ by at most ``gap`` gives two rows
+    without a valid reward, which every loss ignores. A group of one row gives no rows.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``. Writes ``chosen`` and
-    ``reward_valid`` of the rows that stay: row 2k is chosen, row 2k + 1 rejected.
+    ``reward_valid`` of the remaining rows: row 2k is chosen, row 2k + 1 rejected.
 
     Records ``pairing/pairs``, the share of groups that give a pair, and ``pairing/gap``, the mean
     difference of its rewards.
 
     Args:
         rejected: the ``worst`` answer, or a ``random`` one that is worse than the best.
-        gap: rewards of a pair differ by more.
+        gap: the rewards of a pair differ by more than this.
 
     Source:
         Guo et al. 2024 (online DPO), arXiv:2402.04792; Yuan et al. 2024 (Self-Rewarding),
-        arXiv:2401.10020, section 2.3 (best against worst).
+        arXiv:2401.10020, section 2.3 (best and worst).
     """
 
     reads = ("reward", "reward_valid", "group_id")
@@ -51,22 +50,22 @@ class BestWorst(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The rows of the pairs."""
-        found = [self._pair(batch, group) for group in batch["group_id"].unique().tolist()]
-        pairs = [pair for pair in found if pair is not None]
+        """Return the rows of the pairs."""
+        candidates = [self._pair(batch, group) for group in batch["group_id"].unique().tolist()]
+        pairs = [pair for pair in candidates if pair is not None]
         index = torch.tensor([row for best, worst, _ in pairs for row in (best, worst)])
         valid = torch.tensor([is_pair for *_, is_pair in pairs], dtype=torch.bool)
-        kept = batch[index.long().to(batch["group_id"].device)]
-        device = kept["reward"].device
-        kept["chosen"] = torch.arange(len(index), device=device) % 2 == 0
-        kept["reward_valid"] = valid.repeat_interleave(2).to(device)
+        rows = batch[index.long().to(batch["group_id"].device)]
+        device = rows["reward"].device
+        rows["chosen"] = torch.arange(len(index), device=device) % 2 == 0
+        rows["reward_valid"] = valid.repeat_interleave(2).to(device)
         record("pairing/pairs", valid.double())
-        gaps = kept["reward"].view(-1, 2)
+        gaps = rows["reward"].view(-1, 2)
         record("pairing/gap", gaps[:, 0] - gaps[:, 1], where=valid.to(device))
-        return kept
+        return rows
 
     def _pair(self, batch: TensorDict, group: int) -> tuple[int, int, bool] | None:
-        """Best row, worst row, and whether they are a pair; None of a single row."""
+        """Return best row, worst row, and whether they are a pair; None for a group of one row."""
         rows = (batch["group_id"] == group).nonzero().flatten().cpu()
         if len(rows) < 2:
             return None

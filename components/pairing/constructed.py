@@ -1,4 +1,4 @@
-"""Pairs whose label follows from how they were made: gold, sampled and unrelated answers."""
+"""Pairs of gold, sampled and unrelated answers, labelled by construction."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from rlcomp.text.rewritten import with_responses
 
 
 class Constructed(Component):
-    """Constructed preference pairs (Curriculum-RLAIF): the better answer is known without a judge.
+    """Preference pairs labelled by construction, without a judge (Curriculum-RLAIF).
 
     ``kind: easy`` pairs the gold answer with an unrelated one, the gold answer of the next prompt
-    of the batch; ``bridge`` the gold answer with a sampled one in every other pair, and a sampled
-    answer with an unrelated one in the rest. Sampled is the first answer of a group. Two equal
-    texts make two rows without a valid reward, which no loss learns from.
+    in the batch. ``bridge`` alternates between pairs of gold and sampled answer and pairs of
+    sampled and unrelated answer. The sampled answer is the first of a group. Two equal texts give
+    two rows without a valid reward, which every loss ignores.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` texts), ``group_id`` ``[B]``. Writes a
-    new batch of two rows a group: ``tokens``, ``attention_mask``, ``response_mask`` ``[2G, T]``,
+    new batch of two rows per group: ``tokens``, ``attention_mask``, ``response_mask`` ``[2G, T]``,
     ``prompt``, ``response``, ``group_id``, ``chosen`` and ``reward_valid`` ``[2G]``: row 2k is
     chosen, row 2k + 1 rejected.
 
     Records ``pairing/pairs``, the share of groups that give a pair.
 
     Args:
-        policy: whose tokenizer writes the rows.
+        policy: the policy, whose tokenizer encodes the rows.
         kind: ``easy`` or ``bridge``.
         prompt: how prompts become tokens; plain text if not given.
 
@@ -68,7 +68,7 @@ class Constructed(Component):
         self.kind = kind
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The rows of the pairs."""
+        """Return the rows of the pairs."""
         groups = batch["group_id"].cpu()
         firsts = [int((groups == group).nonzero()[0]) for group in groups.unique()]
         pairs = self._pairs(batch[torch.tensor(firsts, dtype=torch.long)])
@@ -84,7 +84,7 @@ class Constructed(Component):
         return rows
 
     def _pairs(self, batch: TensorDict) -> list[tuple[str, str]]:
-        """Better and worse answer of each group."""
+        """Return the better and the worse answer of each group."""
         gold, sampled = (decode_texts(batch[key]) for key in ("answer", "response"))
         unrelated = [*gold[1:], *gold[:1]]
         if self.kind == "easy":

@@ -1,4 +1,4 @@
-"""AI labels of pairs: a judge compares two answers of each group, in both orders."""
+"""AI labels of pairs from a judge that sees both orders."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ from rlcomp.seed import new_generator
 
 
 class JudgedPairs(Component):
-    """AI labels of pairs (RLAIF), ``p(a) = (p(a | a, b) + 1 - p(b | b, a)) / 2``.
+    """Labels of pairs by an AI judge (RLAIF), ``p(a) = (p(a | a, b) + 1 - p(b | b, a)) / 2``.
 
-    ``p(a | a, b)`` is the judge's probability of the answer that it is shown first; of both orders
-    what it owes to the position cancels. The likelier answer is chosen. The first two rows of each
-    group are compared. Two equal texts, a verdict that one of the orders did not give, and ``p`` of
-    exactly 1/2 make two rows without a valid reward, which no loss learns from; a group of one
-    row gives none.
+    ``p(a | a, b)`` is the judge's probability of the answer that it sees first; the mean over both
+    orders cancels a bias for a position. The more likely answer is chosen. The first two rows of
+    each group are compared. Two equal texts, a missing verdict of one order, and ``p`` of exactly
+    1/2 give two rows without a valid reward, which every loss ignores. A group of one row gives no
+    rows.
 
-    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; where it is there
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if it is there
     ``answer``, for simulated judges, and ``reward`` with ``reward_valid`` ``[B]``, to compare the
     judge with. Writes ``chosen``, ``reward_valid`` and ``label_noise``
-    ``[B]`` of the rows that stay: row 2k is chosen, row 2k + 1 rejected.
+    ``[B]`` of the remaining rows: row 2k is chosen, row 2k + 1 rejected.
 
     Records ``pairing/pairs``, the share of groups that give a pair; over pairs that both orders
     judged ``pairing/order_flips``, the share whose verdict changes with the order, and
-    ``pairing/first_shown``, the mean probability of what is shown first (.5 without a position
-    bias); ``pairing/unjudged``, the share of asked pairs that lack a verdict; and
+    ``pairing/first_shown``, the mean probability of the answer shown first (.5 without a position
+    bias); ``pairing/unjudged``, the share of compared pairs without a verdict; and
     ``pairing/agreement`` with the rewards, where these differ.
 
     Args:
-        judge: what is asked; another one: ``pairwise_judge@pairing.judge=simulated``.
-        soft: ``label_noise`` is ``1 - p`` of the chosen answer, so that a loss learns the
-            probability; else 0.
-        votes: draws of a verdict in each order, whose share is the probability
-            (self-consistency); 0: the judge's own probability.
+        judge: the judge; another one: ``pairwise_judge@pairing.judge=simulated``.
+        soft: whether ``label_noise`` is ``1 - p`` of the chosen answer, so that a loss learns the
+            probability; otherwise it is 0.
+        votes: sampled verdicts in each order; their share is the probability (self-consistency).
+            0: the judge's own probability.
 
     Source:
         Lee et al. 2023 (RLAIF), arXiv:2309.00267, sections 2.1 and 2.2.
@@ -67,7 +67,7 @@ class JudgedPairs(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The rows of the pairs."""
+        """Return the rows of the pairs."""
         groups = batch["group_id"].cpu()
         rows = [(groups == group).nonzero().flatten()[:2].tolist() for group in groups.unique()]
         pairs = [pair for pair in rows if len(pair) == 2]
@@ -76,57 +76,59 @@ class JudgedPairs(Component):
         sure = [0.5 if p is None else p for p in preferred]
         order = [pair if p >= 0.5 else pair[::-1] for pair, p in zip(pairs, sure, strict=True)]
         device = batch["group_id"].device
-        kept = batch[torch.tensor(order, dtype=torch.long, device=device).flatten()]
+        labelled = batch[torch.tensor(order, dtype=torch.long, device=device).flatten()]
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
         noise = torch.tensor([min(p, 1.0 - p) if self.soft else 0.0 for p in sure])
         if {"reward", "reward_valid"} <= set(batch.keys()):
-            gap = kept["reward"].view(-1, 2).diff(dim=1).flatten()
-            known = kept["reward_valid"].view(-1, 2).all(1) & judged & (gap != 0)
+            gap = labelled["reward"].view(-1, 2).diff(dim=1).flatten()
+            known = labelled["reward_valid"].view(-1, 2).all(1) & judged & (gap != 0)
             record("pairing/agreement", gap < 0, where=known)
         record("pairing/pairs", judged)
-        kept["chosen"] = torch.arange(2 * len(order), device=device) % 2 == 0
-        kept["reward_valid"] = judged.repeat_interleave(2)
-        kept["label_noise"] = noise.to(device).repeat_interleave(2)
-        return kept
+        labelled["chosen"] = torch.arange(2 * len(order), device=device) % 2 == 0
+        labelled["reward_valid"] = judged.repeat_interleave(2)
+        labelled["label_noise"] = noise.to(device).repeat_interleave(2)
+        return labelled
 
     def _preferred(self, batch: TensorDict, pairs: list[list[int]]) -> list[float | None]:
-        """Of each pair the probability of its first row; None where it was not told."""
+        """Return each pair's probability of its first row; None without a verdict."""
         texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
         answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
-        there, back, asked = [], [], []
+        there, back, numbers = [], [], []
         for number, (a, b) in enumerate(pairs):
             one, other = texts["response"][a], texts["response"][b]
             if one != other:
                 known = answers[a] if answers else ""
                 there.append(Shown(texts["prompt"][a], one, other, known))
                 back.append(Shown(texts["prompt"][a], other, one, known))
-                asked.append(number)
-        told = self._told([*there, *back])
-        found: list[float | None] = [None] * len(pairs)
-        both = list(zip(told[: len(asked)], told[len(asked) :], strict=True))
-        for number, (first, second) in zip(asked, both, strict=True):
+                numbers.append(number)
+        verdicts = self._told([*there, *back])
+        preferred: list[float | None] = [None] * len(pairs)
+        both = list(zip(verdicts[: len(numbers)], verdicts[len(numbers) :], strict=True))
+        for number, (first, second) in zip(numbers, both, strict=True):
             if first is not None and second is not None:
-                found[number] = (first + 1.0 - second) / 2.0
+                preferred[number] = (first + 1.0 - second) / 2.0
         record_orders(both)
-        return found
+        return preferred
 
     def _told(self, pairs: list[Shown]) -> list[float | None]:
-        """The judge's probabilities, or shares of verdicts drawn from them."""
-        told = list(self.judge(pairs))
+        """Return the judge's probabilities, or shares of verdicts sampled from them."""
+        probabilities = list(self.judge(pairs))
         if not self.votes:
-            return told
-        drawn = torch.rand(len(told), self.votes, generator=self.generator, dtype=torch.float64)
+            return probabilities
+        uniform = torch.rand(
+            len(probabilities), self.votes, generator=self.generator, dtype=torch.float64
+        )
         return [
             None if p is None else float((row < p).double().mean())
-            for p, row in zip(told, drawn, strict=True)
+            for p, row in zip(probabilities, uniform, strict=True)
         ]
 
 
 def record_orders(both: list[tuple[float | None, float | None]]) -> None:
-    """Record what changes with the order, of the probabilities of what was shown first."""
-    seen = [(p, q) for p, q in both if p is not None and q is not None]
-    flips = [(p > 0.5) == (q > 0.5) for p, q in seen]
+    """Record the effect of the order on the probability of the answer shown first."""
+    complete = [(p, q) for p, q in both if p is not None and q is not None]
+    flips = [(p > 0.5) == (q > 0.5) for p, q in complete]
     record("pairing/order_flips", torch.tensor(flips, dtype=torch.float64))
-    record("pairing/first_shown", torch.tensor(seen, dtype=torch.float64).flatten())
+    record("pairing/first_shown", torch.tensor(complete, dtype=torch.float64).flatten())
     missing = [p is None or q is None for p, q in both]
     record("pairing/unjudged", torch.tensor(missing, dtype=torch.float64))

@@ -23,25 +23,26 @@ _TEMPLATE = (
 
 
 class EndpointPairs(metaclass=Checked):
-    """LLM-as-a-judge of pairs: ``p(first) / (p(first) + p(second))`` of an answer's first token.
+    """LLM-as-a-judge of pairs behind an endpoint: ``p(first) / (p(first) + p(second))``.
 
-    Every spelling of an option counts (``**1**``, ``"1``). None where both together have less than
-    ``least_mass``, and where no answer came; a warning says once what the model said instead.
+    ``p`` is the probability of the first token, summed over the spellings of an option (``**1**``,
+    ``"1``). None if both options together have less than ``least_mass``, or if there is no answer;
+    one warning then shows the model's answer.
 
     Args:
-        endpoint: whose model reads the template.
-        template: holds ``{prompt}``, ``{first}`` and ``{second}``, and ``{rationale}`` under
-            ``pairwise_judge=reasoned``.
-        first_text: says that the first answer is better.
-        second_text: says that the second one is.
-        read: ``log_probs`` of the first token; ``text``: what the answer begins with, 1 or 0, for
-            servers that tell no log-probs.
-        least_mass: of both options together, in [0, 1].
-        alternatives: first tokens whose log-prob is asked for, at most what the server allows.
+        endpoint: the endpoint, whose model reads the template.
+        template: text with ``{prompt}``, ``{first}`` and ``{second}``, and with ``{rationale}``
+            under ``pairwise_judge=reasoned``.
+        first_text: the option that the first answer is better.
+        second_text: the option that the second one is better.
+        read: ``log_probs`` of the first token; ``text``: 1 or 0 by the begin of the answer, for
+            servers without log-probs.
+        least_mass: least probability of both options together, in [0, 1].
+        alternatives: number of first tokens whose log-prob is requested; the server has a limit.
 
     Raises:
-        ConfigError: the template lacks a field, one option begins with the other, or, when called,
-            the server tells no log-probs.
+        ConfigError: the template lacks a field, one option begins with the other, or the server
+            returns no log-probs.
 
     Source:
         Lee et al. 2023 (RLAIF), arXiv:2309.00267, section 2.1 (soft labels).
@@ -72,7 +73,7 @@ class EndpointPairs(metaclass=Checked):
         self.no_verdict = NoVerdict("EndpointPairs")
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair the probability that the first is better."""
+        """Return for each pair the probability that the first is better."""
         return choices(
             self.endpoint,
             [self._asked(pair) for pair in pairs],
@@ -84,6 +85,6 @@ class EndpointPairs(metaclass=Checked):
         )
 
     def _asked(self, pair: Shown) -> str:
-        """The template with the texts, in one pass: a text that spells a field stays as it is."""
+        """Fill the template in one pass: a text that holds a field's name stays as it is."""
         texts = pair._asdict()
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

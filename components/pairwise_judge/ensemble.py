@@ -14,14 +14,14 @@ from rlcomp.metrics import record
 
 
 class Ensemble(metaclass=Checked):
-    """Ensemble of judges, ``p = mean_j p_j`` over the judges that can tell.
+    """Ensemble of judges, ``p = mean_j p_j`` over the judges with a verdict.
 
-    Records ``judges/disagreement``, the mean standard deviation of the probabilities of a pair, of
-    pairs that two judges or more tell.
+    Records ``judges/disagreement``, the mean standard deviation of a pair's probabilities, over
+    pairs with two or more verdicts.
 
     Args:
-        judges: by name.
-        least: verdicts that a pair needs; of fewer it cannot be told.
+        judges: the judges by name.
+        least: least number of verdicts of a pair; with fewer there is no result.
 
     Raises:
         ConfigError: there are fewer judges than ``least``.
@@ -41,9 +41,9 @@ class Ensemble(metaclass=Checked):
         self.least = least
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair the mean probability that the first is better."""
-        told = zip(*(judge(pairs) for judge in self.judges.values()), strict=True)
-        known = [[p for p in verdicts if p is not None] for verdicts in told]
+        """Return for each pair the mean probability that the first is better."""
+        columns = zip(*(judge(pairs) for judge in self.judges.values()), strict=True)
+        known = [[p for p in verdicts if p is not None] for verdicts in columns]
         several = [torch.tensor(ps, dtype=torch.float64) for ps in known if len(ps) > 1]
         record("judges/disagreement", torch.tensor([float(ps.std()) for ps in several]))
         return [sum(ps) / len(ps) if len(ps) >= self.least else None for ps in known]

@@ -1,4 +1,4 @@
-"""Judge of pairs by a classifier or a reward model of a folder."""
+"""Judge of pairs by a classifier or a reward model from a folder."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from rlcomp.model.text_classifier import classify, label_index, load_classifier
 
 
 class LearnedJudge(metaclass=Checked):
-    """Bradley-Terry verdict of a sequence classifier, ``p(first) = s(scale (z_1 - z_2))``.
+    """Judge by a sequence classifier, ``p(first) = s(scale (z_1 - z_2))`` (Bradley-Terry).
 
-    ``z`` is one output on prompt + answer: the score of a reward model, or the log-odds of a label,
-    such as toxicity, which a negative scale makes the worse one. An empty text cannot be judged.
+    ``z`` is an output for prompt + answer: the score of a reward model, or the log-odds of a label.
+    For an unwanted label, such as toxicity, use a negative scale. An empty text cannot be judged.
 
     Args:
         path: a folder with the model and its tokenizer (``rlcomp-export RUN DIR --scorer``).
-        label: which output, by its name in the model's ``id2label``; None where there is one only.
-        scale: log-odds of the verdict for each unit of the output; below 0 for what is unwanted.
+        label: name of the output in the model's ``id2label``; None if there is only one.
+        scale: log-odds of the verdict per unit of the output; below 0 for an unwanted label.
         batch_size: texts per forward pass.
 
     Raises:
         DataError: there is no such model in the folder.
-        ConfigError: ``scale`` is 0, or the model has no such label, or several and none was named.
+        ConfigError: ``scale`` is 0, the model has no such label, or it has several and none is
+            named.
     """
 
     def __init__(
@@ -47,24 +48,24 @@ class LearnedJudge(metaclass=Checked):
         self._output = label_index(self.model, label, path)
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair the probability that the first is better."""
-        told = [(pair.prompt + pair.first, pair.prompt + pair.second) for pair in pairs]
-        found = self._scores({text for texts in told for text in texts if text})
+        """Return for each pair the probability that the first is better."""
+        texts_of_pairs = [(pair.prompt + pair.first, pair.prompt + pair.second) for pair in pairs]
+        scores = self._scores({text for texts in texts_of_pairs for text in texts if text})
         return [
-            self._verdict(found[first] - found[second]) if first and second else None
-            for first, second in told
+            self._verdict(scores[first] - scores[second]) if first and second else None
+            for first, second in texts_of_pairs
         ]
 
     def _verdict(self, gap: float) -> float:
         return float(torch.tensor(self.scale * gap, dtype=torch.float64).sigmoid())
 
     def _scores(self, texts: set[str]) -> dict[str, float]:
-        """The output on each text; those of one length together: less padding."""
+        """Return the output for each text, in batches of similar length to save padding."""
         ordered = sorted(texts, key=lambda text: (len(text), text))
-        found: dict[str, float] = {}
+        scores: dict[str, float] = {}
         for start in range(0, len(ordered), self.batch_size):
             some = ordered[start : start + self.batch_size]
             with torch.no_grad():
                 outputs = classify(self.model, self.tokenizer, some)[:, self._output]
-            found |= zip(some, outputs.tolist(), strict=True)
-        return found
+            scores |= zip(some, outputs.tolist(), strict=True)
+        return scores

@@ -19,25 +19,25 @@ _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nWhich answer is better, 
 
 
 class OptionLogProbs(metaclass=Checked):
-    """LLM-as-a-judge of pairs: ``p(first) / (p(first) + p(second))`` after a template.
+    """LLM-as-a-judge of pairs by a local model: ``p(first) / (p(first) + p(second))``.
 
     ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
-    ``"1``; :func:`rlcomp.verify.options.spellings`). None where both together have less than
-    ``least_mass``, or where the context cannot hold the template; a warning says once what the
-    model would rather say. An answer is encoded as plain text: in it a field, an option or a
-    special token has no meaning.
+    ``"1``; :func:`rlcomp.verify.options.spellings`). None if both together have less than
+    ``least_mass``, or if the context cannot hold the template; one warning then shows the model's
+    likely answer. Answers are encoded as plain text: a field, an option or a special token in them
+    has no meaning.
 
     Args:
-        model: what reads the template. The policy can judge itself, and can then learn to please
-            itself.
-        template: holds ``{prompt}``, ``{first}`` and ``{second}``, and ``{rationale}`` under
-            ``pairwise_judge=reasoned``.
-        first_text: says that the first answer is better.
-        second_text: says that the second one is.
-        least_mass: of both options together, in [0, 1].
+        model: the model that reads the template. The policy can judge itself but may then learn to
+            please itself.
+        template: text with ``{prompt}``, ``{first}`` and ``{second}``, and with ``{rationale}``
+            under ``pairwise_judge=reasoned``.
+        first_text: the option that the first answer is better.
+        second_text: the option that the second one is better.
+        least_mass: least probability of both options together, in [0, 1].
         batch_size: pairs in one forward pass.
-        prompt: how the template becomes tokens; the chat template of the model's tokenizer if not
-            given, or plain text where it has none.
+        prompt: how the template becomes tokens; by default the chat template of the model's
+            tokenizer, or plain text if it has none.
 
     Raises:
         ConfigError: the template lacks a field, or one option begins with the other.
@@ -79,12 +79,12 @@ class OptionLogProbs(metaclass=Checked):
         self.prompt = self._choice.prompt
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair the share of the first option in the probability of both."""
+        """Return for each pair the share of the first option in the probability of both."""
         if not pairs:
             return []
         return self._choice.shares(self._choice.encode([self._question(pair) for pair in pairs]))
 
     def _question(self, pair: Shown) -> str:
         texts = pair._asdict()
-        # In one pass, so that a text that spells a field stays what it is.
+        # One pass, so that a text that holds a field's name stays as it is.
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

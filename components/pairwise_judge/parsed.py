@@ -1,4 +1,4 @@
-"""Verdict that is written at the end of a rationale."""
+"""Judge that reads the verdict at the end of a rationale."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rlcomp.interfaces.pairwise_judge import Shown
 
 
 class Parsed(metaclass=Checked):
-    """The verdict in a rationale: 1 for the first answer, 0 for the second, 1/2 for a tie.
+    """Judge that reads a rationale: 1 for the first answer, 0 for the second, 1/2 for a tie.
 
-    The last of the three marks counts, and only what the judge wrote is read, so that an answer
-    that holds a mark decides nothing. Case and white space within a mark do not count. None where
-    there is none; a warning says once what was written instead.
+    The last of the three marks counts. Only the judge's own text is read, so that a mark within an
+    answer has no effect. Case and white space within a mark do not matter. None if there is no
+    mark; one warning then shows the text.
 
     Args:
-        first_text: says that the first answer is better.
-        second_text: says that the second one is.
-        tie_text: says that neither is.
+        first_text: the mark that the first answer is better.
+        second_text: the mark that the second one is better.
+        tie_text: the mark that neither is better.
 
     Raises:
         ConfigError: one mark is a part of another.
@@ -53,7 +53,7 @@ class Parsed(metaclass=Checked):
         self._mark = re.compile("|".join(spaced), re.IGNORECASE)
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair what its rationale says in the end."""
+        """Return for each pair the verdict of its rationale."""
         marks_of_pairs = [self._mark.findall(pair.rationale) for pair in pairs]
         undecided = [p for p, marks in zip(pairs, marks_of_pairs, strict=True) if not marks]
         if undecided:

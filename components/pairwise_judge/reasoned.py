@@ -1,4 +1,4 @@
-"""Judge that reasons first: rationales, and a verdict after each."""
+"""Judge that writes rationales before its verdicts."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nA comparison of both ans
 class Reasoned(metaclass=Checked):
     """Chain-of-thought judge, ``p(first) = mean_k p(first | rationale_k)`` (self-consistency).
 
-    A writer compares the answers, and a judge gives its verdict with what was written before it:
-    by the log-probs of its options, or by what is written at the end (``parsed``). A rationale
-    without a verdict does not count; with fewer than ``least`` verdicts the pair cannot be told.
+    A writer compares the answers in a rationale, and a judge gives its verdict after reading it: by
+    the log-probs of its options, or by the mark at the end (``parsed``). A rationale without a
+    verdict does not count. With fewer than ``least`` verdicts a pair has no result.
 
-    Records ``reasoned/verdicts``, the share of rationales that have one, and
-    ``reasoned/majority``, the mean share of a pair's verdicts that agree with most of them, of
+    Records ``reasoned/verdicts``, the share of rationales with a verdict, and
+    ``reasoned/majority``, the mean share of a pair's verdicts that agree with the majority, over
     pairs with two or more.
 
     Args:
-        writer: of the rationales; several of one text differ only if it samples.
-        judge: reads ``Shown.rationale``; a template holds ``{rationale}``.
-        template: asks for a rationale; holds ``{prompt}``, ``{first}`` and ``{second}``.
-        rationales: for each pair, in each order in which it is shown.
-        least: verdicts that a pair needs.
-        clip: the probability is clipped to ``[clip, 1 - clip]``, because a verdict that follows a
-            rationale is over-confident; Constitutional AI takes 0.4.
+        writer: writer of the rationales; several rationales of a text differ only if it samples.
+        judge: the judge; reads ``Shown.rationale``, and its template holds ``{rationale}``.
+        template: request for a rationale, with ``{prompt}``, ``{first}`` and ``{second}``.
+        rationales: number of rationales for each pair and each order.
+        least: least number of verdicts of a pair.
+        clip: the probability is clipped to ``[clip, 1 - clip]``, because a verdict after a
+            rationale is over-confident; Constitutional AI uses 0.4.
 
     Raises:
         ConfigError: the template lacks a field, or ``least`` is above ``rationales``.
@@ -48,13 +48,13 @@ class Reasoned(metaclass=Checked):
         (self-consistency), arXiv:2203.11171; Bai et al. 2022, arXiv:2212.08073, section 4.1 (clip).
 
     Examples:
-        >>> said = Reasoned(
+        >>> reasoned = Reasoned(
         ...     writer=lambda texts: ["so the first"] * len(texts),
         ...     judge=lambda pairs: [float("first" in pair.rationale) for pair in pairs],
         ...     template="{prompt} {first} {second}",
         ...     clip=0.25,
         ... )
-        >>> said([Shown("p", "a", "b")])
+        >>> reasoned([Shown("p", "a", "b")])
         [0.75]
     """
 
@@ -86,7 +86,7 @@ class Reasoned(metaclass=Checked):
         )
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair the mean probability that the first is better."""
+        """Return for each pair the mean probability that the first is better."""
         several = [pair for pair in pairs for _ in range(self.rationales)]
         verdicts = self._verdicts(several)
         k = self.rationales
@@ -99,21 +99,21 @@ class Reasoned(metaclass=Checked):
         return [self._mean(p) if len(p) >= self.least else None for p in known]
 
     def _verdicts(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """Of each rationale the verdict; None where nothing was written, or there is none."""
+        """Return the verdict of each rationale; None if there is no rationale or no verdict."""
         texts = self.writer([self._asked(pair) for pair in pairs])
-        written = [
+        rationales = [
             (number, pair._replace(rationale=text))
             for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
             if text.strip()
         ]
-        found: list[float | None] = [None] * len(pairs)
-        told = self.judge([pair for _, pair in written])
-        for (number, _), p in zip(written, told, strict=True):
-            found[number] = p
-        return found
+        probabilities: list[float | None] = [None] * len(pairs)
+        verdicts = self.judge([pair for _, pair in rationales])
+        for (number, _), p in zip(rationales, verdicts, strict=True):
+            probabilities[number] = p
+        return probabilities
 
     def _asked(self, pair: Shown) -> str:
-        """The template with the texts, in one pass: a text that spells a field stays as it is."""
+        """Fill the template in one pass: a text that holds a field's name stays as it is."""
         texts = pair._asdict()
         return _FIELD.sub(lambda field: texts[field[1]], self.template)
 
@@ -122,6 +122,6 @@ class Reasoned(metaclass=Checked):
 
 
 def _majority(verdicts: Sequence[float]) -> float:
-    """The share of the verdicts on the side of most; one of .5 is on neither."""
+    """Return the share of the verdicts on the majority's side; .5 is on neither side."""
     first, second = sum(p > 0.5 for p in verdicts), sum(p < 0.5 for p in verdicts)
     return max(first, second) / len(verdicts)

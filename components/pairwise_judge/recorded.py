@@ -1,4 +1,4 @@
-"""Recorded judge: verdicts that stand in a file."""
+"""Judge by recorded verdicts from a file."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from rlcomp.interfaces.pairwise_judge import Shown
 
 
 class Recorded(metaclass=Checked):
-    """Recorded verdicts: the probability of a file for a prompt and two answers, in this order.
+    """Judge by a file's probabilities for a prompt and two answers in a given order.
 
-    The file is a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` with a row a verdict: ``prompt``,
-    ``first``, ``second``, and ``probability`` in [0, 1] that the first is better, or null where the
-    judge could not tell. What is not in it cannot be told either.
+    The file is a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` with one row per verdict: ``prompt``,
+    ``first``, ``second``, and ``probability`` in [0, 1] that the first is better, or null without a
+    verdict. A pair that is not in the file has no verdict either.
 
     Args:
-        path: of the file.
+        path: path of the file.
 
     Raises:
-        DataError: names file and line of a row that is no verdict, or that contradicts another.
+        DataError: a row is no verdict or contradicts another; names file and line.
     """
 
     def __init__(self, *, path: NonEmptyText) -> None:
         self._verdicts: dict[tuple[str, str, str], float | None] = {}
         for row in read_rows(path, {*_TEXTS, "probability"}):
-            shown, told = _verdict(row)
-            if self._verdicts.setdefault(shown, told) != told:
+            shown, probability = _verdict(row)
+            if self._verdicts.setdefault(shown, probability) != probability:
                 raise DataError(
-                    f"{row.place}: probability {told} of a pair for which an earlier row says "
-                    f"{self._verdicts[shown]}: leave one of them"
+                    f"{row.place}: probability {probability} of a pair for which an earlier row "
+                    f"says {self._verdicts[shown]}: leave one of them"
                 )
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair the recorded probability that the first is better."""
+        """Return for each pair the recorded probability that the first is better."""
         return [self._verdicts.get((pair.prompt, pair.first, pair.second)) for pair in pairs]
 
 
@@ -45,15 +45,19 @@ _TEXTS = ("prompt", "first", "second")
 
 def _verdict(row: Row) -> tuple[tuple[str, str, str], float | None]:
     prompt, first, second = (_text(row, name) for name in _TEXTS)
-    told = row.columns.get("probability", math.nan)
-    if told is None:
+    probability = row.columns.get("probability", math.nan)
+    if probability is None:
         return (prompt, first, second), None
-    if isinstance(told, bool) or not isinstance(told, int | float) or not 0 <= told <= 1:
+    if (
+        isinstance(probability, bool)
+        or not isinstance(probability, int | float)
+        or not 0 <= probability <= 1
+    ):
         raise DataError(
-            f"{row.place}: probability is {str(told)[:40]}: must be a number in [0, 1], or null "
-            "where the judge could not tell"
+            f"{row.place}: probability is {str(probability)[:40]}: must be a number in [0, 1], or "
+            "null where the judge could not tell"
         )
-    return (prompt, first, second), float(told)
+    return (prompt, first, second), float(probability)
 
 
 def _text(row: Row, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Simulated judge: quality that is known, noise, and planted biases."""
+"""Simulated judge with known quality, noise and planted biases."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class Simulated(metaclass=Checked):
     probability of equally good answers from .5 to .6.
 
     Args:
-        quality: a reward of texts, which sees the right answer; None where it cannot tell makes
-            the verdict None.
+        quality: a reward of texts, which sees the right answer; if it returns None, the verdict is
+            None.
         temperature: the difference of qualities at which the better one is preferred in .73 of all
             verdicts.
-        position_bias: b_p, log-odds of what is shown first.
-        length_bias: b_l, log-odds a character.
+        position_bias: b_p, log-odds in favour of the answer shown first.
+        length_bias: b_l, log-odds per character.
 
     Source:
         Biases of judges: Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, section 3.3.
@@ -48,7 +48,7 @@ class Simulated(metaclass=Checked):
         self.length_bias = length_bias
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
-        """For each pair the probability that the first is preferred."""
+        """Return for each pair the probability that the first is preferred."""
         return [self._probability(pair) for pair in pairs]
 
     def _probability(self, pair: Shown) -> float | None:

@@ -1,4 +1,4 @@
-"""Hybrid sharding: groups of ranks with whole copies, in parts within each."""
+"""Hybrid sharding: replicated groups of ranks with sharded weights within each."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from rlcomp.parallel.sharded import Sharded, check_sharded
 
 
 class Hybrid(metaclass=Checked):
-    """Hybrid sharded weights (HSDP): ``parts`` ranks share a copy, and there are several copies.
+    """Hybrid sharded weights (HSDP): several copies, each sharded over ``parts`` ranks.
 
-    As :class:`components.parallel.shard.Shard`, but layers are put together within ``parts``
-    neighbouring ranks, those of one machine, say; between copies only gradients travel.
+    Works like :class:`components.parallel.shard.Shard`, but layers are gathered within ``parts``
+    neighbouring ranks, such as those of one machine. Copies exchange only gradients.
 
     Args:
         parts: ranks that share a copy; divides the number of ranks.
-        timeout: seconds that a rank waits for the others; longer than rank 0 may be busy with
+        timeout: seconds that a rank waits for the others; must exceed the duration of rank 0's
             rollouts.
 
     Raises:
@@ -35,7 +35,7 @@ class Hybrid(metaclass=Checked):
         self.timeout = timeout
 
     def weights(self, module: nn.Module) -> Sharded:
-        """The weights of a model that a learner trains."""
+        """Return the weights of a model that a learner trains."""
         check_sharded(module)
         copies, left = divmod(here().size, self.parts)
         if left:

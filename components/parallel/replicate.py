@@ -9,23 +9,23 @@ from rlcomp.parallel.weights import Replicated
 
 
 class Replicate(metaclass=Checked):
-    """Replicated weights: ranks share the rows of every pass, and sum their gradients once a step.
+    """Replicated weights: ranks share the rows of a pass and sum their gradients once per step.
 
-    Every rank holds all weights and moments, and takes the same step. Any model, optimiser and
-    adapter that one process trains.
+    Every rank holds all weights and moments and takes the same step. It works with every model,
+    optimiser and adapter that one process can train.
 
     Args:
-        timeout: seconds that a rank waits for the others; longer than rank 0 may be busy with
+        timeout: seconds that a rank waits for the others; must exceed the duration of rank 0's
             rollouts.
 
     Source:
-        Li et al. 2020, arXiv:2006.15704 (there gradients are averaged: here losses are shares of
-        the whole step, so that they are summed).
+        Li et al. 2020, arXiv:2006.15704. (There gradients are averaged. Here losses are shares of
+        the whole step, so that gradients are summed.)
     """
 
     def __init__(self, *, timeout: PositiveFloat = 600.0) -> None:
         self.timeout = timeout
 
     def weights(self, module: nn.Module) -> Replicated:
-        """The weights of a model that a learner trains."""
+        """Return the weights of a model that a learner trains."""
         return Replicated(module)

@@ -11,17 +11,17 @@ from rlcomp.parallel.sharded import Sharded, check_sharded
 
 
 class Shard(metaclass=Checked):
-    """Sharded weights (ZeRO-3, FSDP2): gradients and moments in parts, layers whole while read.
+    """Sharded weights, gradients and moments (ZeRO-3, FSDP2); layers are gathered for use.
 
     Ranks share the rows of every pass. Each holds its rows of every matrix, of its gradient and of
-    its moments; rank 0 has the whole weights beside them, which generate, are copied and saved.
+    its moments. Rank 0 also has the whole weights, for generation, copies and checkpoints.
 
     Args:
-        timeout: seconds that a rank waits for the others; longer than rank 0 may be busy with
+        timeout: seconds that a rank waits for the others; must exceed the duration of rank 0's
             rollouts.
 
     Raises:
-        ConfigError: a model has adapters, or no layers that transformers names.
+        ConfigError: a model has adapters, or transformers names no layers of it.
 
     Source:
         Rajbhandari et al. 2020, arXiv:1910.02054 (stage 3); Zhao et al. 2023, arXiv:2304.11277.
@@ -31,6 +31,6 @@ class Shard(metaclass=Checked):
         self.timeout = timeout
 
     def weights(self, module: nn.Module) -> Sharded:
-        """The weights of a model that a learner trains."""
+        """Return the weights of a model that a learner trains."""
         check_sharded(module)
         return Sharded(module, init_device_mesh(here().device.type, (here().size,)))

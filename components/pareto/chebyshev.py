@@ -18,15 +18,15 @@ class Chebyshev(ExpectedReturns):
 
     ``min max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
 
-    The expected returns J are running means over batches (SER); the aggregation weights are
-    ``-dg/dJ`` there. The utopia point z is the highest J so far plus ``delta``. Returns are in
+    The expected returns J are running means over batches (SER). The aggregation weights are
+    ``-dg/dJ`` at J. The utopia point z is the highest J so far plus ``delta``. Returns are in
     reward units. An objective without data yet has weight 0.
 
     Args:
-        weights: a factor of each objective's shortfall, by name; null: 1/K each.
-        rho: share of the sum (augmented): with 0, all but the worst are free to fall.
-        delta: how far beyond the best so far the utopia point lies, in reward units.
-        decay: weight of the past in J.
+        weights: factor of each objective's shortfall, by name; null: 1/K each.
+        rho: weight of the sum (augmented); with 0, only the worst objective has an effect.
+        delta: distance of the utopia point from the best J so far, in reward units.
+        decay: decay of the running means J.
 
     Source:
         Steuer & Choo 1983; for several rewards Van Moffaert et al. 2013.
@@ -50,7 +50,7 @@ class Chebyshev(ExpectedReturns):
         named_weights("Chebyshev", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """``-dg/dJ`` at the current expected returns."""
+        """Return ``-dg/dJ`` at the current expected returns."""
         factors = named_weights("Chebyshev", self.weights, objectives.names)
         returns, best = self.expected(objectives)
         known, weights = ~returns.isnan(), torch.zeros_like(returns)

@@ -26,8 +26,8 @@ class Constrained(Aggregator):
         step: of the multipliers, per reward unit.
 
     Raises:
-        ConfigError: no thresholds, or one for ``maximise``; when it is run: the names are not those
-            of the batch's objectives.
+        ConfigError: there are no thresholds or one for ``maximise``, or a batch has objectives with
+            other names.
 
     Source:
         Altman 1999; Tessler et al. 2018, arXiv:1805.11074, eq. 9.
@@ -57,7 +57,7 @@ class Constrained(Aggregator):
         check_names("Constrained", "thresholds", [self.maximise, *self.thresholds], names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """1 and the multipliers, in the order of the objectives."""
+        """Return 1 and the multipliers, in the order of the objectives."""
         names = list(objectives.names)
         self.check(names)
         weights = torch.ones(len(names), dtype=torch.float64)

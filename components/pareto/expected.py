@@ -18,15 +18,15 @@ class Expected(ExpectedReturns):
 
     ``max g(J_1, ..., J_K)`` with weights ``w_k = dg/dJ_k``.
 
-    Applied to the rewards of each response instead, a non-linear ``g`` would be another problem
-    (ESR). J are running means over batches. Until every objective has data, the weights are 1/K.
+    A non-linear ``g`` of the rewards of each response would be another problem (ESR). J are running
+    means over batches. Until every objective has data, the weights are 1/K.
 
     Args:
         function: g, from a tensor ``[K]`` in the order of the objectives to a number.
-        decay: weight of the past in J.
+        decay: decay of the running means J.
 
     Raises:
-        ConfigError: g returns no single number, or none that depends on J.
+        ConfigError: g returns no single number, or one that does not depend on J.
         NumericalError: dg/dJ is not finite.
 
     Source:
@@ -38,7 +38,7 @@ class Expected(ExpectedReturns):
         self.function = function
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """``dg/dJ`` at the current expected returns."""
+        """Return ``dg/dJ`` at the current expected returns."""
         returns, _ = self.expected(objectives)
         if bool(returns.isnan().any()):
             return torch.full_like(returns, 1 / len(returns))

@@ -18,10 +18,10 @@ class Linear(Aggregator):
     (``scale: none`` for reward units).
 
     Args:
-        weights: by the objective's name, every one of them; they need not sum to 1. null: 1/K each.
+        weights: weight of every objective, by name; they need not sum to 1. null: 1/K each.
 
     Raises:
-        ConfigError: weights is empty; in :meth:`check` and :meth:`weigh`: it names other
+        ConfigError: ``weights`` is empty, or (in :meth:`check` and :meth:`weigh`) names other
             objectives.
 
     Source:
@@ -39,5 +39,5 @@ class Linear(Aggregator):
         named_weights("Linear", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """The weights, in the order of the objectives."""
+        """Return the weights, in the order of the objectives."""
         return named_weights("Linear", self.weights, objectives.names)

@@ -16,8 +16,8 @@ class Mgda(GramianAggregator):
     The combination conflicts with no vector. It is not scale-invariant: short vectors dominate.
 
     Args:
-        row_norm: ``"none"`` is the method; ``"unit"`` gives the direction that has the same angle
-            to all vectors that count.
+        row_norm: ``"none"`` is the method; ``"unit"`` gives the direction with the same angle to
+            all vectors of positive weight.
 
     Source:
         Désidéri 2012; Sener & Koltun 2018, arXiv:1810.04650, eq. 3.
@@ -27,5 +27,5 @@ class Mgda(GramianAggregator):
         super().__init__(row_norm=row_norm)
 
     def of_gram(self, gram: Tensor) -> Tensor:
-        """The weights on the simplex."""
+        """Return the weights on the simplex."""
         return min_norm(gram)

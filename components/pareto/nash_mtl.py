@@ -18,11 +18,11 @@ class NashMtl(GramianAggregator):
     ``G a = 1 / a`` (elementwise) with ``G`` the Gram matrix: maximises ``prod_i g_i . v`` over
     steps ``v`` of fixed length.
 
-    The weights are scaled so that the step is no longer than a row.
+    The weights are scaled so that the step is at most as long as a row.
 
     Args:
-        row_norm: what the vectors are divided by first; the direction does not depend on it.
-        num_iterations: of the solver, at most.
+        row_norm: divisor of the vectors; the direction does not depend on it.
+        num_iterations: most iterations of the solver.
 
     Raises:
         MissingExtra: torchjd, cvxpy or ecos is not installed.
@@ -39,8 +39,8 @@ class NashMtl(GramianAggregator):
         self._solver(1)
 
     def of_gram(self, gram: Tensor) -> Tensor:
-        """The weights, above 0."""
-        # The solver asks for a matrix and uses its Gram only: any square root of it will do.
+        """Return the positive weights."""
+        # The solver takes a matrix but uses only its Gram matrix, so pass a square root of that.
         values, vectors = torch.linalg.eigh(gram)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "You are solving a parameterized problem")
@@ -53,9 +53,9 @@ class NashMtl(GramianAggregator):
         from torchjd.aggregation import NashMTL
 
         try:
-            # A new one for each batch: its warm start would be a hidden state.
-            made = NashMTL(n_tasks=count, max_norm=1.0, optim_niter=self.num_iterations)
+            # A new solver for each batch: its warm start would be a hidden state.
+            solver = NashMTL(n_tasks=count, max_norm=1.0, optim_niter=self.num_iterations)
         except ImportError as error:
             raise MissingExtra(f"{error}, or pip install 'rlcomp[solvers]'") from None
-        weighting: torch.nn.Module = made.weighting
+        weighting: torch.nn.Module = solver.weighting
         return weighting

@@ -1,4 +1,4 @@
-"""Preference weights: each row's own preference vector."""
+"""Preference weights: the preference vector of each row."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from rlcomp.pareto.aggregator import Aggregator, Objectives
 
 
 class Preferred(Aggregator):
-    """Weights = the preference the policy was conditioned on, row by row.
+    """Weights equal to each row's preference, on which the policy was conditioned.
 
     Raises:
-        ConfigError: in :meth:`weigh`: there are no preferences, or not as many as objectives.
+        ConfigError: (in :meth:`weigh`) there are no preferences, or not as many as objectives.
     """
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """The weight of each objective in each row, shape ``[B, K]``."""
+        """Return the weight of each objective in each row, shape ``[B, K]``."""
         if objectives.preference is None:
             raise ConfigError(
                 "aggregator: no stage draws preferences: use conditioning=text_prefix, or another "
                 "aggregator"
             )
-        told = objectives.preference.shape[1]
-        if told != len(objectives.names):
+        count = objectives.preference.shape[1]
+        if count != len(objectives.names):
             raise ConfigError(
-                f"aggregator: a preference is of {told} objectives, but there are "
+                f"aggregator: a preference is of {count} objectives, but there are "
                 f"{len(objectives.names)} ({', '.join(objectives.names)}): conditioning.objectives "
                 "must be the stage that writes them"
             )

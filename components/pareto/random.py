@@ -12,7 +12,7 @@ from rlcomp.seed import new_generator
 class Random(Aggregator):
     """Random loss weighting (RLW), a baseline for other aggregators.
 
-    ``w = softmax(z)`` with ``z ~ N(0, I)``, drawn anew at every step.
+    ``w = softmax(z)`` with ``z ~ N(0, I)``, drawn at every step.
 
     Source:
         Lin et al. 2022, arXiv:2111.10603, algorithm 2 (random loss weighting).
@@ -23,7 +23,7 @@ class Random(Aggregator):
         self.generator = new_generator()
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """New weights, not negative; they sum to 1."""
+        """Draw new weights, at least 0, with sum 1."""
         count = len(objectives.names)
         return torch.softmax(
             torch.randn(count, generator=self.generator, dtype=torch.float64), dim=0

@@ -1,4 +1,4 @@
-"""An aggregator that is shown the objectives in other units."""
+"""Aggregator with the objectives in other units."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names
 
 
 class Scaled(Aggregator):
-    """Another aggregator on scaled objectives.
+    """Another aggregator applied to scaled objectives.
 
-    ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``: as if
-    the rewards were multiplied by ``s``, which is a knob for methods that take no preference but
-    depend on units (MGDA, PAMA). Returns and everything else that is recorded keep their units.
+    ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``, as if
+    the rewards were multiplied by ``s``. It gives a preference to methods that take none but depend
+    on units (MGDA, PAMA). Recorded returns and other metrics keep their units.
 
     Args:
         aggregator: another one: ``pareto@learner.aggregator.aggregator=mgda``.
         scales: a factor for each objective, by name.
 
     Raises:
-        ConfigError: an objective without a factor, or the reverse; or an aggregator of expected
-            returns, which has weights of its own.
+        ConfigError: an objective has no factor, or a factor no objective; or the aggregator is of
+            expected returns, with weights of its own.
 
     Source:
         This project.
@@ -48,7 +48,7 @@ class Scaled(Aggregator):
         self.aggregator.check(names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """The weights of the objectives as they are, shape ``[K]`` or ``[B, K]``."""
+        """Return the weights of the unscaled objectives, shape ``[K]`` or ``[B, K]``."""
         check_names("Scaled", "scales", self.scales, objectives.names)
         scales = torch.tensor([self.scales[name] for name in objectives.names], dtype=torch.float64)
         shown = replace(

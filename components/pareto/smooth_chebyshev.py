@@ -19,14 +19,15 @@ class SmoothChebyshev(ExpectedReturns):
     ``min mu * logsumexp_i(w_i (z_i - J_i) / mu)``: aggregation weights
     ``w * softmax(w (z - J) / mu)``.
 
-    J and z as in ``chebyshev``: expected returns (SER), and the best of them so far plus ``delta``.
+    J and z are as in ``chebyshev``: expected returns (SER), and the best J so far plus ``delta``.
     An objective without data yet has weight 0.
 
     Args:
-        weights: a factor of each objective's shortfall, by name; null: 1/K each.
-        mu: in reward units; towards 0 the worst objective alone, towards infinity fixed weights.
-        delta: how far beyond the best so far the utopia point lies, in reward units.
-        decay: weight of the past in J.
+        weights: factor of each objective's shortfall, by name; null: 1/K each.
+        mu: smoothing, in reward units; towards 0 only the worst objective counts, towards infinity
+            the weights are fixed.
+        delta: distance of the utopia point from the best J so far, in reward units.
+        decay: decay of the running means J.
 
     Source:
         Lin et al. 2024, arXiv:2402.19078, eq. 8.
@@ -50,7 +51,7 @@ class SmoothChebyshev(ExpectedReturns):
         named_weights("SmoothChebyshev", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
-        """``-dg/dJ`` at the current expected returns."""
+        """Return ``-dg/dJ`` at the current expected returns."""
         factors = named_weights("SmoothChebyshev", self.weights, objectives.names)
         returns, best = self.expected(objectives)
         known, weights = ~returns.isnan(), torch.zeros_like(returns)

@@ -15,14 +15,14 @@ from rlcomp.seed import new_generator
 class Torchjd(GramianAggregator):
     """Adapter of torchjd's ``Weighting`` classes (UPGrad, PCGrad, CAGrad, ...).
 
-    A new instance for each batch. With raw gradients of different lengths most of them conflict
-    with an objective (UPGrad through its regularisation, MGDA by early stopping); with unit rows
-    they keep their guarantees. Randomised ones (PCGrad) draw from this component's generator.
+    Each batch gets a new instance. With raw gradients of different lengths most methods conflict
+    with an objective (UPGrad through its regularisation, MGDA by early stopping). With unit rows
+    they keep their guarantees. Randomised methods (PCGrad) draw from this component's generator.
 
     Args:
-        weighting: makes the weighting, such as ``torchjd.aggregation.UPGradWeighting``; it takes a
-            Gram matrix and keeps nothing from one batch to the next.
-        row_norm: what the vectors are divided by first.
+        weighting: constructor of the weighting, such as ``torchjd.aggregation.UPGradWeighting``; it
+            takes a Gram matrix and has no state between batches.
+        row_norm: divisor of the vectors.
 
     Raises:
         MissingExtra: torchjd, or the solver this weighting needs, is not installed.
@@ -43,7 +43,7 @@ class Torchjd(GramianAggregator):
         self.generator = new_generator()
 
     def of_gram(self, gram: Tensor) -> Tensor:
-        """The weights, which need not sum to 1."""
+        """Return the weights, which need not sum to 1."""
         with torch.random.fork_rng(devices=[]):
             torch.set_rng_state(self.generator.get_state())
             weights: Tensor = self.weighting()(gram)

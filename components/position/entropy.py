@@ -1,4 +1,4 @@
-"""RPT's entropy filter: tokens of high next-token entropy under a proxy model."""
+"""RPT's entropy filter of positions, by a proxy model."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from rlcomp.run.launch import device as device_of
 
 
 class EntropyFilter(metaclass=Checked):
-    """RPT's entropy filter: positions where a proxy model's next-token entropy is high.
+    """RPT's entropy filter: positions of high next-token entropy under a proxy model.
 
     Args:
         proxy: a causal language model with the tokenizer of the policy; it is not trained.
-        top_k: the entropy is that of so many likeliest tokens.
-        threshold: nats; positions of more entropy are taken. Null: ``top_share`` decides.
-        top_share: the share of the positions of all texts that is taken, those of most entropy, and
-            all that are equal to the last of them. Null: ``threshold`` decides.
-        renormalise: whether the probabilities of the ``top_k`` are made to sum to 1.
-        min_context: tokens of the text before a position.
-        device: where the proxy reads the texts: ``auto``, ``cpu`` or ``cuda``; afterwards it is
-            back where it was.
+        top_k: number of most likely tokens in the entropy.
+        threshold: least entropy of a position, nats. Null: ``top_share`` decides.
+        top_share: share of the positions of all texts to take, by entropy; ties with the last one
+            are included. Null: ``threshold`` decides.
+        renormalise: whether the probabilities of the ``top_k`` are scaled to sum 1.
+        min_context: least number of tokens before a position.
+        device: device of the proxy while it reads the texts: ``auto``, ``cpu`` or ``cuda``;
+            afterwards it moves back.
 
     Raises:
-        ConfigError: both or neither of ``threshold`` and ``top_share`` are given; when asked for
-            positions: the proxy has another tokenizer.
-        DataError: when asked for positions: a text is longer than the proxy's context.
+        ConfigError: both or neither of ``threshold`` and ``top_share`` are given, or (in
+            :meth:`spans`) the proxy has another tokenizer.
+        DataError: (in :meth:`spans`) a text is longer than the proxy's context.
 
     Source:
         RPT, arXiv:2506.08007: top 16, and thresholds of 0.5, 1.0 and 1.5 for its easy, medium and
-        hard positions. The rest is not said there; our default is 1.0, renormalised.
+        hard positions. The paper does not give the rest; our default is 1.0, renormalised.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class EntropyFilter(metaclass=Checked):
         self.device = device
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """Spans from a position to the end of the first token that completes a character."""
+        """Return spans from a position to the end of the first token that completes a character."""
         entropies = next_token_entropies(
             self.proxy,
             [document.ids for document in documents],
@@ -71,20 +71,20 @@ class EntropyFilter(metaclass=Checked):
             renormalise=self.renormalise,
             device=device_of(self.device),
         )
-        found = [
+        candidates = [
             [
                 (span, float(entropy[index]))
                 for index, span in token_spans(document, self.min_context).items()
             ]
             for entropy, document in zip(entropies, documents, strict=True)
         ]
-        least = self._least([entropy for spans in found for _, entropy in spans])
-        return [[span for span, entropy in spans if entropy >= least] for spans in found]
+        least = self._least([entropy for spans in candidates for _, entropy in spans])
+        return [[span for span, entropy in spans if entropy >= least] for spans in candidates]
 
     def _least(self, entropies: list[float]) -> float:
-        """The entropy threshold."""
+        """Return the entropy threshold."""
         if self.threshold is not None:
             return math.nextafter(self.threshold, math.inf)
-        # The product of a share and a count may miss a whole number by a rounding error.
+        # The product of share and count may miss a whole number by a rounding error.
         count = math.ceil((self.top_share or 0.0) * len(entropies) - 1e-9)
         return sorted(entropies, reverse=True)[count - 1] if count else math.inf

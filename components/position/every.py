@@ -1,4 +1,4 @@
-"""Every token position of a text."""
+"""Token positions of a text, without a choice."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from rlcomp.data.positions import Span, Tokenised, token_spans
 
 
 class EveryToken(metaclass=Checked):
-    """Every token that starts a character and has enough text before it.
+    """Positions of all tokens that start a character and have enough text before them.
 
-    Uniform sampling from them gives random positions.
+    Uniform draws from them are random positions.
 
     Args:
-        min_context: tokens of the text before a position.
+        min_context: least number of tokens before a position.
 
     Source:
         RPT's random positions, arXiv:2506.08007.
@@ -24,5 +24,5 @@ class EveryToken(metaclass=Checked):
         self.min_context = min_context
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """Spans from a position to the end of the first token that completes a character."""
+        """Return spans from a position to the end of the first token that completes a character."""
         return [[*token_spans(document, self.min_context).values()] for document in documents]

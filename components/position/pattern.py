@@ -11,27 +11,27 @@ from rlcomp.errors import ConfigError
 
 
 class Pattern(metaclass=Checked):
-    r"""Every place at which a pattern matches.
+    r"""Positions at which a pattern matches.
 
     Args:
-        pattern: a regular expression whose group 1 is asked for, such as ``=(\d)``, or several.
-            What they match without a character is passed over. ``^`` and ``$`` are those of the
-            whole text; write ``(?m)`` in front for those of lines. Matches of one pattern do not
-            overlap; groups of a look-ahead, ``(?=(\w\w))``, may, and those of two patterns.
+        pattern: one or several regular expressions; group 1 is the span, such as ``=(\d)``. Empty
+            matches are skipped. ``^`` and ``$`` match at the ends of the whole text; with ``(?m)``
+            in front, at the ends of lines. Matches of one pattern do not overlap; groups of a
+            look-ahead, ``(?=(\w\w))``, and groups of two patterns may.
 
     Raises:
-        ConfigError: one is no regular expression or has no group, or there is none.
+        ConfigError: there is no pattern, or one is no regular expression or has no group.
     """
 
     def __init__(self, *, pattern: NonEmptyText | Sequence[NonEmptyText]) -> None:
-        given = [pattern] if isinstance(pattern, str) else list(pattern)
-        if not given:
+        patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+        if not patterns:
             raise ConfigError("Pattern: pattern is an empty list: give a regular expression")
-        self._found = [_compiled(one) for one in given]
+        self._found = [_compiled(one) for one in patterns]
         self.pattern = pattern
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """Group 1 of every match."""
+        """Return group 1 of every match."""
         return [self._spans(document.text) for document in documents]
 
     def _spans(self, text: str) -> list[Span]:
@@ -41,14 +41,14 @@ class Pattern(metaclass=Checked):
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        found = re.compile(pattern)
+        compiled = re.compile(pattern)
     except re.error as error:
         raise ConfigError(
             f"Pattern: pattern {pattern!r} is no regular expression: {error}"
         ) from None
-    if found.groups < 1:
+    if compiled.groups < 1:
         raise ConfigError(
             f"Pattern: pattern {pattern!r} has no group: put what is asked for in parentheses, "
             r"as in '=(\d)'"
         )
-    return found
+    return compiled

@@ -9,33 +9,33 @@ from collections.abc import Sequence
 from rlcomp.arguments import Checked, NonNegativeInt
 from rlcomp.data.positions import Span, Tokenised, byte_spans
 
-# Up to a stop (and what closes quotes and brackets) before white space, or the end of the line.
+# Up to a stop (with closing quotes and brackets) before white space, or up to the end of the line.
 _SENTENCE = re.compile(r"""\S.*?(?:[.!?]["')\]\u2019\u201d]*(?=\s)|$)""", re.MULTILINE)
 
 
 class Sentences(metaclass=Checked):
-    """Every sentence, or line without a full stop, that has enough text before it.
+    """Positions of sentences, or lines without a full stop, with enough text before them.
 
-    Sentences end at ``.``, ``!`` or ``?`` before white space, so that an abbreviation ends one, and
-    at the end of a line. White space between them belongs to none.
+    Sentences end at ``.``, ``!`` or ``?`` before white space (an abbreviation ends one too), and at
+    the end of a line. White space between sentences belongs to none.
 
     Args:
-        min_context: tokens of the text before a sentence.
+        min_context: least number of tokens before a sentence.
 
     Source:
-        RLPT's segments, to be asked for whole.
+        RLPT's segments, predicted as a whole.
     """
 
     def __init__(self, *, min_context: NonNegativeInt = 16) -> None:
         self.min_context = min_context
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """Each from its first visible character to its last."""
+        """Return each sentence from its first to its last visible character."""
         return [self._spans(document) for document in documents]
 
     def _spans(self, document: Tokenised) -> list[Span]:
-        found = (match.span() for match in _SENTENCE.finditer(document.text))
-        places = [(a, a + len(document.text[a:b].rstrip())) for a, b in found]
+        matches = (match.span() for match in _SENTENCE.finditer(document.text))
+        places = [(a, a + len(document.text[a:b].rstrip())) for a, b in matches]
         return [
             span
             for span in byte_spans(document.text, places)

@@ -15,18 +15,18 @@ from rlcomp.seed import named_seed
 
 
 class WordSpan(metaclass=Checked):
-    """Random spans of whole words, with no white space at their ends.
+    """Positions of random spans of whole words, without white space at their ends.
 
-    Each is one that may be masked (:func:`~rlcomp.data.masked_text.span_problem`). They may
-    overlap, and the words of one may occur again elsewhere. Which ones a text gets depends on the
-    text and the seed alone.
+    Each span may be masked (:func:`~rlcomp.data.masked_text.span_problem`). Spans may overlap, and
+    the words of a span may occur elsewhere too. The spans of a text depend on the text and the seed
+    alone.
 
     Args:
-        shortest: words of the shortest span; a word is what stands between white space.
+        shortest: words of the shortest span; words are separated by white space.
         longest: words of the longest span.
-        per_document: spans of a text, fewer where it has not that many.
-        largest_share: of the text's characters, the most that a span may take.
-        seed: which ones.
+        per_document: spans per text, fewer if it has fewer.
+        largest_share: largest share of the text's characters in a span.
+        seed: seed of the choice.
 
     Raises:
         ConfigError: ``shortest`` is above ``longest``.
@@ -55,7 +55,7 @@ class WordSpan(metaclass=Checked):
         self.seed = seed
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
-        """The spans of each text, in text order."""
+        """Return the spans of each text, in text order."""
         return [self._spans(document.text) for document in documents]
 
     def _spans(self, text: str) -> list[Span]:
@@ -72,7 +72,7 @@ class WordSpan(metaclass=Checked):
         return byte_spans(text, sorted(islice(fit, self.per_document)))
 
     def _drawn(self, text: str) -> Iterator[tuple[int, int]]:
-        """All spans of a number of words, in random order, as character offsets."""
+        """Yield all spans of a number of words in random order, as character offsets."""
         words = [match.span() for match in re.finditer(r"\S+", text)]
         counts = range(self.shortest, self.longest + 1)
         draw = random.Random(named_seed(self.seed, text))

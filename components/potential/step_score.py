@@ -1,4 +1,4 @@
-"""Potential of a state: how good its latest step is."""
+"""Potential of a state by the score of its latest step."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from rlcomp.keys import Key, OwnKey
 
 
 class StepScore(Component):
-    """Potential ``Phi(s) = p_k`` of the latest step that is complete; 0 before the first.
+    """Potential ``Phi(s) = p_k``, the score of the latest complete step; 0 before the first.
 
     Reads ``step_score``, ``step_end``, ``response_mask`` ``[B, T]``. Writes ``potential``
-    ``[B, T]``, of the state before the token.
+    ``[B, T]`` of the state before each token.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
@@ -38,6 +38,6 @@ class StepScore(Component):
         column = torch.arange(1, score.shape[1] + 1, device=score.device)
         latest = (column * ends).cummax(1).values.roll(1, 1)
         latest[:, 0] = 0
-        found = score.gather(1, (latest - 1).clamp(min=0))
-        batch["potential"] = masked(found, (latest > 0) & batch["response_mask"])
+        value = score.gather(1, (latest - 1).clamp(min=0))
+        batch["potential"] = masked(value, (latest > 0) & batch["response_mask"])
         return batch

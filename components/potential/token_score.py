@@ -1,4 +1,4 @@
-"""Potential of a state: how likely a process reward model finds a right answer from it."""
+"""Potential of a state by the score of a process reward model."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from rlcomp.model.token_scorer import TokenScorer
 
 
 class TokenScore(Component):
-    """Potential ``Phi(s) = s(q)``, ``q`` the score of a process reward model in that state.
+    """Potential ``Phi(s) = s(q)`` with a process reward model's score ``q`` in the state.
 
-    Trained on outcomes at all tokens (``loss=outcome_labels``) it is a value function. The scorer
-    is frozen here.
+    If the model was trained on outcomes at all tokens (``loss=outcome_labels``), the potential is a
+    value function. The scorer is frozen here.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes ``potential``
-    ``[B, T]``, of the state before the token, in [0, 1].
+    ``[B, T]`` of the state before each token, in [0, 1].
 
     Args:
         scorer: the process reward model.
@@ -38,7 +38,7 @@ class TokenScore(Component):
 
     def __init__(self, *, scorer: TokenScorer) -> None:
         super().__init__()
-        # Past nn.Module: its tensors belong to the node that is trained.
+        # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
 
     def forward(self, batch: TensorDict) -> TensorDict:

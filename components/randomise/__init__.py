@@ -1,1 +1,1 @@
-"""Domain randomisation: the dynamics of each episode, drawn anew."""
+"""Domain randomisation: random dynamics in each episode."""

@@ -14,12 +14,12 @@ from rlcomp.interfaces.ranges import Range, named_ranges
 
 
 class LogUniform(metaclass=Checked):
-    """Draws parameters log-uniformly, for each episode anew: in ``x / f..x f``.
+    """Domain randomisation: log-uniform parameters in ``x / f..x f`` for each episode.
 
-    Half of the draws are below the nominal value, half above, whatever the factor.
+    For every factor half of the draws are below the nominal value and half above.
 
     Args:
-        factor: ``f`` of every parameter of the environment, at least 1; unused where ``ranges``
+        factor: ``f`` of every parameter of the environment, at least 1; unused if ``ranges``
             are given.
         ranges: ``[low, high]`` by parameter, above 0, in its units; then only these are drawn.
             None: all.
@@ -39,7 +39,7 @@ class LogUniform(metaclass=Checked):
         self.given = dict(ranges or {})
 
     def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
-        """Lowest and highest value of each parameter that is drawn.
+        """Return the lowest and the highest value of each random parameter.
 
         Raises:
             ConfigError: a parameter is unknown, or a range is not ``[low, high]``, above 0.
@@ -51,5 +51,5 @@ class LogUniform(metaclass=Checked):
         return named_ranges(nominal, self.given, around, 0.0)
 
     def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
-        """``low (high / low)^u``, ``u`` uniform in [0, 1)."""
+        """Return ``low (high / low)^u`` with ``u`` uniform in [0, 1)."""
         return low * (high / low) ** torch.rand(low.shape, generator=generator)

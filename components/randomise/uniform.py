@@ -13,10 +13,10 @@ from rlcomp.interfaces.ranges import Range, named_ranges
 
 
 class UniformDynamics(metaclass=Checked):
-    """Draws parameters uniformly, for each episode anew: in ``x (1 - w)..x (1 + w)``.
+    """Domain randomisation: uniform parameters in ``x (1 - w)..x (1 + w)`` for each episode.
 
     Args:
-        width: ``w`` of every parameter of the environment, in [0, 1); unused where ``ranges`` are
+        width: ``w`` of every parameter of the environment, in [0, 1); unused if ``ranges`` are
             given.
         ranges: ``[low, high]`` by parameter, in its units; then only these are drawn. None: all.
 
@@ -31,7 +31,7 @@ class UniformDynamics(metaclass=Checked):
         self.given = dict(ranges or {})
 
     def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
-        """Lowest and highest value of each parameter that is drawn.
+        """Return the lowest and the highest value of each random parameter.
 
         Raises:
             ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
@@ -43,5 +43,5 @@ class UniformDynamics(metaclass=Checked):
         return named_ranges(nominal, self.given, around, -math.inf)
 
     def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
-        """``low + (high - low) u``, ``u`` uniform in [0, 1)."""
+        """Return ``low + (high - low) u`` with ``u`` uniform in [0, 1)."""
         return low + (high - low) * torch.rand(low.shape, generator=generator)

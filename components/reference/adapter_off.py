@@ -13,15 +13,15 @@ from rlcomp.model.language_model import LanguageModel
 
 
 class AdapterOff(Component):
-    """Reference policy = base model: the policy with its adapters disabled, at no memory.
+    """Reference policy: the base model, without extra memory, by disabling the adapters.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
-    Records ``kl/reference``, where the rows are rollouts: mean of
-    ``rollout_log_probs - ref_log_probs``, nats a token (the estimator k1).
+    Records ``kl/reference`` if the rows are rollouts: the mean of
+    ``rollout_log_probs - ref_log_probs``, nats per token (the estimator k1).
 
     Args:
         policy: a model with adapters.
@@ -40,7 +40,7 @@ class AdapterOff(Component):
                 "reference: the policy has no adapters to switch off: use adapter=lora or "
                 "reference=frozen"
             )
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -1,4 +1,4 @@
-"""Reference log-probs from the data: what another model said of both answers, precomputed."""
+"""Reference log-probs from the data, precomputed by another model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rlcomp.errors import DataError
 
 
 class FromColumns(Component):
-    """Reference log-probs of pairs, precomputed: columns of the data.
+    """Reference log-probs of pairs from columns of the data, precomputed.
 
-    A column holds the log-prob of each token of the answer, EOS included, or their sum. Of a sum
-    each token is given its share, so that scores of whole answers are exact; those that look at
+    A column holds the log-prob of each token of the answer, EOS included, or their sum. A sum is
+    divided equally among the tokens, so that scores of whole answers are exact. Scores that use
     single tokens (``loss/score=length_desensitised``) need the list.
 
     Reads ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and ``columns``. Writes ``ref_log_probs``
@@ -23,10 +23,10 @@ class FromColumns(Component):
 
     Args:
         chosen: column of the chosen answer's log-probs.
-        rejected: column of the rejected answer's.
+        rejected: column of the rejected answer's log-probs.
 
     Raises:
-        DataError: a row has no such column, or not one number for each token; names both.
+        DataError: a row has no such column, or another number of values than tokens; names both.
     """
 
     reads = ("response_mask", "chosen")
@@ -44,7 +44,7 @@ class FromColumns(Component):
         self.rejected = rejected
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write what the columns say."""
+        """Write the log-probs of the columns."""
         mask = batch["response_mask"]
         written = torch.zeros(mask.shape, device=mask.device)
         columns = decode_columns(batch, [self.chosen, self.rejected])
@@ -61,9 +61,9 @@ def _of_tokens(name: str, value: object, count: int) -> list[float]:
         return [value / max(count, 1)] * count
     fits = isinstance(value, list) and all(isinstance(one, (int, float)) for one in value)
     if not fits or len(value) != count:  # type: ignore[arg-type]
-        found = f"{len(value)} values" if isinstance(value, list) else f"{value!r:.60}"
+        content = f"{len(value)} values" if isinstance(value, list) else f"{value!r:.60}"
         raise DataError(
-            f"column {name!r} of a pair holds {found}, but its answer has {count} tokens, EOS "
+            f"column {name!r} of a pair holds {content}, but its answer has {count} tokens, EOS "
             "included: write their log-probs or the sum of them, or use reference=frozen"
         )
     return [float(one) for one in value]  # type: ignore[attr-defined]

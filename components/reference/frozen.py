@@ -17,16 +17,16 @@ from rlcomp.model.copied import CopiedWeights
 class Frozen(Component):
     """Frozen reference policy: the weights at the start of the phase.
 
-    Only the policy's trainable parameters are copied, and the policy's own model runs with them
-    swapped in: with adapters the reference costs the adapters, never a second model.
+    Only the policy's trainable parameters are copied, and the policy's own model runs with the copy
+    swapped in. So a reference never costs a second model; with adapters it costs their size.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
-    Records ``kl/reference``, where the rows are rollouts: mean of
-    ``rollout_log_probs - ref_log_probs``, nats a token (the estimator k1).
+    Records ``kl/reference`` if the rows are rollouts: the mean of
+    ``rollout_log_probs - ref_log_probs``, nats per token (the estimator k1).
 
     Args:
         policy: the model to stay close to.
@@ -40,12 +40,12 @@ class Frozen(Component):
 
     def __init__(self, *, policy: ScoresRows) -> None:
         super().__init__()
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.copied = CopiedWeights(policy)
 
     def begin_phase(self) -> None:
-        """Take a fresh copy."""
+        """Take a new copy."""
         self.copied.take()
 
     def forward(self, batch: TensorDict) -> TensorDict:

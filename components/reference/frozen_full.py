@@ -15,10 +15,10 @@ from rlcomp.keys import Key
 class FrozenFull(Frozen):
     """Frozen reference for a full-vocabulary KL; costs a second forward pass.
 
-    Memory: ``ref_log_distribution`` is ``B * T * V`` numbers that live through the whole step.
+    Memory: ``ref_log_distribution`` holds ``B * T * V`` numbers during the whole step.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
     gradient.

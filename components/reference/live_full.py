@@ -1,4 +1,4 @@
-"""Live reference: the policy itself, as it is now."""
+"""Live reference: the policy with its current weights."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from rlcomp.metrics import record
 class LiveFull(Component):
     """Live reference: the current weights of the policy, with full next-token distributions.
 
-    As a teacher of itself it drifts with its student, and collapses: for controls.
+    It serves as a control: a teacher of itself drifts with its student and collapses.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
-    gradient. Records ``kl/reference``, where the rows are rollouts: mean of ``rollout_log_probs -
-    ref_log_probs``, nats a token.
+    gradient. Records ``kl/reference`` if the rows are rollouts: the mean of ``rollout_log_probs -
+    ref_log_probs``, nats per token.
 
     Args:
         policy: the model.
@@ -37,11 +37,11 @@ class LiveFull(Component):
 
     def __init__(self, *, policy: FullDistributionPolicy) -> None:
         super().__init__()
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score the response tokens with the weights of this moment."""
+        """Score the response tokens with the current weights."""
         with torch.no_grad():
             batch["ref_log_probs"] = self.policy.log_probs(batch)
             batch["ref_log_distribution"] = self.policy.log_distribution(batch)

@@ -1,4 +1,4 @@
-"""Reference policy from a folder or a run, such as the base that training started from."""
+"""Reference policy from a folder or a run, such as the base model of the training."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from rlcomp.model.language_model import LanguageModel
 class Pretrained(Component):
     """Reference policy: another model with the policy's tokenizer, frozen.
 
-    It costs a second model, in memory and in checkpoints; ``reference=frozen`` costs the weights
-    that are trained.
+    It costs a second model in memory and in checkpoints; ``reference=frozen`` costs only the
+    trained weights.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under the policy's decoding.
 
-    Records ``kl/reference``, where the rows are rollouts: mean of
-    ``rollout_log_probs - ref_log_probs``, nats a token (the estimator k1).
+    Records ``kl/reference`` if the rows are rollouts: the mean of
+    ``rollout_log_probs - ref_log_probs``, nats per token (the estimator k1).
 
     Args:
-        policy: its tokenizer and its decoding are used.
-        model: scores the responses; the policy's vocabulary.
+        policy: the policy, for its tokenizer and its decoding.
+        model: the model that scores the responses; it has the policy's vocabulary.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -39,7 +39,7 @@ class Pretrained(Component):
 
     def __init__(self, *, policy: Policy, model: PreTrainedModel) -> None:
         super().__init__()
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.model = model.requires_grad_(False)
         self.scorer = LanguageModel(

@@ -17,17 +17,17 @@ class Refreshed(Frozen):
     ``theta_ref <- alpha * theta + (1 - alpha) * theta_ref`` every ``period`` batches, with
     ``alpha`` = ``mix``.
 
-    The KL then limits how fast the policy moves, not how far.
+    The KL then limits the speed of the policy, not its distance.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
     Args:
         policy: the model to stay close to.
         period: batches between two refreshments.
-        mix: share of the policy; 1 takes it as it is.
+        mix: share of the policy; 1 copies the policy.
 
     Source:
         Gorbatovski et al. 2024 (TR-DPO), arXiv:2404.09656, eqs. 5 and 6.
@@ -44,13 +44,13 @@ class Refreshed(Frozen):
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def begin_phase(self) -> None:
-        """Take a fresh copy, and count from here."""
+        """Take a new copy and set the count to 0."""
         super().begin_phase()
         self.calls.zero_()
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Refresh the copy after every ``period`` training batches, then score."""
-        if self.training:  # what evaluators score beside them must not move it
+        if self.training:  # evaluators' scoring must not refresh it
             if int(self.calls) and int(self.calls) % self.period == 0:
                 self.copied.follow(self.mix)
             self.calls += 1

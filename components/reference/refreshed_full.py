@@ -9,13 +9,13 @@ from rlcomp.interfaces.policy import FullDistributionPolicy
 
 
 class RefreshedFull(Refreshed, FrozenFull):
-    """Slowly following reference with full distributions: an EMA teacher (mean teacher).
+    """Reference that follows the policy slowly, with full distributions (mean teacher).
 
     ``theta_ref <- alpha * theta + (1 - alpha) * theta_ref`` every ``period`` batches, with
     ``alpha`` = ``mix``.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
     gradient.
@@ -23,7 +23,7 @@ class RefreshedFull(Refreshed, FrozenFull):
     Args:
         policy: the model that it follows.
         period: batches between two refreshments.
-        mix: share of the policy; 1 takes it as it is.
+        mix: share of the policy; 1 copies the policy.
 
     Source:
         Tarvainen & Valpola 2017 (mean teacher), arXiv:1703.01780.

@@ -1,4 +1,4 @@
-"""Reference that reads another prompt than the policy: a privileged teacher."""
+"""Privileged teacher: a reference with another prompt than the policy."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from rlcomp.text.rows import check_room, demonstration_rows
 
 
 class Reprompted(Component):
-    """Privileged reference: scores ``log pi_ref(y_t | teacher_prompt, y_<t)``.
+    """Privileged reference with ``log pi_ref(y_t | teacher_prompt, y_<t)``.
 
-    A row of the reference is ``teacher_prompt`` and all that stands behind the policy's prompt.
-    What it says is put back by the position in the response, whose column differs where the prompts
-    are not equally long.
+    A row of the reference holds ``teacher_prompt`` and the tokens after the policy's prompt. Its
+    scores are written back by the position in the response, because prompts of different lengths
+    shift the columns.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``teacher_prompt`` ``[B, W]``, and
-    ``rollout_log_probs`` and ``columns`` where they are there. Writes ``ref_log_probs`` ``[B, T]``
+    ``rollout_log_probs`` and ``columns`` if they are there. Writes ``ref_log_probs`` ``[B, T]``
     and ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
 
     Args:
-        policy: whose tokenizer encodes the prompts, and whose context they must fit.
-        reference: what scores: ``frozen_full``, ``refreshed_full``, ``live_full``,
+        policy: the policy, whose tokenizer encodes the prompts and whose context must hold them.
+        reference: the reference that scores: ``frozen_full``, ``refreshed_full``, ``live_full``,
             ``teacher_full``.
         prompt: how prompts become tokens; plain text if not given.
 
     Raises:
-        DataError: when called: a teacher's prompt leaves no room for the response.
+        DataError: (when called) a teacher's prompt leaves no room for the response.
 
     Source:
         Snell et al. 2022 (context distillation), arXiv:2209.15189; Vapnik & Vashist 2009.
@@ -53,13 +53,13 @@ class Reprompted(Component):
         self, *, policy: Policy, reference: Component, prompt: Prompt | None = None
     ) -> None:
         super().__init__()
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.reference = reference
         self.prompt = or_text(prompt, policy.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score the responses behind the teacher's prompts."""
+        """Score the responses after the teacher's prompts."""
         mask = batch["response_mask"]
         rows = self._rows(batch, mask)
         there = rows["response_mask"]
@@ -67,11 +67,11 @@ class Reprompted(Component):
             rows["rollout_log_probs"] = torch.zeros(there.shape, device=mask.device)
             rows["rollout_log_probs"][there] = batch["rollout_log_probs"][mask].float()
         scored = self.reference(rows)
-        # Row by row and token by token both masks choose the same responses.
+        # Both masks select the same response tokens in the same order.
         for key in self.writes:
-            found = scored[key]
-            batch[key] = torch.zeros(*mask.shape, *found.shape[2:], device=mask.device)
-            batch[key][mask] = found[there]
+            scores = scored[key]
+            batch[key] = torch.zeros(*mask.shape, *scores.shape[2:], device=mask.device)
+            batch[key][mask] = scores[there]
         return batch
 
     def _rows(self, batch: TensorDict, mask: torch.Tensor) -> TensorDict:
@@ -88,12 +88,12 @@ class Reprompted(Component):
 
 
 def _ids(batch: TensorDict) -> list[list[int]]:
-    """The tokens of each row, without padding."""
+    """Return the tokens of each row, without padding."""
     both = zip(batch["tokens"].tolist(), batch["attention_mask"].sum(1).tolist(), strict=True)
     return [row[:length] for row, length in both]
 
 
 def _response(ids: list[int], mask: list[bool]) -> Demonstration:
-    """What stands behind the prompt: from the first token of the response on."""
+    """Return the tokens after the prompt, from the first response token on."""
     start = mask.index(True) if any(mask) else len(ids)
     return Demonstration(ids[start:], mask[start : len(ids)])

@@ -1,4 +1,4 @@
-"""Teacher: another policy as the reference, with the student's tokenizer."""
+"""Teacher as the reference: another policy with the student's tokenizer."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from rlcomp.metrics import record, record_total
 
 
 class Teacher(Component):
-    """Teacher as the reference policy: another node of the run, of any size, as it is now.
+    """Teacher as the reference policy: another node of the run with its current weights.
 
-    Scoring has no gradient, and nobody trains the teacher but a learner that names it: in a phase
-    without one it is frozen.
+    The teacher may have any size. Scoring has no gradient. Only a learner that names the teacher
+    trains it; in a phase without such a learner it is frozen.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under the teacher's decoding.
 
-    Records ``teacher/tokens``, response tokens it scored; and ``kl/reference``, where the rows are
-    rollouts: mean of ``rollout_log_probs - ref_log_probs``, nats a token (the estimator k1).
+    Records ``teacher/tokens``, the response tokens it scored; and ``kl/reference`` if the rows are
+    rollouts: the mean of ``rollout_log_probs - ref_log_probs``, nats per token (the estimator k1).
 
     Args:
         policy: the student.
-        teacher: scores the student's responses.
+        teacher: the teacher; scores the student's responses.
 
     Raises:
-        ConfigError: the two number their tokens otherwise.
+        ConfigError: student and teacher number their tokens differently.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -49,7 +49,7 @@ class Teacher(Component):
                 "reference.teacher has another tokenizer than the policy: choose a teacher with "
                 "the same one, or reference=teacher_by_spans with advantage=distilled"
             )
-        # Past nn.Module: the teacher's tensors belong to the node that is the teacher.
+        # Not a submodule: the teacher's node owns the tensors.
         object.__setattr__(self, "teacher", teacher)
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -12,19 +12,19 @@ from rlcomp.keys import Key
 
 
 class TeacherFull(Teacher):
-    """Teacher that writes its next-token distributions, for a divergence over the vocabulary.
+    """Teacher with full next-token distributions, for a divergence over the vocabulary.
 
-    Memory: ``ref_log_distribution`` is ``B * T * V`` numbers that live through the whole step.
+    Memory: ``ref_log_distribution`` holds ``B * T * V`` numbers during the whole step.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` where it is there.
+    ``[B, T]`` if it is there.
 
     Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
     gradient; the latter at the teacher's temperature, before any filter.
 
     Args:
         policy: the student.
-        teacher: scores the student's responses.
+        teacher: the teacher; scores the student's responses.
     """
 
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")

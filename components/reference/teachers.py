@@ -1,4 +1,4 @@
-"""Reference by domain: several teachers, one student."""
+"""Reference by domain: several teachers for one student."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from rlcomp.keys import Key
 
 
 class Teachers(Component):
-    """Reference by domain: each row is scored by its domain's specialist.
+    """Reference by domain, which scores each row with its domain's specialist.
 
     Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]``. Records
-    what they do, over all rows.
+    the references' metrics over all rows.
 
     Args:
-        references: by the name of their domain, such as ``reference=teacher`` with a teacher of its
-            own each.
-        column: of the examples, a text that names the domain.
+        references: the references by domain, such as ``reference=teacher`` with a teacher for
+            each.
+        column: column of the examples with the name of the domain.
 
     Raises:
-        DataError: when called: an example has no such column, or it names no domain.
+        DataError: (when called) an example has no such column, or it names no domain.
 
     Source:
         DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.
@@ -51,29 +51,29 @@ class Teachers(Component):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The one that names the domain."""
+        """The column with the name of the domain."""
         return frozenset({self.column})
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score every row by its domain's reference."""
         scored: dict[str, torch.Tensor] = {}
         for domain, rows in self._rows(batch).items():
-            found = self.references[domain](batch[rows].copy())
+            result = self.references[domain](batch[rows].copy())
             for key in map(str, self.writes):
-                empty = found[key].new_zeros(len(batch), *found[key].shape[1:])
-                scored.setdefault(key, empty)[rows] = found[key]
+                empty = result[key].new_zeros(len(batch), *result[key].shape[1:])
+                scored.setdefault(key, empty)[rows] = result[key]
         return batch.update(scored)
 
     def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
-        """The rows of each domain that occurs."""
-        found: dict[str, list[int]] = {}
+        """Return the rows of each domain that occurs."""
+        rows: dict[str, list[int]] = {}
         for row, columns in enumerate(decode_columns(batch, only=[self.column])):
             domain = columns.get(self.column)
             if not isinstance(domain, str) or domain not in self.references:
-                told = nearest(str(domain), [*self.references])
+                near = nearest(str(domain), [*self.references])
                 raise DataError(
                     f"Teachers: row {row} has {domain!r} in its column {self.column!r}, which "
-                    f"names no reference{told}: write it into the data, or set reference.column"
+                    f"names no reference{near}: write it into the data, or set reference.column"
                 )
-            found.setdefault(domain, []).append(row)
-        return found
+            rows.setdefault(domain, []).append(row)
+        return rows

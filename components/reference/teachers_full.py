@@ -12,20 +12,19 @@ from rlcomp.keys import Key
 
 
 class TeachersFull(Teachers):
-    """Reference by domain whose specialists write their distributions, for ``loss=distil``.
+    """Reference by domain with full distributions of the specialists, for ``loss=distil``.
 
     Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]`` and
-    ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient. Records what they do, over all
-    rows.
+    ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient. Records the references' metrics
+    over all rows.
 
     Args:
-        references: by the name of their domain, ``reference=teacher_full`` with a teacher of its
-            own each.
-        column: of the examples, a text that names the domain.
+        references: the references by domain: ``reference=teacher_full`` with a teacher for each.
+        column: column of the examples with the name of the domain.
 
     Raises:
         ConfigError: a reference writes no distribution.
-        DataError: when called: an example has no such column, or it names no domain.
+        DataError: (when called) an example has no such column, or it names no domain.
 
     Source:
         DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.

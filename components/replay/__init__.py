@@ -1,1 +1,1 @@
-"""Replays: steps of the past, drawn again."""
+"""Replay buffers of earlier steps, and stages that fill and sample them."""

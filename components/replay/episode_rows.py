@@ -1,4 +1,4 @@
-"""Steps of a replay, drawn with the rest of their episodes."""
+"""Random steps of a replay with the rest of their episodes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _NEEDED = ("trajectory", "step_count", "next.achieved_goal")
 
 @dataclass(frozen=True)
 class Drawn:
-    """Rows of a replay in the order of their episodes, and which of them were drawn.
+    """Rows of a replay in the order of their episodes, with the places of drawn rows.
 
     Attributes:
-        rows: all of the replay, by place in it.
+        rows: all rows of the replay, by place in it.
         order: rows sorted by episode, then by step.
-        place: the drawn ones' places in that order, ``[N]``.
-        last: the place of the last step of each one's episode, ``[N]``.
+        place: places of the drawn rows in that order, ``[N]``.
+        last: place of the last step of each drawn row's episode, ``[N]``.
     """
 
     rows: TensorDict
@@ -34,23 +34,23 @@ class Drawn:
 
     @property
     def steps(self) -> TensorDict:
-        """The drawn steps, a copy, ``[N]``."""
-        found: TensorDict = self.rows[self.order[self.place]]
-        return found
+        """A copy of the drawn steps, ``[N]``."""
+        steps: TensorDict = self.rows[self.order[self.place]]
+        return steps
 
     def achieved_after(self, later: Tensor) -> Tensor:
-        """What was achieved after the steps at these places, ``[N, G]``."""
-        found: Tensor = self.rows["next", "achieved_goal"][self.order[later]]
-        return found
+        """Return the goals achieved after the steps at these places, ``[N, G]``."""
+        goals: Tensor = self.rows["next", "achieved_goal"][self.order[later]]
+        return goals
 
 
 class EpisodeRows:
-    """The rows of a replay in the order of their episodes, which is made anew when rows are added.
+    """Rows of a replay sorted by episode; sorted again when rows are added.
 
-    An episode is what the replay holds of it.
+    An episode consists of the steps that the replay still holds.
 
     Args:
-        replay: with ``trajectory`` and ``step_count``.
+        replay: a replay with ``trajectory`` and ``step_count``.
     """
 
     def __init__(self, replay: UniformReplay) -> None:
@@ -58,10 +58,10 @@ class EpisodeRows:
         self._order: tuple[int, Tensor, Tensor] | None = None
 
     def draw(self, count: int, generator: torch.Generator) -> Drawn:
-        """Draw so many steps uniformly with replacement, each with what follows it.
+        """Draw steps uniformly with replacement, each with the rest of its episode.
 
         Raises:
-            FlowError: the replay holds fewer rows, or not what was achieved by each.
+            FlowError: the replay holds fewer rows, or rows without an achieved goal.
         """
         rows = self.replay.stored()
         held = len(self.replay)
@@ -84,6 +84,6 @@ class EpisodeRows:
     def _episodes(self, rows: TensorDict) -> tuple[Tensor, Tensor]:
         written = self.replay.written
         if self._order is None or self._order[0] != written:
-            found = episode_order(rows["trajectory"][:, 0], rows["step_count"][:, 0])
-            self._order = (written, *found)
+            order = episode_order(rows["trajectory"][:, 0], rows["step_count"][:, 0])
+            self._order = (written, *order)
         return self._order[1:]

@@ -1,4 +1,4 @@
-"""Writes steps into a replay."""
+"""Storage of steps in a replay."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from rlcomp.metrics import record
 
 
 class Extend(Component):
-    """Stores the steps of a batch, whatever its shape; hands the batch on.
+    """Stage that stores the steps of a batch of any shape and returns the batch.
 
-    Of what is there it stores what it declares; the rest (a policy's ``loc`` and ``scale``) is
-    left out. Records ``replay/size``.
+    It stores only the entries that it declares and leaves out others (a policy's ``loc`` and
+    ``scale``). Records ``replay/size``.
 
     Args:
-        replay: takes them.
+        replay: the replay that stores them.
     """
 
     reads: ClassVar[tuple[str, ...]] = (

@@ -1,4 +1,4 @@
-"""Writes steps towards goals into a replay."""
+"""Storage of steps with goals in a replay."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from components.replay.extend import Extend
 
 
 class ExtendGoals(Extend):
-    """Stores steps with their goals and episodes; hands the batch on.
+    """Stage that stores steps with their goals and episodes and returns the batch.
 
     Records ``replay/size``.
 
     Args:
-        replay: takes them.
+        replay: the replay that stores them.
     """
 
     reads: ClassVar[tuple[str, ...]] = (

@@ -1,4 +1,4 @@
-"""Adds the steps of an intervener to the demonstrations."""
+"""Storage of an intervener's steps with the demonstrations."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from rlcomp.keys import nested
 
 
 class ExtendInterventions(Component):
-    """Stores the steps in which the intervener acted; hands the batch on.
+    """Stage that stores the steps in which the intervener acted and returns the batch.
 
-    They are in the policy's own replay as well. Where nobody can intervene there is no
+    The policy's own replay has these steps as well. Without an intervener there is no
     ``intervened``, and nothing is stored.
 
     Args:
@@ -33,7 +33,7 @@ class ExtendInterventions(Component):
         self.replay = replay
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Store those steps, as demonstrations have them: without the flag."""
+        """Store those steps like demonstrations, without the flag."""
         if "intervened" in batch.keys():
             keys = [nested(key) for key in (*self.reads, *self.optional) if key != "intervened"]
             over = batch["intervened"].reshape(-1)

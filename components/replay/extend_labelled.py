@@ -1,4 +1,4 @@
-"""Adds labelled states to a data set."""
+"""Storage of labelled states in a data set."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from rlcomp.metrics import record
 
 
 class ExtendLabelled(Component):
-    """Stores what was seen and what an expert would have done; hands the batch on.
+    """Stage that stores observations with an expert's actions and returns the batch.
 
-    Records ``replay/size``: labels so far.
+    Records ``replay/size``, the number of labels so far.
 
     Args:
-        replay: takes them; of DAgger the union of all rounds.
+        replay: the replay that stores them; in DAgger the union of all rounds.
     """
 
     reads = ("observation", "expert_action")

@@ -1,4 +1,4 @@
-"""Replay buffer on disk, whose checkpoints write only what is new."""
+"""Replay buffer on disk with incremental checkpoints."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _NAME = re.compile(r"rows-(\d{15})-(\d{15})\.safetensors")
 
 
 class MemoryMappedReplay(UniformReplay):
-    """The last ``capacity`` steps in memory-mapped files, drawn uniformly with replacement.
+    """Replay of the last ``capacity`` steps in memory-mapped files, with uniform draws.
 
-    A checkpoint does not hold its rows: those written since the last one go to a new file (a
-    segment) under ``directory``, and the checkpoint names the segments with size and digest. What
-    a resumed run has overtaken is deleted; of rows that were overwritten as many are kept as the
-    replay holds, for older checkpoints.
+    Draws are with replacement. A checkpoint does not hold the rows: rows since the last checkpoint
+    go to a new file (a segment) under ``directory``, and the checkpoint names the segments with
+    size and digest. A resumed run deletes segments of abandoned continuations. For older
+    checkpoints as many overwritten rows are kept as the replay holds.
 
     Args:
         capacity: rows it holds; the oldest are overwritten.
-        directory: of its files.
+        directory: directory of its files.
     """
 
     def __init__(self, *, capacity: PositiveInt = 1000000, directory: NonEmptyText) -> None:
@@ -51,12 +51,12 @@ class MemoryMappedReplay(UniformReplay):
 
     @property
     def segment_folder(self) -> Path:
-        """Where the segments are."""
+        """The folder of the segments."""
         return self.directory / "segments"
 
     def extend(self, rows: TensorDict) -> None:
-        """Store rows ``[R]``, over the oldest where it is full."""
-        if not self.live:  # only now: whoever looks at a run makes no files
+        """Store rows ``[R]``; a full replay overwrites the oldest."""
+        if not self.live:  # create files only now, so that reading a run creates none
             storage = LazyMemmapStorage(
                 self.capacity, scratch_dir=str(self.directory / "live"), existsok=True
             )
@@ -67,10 +67,10 @@ class MemoryMappedReplay(UniformReplay):
         self.total += len(rows)
 
     def run_state(self) -> dict[str, object]:
-        """Write the rows that are new; name all segments that hold rows of the replay.
+        """Write the new rows; return the names of all segments with rows of the replay.
 
         Raises:
-            CheckpointError: they cannot be written.
+            CheckpointError: the rows cannot be written.
         """
         try:
             self._write()
@@ -94,7 +94,7 @@ class MemoryMappedReplay(UniformReplay):
         self._bring()
         name = f"rows-{first:015d}-{self.total:015d}.safetensors"
         for file in self._files(folder):
-            # Of a continuation that was abandoned, or too old for any checkpoint.
+            # These belong to an abandoned continuation, or are too old for any checkpoint.
             start, end = _range(file.name)
             if start >= first or end <= self.total - 2 * self.capacity:
                 file.unlink()
@@ -108,7 +108,7 @@ class MemoryMappedReplay(UniformReplay):
         self.saved = self.total
 
     def _bring(self) -> None:
-        """Copy segments that lie with the run that this one goes on from."""
+        """Copy segments from the run that this run continues."""
         for name in self.segments:
             if self._holds(name) and not (self.segment_folder / name).is_file():
                 shutil.copyfile(self.source / name, self.segment_folder / name)
@@ -118,11 +118,11 @@ class MemoryMappedReplay(UniformReplay):
         return _range(name)[1] > self.total - self.capacity
 
     def _rows(self, first: int, last: int) -> dict[str, Tensor]:
-        """The rows of a range of all that were written, as flat tensors."""
+        """Return a range of all rows ever written, as flat tensors."""
         stored = self.stored()
         assert stored is not None
         rows = stored[torch.arange(first, last) % self.capacity]
-        # torchrl writes the place of each row beside it, anew wherever it is stored.
+        # torchrl writes a row's place beside it whenever it stores the row, so leave it out.
         flat = rows.exclude("index").flatten_keys(".").to_dict()
         return {key: value.contiguous() for key, value in flat.items()}
 
@@ -134,8 +134,7 @@ class MemoryMappedReplay(UniformReplay):
         """Restore the rows from the segments.
 
         Raises:
-            CheckpointError: a segment is missing or damaged, or they are not the rows of such a
-                replay.
+            CheckpointError: a segment is missing or damaged, or its rows are not of such a replay.
         """
         total = field(state, "total", NonNegativeInt)
         segments = _checked(field(state, "segments", list))
@@ -145,7 +144,7 @@ class MemoryMappedReplay(UniformReplay):
         self.buffer.empty()
         self.total = self.saved = 0
         if rows is not None:
-            # By their places, so that the next row comes over the oldest.
+            # Restore rows to their places, so that the next row overwrites the oldest.
             place = torch.arange(total - held, total) % self.capacity
             self.extend(rows[place.argsort()])
             self.buffer._writer._cursor = total % self.capacity
@@ -155,48 +154,48 @@ class MemoryMappedReplay(UniformReplay):
     def _read(
         self, segments: dict[str, tuple[int, str]], folder: Path, total: int, held: int
     ) -> TensorDict | None:
-        """The last ``held`` rows, in the order in which they were written."""
-        found, at = [], total - held
+        """Return the last ``held`` rows in the order of writing."""
+        parts, at = [], total - held
         for name, entry in sorted(segments.items()):
             first, last = _range(name)
             if last <= at:
                 continue
             if first > at or last > total:
                 break
-            found.append(_segment(self._file(name, folder), entry, last - first)[at - first :])
+            parts.append(_segment(self._file(name, folder), entry, last - first)[at - first :])
             at = last
         if at != total:
             raise CheckpointError(
                 f"the segments of the replay end at row {at} of {total}: they are not those of "
                 f"capacity={self.capacity}"
             )
-        return torch.cat(found) if found else None
+        return torch.cat(parts) if parts else None
 
     def _file(self, name: str, folder: Path) -> Path:
-        """A segment: with this run, or with the one that the checkpoint is of."""
+        """Return the path of a segment, in this run's folder or in the checkpoint's."""
         own = self.segment_folder / name
         self.source = self.segment_folder if own.is_file() else folder
         return own if own.is_file() else folder / name
 
 
 def _range(name: str) -> tuple[int, int]:
-    """The rows of a segment, as they were counted from the beginning."""
-    found = _NAME.fullmatch(name)
-    assert found is not None
-    return int(found[1]), int(found[2])
+    """Return the range of a segment's rows, counted from the first row ever written."""
+    match = _NAME.fullmatch(name)
+    assert match is not None
+    return int(match[1]), int(match[2])
 
 
 def _checked(listed: list[object]) -> dict[str, tuple[int, str]]:
-    """Size and digest of each segment by its name."""
-    found: dict[str, tuple[int, str]] = {}
+    """Return size and digest of each segment, by its name."""
+    segments: dict[str, tuple[int, str]] = {}
     for entry in listed:
         name, size, sha = entry if isinstance(entry, list) and len(entry) == 3 else (0, 0, 0)
         if not (isinstance(name, str) and _NAME.fullmatch(name)):
             raise CheckpointError(f"{entry!r} is no segment of a replay: [name, size, digest]")
         if type(size) is not int or not isinstance(sha, str):
             raise CheckpointError(f"{name} has size {size!r} and digest {sha!r}, which are none")
-        found[name] = (size, sha)
-    return found
+        segments[name] = (size, sha)
+    return segments
 
 
 def _segment(file: Path, entry: tuple[int, str], rows: int) -> TensorDict:

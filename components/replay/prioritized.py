@@ -1,4 +1,4 @@
-"""Replay buffer with draws by priority."""
+"""Replay buffer with prioritised draws."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from rlcomp.io.fields import field
 
 
 class PrioritizedReplay(UniformReplay):
-    """The last ``capacity`` steps, drawn with ``P(i) ~ p_i^alpha``, ``p_i = |delta_i| + eps``.
+    """Replay of the last ``capacity`` steps, ``P(i) ~ p_i^alpha``, ``p_i = |delta_i| + eps``.
 
-    A new row has the greatest priority so far, so that each is drawn soon; the stage
-    :class:`~components.replay.reprioritise.Reprioritise` tells the errors of those that were. A
-    draw has ``index`` and ``priority_weight`` ``[N]``, which torchrl's losses weigh their rows by.
+    A new row has the greatest priority so far, so that it is drawn soon. The stage
+    :class:`~components.replay.reprioritise.Reprioritise` updates the errors of drawn rows. A draw
+    has ``index`` and ``priority_weight`` ``[N]``; torchrl's losses weight their rows with it.
 
     Args:
         capacity: rows it holds; the oldest are overwritten.
-        alpha: 0: uniform; 1: in proportion to the priority.
-        beta: of the importance weights; 1 takes back all that the priorities add.
-        epsilon: of the priority of a row without error.
+        alpha: exponent of the priorities; 0: uniform draws, 1: proportional to the priority.
+        beta: exponent of the importance weights; 1 corrects the priorities fully.
+        epsilon: priority of a row without error.
 
     Source:
         Schaul et al. 2016, arXiv:1511.05952.
@@ -44,24 +44,24 @@ class PrioritizedReplay(UniformReplay):
         epsilon: PositiveFloat = 1e-06,
     ) -> None:
         super().__init__(capacity=capacity)
-        given: dict[str, object] = {"alpha": alpha, "beta": beta, "epsilon": epsilon}
-        check_arguments(type(self), (), {"capacity": capacity, **given})
+        arguments: dict[str, object] = {"alpha": alpha, "beta": beta, "epsilon": epsilon}
+        check_arguments(type(self), (), {"capacity": capacity, **arguments})
         self.alpha, self.beta, self.epsilon = alpha, beta, epsilon
         self.priority = torch.zeros(0)
         self.greatest = 1.0
 
     def extend(self, rows: TensorDict) -> None:
-        """Store rows ``[R]``, over the oldest where it is full, at the greatest priority."""
+        """Store rows ``[R]`` at the greatest priority; a full replay overwrites the oldest."""
         first = self.cursor
         super().extend(rows)
         written = (first + torch.arange(len(rows))) % self.capacity
-        kept = torch.zeros(len(self))
-        kept[: len(self.priority)] = self.priority
-        kept[written] = self.greatest
-        self.priority = kept
+        priority = torch.zeros(len(self))
+        priority[: len(self.priority)] = self.priority
+        priority[written] = self.greatest
+        self.priority = priority
 
     def sample(self, rows: int) -> TensorDict:
-        """Draw so many rows, with replacement."""
+        """Draw rows with replacement."""
         stored = self.stored()
         assert stored is not None
         probability = priority_probability(self.priority, self.alpha)
@@ -72,27 +72,27 @@ class PrioritizedReplay(UniformReplay):
         return drawn
 
     def reprioritise(self, index: Tensor, error: Tensor) -> None:
-        """Give rows the priority of their errors; those without a finite one keep theirs.
+        """Set the priorities of rows by their errors; rows without a finite error keep theirs.
 
         Args:
-            index: rows, ``[N]``.
+            index: places of the rows, ``[N]``.
             error: ``|delta|``, ``[N]``.
         """
         priority = error.detach().float().abs() + self.epsilon
-        # Of a step that the learner skipped: one NaN would be the sum of all probabilities.
+        # A skipped step has NaN errors, and one NaN would make all probabilities NaN.
         finite = priority.isfinite()
         self.priority[index[finite]] = priority[finite]
         self.greatest = max([self.greatest, *priority[finite].tolist()])
 
     def run_state(self) -> dict[str, object]:
-        """The rows, the place of the next one, and the priorities."""
+        """Return the rows, the place of the next row, and the priorities."""
         return {**super().run_state(), "priority": self.priority, "greatest": self.greatest}
 
     def load_run_state(self, state: dict[str, object]) -> None:
         """Restore rows, place and priorities.
 
         Raises:
-            CheckpointError: they are no rows of such a replay, or have no such priorities.
+            CheckpointError: the rows are not of such a replay, or the priorities do not fit.
         """
         priority = field(state, "priority", Tensor)
         greatest = field(state, "greatest", PositiveFloat)

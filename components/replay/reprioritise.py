@@ -1,4 +1,4 @@
-"""Priority update of a prioritised replay: each row by the error of its last update."""
+"""Priority update of a prioritised replay by the latest errors."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from rlcomp.metrics import record
 
 
 class Reprioritise(Component):
-    """Tells a prioritised replay the errors that a loss found in the rows it was given last.
+    """Stage that passes the errors of a loss's last rows to a prioritised replay.
 
-    Records ``replay/error``: their mean, in reward units. Stands behind the learner.
+    It comes after the learner. Records ``replay/error``, the mean error in reward units.
 
     Args:
-        loss: knows the errors.
-        replay: the rows are of.
+        loss: the loss with the errors.
+        replay: the replay of the rows.
     """
 
     def __init__(self, *, loss: TellsErrors, replay: PrioritizedReplay) -> None:
         super().__init__()
-        # Past nn.Module: both are nodes of their own.
+        # Not submodules: both are nodes of their own.
         object.__setattr__(self, "loss", loss)
         self.replay = replay
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Hand the errors over; before the loss has seen a row there are none."""
+        """Pass the errors on, if the loss has computed any."""
         if self.loss.errors is not None:
             index, error = self.loss.errors
             self.replay.reprioritise(index, error)

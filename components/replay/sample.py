@@ -1,4 +1,4 @@
-"""Draws steps from a replay."""
+"""Samples of steps from a replay."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from rlcomp.errors import FlowError
 
 
 class Sample(Component):
-    """A new batch of steps from a replay.
+    """Stage that draws a new batch of steps from a replay.
 
     Reads nothing. Writes what :class:`~components.replay.extend.Extend` stored.
 
     Args:
-        replay: what is drawn from.
+        replay: the replay to draw from.
         batch_size: rows per batch (``N``).
 
     Raises:
-        ConfigError: the replay never holds so many rows.
+        ConfigError: the capacity of the replay is smaller than a batch.
         FlowError: the replay holds fewer rows.
     """
 

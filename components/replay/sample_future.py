@@ -1,4 +1,4 @@
-"""Geometric goal relabelling: steps with goals from their discounted future."""
+"""Geometric goal relabelling: steps with goals from their future."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from rlcomp.seed import new_generator
 
 
 class SampleFuture(Component):
-    """A batch of steps, each asking for what its own episode achieved later.
+    """Stage that draws steps with goals that their own episode achieved later.
 
-    The goal of a step is what was achieved ``k`` steps on, ``p(k) ~ gamma^(k - 1)``, ``k >= 1``,
-    cut where the episode ends: a positive pair for a contrastive critic, and those of other rows
-    are its negatives.
+    The goal of a step is the one achieved ``k`` steps later, ``p(k) ~ gamma^(k - 1)``, ``k >= 1``,
+    within the episode. For a contrastive critic step and goal are a positive pair, and the goals of
+    other rows are the negatives.
 
     Reads nothing. Writes ``observation``, ``action`` and ``desired_goal``.
 
     Args:
-        replay: what is drawn from.
+        replay: the replay to draw from.
         batch_size: rows per batch (``N``).
         gamma: discount, in (0, 1).
 
     Raises:
-        ConfigError: the replay never holds so many rows.
+        ConfigError: the capacity of the replay is smaller than a batch.
         FlowError: the replay holds fewer rows.
 
     Source:

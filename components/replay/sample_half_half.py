@@ -1,4 +1,4 @@
-"""Symmetric sampling of RLPD: batches of which one half is demonstrations."""
+"""Symmetric sampling of RLPD: one half of each batch is demonstrations."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rlcomp.metrics import record
 
 
 class SampleHalfHalf(Component):
-    """A batch of steps, its first half from demonstrations, its second from the own replay.
+    """Stage that draws half a batch from demonstrations and half from the policy's replay.
 
-    However few the demonstrations are, they are half of every batch. Records
-    ``replay/demonstrations``, how many steps they are.
+    The first half is demonstrations, even if there are few. Records ``replay/demonstrations``, the
+    number of their steps.
 
     Reads nothing. Writes what :class:`~components.replay.extend.Extend` stored in both.
 
     Args:
-        replay: the policy's own steps.
-        demonstrations: steps of an expert, and those of interventions.
+        replay: the replay of the policy's own steps.
+        demonstrations: the replay of an expert's steps and of interventions.
         batch_size: rows per batch (``N``), even.
 
     Raises:
-        ConfigError: ``batch_size`` is odd, or the replay never holds half of it.
+        ConfigError: ``batch_size`` is odd, or half of it exceeds the replay's capacity.
         FlowError: there are no demonstrations, or fewer own steps than half a batch.
 
     Source:

@@ -20,25 +20,26 @@ from rlcomp.seed import new_generator
 
 
 class SampleHindsight(Component):
-    """A batch of steps, some of which ask for what was achieved later in their own episode.
+    """Stage that draws steps and gives some of them a goal achieved later in their episode.
 
-    With probability ``fraction`` the goal of a step ``t`` becomes what was achieved after step
-    ``f``, ``f`` uniform in ``t..T-1`` of what the replay holds of the episode; its reward is that
-    of the new goal. (torchrl's ``HERReplayBuffer`` takes goals from other copies, and the state
-    that a step starts from as its goal.)
+    With probability ``fraction`` the goal of a step ``t`` becomes the goal achieved after step
+    ``f``, ``f`` uniform in ``t..T-1`` of the episode in the replay. The reward is computed for the
+    new goal. (torchrl's ``HERReplayBuffer`` takes goals from other copies, and may take the state
+    before a step as its goal.)
 
     Reads nothing. Writes what :class:`~components.replay.extend_goals.ExtendGoals` stored.
 
     Args:
-        replay: what is drawn from.
-        environment: knows the reward of any goal.
+        replay: the replay to draw from.
+        environment: the environment, for the reward of any goal.
         batch_size: rows per batch (``N``).
-        fraction: probability of a new goal; 0: none.
-        terminate_on_goal: a step that reaches its new goal terminates; for environments that end
-            there.
+        fraction: probability of a new goal; 0: no new goals.
+        terminate_on_goal: whether a step that reaches its new goal terminates; for environments
+            that end at the goal.
 
     Raises:
-        ConfigError: the environment has no goals, or the replay never holds so many rows.
+        ConfigError: the environment has no goals, or the capacity of the replay is smaller than a
+            batch.
         FlowError: the replay holds fewer rows, or rows without goals.
 
     Source:
@@ -68,20 +69,20 @@ class SampleHindsight(Component):
         self.rows = EpisodeRows(replay)
         self.batch_size = batch_size
         self.generator = new_generator()
-        # Past nn.Module: it is a node of its own, and only its reward is asked for.
+        # Not a submodule: the environment is a node of its own; only its reward is used here.
         object.__setattr__(self, "environment", environment)
         self.fraction = fraction
         self.terminate_on_goal = terminate_on_goal
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Draw the rows; give some of them another goal."""
+        """Draw the rows and replace the goals of some."""
         drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(2, self.batch_size, generator=self.generator)
         goal = drawn.achieved_after(future_places(drawn.place, drawn.last, uniform[1]))
         return self._asking(drawn.steps, goal, (uniform[0] < self.fraction)[:, None])
 
     def _asking(self, drawn: TensorDict, goal: Tensor, asks: Tensor) -> TensorDict:
-        """Steps that ask for another goal where they are told to."""
+        """Replace the goals, rewards and ends of the marked steps."""
         goal = torch.where(asks, goal, drawn["desired_goal"])
         after = drawn["next"]
         reward = self.environment.reward_of(after["achieved_goal"], goal)[:, None]

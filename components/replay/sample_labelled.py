@@ -1,4 +1,4 @@
-"""Draws labelled states."""
+"""Samples of labelled states."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rlcomp.arguments import PositiveInt
 
 
 class SampleLabelled(Sample):
-    """A new batch of states with the actions of an expert.
+    """Stage that draws a new batch of states with an expert's actions.
 
     Reads nothing. Writes ``observation`` and ``expert_action``.
 
     Args:
-        replay: what is drawn from.
+        replay: the replay to draw from.
         batch_size: rows per batch (``N``).
 
     Raises:

@@ -1,4 +1,4 @@
-"""Control experiment: rewards that belong to other steps."""
+"""Control experiment with permuted rewards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcomp.seed import new_generator
 
 
 class ShuffledRewards(Component):
-    """Gives each step the reward of another step of the batch: nothing can be learnt from it.
+    """Control that gives each step the reward of another one, so that nothing can be learnt.
 
     Reads and writes ``next.reward`` ``[N, 1]``.
     """

@@ -20,11 +20,10 @@ from rlcomp.seed import new_generator
 
 
 class UniformReplay(nn.Module):
-    """The last ``capacity`` steps, drawn uniformly with replacement: torchrl's buffer.
+    """Replay of the last ``capacity`` steps with uniform draws: torchrl's buffer.
 
-    Its rows, its place and its generator are saved, so that a resumed run draws the same rows.
-    (The state that torchrl's own ``state_dict`` gives loses the storage's batch size on the way
-    through a file.)
+    Draws are with replacement. Rows, place and generator are saved, so that a resumed run draws the
+    same rows. (torchrl's own ``state_dict`` loses the storage's batch size in a file.)
 
     Args:
         capacity: rows it holds; the oldest are overwritten.
@@ -44,21 +43,21 @@ class UniformReplay(nn.Module):
         self.buffer.set_rng(self.generator)
 
     def __len__(self) -> int:
-        """How many rows it holds."""
+        """Return the number of stored rows."""
         return len(self.buffer)
 
     def extend(self, rows: TensorDict) -> None:
-        """Store rows ``[R]``, over the oldest where it is full."""
+        """Store rows ``[R]``; a full replay overwrites the oldest."""
         with _without_notes():
             self.buffer.extend(rows)
 
     def sample(self, rows: int) -> TensorDict:
-        """Draw so many rows."""
+        """Draw rows."""
         drawn: TensorDict = self.buffer.sample(rows)
         return drawn
 
     def check_draws(self, rows: int) -> None:
-        """Refuse batches that it will never hold the rows of.
+        """Refuse batches that are larger than the capacity.
 
         Raises:
             ConfigError: names both numbers.
@@ -71,32 +70,32 @@ class UniformReplay(nn.Module):
 
     @property
     def written(self) -> int:
-        """How many rows have been written so far, as far as this object knows."""
+        """The number of rows that this object has written so far."""
         count: int = self.buffer.write_count
         return count
 
     @property
     def cursor(self) -> int:
-        """Where the next row is written."""
+        """The place of the next row."""
         place: int = self.buffer._writer._cursor
         return place
 
     def stored(self) -> TensorDict | None:
-        """Its rows by place; None while there are none."""
+        """Return the rows by place; None if there are none yet."""
         return self.buffer[: len(self)] if len(self) else None
 
     def run_state(self) -> dict[str, object]:
-        """The rows, as flat tensors, and the place of the next one."""
+        """Return the rows as flat tensors, and the place of the next row."""
         rows = self.stored()
         flat = {} if rows is None else rows.flatten_keys(".").to_dict()
-        # Sorted: a restored replay has its entries in another order, and is the same.
+        # Sorted, because a restored replay has the same entries in another order.
         return {"rows": dict(sorted(flat.items())), "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, object]) -> None:
         """Restore rows and place.
 
         Raises:
-            CheckpointError: they are no rows of such a replay.
+            CheckpointError: the rows are not of such a replay.
         """
         entries: dict[str, Tensor] = field(state, "rows", dict)
         if not all(isinstance(entry, Tensor) and entry.dim() for entry in entries.values()):
@@ -123,7 +122,7 @@ class UniformReplay(nn.Module):
 
 @contextlib.contextmanager
 def _without_notes() -> Iterator[None]:
-    """Context in which torchrl does not tell that it makes room for the rows."""
+    """Silence torchrl's message about allocating the storage."""
     logger = logging.getLogger("torchrl")
     level = logger.level
     logger.setLevel(logging.WARNING)

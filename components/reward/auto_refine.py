@@ -1,4 +1,4 @@
-"""AutoRefine reward: the answer, and notes that hold it."""
+"""AutoRefine reward of the answer and of notes that hold it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from rlcomp.verify.short_answer import short_answer
 
 
 class AutoRefine(FactReward):
-    """F1 of the answer, and a little where only the notes of an agent hold it.
+    """AutoRefine reward: F1 of the answer, and a small reward if only the notes hold it.
 
-    With the F1 ``f`` of the answer, ``h`` whether the notes hold the gold one, and the weight ``w``
-    of notes: ``gated``: ``R = max(f, w)`` if ``f > 0``, else ``w h``; ``product``: ``R = f h``;
-    ``sum``: ``R = f + w h``. In the paper's ``gated`` an answer that shares a word with the
-    gold one may earn less than a wrong one with good notes; the maximum mends it. An answer is
-    right if its words are the gold ones, whatever the notes are.
+    ``f`` is the F1 of the answer, ``h`` is 1 if the notes hold the gold answer, and ``w`` is the
+    weight of notes. ``gated``: ``R = max(f, w)`` if ``f > 0``, else ``w h``; ``product``:
+    ``R = f h``; ``sum``: ``R = f + w h``. In the paper's ``gated`` an answer that shares a word
+    with the gold one may earn less than a wrong one with good notes; the maximum corrects that. An
+    answer is right if its words are the gold ones; notes do not matter for that.
 
     Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; the parts are
-    ``reward`` of the combination, ``exact``, ``f1`` and ``noted``. The environment tells whether
-    the notes hold the answer (``environment=tools environment.notes=refine``).
+    ``reward`` (the combination), ``exact``, ``f1`` and ``noted``. Whether the notes hold the answer
+    is a fact of the environment (``environment=tools environment.notes=refine``).
 
     Args:
-        combine: of both.
-        note_weight: ``w``.
-        where: the answer is ``tagged``, ``boxed`` or the ``whole`` of the last turn.
+        combine: ``gated``, ``product`` or ``sum``.
+        note_weight: ``w``, weight of the notes.
+        where: place of the answer: ``tagged``, ``boxed`` or the ``whole`` last turn.
 
     Source:
         Shi et al. 2025, arXiv:2505.11277, section 3.
@@ -53,14 +53,14 @@ class AutoRefine(FactReward):
         self.where = where
 
     def score_row(self, row: Mapping[str, object]) -> Score:
-        """The combination and its parts."""
+        """Return the combination and the parts."""
         gold = gold_answers(row)
         if not gold:
             return None
-        given = extract(str(row["response"]), self.where)
+        answer = extract(str(row["response"]), self.where)
         noted = facts_of(row)["notes_hold_answer"]
         exact, f1 = (
-            0.0 if given is None else short_answer(given, gold, metric=metric)
+            0.0 if answer is None else short_answer(answer, gold, metric=metric)
             for metric in ("exact", "f1")
         )
         return {"reward": self._combined(f1, noted), "exact": exact, "f1": f1, "noted": noted}

@@ -16,21 +16,21 @@ _METRICS = {"iou": iou, "giou": giou, "dice": dice}
 
 
 class BoxOverlap(TextReward):
-    """Overlap of the box that the response gives with the true one.
+    """Reward of a box: overlap of the response's box with the true one.
 
-    The answer is JSON, ``[x1, y1, x2, y2]``; what is no box scores the least, 0 (GIoU: -1). Needs
+    The answer is JSON, ``[x1, y1, x2, y2]``. Anything else scores the minimum, 0 (GIoU: -1). Needs
     the column ``true_box``.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``box_overlap``.
-    Correct is a box whose metric is at least ``correct_from``.
+    A box is correct if its metric is at least ``correct_from``.
 
     Args:
         metric: ``iou``, ``giou`` (differs between boxes that do not touch) or ``dice``.
-        correct_from: the metric from which on a box counts as correct.
-        where: the answer is the ``whole`` response behind the thought, or ``tagged``.
+        correct_from: least metric of a correct box.
+        where: place of the answer after the thought: ``whole`` or ``tagged``.
 
     Raises:
-        DataError: an example has no ``true_box``, or it is none.
+        DataError: an example has no ``true_box``, or it is no box.
 
     Source:
         Rezatofighi et al. 2019, arXiv:1902.09630 (GIoU).
@@ -52,15 +52,15 @@ class BoxOverlap(TextReward):
         self.where = where
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """The metric of both boxes."""
+        """Return the metric of both boxes."""
         truth = column(row, "true_box", "reward=box_overlap")
         if not is_box(truth):
             raise DataError(f"the column 'true_box' is {truth!r:.80}: must be [x1, y1, x2, y2]")
-        given = read_json(extract(str(row["response"]), self.where))
-        if not is_box(given):
+        box = read_json(extract(str(row["response"]), self.where))
+        if not is_box(box):
             return -1.0 if self.metric == "giou" else 0.0
-        return _METRICS[self.metric](given, truth)
+        return _METRICS[self.metric](box, truth)
 
     def is_correct(self, score: float) -> bool:
-        """Whether the box is near enough."""
+        """Return whether the metric is high enough."""
         return score >= self.correct_from

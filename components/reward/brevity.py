@@ -1,4 +1,4 @@
-"""Brevity reward: falls linearly with the response length."""
+"""Brevity reward, which falls linearly with the response length."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Brevity(TextReward):
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``brevity``.
 
     Args:
-        longest: characters of a response that is not brief at all.
+        longest: characters from which on the reward is 0.
 
     Examples:
         >>> Brevity(longest=8).score("", "12", "")
@@ -30,5 +30,5 @@ class Brevity(TextReward):
         self.longest = longest
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """``max(0, 1 - characters / longest)``."""
+        """Return ``max(0, 1 - characters / longest)``."""
         return max(0.0, 1.0 - len(response) / self.longest)

@@ -1,4 +1,4 @@
-"""Rewards by domain: each example names its own verifier."""
+"""Rewards by domain, named by each example."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from rlcomp.metrics import record, recording
 
 
 class ByColumn(Component):
-    """Rewards by domain: of each row the reward that a column of its example names.
+    """Rewards by domain: a column of each example names the reward of its rows.
 
-    ``R_i = R_d(i)``, with ``d`` the domain of the row: rule-based, learned and generative rewards
-    side by side in one batch. The KL penalty of a row weighs ``kl_weights[d]``.
+    ``R_i = R_d(i)`` with ``d`` the domain of the row. So one batch may have rule-based, learned
+    and generative rewards. The KL penalty of a row has the weight ``kl_weights[d]``.
 
     The domains keep their scales. An advantage that is normalised over the whole batch
-    (``batch_whitened``, ``group_whitened``, GAE's) mixes them; ``group_mean_std`` does not.
+    (``batch_whitened``, ``group_whitened``, GAE's) mixes the scales; ``group_mean_std`` does not.
 
     Runs the rewards of the domains that occur, each on its rows. Reads ``prompt``, ``response``,
     ``answer`` (``[B, W]`` uint8 texts), ``columns`` and what they read. Writes ``reward``
-    (``[B]`` float32), ``rewards`` (``{part: [B]}``; NaN where a row's domain has no such part),
-    ``correct`` and ``reward_valid`` (``[B]`` bool), ``kl_weight`` (``[B]`` float32) where weights
-    are given, and ``invalid_reason`` (``[B, W]``) where a reward may. Records
+    (``[B]`` float32), ``rewards`` (``{part: [B]}``; NaN if a row's domain has no such part),
+    ``correct`` and ``reward_valid`` (``[B]`` bool), ``kl_weight`` (``[B]`` float32) if weights
+    are given, and ``invalid_reason`` (``[B, W]``) if a reward may write it. Records
     ``reward/<domain>/mean``, ``reward/<domain>/correct`` (both over valid rows),
-    ``reward/<domain>/invalid_fraction`` and what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    ``reward/<domain>/invalid_fraction`` and the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        routes: rewards by the name of their domain.
-        column: of the examples, a text that names the domain.
-        kl_weights: weight of the KL penalty by domain; 1 for those that are not among them. Without
-            such a penalty (``kl=none``) they change nothing.
+        routes: the rewards by domain.
+        column: column of the examples with the name of the domain.
+        kl_weights: weight of the KL penalty by domain; 1 for other domains. Without a penalty
+            (``kl=none``) they have no effect.
 
     Raises:
         ConfigError: ``kl_weights`` names no domain.
-        DataError: when called: an example has no such column, or it names no domain.
+        DataError: (when called) an example has no such column, or it names no domain.
     """
 
     reads = ("prompt", "response", "answer")
-    optional = ("columns", "episode_error")  # a sampler writes them where an example has any
+    optional = ("columns", "episode_error")  # a sampler writes columns if an example has any
     writes = ("reward", "rewards", "correct", "reward_valid")
     may_write = ("invalid_reason", "kl_weight")
     runs = ("routes",)
@@ -65,23 +65,23 @@ class ByColumn(Component):
         super().__init__()
         for name in kl_weights or {}:
             if name not in routes:
-                told = f"ByColumn: kl_weights names {name!r}{nearest(name, [*routes])}"
-                raise ConfigError(told)
+                message = f"ByColumn: kl_weights names {name!r}{nearest(name, [*routes])}"
+                raise ConfigError(message)
         self.kl_weights = dict(kl_weights or {})
         self.routes = nn.ModuleDict(routes)
         self.column = column
-        # Of every batch alike, whichever domains occur in it: batches are joined.
-        written = [{*route.writes, *route.may_write} for route in routes.values()]
-        self._tells_reasons = any("invalid_reason" in keys for keys in written)
+        # The same for all batches, because batches of other domains are joined.
+        keys_of_routes = [{*route.writes, *route.may_write} for route in routes.values()]
+        self._tells_reasons = any("invalid_reason" in keys for keys in keys_of_routes)
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The one that names the domain."""
+        """The column with the name of the domain."""
         return frozenset({self.column})
 
     @property
     def is_free(self) -> bool:
-        """Whether a domain's reward says nothing of right and wrong."""
+        """True if a domain's reward has no verdict."""
         return any(name_without_verdict(route) for route in self.routes.values())
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -92,9 +92,9 @@ class ByColumn(Component):
         valid, reasons = correct.clone(), [""] * size
         kl_weight = torch.ones(size, device=device)
         for domain, rows in self._rows(batch).items():
-            with recording() as told:
+            with recording() as ledger:
                 result = self.routes[domain](batch[rows].copy())
-            record_calls_of(told)
+            record_calls_of(ledger)
             judged, kl_weight[rows] = result["reward_valid"], self.kl_weights.get(domain, 1.0)
             reward[rows], correct[rows], valid[rows] = result["reward"], result["correct"], judged
             for name, part in result["rewards"].items():
@@ -113,16 +113,16 @@ class ByColumn(Component):
         return write_reward(batch, reward, rewards, correct, valid, decides=not self.is_free)
 
     def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
-        """The rows of each domain that occurs."""
-        found: dict[str, list[int]] = {}
+        """Return the rows of each domain that occurs."""
+        rows: dict[str, list[int]] = {}
         for row, columns in enumerate(decode_columns(batch, only=[self.column])):
             if self.column not in columns:
                 raise DataError(
                     f"ByColumn: row {row} has no column {self.column!r}, which names its reward "
                     f"({', '.join(self.routes)}): write it into the data, or set reward.column"
                 )
-            found.setdefault(self._domain(row, columns[self.column]), []).append(row)
-        return found
+            rows.setdefault(self._domain(row, columns[self.column]), []).append(row)
+        return rows
 
     def _domain(self, row: int, named: object) -> str:
         known: Sequence[str] = [*self.routes]

@@ -1,4 +1,4 @@
-"""Reward of code by input/output pairs: a function, or an expression, at many inputs."""
+"""Reward of code by input/output pairs of a function or an expression."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rlcomp.verify.columns import column
 
 
 class _Calls(NamedTuple):
-    """Inputs as the sandbox takes them, expected values, and the function's name or none."""
+    """Inputs for the sandbox, expected values, and the function's name or None."""
 
     inputs: tuple[str, ...]
     outputs: list[object]
@@ -25,11 +25,11 @@ class _Calls(NamedTuple):
 
 
 class CodeCalls(CodeReward):
-    """1 if the response's function, or expression, gives the right value at every input, else 0.
+    """Reward 1 if the response's function or expression is right at every input, else 0.
 
     ``passed = prod_i [f(x_i) = y_i]``. All inputs of a program go into one job. The expected values
-    never enter the sandbox: what comes back is compared by
-    :func:`rlcomp.verify.code.same_value`, so lists and tuples are the same.
+    never enter the sandbox. :func:`rlcomp.verify.code.same_value` compares the returned values, so
+    that lists and tuples are the same.
 
     Reads, writes, records and named parts: see :class:`rlcomp.interfaces.code_reward.CodeReward`.
 
@@ -37,20 +37,21 @@ class CodeCalls(CodeReward):
         inputs: column: a list of the arguments of each call, ``[[1, 2], [3, 4]]``.
         outputs: column: a list with the value of each call.
         entry_point: column that names the function; null: the program is an expression.
-        names: of an expression, in the order of the arguments; null: the program is a function.
-        absolute: by how much numbers may differ.
-        relative: or by how much of the larger one.
-        sandbox: runs the programs.
-        where: the program is the one ``block`` between fences, or the ``whole`` response.
-        timeout: limit of all calls of a program together, in seconds.
-        memory_mib: limit of a program, in MiB.
-        weights: of the parts; those that are not named weigh 0.
-        measure: whether ``run_time`` and ``peak_memory`` are parts: two runs then differ by them.
+        names: variables of an expression, in the order of the arguments; null: the program is a
+            function.
+        absolute: largest difference of equal numbers.
+        relative: the same as a share of the larger number.
+        sandbox: the sandbox that runs the programs.
+        where: place of the program: the only ``block`` between fences, or the ``whole`` response.
+        timeout: time limit of all calls of a program together, in seconds.
+        memory_mib: memory limit of a program, in MiB.
+        weights: weights of the parts, 0 if not named.
+        measure: whether ``run_time`` and ``peak_memory`` are parts; they make runs differ.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
     Raises:
         ConfigError: both or neither of ``entry_point`` and ``names``; or as in ``CodeReward``.
-        DataError: a column is missing, or no list as told above.
+        DataError: a column is missing, or is no list as above.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
     """
 
@@ -97,11 +98,11 @@ class CodeCalls(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """Inputs, outputs and the function's name."""
+        """The columns of inputs, outputs and the function's name."""
         return named(self.inputs, self.outputs, self.entry_point)
 
     def tests_of(self, row: Mapping[str, object]) -> _Calls:
-        """The pairs of a row."""
+        """Return the pairs of a row."""
         inputs, outputs = (
             column(row, name, "reward=code_calls") for name in (self.inputs, self.outputs)
         )
@@ -119,11 +120,11 @@ class CodeCalls(CodeReward):
         return _Calls(tuple(encode(tuple(each)) for each in inputs), outputs, str(entry))
 
     def jobs(self, code: str, tests: _Calls) -> list[CallsJob]:
-        """One job with all inputs."""
+        """Return one job with all inputs."""
         return [CallsJob(code, tests.inputs, tests.entry_point, self.names, self.limits)]
 
     def verdicts(self, tests: _Calls, outcomes: Sequence[Outcome]) -> list[bool]:
-        """Which calls gave the expected value; those that were not answered did not."""
+        """Return for each call whether it gave the expected value; False without an answer."""
         (outcome,) = outcomes
         calls = [*outcome.calls, *[None] * (len(tests.outputs) - len(outcome.calls))]
         return [

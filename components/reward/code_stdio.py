@@ -1,4 +1,4 @@
-"""Reward of programs by their output: standard input and output in pairs."""
+"""Reward of programs by pairs of standard input and output."""
 
 from __future__ import annotations
 
@@ -18,30 +18,29 @@ Pairs = list[tuple[str, str]]
 
 
 class CodeStdio(CodeReward):
-    """1 if the response's program writes the right output for every input, else 0.
+    """Reward 1 if the response's program writes the right output for every input, else 0.
 
-    A run of its own for each input, which must end normally. Outputs never enter the sandbox; what
-    a program wrote is compared by :func:`rlcomp.verify.code.same_output`: by lines, but for white
-    space.
+    Each input has its own run, which must end normally. Expected outputs never enter the sandbox.
+    :func:`rlcomp.verify.code.same_output` compares outputs by lines and ignores white space.
 
     Reads, writes, records and named parts: see :class:`rlcomp.interfaces.code_reward.CodeReward`.
 
     Args:
         pairs: column: a list of ``{"input": text, "output": text}``, or ``{"inputs": [texts],
-            "outputs": [texts]}``, as APPS has it.
-        absolute: by how much numbers in the output may differ; 0: texts are compared.
-        relative: or by how much of the larger one.
-        sandbox: runs the programs.
-        where: the program is the one ``block`` between fences, or the ``whole`` response.
-        timeout: limit of a run, in seconds.
-        memory_mib: limit of a run, in MiB.
-        weights: of the parts; those that are not named weigh 0.
-        measure: whether ``run_time`` and ``peak_memory`` are parts: two runs then differ by them.
+            "outputs": [texts]}`` like APPS.
+        absolute: largest difference of equal numbers in the output; 0: texts are compared.
+        relative: the same as a share of the larger number.
+        sandbox: the sandbox that runs the programs.
+        where: place of the program: the only ``block`` between fences, or the ``whole`` response.
+        timeout: time limit of a run, in seconds.
+        memory_mib: memory limit of a run, in MiB.
+        weights: weights of the parts, 0 if not named.
+        measure: whether ``run_time`` and ``peak_memory`` are parts; they make runs differ.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
     Raises:
         ConfigError: as in ``CodeReward``.
-        DataError: the column is missing, or is nothing of the kind told above.
+        DataError: the column is missing, or is no list as above.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
 
     Source:
@@ -80,26 +79,26 @@ class CodeStdio(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The pairs."""
+        """The column of the pairs."""
         return named(self.pairs)
 
     def tests_of(self, row: Mapping[str, object]) -> Pairs:
-        """The pairs of a row."""
-        found = _pairs(value := column(row, self.pairs, "reward=code_stdio"))
-        if not found:
+        """Return the pairs of a row."""
+        pairs = _pairs(value := column(row, self.pairs, "reward=code_stdio"))
+        if not pairs:
             raise DataError(
                 f"the column {self.pairs!r} is {value!r:.80}: must be a list of "
                 '{"input": text, "output": text}, or {"inputs": [texts], "outputs": [texts]}, '
                 "with at least one pair"
             )
-        return found
+        return pairs
 
     def jobs(self, code: str, tests: Pairs) -> list[StdioJob]:
-        """One job for each input."""
+        """Return one job for each input."""
         return [StdioJob(code, given, self.limits) for given, _ in tests]
 
     def verdicts(self, tests: Pairs, outcomes: Sequence[Outcome]) -> list[bool]:
-        """Which runs ended normally and wrote the expected output."""
+        """Return for each run whether it ended normally and wrote the expected output."""
         return [
             outcome.status == "passed"
             and same_output(outcome.stdout, wanted, absolute=self.absolute, relative=self.relative)
@@ -108,17 +107,17 @@ class CodeStdio(CodeReward):
 
 
 def _pairs(value: object) -> Pairs | None:
-    """The pairs of a column; None where it holds something else."""
+    """Return the pairs of a column; None if it holds something else."""
     if isinstance(value, dict) and {*value} >= {"inputs", "outputs"}:
         inputs, outputs = value["inputs"], value["outputs"]
         if not isinstance(inputs, list) or not isinstance(outputs, list):
             return None
         if len(inputs) != len(outputs):
             return None
-        found = [*zip(inputs, outputs, strict=True)]
+        pairs = [*zip(inputs, outputs, strict=True)]
     elif isinstance(value, list) and all(isinstance(each, dict) for each in value):
-        found = [(each.get("input"), each.get("output")) for each in value]
+        pairs = [(each.get("input"), each.get("output")) for each in value]
     else:
         return None
-    texts = all(isinstance(text, str) for pair in found for text in pair)
-    return found if texts else None
+    texts = all(isinstance(text, str) for pair in pairs for text in pair)
+    return pairs if texts else None

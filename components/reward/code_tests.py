@@ -17,7 +17,7 @@ from rlcomp.verify.columns import column
 
 
 class UnitTests(NamedTuple):
-    """What goes before the program, the tests' sources, the function, and how many tests count."""
+    """Prefix of the program, sources of the tests, the function, and the number of tests."""
 
     prefix: str
     sources: tuple[str, ...]
@@ -26,34 +26,34 @@ class UnitTests(NamedTuple):
 
 
 class CodeTests(CodeReward):
-    """1 if the response's function passes its unit tests, else 0.
+    """Reward 1 if the response's function passes its unit tests, else 0.
 
-    Function and tests run in two jails, and plain data goes from one to the other: the function
-    never sees a test (docs/sandbox.md).
+    Function and tests run in two jails that exchange plain data, so that the function never sees a
+    test (docs/sandbox.md).
 
     Reads, writes, records and named parts: see :class:`rlcomp.interfaces.code_reward.CodeReward`.
 
     Args:
-        tests: column: a list of sources, each a test, such as ``["assert f(1) == 2"]`` (MBPP), or
-            one source that defines ``check(candidate)``, which is one test (HumanEval).
-        entry_point: column that names the function; null: the first name that the first test of
-            the list calls and that neither Python nor ``setup`` has.
-        setup: column with a source, or a list of them, that goes before the first test: imports,
-            helpers; null: none.
-        prefix: column with what goes before the program, so that it may go on in the middle of a
-            function; null: nothing. ``prompt``: the prompt as the task words it. The part
-            ``linter`` reads the program without it.
-        sandbox: runs the programs.
-        where: the program is the one ``block`` between fences, or the ``whole`` response.
-        timeout: limit of a program, and of all of its tests together, in seconds.
-        memory_mib: limit of each, in MiB.
-        weights: of the parts; those that are not named weigh 0.
-        measure: whether ``run_time`` and ``peak_memory`` are parts: two runs then differ by them.
+        tests: column: a list of test sources, such as ``["assert f(1) == 2"]`` (MBPP), or one
+            source that defines ``check(candidate)`` and counts as one test (HumanEval).
+        entry_point: column that names the function; null: the first name that the first test
+            calls and that neither Python nor ``setup`` defines.
+        setup: column with one or several sources that run before the first test (imports,
+            helpers); null: none.
+        prefix: column with code before the program, so that the program may continue a function;
+            null: none. ``prompt``: the prompt as the task words it. The part ``linter`` reads the
+            program without it.
+        sandbox: the sandbox that runs the programs.
+        where: place of the program: the only ``block`` between fences, or the ``whole`` response.
+        timeout: time limit of a program, and of all its tests together, in seconds.
+        memory_mib: memory limit of each, in MiB.
+        weights: weights of the parts, 0 if not named.
+        measure: whether ``run_time`` and ``peak_memory`` are parts; they make runs differ.
         lint: ruff's rules for the part ``linter``; null: no such part.
 
     Raises:
         ConfigError: as in ``CodeReward``.
-        DataError: a column is missing, or is nothing of the kind told above.
+        DataError: a column is missing, or does not hold what is described above.
         MissingExtra: ``lint``, and ruff is not installed (extra ``verify``).
 
     Source:
@@ -94,11 +94,11 @@ class CodeTests(CodeReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """Tests, and what else is asked for."""
+        """The columns of the tests, and the other columns that are named."""
         return named(self.tests, self.entry_point, self.setup, self.prefix)
 
     def tests_of(self, row: Mapping[str, object]) -> UnitTests:
-        """The tests of a row."""
+        """Return the tests of a row."""
         sources = _texts(row, self.tests)
         setup = "".join(f"{text}\n" for text in _texts(row, self.setup, least=0))
         prefix = "".join(_texts(row, self.prefix, least=0))
@@ -109,40 +109,40 @@ class CodeTests(CodeReward):
         return UnitTests(prefix, (setup + sources[0], *sources[1:]), entry, len(sources))
 
     def jobs(self, code: str, tests: UnitTests) -> list[CheckJob]:
-        """One job with all tests."""
+        """Return one job with all tests."""
         return [CheckJob(tests.prefix + code, tests.sources, tests.entry_point, self.limits)]
 
     def verdicts(self, tests: UnitTests, outcomes: Sequence[Outcome]) -> list[bool]:
-        """Which tests passed; those that were not reached did not."""
+        """Return for each test whether it passed; False if it was not reached."""
         (outcome,) = outcomes
-        if tests.asked == 1:  # perhaps a source that defines check: then two are told
+        if tests.asked == 1:  # a source that defines check gives two results
             return [outcome.status == "passed"]
         return [*outcome.tests, *[False] * tests.asked][: tests.asked]
 
 
 def _texts(row: Mapping[str, object], name: str | None, *, least: int = 1) -> list[str]:
-    """The texts of a column, which holds one or a list of them; none where there is no name."""
+    """Return the texts of a column with one text or a list; an empty list without a name."""
     if name is None:
         return []
     value = column(row, name, "reward=code_tests")
-    found = [value] if isinstance(value, str) else value
-    if not isinstance(found, list) or len(found) < least or not _all_texts(found):
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, list) or len(texts) < least or not _all_texts(texts):
         raise DataError(
             f"the column {name!r} is {value!r:.80}: must be a text, or a list of at least {least}"
         )
-    return found
+    return texts
 
 
 def _all_texts(values: Sequence[object]) -> bool:
-    """Whether all of some values are texts."""
+    """Return whether all values are texts."""
     return all(isinstance(each, str) for each in values)
 
 
 def _first_called(test: str, setup: str, name: str) -> str:
-    """The function that a test is about.
+    """Return the name of the function that a test calls.
 
     Raises:
-        DataError: the tests are no Python, or call nothing.
+        DataError: the tests are no Python, or call no function.
     """
     try:
         known = {*dir(builtins), *_bound(ast.parse(setup))}
@@ -164,11 +164,11 @@ def _first_called(test: str, setup: str, name: str) -> str:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """Names that a source imports, defines or assigns at its top."""
-    found: set[str] = set()
+    """Return the names that a source imports, defines or assigns at its top."""
+    names: set[str] = set()
     for node in ast.walk(tree):
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(each.asname or each.name).partition(".")[0] for each in node.names}
+            names |= {(each.asname or each.name).partition(".")[0] for each in node.names}
         elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            found.add(node.name)
-    return found
+            names.add(node.name)
+    return names

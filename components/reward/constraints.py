@@ -12,18 +12,18 @@ from rlcomp.verify.constraints import satisfied
 
 
 class Constraints(TextReward):
-    """1 if the response assigns values that satisfy all constraints, else 0; or the share.
+    """Reward 1 if the response's values satisfy all constraints, else 0; or the share.
 
-    The answer is a JSON object with a value for each variable. Any solution is right, not only the
-    one that an example has as its answer. Needs the columns ``variables`` (``{name: [values]}``)
-    and ``constraints`` (expressions, :func:`rlcomp.verify.constraints.satisfied`): graph colouring,
-    Sudoku, knights and knaves, zebra puzzles.
+    The answer is a JSON object with a value for each variable. Every solution is right, not only
+    the example's. Needs the columns ``variables`` (``{name: [values]}``) and ``constraints``
+    (expressions, :func:`rlcomp.verify.constraints.satisfied`). Examples: graph colouring, Sudoku,
+    knights and knaves, zebra puzzles.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``constraints``.
 
     Args:
-        where: the answer is the ``whole`` response behind the thought, or ``tagged``.
-        partial: the share of constraints that are satisfied, instead of all or nothing.
+        where: place of the answer after the thought: ``whole`` or ``tagged``.
+        partial: whether the reward is the share of satisfied constraints.
 
     Raises:
         DataError: an example lacks a column, or a constraint cannot be read.
@@ -40,9 +40,9 @@ class Constraints(TextReward):
         self.partial = partial
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """1 if the assignment satisfies them, else 0; or the share."""
+        """Return 1 if the assignment satisfies the constraints, else 0; or the share."""
         variables: Any = column(row, "variables", "reward=constraints")
         constraints: Any = column(row, "constraints", "reward=constraints")
-        given = read_json(extract(str(row["response"]), self.where))
-        share = satisfied(given, variables, constraints)
+        assignment = read_json(extract(str(row["response"]), self.where))
+        share = satisfied(assignment, variables, constraints)
         return share if self.partial else float(share == 1.0)

@@ -1,4 +1,4 @@
-"""RPT's dense reward: 1 for correct next tokens, else the probability of the wrong prediction."""
+"""RPT's dense reward, with the probability of wrong predictions."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from rlcomp.text.thoughts import rows_without_thought
 
 
 class DenseMatch(PrefixMatch):
-    """RPT's dense reward.
+    """RPT's dense reward: 1 for a correct prediction, else the probability of the prediction.
 
-    ``R = 1`` for a correct prediction, else ``scale * p_ref(x_1 | context)`` of its first token
+    ``R = 1`` for a correct prediction, else ``scale * p_ref(x_1 | context)`` with its first token
     ``x_1``.
 
     The reference is the policy at the start of the phase, at temperature 1, without a thought: its
     context is the prompt up to ``think_start``. ``x_1`` is the longest token that is a prefix of
-    the prediction; 0 without a box, with an empty one, or where no token is a prefix.
+    the prediction. The reward is 0 without a box, with an empty box, or if no token is a prefix.
 
-    Only correct predictions are ``correct``. What counts as correct, and how a response without a
-    box is scored: see :class:`components.reward.prefix_match.PrefixMatch`.
+    Only correct predictions are ``correct``. For the rules of correctness and for responses without
+    a box see :class:`components.reward.prefix_match.PrefixMatch`.
 
     Reads ``prompt``, ``answer``, ``answer_ends`` ``[B, W]``, ``tokens``, ``response_mask``
     ``[B, T]``, ``group_id`` ``[B]``. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{dense_match: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
-    ``PrefixMatch`` does.
+    (``{dense_match: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records the metrics
+    of ``PrefixMatch``.
 
     Args:
-        policy: its tokenizer wrote the responses, and a copy of its weights is the reference.
+        policy: the policy that wrote the responses; a copy of its weights is the reference.
         match: as in ``PrefixMatch``.
-        think_start: what prompts end with so that the response starts with a thought; empty: a
-            prompt is the context alone.
+        think_start: the text at the end of prompts that starts a thought; empty: the whole prompt
+            is the context.
         think_end: as in ``PrefixMatch``.
         unanswered: as in ``PrefixMatch``.
-        conditional: wrong predictions are worth something only in a group with a right one.
-        scale: what the probability is multiplied with.
+        conditional: whether wrong predictions are rewarded only in a group with a right one.
+        scale: factor of the probability.
 
     Raises:
-        ConfigError: as ``PrefixMatch``.
+        ConfigError: as in ``PrefixMatch``.
         DataError: a prompt does not end with ``think_start``.
 
     Source:
-        Dong et al. 2025 (RPT), arXiv:2506.08007, the dense and the conditional reward that prefix
-        matching is compared with.
+        Dong et al. 2025 (RPT), arXiv:2506.08007: the dense and the conditional reward, alternatives
+        to prefix matching.
     """
 
     reads = ("prompt", "tokens", "response_mask", "answer", "answer_ends", "group_id")
@@ -78,21 +78,21 @@ class DenseMatch(PrefixMatch):
         self.think_start = think_start
         self.conditional = conditional
         self.scale = scale
-        # Past nn.Module: the policy's tensors belong to the policy, in checkpoints and optimizers.
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         self.copied = CopiedWeights(policy)
-        # The last of several: byte tokens come first, and stand only for what has no piece.
+        # Keep the last of equal tokens: byte tokens come first and only serve missing pieces.
         self._ids = {part: index for index, part in enumerate(self.table) if part}
         self._longest = max(map(len, self._ids))
 
     def begin_phase(self) -> None:
-        """Take a fresh copy."""
+        """Take a new copy."""
         self.copied.take()
 
     def valued(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
     ) -> Tensor:
-        """1 if correct, else the scaled probability."""
+        """Return 1 if correct, else the scaled probability."""
         prompts = decode_texts(batch["prompt"])
         paid = ~right
         if self.conditional:
@@ -113,7 +113,7 @@ class DenseMatch(PrefixMatch):
         return next((self._ids[prediction[:n]] for n in sizes if prediction[:n] in self._ids), None)
 
     def _likelihood(self, prompts: Sequence[str], tokens: Sequence[int]) -> Tensor:
-        """The reference's probability of each token after its context, shape ``[N]``."""
+        """Return the reference's probability of each token after its context, shape ``[N]``."""
         targets = [[token] for token in tokens]
         rows = rows_without_thought(self.tokenizer, prompts, targets, self.think_start)
         rows = rows.to(self.policy.device)

@@ -13,25 +13,25 @@ from rlcomp.verify.answers import extract, read_json
 from rlcomp.verify.boxes import is_box, mean_average_precision
 from rlcomp.verify.columns import column
 
-# Boxes of an answer: matching takes time in the product of both numbers.
+# Most boxes of an answer: the time of matching grows with the product of both numbers.
 _MOST = 300
 
 
 class Detections(TextReward):
-    """mAP of the boxes that the response gives, over classes and IoU thresholds .5, .55, ... .95.
+    """Reward of detections: mAP over classes and IoU thresholds .5, .55, ... .95.
 
-    The answer is JSON, a list of ``{"box": [x1, y1, x2, y2], "label": text, "score": number}``, at
-    most 300; without a score the boxes count in their order. What is no such list scores 0. Needs
-    the column ``true_boxes``, the same without scores.
+    The answer is a JSON list of at most 300 ``{"box": [x1, y1, x2, y2], "label": text, "score":
+    number}``. Without scores the boxes are ranked by their order. Anything else scores 0. Needs the
+    column ``true_boxes``, the same without scores.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``detections``.
 
     Args:
-        correct_from: the mAP from which on an answer counts as correct.
-        where: the answer is the ``whole`` response behind the thought, or ``tagged``.
+        correct_from: least mAP of a correct answer.
+        where: place of the answer after the thought: ``whole`` or ``tagged``.
 
     Raises:
-        DataError: an example has no ``true_boxes``, or they are none.
+        DataError: an example has no ``true_boxes``, or they are no boxes.
 
     Source:
         Lin et al. 2014 (COCO), arXiv:1405.0312.
@@ -48,29 +48,29 @@ class Detections(TextReward):
         self.where = where
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """The mean average precision."""
+        """Return the mean average precision."""
         truth = _read(column(row, "true_boxes", "reward=detections"))
         if truth is None:
             raise DataError(
                 f"the column 'true_boxes' is {row['true_boxes']!r:.80}: must be a list of "
                 '{"box": [x1, y1, x2, y2], "label": text}'
             )
-        given = _read(read_json(extract(str(row["response"]), self.where)))
-        return 0.0 if given is None else mean_average_precision(*given, truth[0], truth[2])
+        boxes = _read(read_json(extract(str(row["response"]), self.where)))
+        return 0.0 if boxes is None else mean_average_precision(*boxes, truth[0], truth[2])
 
     def is_correct(self, score: float) -> bool:
-        """Whether the boxes are near enough."""
+        """Return whether the mAP is high enough."""
         return score >= self.correct_from
 
 
 def _read(entries: object) -> tuple[list[Any], list[float], list[str]] | None:
-    """Boxes, scores and labels of a list of detections; None if it is none."""
+    """Return boxes, scores and labels of a list of detections; None if it is no such list."""
     if not isinstance(entries, list) or len(entries) > _MOST:
         return None
     boxes, scores, labels = [], [], []
     for place, entry in enumerate(entries):
-        given = entry if isinstance(entry, dict) else {}
-        box, label, score = given.get("box"), given.get("label"), given.get("score", -place)
+        fields = entry if isinstance(entry, dict) else {}
+        box, label, score = fields.get("box"), fields.get("label"), fields.get("score", -place)
         if not is_box(box) or not isinstance(label, str) or not is_number(score):
             return None
         boxes.append(box)

@@ -1,4 +1,4 @@
-"""Episode return: what the environment paid, summed over the turns."""
+"""Episode return: the sum of the environment's rewards over the turns."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rlcomp.interfaces.turns import episodes_of
 
 
 class EpisodeReturn(Component):
-    """Return of an episode: ``R = sum_k r_k``, the environment's rewards of its turns.
+    """Reward equal to the episode's return ``R = sum_k r_k`` of the environment's rewards.
 
-    Over all rows of the episode (``trajectory_id``). A sum beyond float32 is not valid.
+    The sum is over all rows of the episode (``trajectory_id``). A sum beyond float32 is not valid.
 
     Reads ``turn_reward``, ``response_mask`` ``[B, T]``. Writes ``reward``, ``rewards``,
     ``correct`` and ``reward_valid`` ``[B]``.
 
     Args:
-        correct_from: the least return of an episode that counts as right.
+        correct_from: least return of a right episode.
     """
 
     reads = ("turn_reward", "response_mask")

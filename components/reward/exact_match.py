@@ -12,19 +12,20 @@ from rlcomp.verify.columns import column as column_of
 
 
 class ExactMatch(TextReward):
-    r"""1 if the response's answer is the gold one, character for character, else 0.
+    r"""Reward 1 if the response's answer equals the gold one character by character, else 0.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``exact_match``.
 
     Args:
-        where: the answer is the ``whole`` response; or it stands behind the thought, ``boxed`` as
-            ``\boxed{...}`` or ``tagged`` as ``<answer>...</answer>``, and there is only one.
-        strip: ignore white space around both texts; a ``boxed`` or ``tagged`` one never counts.
-        column: of the examples, whose text is the gold one, such as the only right reasoning
+        where: place of the answer: the ``whole`` response; or after the thought and only once,
+            ``boxed`` as ``\boxed{...}`` or ``tagged`` as ``<answer>...</answer>``.
+        strip: whether white space around both texts is ignored; around a ``boxed`` or ``tagged``
+            answer it always is.
+        column: column of the examples with the gold text, such as the only right reasoning
             (``evaluator=coverage``). None: the answer.
 
     Raises:
-        DataError: when called: an example has no such column.
+        DataError: (when called) an example has no such column.
     """
 
     name = "exact_match"
@@ -43,16 +44,16 @@ class ExactMatch(TextReward):
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The column of the gold text, where it is one."""
+        """The column of the gold text, if one is named."""
         return frozenset({self.column} if self.column else ())
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """The score against the answer, or against the column."""
+        """Return the score for the answer or the column as the gold text."""
         gold = column_of(row, self.column, "reward=exact_match") if self.column else row["answer"]
         return self.score(str(row["prompt"]), str(row["response"]), str(gold))
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """1 if both texts are equal, else 0."""
+        """Return 1 if both texts are equal, else 0."""
         if self.where != "whole":
             return float(extract(response, self.where) == answer.strip())
         if self.strip:

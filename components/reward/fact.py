@@ -1,4 +1,4 @@
-"""Fact reward: a number that the environment tells of an episode."""
+"""Fact reward: a number that the environment gives for an episode."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rlcomp.interfaces.fact_reward import FactReward, facts_of
 
 
 class Fact(FactReward):
-    """``R = facts[name]``, such as what the tools of an episode cost; its weight says which way.
+    """Fact reward ``R = facts[name]``, such as the cost of tools; its weight gives the sign.
 
     Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; the part is ``fact``.
 
     Args:
-        fact: its name.
-        correct_from: the least number that counts as right; null: none does.
+        fact: name of the fact.
+        correct_from: least number of a right episode; null: no episode is right.
     """
 
     name = "fact"
@@ -27,9 +27,9 @@ class Fact(FactReward):
         self.correct_from = math.inf if correct_from is None else correct_from
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """The number."""
+        """Return the number."""
         return facts_of(row)[self.facts_read[0]]
 
     def is_correct(self, score: float) -> bool:
-        """Whether the number is as large as it has to be."""
+        """Return whether the number is large enough."""
         return score >= self.correct_from

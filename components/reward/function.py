@@ -1,4 +1,4 @@
-"""Reward from a user-supplied function."""
+"""Reward from a user's function."""
 
 from __future__ import annotations
 
@@ -30,38 +30,38 @@ Row = Mapping[str, object]
 
 
 class Function(PooledReward):
-    """Reward from a user function, which is called by name with what it names.
+    """Reward from a user's function, which gets the columns that its parameters name.
 
-    Of one row, ``(prompt, response, answer, **columns) -> float | dict | None``; or, where it names
-    ``prompts`` or ``completions``, of the whole batch with a list for each column, as TRL calls its
-    reward functions: ``(prompts, completions, **columns) -> list``. A parameter with a default
-    keeps it where the task has no such column; ``**columns`` gets all that are not named. A dict
+    It is called for a row, ``(prompt, response, answer, **columns) -> float | dict | None``. If it
+    names ``prompts`` or ``completions``, it is called like TRL's reward functions for the whole
+    batch, with a list for each column: ``(prompts, completions, **columns) -> list``. A parameter
+    keeps its default if the task has no such column; ``**columns`` gets all other columns. A dict
     holds named parts, ``R = sum_k w_k R_k``; None or NaN means "cannot be judged". ``seed`` is a
-    number of its own for each step and row.
+    number that differs for each step and row.
 
-    A function by its path, or an object by its class, runs in the reward pool, where an exception
-    makes its row invalid. A function that is handed over itself (``_partial_``, or by hand) runs in
-    the process, where an exception stops the run.
+    A function given by its path, or an object given by its class, runs in the reward pool, where an
+    exception makes its row invalid. A function object (``_partial_``, or in Python) runs in the
+    process, where an exception stops the run.
 
     Reads and writes: see :class:`rlcomp.interfaces.pooled_reward.PooledReward`; for
-    ``completion_ids`` also ``tokens`` and ``response_mask`` ``[B, T]``.
+    ``completion_ids`` it also reads ``tokens`` and ``response_mask`` ``[B, T]``.
 
     Args:
-        function: dotted path, such as ``my_module.passed``; of an object that can be called,
+        function: a dotted path, such as ``my_module.passed``; a callable object,
             ``{_target_: my_module.Judge, threshold: 3}``; or a function.
-        name: of the part, where there is but one.
-        weights: of named parts, 1 for those that are not among them.
-        correct_by: the part that decides what is correct (1 or more), of a single number ``name``;
-            null: none, the scores are of any scale, and ``correct`` (1 or more) is told nowhere.
-        timeout: limit of a call, in seconds.
-        concurrency: calls of an ``async`` function that run at a time in one worker.
+        name: name of the part if there is only one.
+        weights: weights of named parts, 1 if not given.
+        correct_by: the part whose value of 1 or more means correct; ``name`` for a single number.
+            null: no part; the scores may have any scale, and ``correct`` is not recorded.
+        timeout: time limit of a call, in seconds.
+        concurrency: most calls of an ``async`` function at a time in one worker.
         calls: the reward pool.
 
     Raises:
-        ConfigError: the function cannot be imported or called by name, its parameters cannot be
-            seen; when called: it needs a column that the example lacks, returns no number, or
-            several parts that weigh without ``correct_by``.
-        DataError: a function in the process returns what float32 holds as infinite.
+        ConfigError: the function cannot be imported or called by name, or its parameters cannot be
+            read; (when called) it needs a column that the example lacks, returns no number, or
+            returns several parts with weights without ``correct_by``.
+        DataError: a function in the process returns a number that is infinite in float32.
 
     Examples:
         >>> passed = Function(function=lambda response, longest: float(len(response) <= longest))
@@ -98,28 +98,28 @@ class Function(PooledReward):
                 f"Function: function is {function!r:.100}, an async function, which nobody awaits: "
                 "make it a plain def that returns the score, or name it by its dotted path"
             )
-        # Random numbers of a function's own, the same after a resume and in any order of workers.
+        # The function's own random numbers, the same after a resume and in any order of workers.
         self.seed = torch.initial_seed()
 
     @property
     def is_free(self) -> bool:
-        """Whether no part decides what is correct."""
+        """True if no part decides what is correct."""
         return self.correct_by is None
 
     @property
     def called_directly(self) -> bool:
-        """Whether it was given the function itself."""
+        """True if the argument is a function object."""
         return not isinstance(self.function, (str, Unbuilt))
 
     @property
     def needed_columns(self) -> frozenset[str]:
-        """The columns of the task without which it cannot be called."""
-        given = (*OWN, "answer") if self.signature.whole_batch else TextReward.reads
-        return frozenset(self.signature.needed) - {*given, "seed"}
+        """The columns of the task that the function needs."""
+        available = (*OWN, "answer") if self.signature.whole_batch else TextReward.reads
+        return frozenset(self.signature.needed) - {*available, "seed"}
 
     @property
     def called(self) -> str:
-        """The dotted path of the function; the name of one that was handed over."""
+        """The dotted path of the function, or the name of a function object."""
         if isinstance(self.function, Unbuilt):
             return self.function.target
         if isinstance(self.function, str):
@@ -129,14 +129,14 @@ class Function(PooledReward):
 
     @property
     def scorer(self) -> str:
-        """The function with its place, for messages about its scores."""
+        """The function with file and line, for messages about its scores."""
         return f"Function: {self.called}{_place(self.function)}"
 
     def trial(self, batch: TensorDict) -> str | None:
-        """Score rows by a copy, with workers of its own, so that no call leaves a trace.
+        """Score rows with a copy in new workers, so that calls have no side effect on the run.
 
-        A function that runs in the process itself may keep what it likes, and is not tried; nor is
-        one that cannot be copied, or that names ``completion_ids``.
+        A function that runs in the process may have a state and is not tried. Neither is one that
+        cannot be copied or that names ``completion_ids``.
 
         Raises:
             UserError: a call would stop the run.
@@ -145,7 +145,7 @@ class Function(PooledReward):
             return None
         try:
             tried = copy.deepcopy(self)
-        except (TypeError, NotImplementedError):  # it holds a lock, a connection
+        except (TypeError, NotImplementedError):  # it holds a lock or a connection
             return None
         with warnings.catch_warnings(), closing([tried.calls]):
             warnings.simplefilter("ignore")
@@ -168,32 +168,32 @@ class Function(PooledReward):
         return f"every row failed, the first by {failed[0]}" if failed and all_failed else None
 
     def _unjudged(self) -> str:
-        """Why a row is invalid whose call did not fail."""
+        """Return why a row is invalid although its call did not fail."""
         return (
             f"{self.called}{_place(self.function)} returned None or NaN, which means that it "
             "cannot be judged; end the function with return 0.0 where the response is wrong"
         )
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row; write the reward entries and why a row is invalid."""
+        """Score every row; write the reward entries and the reasons of invalid rows."""
         scored = super().forward(batch)
         valid, reasons = scored["reward_valid"].tolist(), decode_texts(scored["invalid_reason"])
         if not all(ok or reason for ok, reason in zip(valid, reasons, strict=True)):
-            told = [
+            texts = [
                 reason if ok else reason or self._unjudged()
                 for ok, reason in zip(valid, reasons, strict=True)
             ]
-            scored["invalid_reason"] = encode_texts(told).to(scored["response"].device)
+            scored["invalid_reason"] = encode_texts(texts).to(scored["response"].device)
         return scored
 
     def score_row(self, row: Row) -> Score:
-        """The value of the function for one row."""
+        """Return the value of the function for one row."""
         if not self.called_directly:
             return super().score_row(row)
         return self.function(**self.arguments(row))  # type: ignore[operator, return-value]
 
     def arguments(self, row: Row) -> dict[str, object]:
-        """What the function takes of a row.
+        """Return the function's arguments for a row.
 
         Raises:
             ConfigError: it needs a column that the row lacks.
@@ -205,7 +205,7 @@ class Function(PooledReward):
         return {name: row[name] for name in row if name not in own and self.signature.takes(name)}
 
     def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[Outcome]:
-        """What came of each row."""
+        """Return the outcome of each row."""
         if self.signature.whole_batch:
             seed = named_seed(self.seed, f"{step()}")
             arguments = batch_arguments(self.signature, batch, rows, seed)
@@ -244,10 +244,10 @@ class Function(PooledReward):
 
 
 def _place(function: object) -> str:
-    """File and line of a function, for messages; of what has none nothing."""
-    found = unwrapped(function)
+    """Return file and line of a function for messages; an empty text if it has none."""
+    target = unwrapped(function)
     if isinstance(function, str):
         module, _, name = function.rpartition(".")
-        found = getattr(sys.modules.get(module), name, None)
-    code = getattr(found, "__code__", None)
+        target = getattr(sys.modules.get(module), name, None)
+    code = getattr(target, "__code__", None)
     return f" ({code.co_filename}:{code.co_firstlineno})" if code else ""

@@ -1,4 +1,4 @@
-"""Gibberish penalty: responses whose tokens were all but impossible."""
+"""Gibberish penalty on responses of very low likelihood."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from rlcomp.interfaces.reward import write_reward
 
 
 class Gibberish(Component):
-    """Gibberish penalty by mean log-probability.
+    """Gibberish penalty by the mean log-probability.
 
-    ``R = -penalty`` where ``(1 / T) sum_t log pi(y_t) < below``, else 0: text that the sampling
-    policy itself finds improbable, token by token. An empty response cannot be judged.
+    ``R = -penalty`` if ``(1 / T) sum_t log pi(y_t) < below`` under the sampling policy, else 0. An
+    empty response cannot be judged.
 
     Reads ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``,
-    ``rewards`` (``{"gibberish": [B]}``), ``correct`` (it is none) and ``reward_valid``. Records
-    what :func:`rlcomp.interfaces.reward.write_reward` does.
+    ``rewards`` (``{"gibberish": [B]}``), ``correct`` (no gibberish) and ``reward_valid``. Records
+    the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        below: mean log-probability of a token, in nats: a uniform choice among V tokens is -log V.
-        penalty: in reward units.
+        below: threshold of the mean log-probability of a token, in nats; a uniform choice among V
+            tokens has -log V.
+        penalty: size of the penalty, in reward units.
     """
 
     reads = ("rollout_log_probs", "response_mask")

@@ -11,17 +11,17 @@ from rlcomp.verify.ifeval import ifeval
 
 
 class IFEval(TextReward):
-    """1 if the response follows all its instructions, else 0; or the share that it follows.
+    """Reward 1 if the response follows all its instructions, else 0; or the share of them.
 
-    Needs the columns ``instruction_id_list`` and ``kwargs`` of the IFEval data set. The 25
-    instructions are told at :mod:`rlcomp.verify.ifeval_rules`. An unknown one stops the run.
+    Needs the columns ``instruction_id_list`` and ``kwargs`` of the IFEval data set. For the 25
+    instructions see :mod:`rlcomp.verify.ifeval_rules`. An unknown instruction stops the run.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``ifeval``.
 
     Args:
-        loose: an instruction is followed if it is so without the first line, the last line or the
-            asterisks of the response.
-        partial: the share of the instructions that are followed, instead of all or nothing.
+        loose: whether an instruction also counts as followed if the response follows it without
+            its first line, its last line or its asterisks.
+        partial: whether the reward is the share of followed instructions.
 
     Raises:
         DataError: an example lacks a column, or has an unknown instruction.
@@ -41,7 +41,7 @@ class IFEval(TextReward):
         self.partial = partial
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """How many of the instructions of the row are followed."""
+        """Return whether all instructions of the row are followed, or the share."""
         names: Any = column(row, "instruction_id_list", "reward=ifeval")
         arguments: Any = column(row, "kwargs", "reward=ifeval")
         return ifeval(

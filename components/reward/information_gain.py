@@ -17,30 +17,31 @@ from rlcomp.text.thoughts import rows_without_thought
 
 
 class InformationGain(ThoughtLikelihood):
-    """RLP's information-gain reward.
+    """RLP's information-gain reward of a thought.
 
     ``R = log p_theta(x | context, thought) - log p_phi(x | context)``, in nats.
 
-    ``x`` is the true continuation, ``theta`` the policy and ``phi`` its EMA, so that the policy
-    gains nothing by getting worse without thoughts: ``phi <- tau phi + (1 - tau) theta`` after each
-    training batch. A phase's first batch is scored with ``phi = theta``. A thought is ``correct``
-    if ``R > 0``. Otherwise as :class:`ThoughtLikelihood`.
+    ``x`` is the true continuation, ``theta`` the policy and ``phi`` its EMA,
+    ``phi <- tau phi + (1 - tau) theta`` after each training batch. With an EMA the policy gains
+    nothing by becoming worse without thoughts. A phase's first batch is scored with
+    ``phi = theta``. A thought is ``correct`` if ``R > 0``. Everything else is as in
+    :class:`ThoughtLikelihood`.
 
     The EMA is updated once per step of the run, so that an evaluator or a ``Refill`` does not
     update ``phi``. Outside a run it never changes.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``answer`` and
-    ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` where it is there. Writes ``reward``,
+    ``answer_ends`` ``[B, W]``; ``policy_prompt`` ``[B, W]`` if it is there. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{information_gain: [B]}``), ``correct`` and ``reward_valid``
     (bool ``[B]``). Records ``reward/with_thought`` and ``reward/without_thought``, the two mean
-    log-probs, nats, and what :func:`rlcomp.interfaces.reward.write_reward` does.
+    log-probs, nats, and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        policy: the model that thinks, and that scores.
-        tau: share of ``phi`` that stays at each step; 1 keeps the policy as the phase began.
-        num_tokens: how many tokens of the true continuation are scored, by ``answer_ends``; a task
-            whose answers have one end only has them scored whole.
-        think_start: the text that prompts end with; without it they are the context.
+        policy: the model that thinks and scores.
+        tau: decay of ``phi`` per step; 1 keeps the policy of the phase's begin.
+        num_tokens: number of tokens of the true continuation to score, by ``answer_ends``; answers
+            with only one end are scored as a whole.
+        think_start: the text at the end of prompts; the context is the prompt without it.
         think_end: the text that ends a thought.
 
     Raises:
@@ -68,7 +69,7 @@ class InformationGain(ThoughtLikelihood):
         self.tau = tau
         self.think_start = think_start
         self.copied = CopiedWeights(policy)
-        # The policy's version when rows were scored last; -1: none of this phase.
+        # Version of the policy at the last scoring in this phase; -1: none yet.
         self.register_buffer("last_version", torch.tensor(-1))
 
     def begin_phase(self) -> None:

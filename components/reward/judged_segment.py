@@ -1,4 +1,4 @@
-"""RLPT's next-segment reward: a judge compares the boxed prediction with the true segment."""
+"""RLPT's next-segment reward: a judge's score of the boxed prediction."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from rlcomp.text.thoughts import ThoughtEnd
 
 
 class JudgedSegment(Component):
-    r"""RLPT's next-segment reward: the judge's score of the last ``\boxed{}`` after the thought.
+    r"""RLPT's next-segment reward: judge's score of the last ``\boxed{}`` after the thought.
 
-    A response without a box, or whose box is not UTF-8, gets reward 0 and is valid: it is the
-    policy's mistake. Where the judge returns None, the row is invalid. Only tokens under
+    A response without a box, or with a box that is not UTF-8, is the policy's mistake: it gets
+    reward 0 and is valid. If the judge returns None, the row is invalid. Only tokens under
     ``response_mask`` are read.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer`` ``[B, W]``. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{judged_segment: [B]}``), ``correct`` and ``reward_valid`` (bool
     ``[B]``), ``invalid_reason`` ``[B, W]``. Records ``reward/answered``, the share of responses
-    with a box, and what :func:`rlcomp.interfaces.reward.write_reward` does.
+    with a box, and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        judge: compares a prediction with the true text; another one:
+        judge: the judge of a prediction and the true text; another one:
             ``judge@reward.judge=overlap``.
-        tokenizer: the policy's, a fast one.
-        think_end: the text that ends a thought; the box is looked for behind the first one.
-        correct_from: the least score that counts as correct.
+        tokenizer: the policy's tokenizer, a fast one.
+        think_end: the text that ends a thought; the box is searched after the first one.
+        correct_from: least score of a correct response.
 
     Raises:
         DataError: the tokenizer cannot write ``think_end``, or the judge's score is not in [0, 1].
 
     Source:
-        The next segment as a task, judged by a model: Li et al. 2025 (RLPT), arXiv:2509.19249.
+        Prediction of the next segment, judged by a model: Li et al. 2025 (RLPT), arXiv:2509.19249.
     """
 
     reads = ("tokens", "response_mask", "answer")
@@ -97,7 +97,7 @@ class JudgedSegment(Component):
 
 
 def _text(box: bytes) -> str | None:
-    """The bytes decoded as UTF-8; None if they are not."""
+    """Return the bytes decoded as UTF-8; None if they are not."""
     try:
         return box.decode("utf-8")
     except UnicodeDecodeError:

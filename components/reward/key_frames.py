@@ -1,4 +1,4 @@
-"""Key-frame reward."""
+"""Reward of key frames."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlcomp.verify.columns import column
 
 
 class KeyFrames(TextReward):
-    """F1 of the key frames that the response gives: each true one is found once, if at all.
+    """Reward of key frames: F1 of the response's frames, each true one matched at most once.
 
-    ``R = 2 M / (given + true)`` with ``M`` pairs that are no further apart than the tolerance. The
-    answer is a JSON list of times or indices; what is none scores 0. Needs the column
+    ``R = 2 M / (given + true)`` with ``M`` pairs whose distance is at most the tolerance. The
+    answer is a JSON list of times or indices; anything else scores 0. Needs the column
     ``true_frames``, a list in the same unit.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``key_frames``.
 
     Args:
-        tolerance: how far a frame may be off, in the unit of the frames.
-        where: the answer is the ``whole`` response behind the thought, or ``tagged``.
+        tolerance: largest distance of a matched pair, in the unit of the frames.
+        where: place of the answer after the thought: ``whole`` or ``tagged``.
 
     Raises:
         DataError: an example has no ``true_frames``, or they are no numbers.
@@ -45,14 +45,14 @@ class KeyFrames(TextReward):
         self.where = where
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """F1 of the frames."""
+        """Return the F1 of the frames."""
         truth = _numbers(column(row, "true_frames", "reward=key_frames"))
         if truth is None:
             raise DataError(
                 f"the column 'true_frames' is {row['true_frames']!r:.80}: must be a list of numbers"
             )
-        given = _numbers(read_json(extract(str(row["response"]), self.where)))
-        return 0.0 if given is None else keyframe_f1(given, truth, self.tolerance)
+        frames = _numbers(read_json(extract(str(row["response"]), self.where)))
+        return 0.0 if frames is None else keyframe_f1(frames, truth, self.tolerance)
 
 
 def _numbers(value: object) -> list[float] | None:

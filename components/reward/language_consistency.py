@@ -11,16 +11,16 @@ from rlcomp.verify.language import language_share
 
 
 class LanguageConsistency(TextReward):
-    """The share of the response, thought included, that is in the language it should be in.
+    """Reward equal to the share of the response, thought included, in the required language.
 
-    ``R = letters of lines in the language / letters of all lines``. All of them is correct; a
-    response without letters cannot be judged.
+    ``R = letters of lines in the language / letters of all lines``. A response is correct if all
+    are in the language; without letters it cannot be judged.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
     ``language_consistency``.
 
     Args:
-        language: such as ``en`` or ``zh``; the column ``language`` of an example goes before it.
+        language: a language such as ``en`` or ``zh``; an example's column ``language`` replaces it.
 
     Raises:
         MissingExtra: langdetect is not installed (extra ``verify``).
@@ -37,5 +37,5 @@ class LanguageConsistency(TextReward):
         self.language = language
 
     def score_row(self, row: Mapping[str, object]) -> float | None:
-        """The share of the response in the language."""
+        """Return the share of the response in the language."""
         return language_share(str(row["response"]), str(row.get("language", self.language)))

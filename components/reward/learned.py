@@ -1,4 +1,4 @@
-"""Reward model: a sequence classifier."""
+"""Reward of a sequence classifier."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from rlcomp.model.text_classifier import classify, label_index, load_classifier
 
 
 class Learned(Component):
-    """Reward-model score: one output of a sequence classifier on prompt + response.
+    """Reward-model score: an output of a sequence classifier for prompt + response.
 
-    The raw output: the scalar of a reward model, or the logit of a classifier. A response is
+    It is the raw output: the scalar of a reward model, or the logit of a classifier. A response is
     ``correct`` if it is above 0. An empty text has no valid reward.
 
     Reads ``prompt``, ``response`` (``[B, W]`` uint8 texts). Writes ``reward``, float32 ``[B]``,
-    ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    ``rewards`` (``{learned: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records the
+    metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         path: a folder with the model and its tokenizer, written by ``save_pretrained``
             (:func:`rlcomp.model.text_classifier.train_classifier` trains one).
-        label: which output, by its name in the model's ``id2label``; None where there is one only.
+        label: name of the output in the model's ``id2label``; None if there is only one.
         batch_size: texts per forward pass.
 
     Raises:
         DataError: there is no such model in the folder.
-        ConfigError: the model has no such label, or several outputs and none was named.
+        ConfigError: the model has no such label, or it has several and none is named.
     """
 
     reads = ("prompt", "response")
@@ -54,7 +54,7 @@ class Learned(Component):
         texts = [prompt + response for prompt, response in pairs]
         rows = [row for row, text in enumerate(texts) if text]
         reward = torch.zeros(len(texts))
-        # Texts of one length together: less padding. The model was put into evaluation mode.
+        # Sort texts by length to save padding. The model is in evaluation mode.
         rows.sort(key=lambda row: len(texts[row]))
         with torch.no_grad():
             for start in range(0, len(rows), self.batch_size):

@@ -1,4 +1,4 @@
-"""Clipped length reward: grows with the response length up to a bound."""
+"""Clipped length reward, which grows with the response length up to a bound."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Length(Component):
 
     Reads ``response_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{"length": [B]}``), ``correct`` (the upper bound is reached) and ``reward_valid``, always
-    True. Records what :func:`rlcomp.interfaces.reward.write_reward` does.
+    True. Records the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        target: tokens of a response of length reward 1.
+        target: number of tokens with reward 1.
         low: lowest reward.
         high: highest reward.
 

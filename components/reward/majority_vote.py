@@ -21,12 +21,12 @@ from rlcomp.verify.pattern import bounded
 
 
 def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | None:
-    """What a pattern finds in a text: its last match, the first group of it if there is one.
+    """Return the first group of a pattern's last match in a text, or the whole match.
 
-    None where it finds nothing, or nothing but an empty text, which is no answer.
+    Return None without a match, or for an empty text, which is no answer.
 
     Raises:
-        ConfigError: it takes more than five seconds of the processor.
+        ConfigError: the search takes more than five seconds of processor time.
 
     Examples:
         >>> found("so 3+4=7", pattern="=([0-9]+)"), found("I give up", pattern="[0-9]+")
@@ -42,28 +42,27 @@ def found(text: str, *, pattern: RegularExpression = "\\A[0-9]+\\Z") -> str | No
 class MajorityVote(Component):
     r"""Majority-vote reward of test-time reinforcement learning (TTRL): no gold answers.
 
-    ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with the
-    answer that it gives; two answers are equal if the verifier takes one for the other as the
-    gold answer (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes that met first
-    in the group counts; responses without an answer do not vote and get 0. So the mean reward is
-    the majority ratio. It rises in success and in collapse alike: it is no sign of health. Where
-    none votes, as ``reward/unread`` says, nothing is learnt: see to ``vote``.
+    ``R_i = 1[vote_i in the largest class of equal votes of the group]``. A response votes with its
+    answer. Two answers are equal if the verifier accepts one with the other as the gold answer
+    (:func:`rlcomp.interfaces.votes.first_votes`). Of two largest classes the first in the group
+    counts. Responses without an answer do not vote and get 0. So the mean reward is the majority
+    ratio, which rises both in success and in collapse. If nobody votes (``reward/unread`` is 1),
+    nothing is learnt: check ``vote``.
 
-    Runs the verifier, whose entries stay inside: on the true responses and on the votes with the
-    gold answers, for metrics alone.
+    For metrics it also runs the verifier on the responses and on the votes with the gold answers;
+    the batch does not get these entries.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), ``group_id`` ``[B]`` and
     what the verifier reads. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{majority_vote: [B]}``), ``correct`` (the vote is that of the majority) and
-    ``reward_valid``, all of them. Records ``reward/majority_ratio`` (mean over groups),
-    ``reward/label_correct`` (share of groups whose majority is right by the gold answer),
-    ``reward/agreement`` (share of rows whose reward is that of the gold answer), ``reward/unread``
-    (share of rows without an answer) and what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    (``{majority_vote: [B]}``), ``correct`` (the vote is in the majority) and ``reward_valid``,
+    always True. Records ``reward/majority_ratio`` (mean over groups), ``reward/label_correct``
+    (share of groups whose majority is right by the gold answer), ``reward/agreement`` (share of
+    rows whose reward equals the gold answer's), ``reward/unread`` (share of rows without an answer)
+    and the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         reward: the verifier.
-        vote: the answer of a response, or None, such as a partial of :func:`found`.
+        vote: function from a response to its answer or None, such as a partial of :func:`found`.
 
     Raises:
         ConfigError: the verifier reads more than texts.
@@ -112,9 +111,9 @@ class MajorityVote(Component):
     def _classes(
         self, batch: TensorDict, votes: Sequence[str | None], groups: Mapping[int, Sequence[int]]
     ) -> list[dict[str, str]]:
-        """Of each group, every vote with the first that means the same."""
+        """Return for each group the first equal vote of every vote."""
         firsts = [rows[0] for rows in groups.values()]
-        given = [
+        cast = [
             [vote for row in rows if (vote := votes[row]) is not None] for rows in groups.values()
         ]
 
@@ -122,7 +121,7 @@ class MajorityVote(Component):
             of_rows = [(firsts[group], first, other) for group, first, other in pairs]
             return self._judged(as_gold(batch, of_rows))
 
-        return first_votes(given, equal)
+        return first_votes(cast, equal)
 
     def _hold_against_gold(
         self, batch: TensorDict, reward: torch.Tensor, labels: dict[int, str], groups: int
@@ -131,14 +130,14 @@ class MajorityVote(Component):
         record("reward/agreement", (true == (reward > 0)).float())
         labelled: list[bool] = []
         if labels:
-            said = batch[[*labels]]
-            said["response"] = encode_texts([*labels.values()]).to(reward.device)
-            labelled = self._judged(said)
+            rows = batch[[*labels]]
+            rows["response"] = encode_texts([*labels.values()]).to(reward.device)
+            labelled = self._judged(rows)
         record("reward/label_correct", torch.tensor(sum(labelled) / groups))
 
     def _judged(self, rows: TensorDict) -> list[bool]:
-        """Whether the verifier takes rows as right; it may write into them."""
-        with recording() as ledger:  # what it says of these rows is not of the training reward
+        """Return whether the verifier accepts each row; it may write into the rows."""
+        with recording() as ledger:  # drop the verifier's metrics of these rows
             right: list[bool] = self.reward(rows)["correct"].tolist()
         record_calls_of(ledger)
         return right
@@ -147,7 +146,7 @@ class MajorityVote(Component):
 def _largest(
     rows: Sequence[int], votes: Sequence[str | None], first: Mapping[str, str]
 ) -> list[int]:
-    """The rows of the largest class of equal votes; of two that met first."""
+    """Return the rows of the largest class of equal votes; the first one if there are two."""
     classes = {row: first[vote] for row in rows if (vote := votes[row]) is not None}
     if not classes:
         return []

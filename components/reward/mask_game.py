@@ -16,40 +16,40 @@ from rlcomp.metrics import record
 
 
 class MaskGameReward(PrefixMatch):
-    r"""PretrainZero rewards: 1 for the masked span; 1 - accuracy for its proposer.
+    r"""PretrainZero's rewards: 1 for the masked span, 1 - accuracy for its proposer.
 
     ``R_pred = 1[prediction = span]``; ``R_gen = 1 - |p - p*| / max(p*, 1 - p*)`` if ``p > 0``, else
     0, with ``p`` the accuracy of the predictors of the mask and ``p*`` = ``target`` (0 in the
     paper).
 
-    A prediction is the last ``\boxed{...}`` behind the thought. It is right if it is the answer,
-    white space at both ends aside and both in Unicode's NFC; none is wrong. A generator whose mask
-    could not be used gets 0, and learns from it.
+    A prediction is the last ``\boxed{...}`` after the thought. It is right if it equals the answer
+    in Unicode's NFC without white space at both ends. A missing prediction is wrong. A generator
+    whose mask could not be used gets a valid 0.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``, ``answer`` ``[B, W]``, and
-    where they are there ``is_proposer``, ``answers_group_id`` ``[B]``; without them every row is a
+    if they are there ``is_proposer``, ``answers_group_id`` ``[B]``; without them every row is a
     predictor. Writes ``reward`` ``[B]``; ``rewards`` (``{predictor: [B], generator: [B]}``, NaN in
     the rows of the other role); ``correct`` ``[B]``, False for generators; ``reward_valid``
     ``[B]``, False for a generator whose predictors are missing from the batch. Records
     ``reward/mean``, ``reward/correct``, ``reward/invalid_fraction``, and over masks
     ``mask_game/accuracy`` (the mean share ``p`` of right predictions), ``mask_game/all_right`` and
-    ``mask_game/all_wrong`` (masks with ``p`` 1 and 0), ``mask_game/difficulty`` (the mean reward
-    for posing them).
+    ``mask_game/all_wrong`` (shares of masks with ``p`` 1 and 0), ``mask_game/difficulty`` (the
+    generators' mean reward).
 
     Args:
-        tokenizer: the one of the policy, whose tokens are read as bytes.
-        target: the accuracy ``p*`` at which a mask is worth most to its generator: ``1 - |p - p*| /
-            max(p*, 1 - p*)``, but 0 where ``p`` is 0; with 0 that is the paper's ``1 - p``.
+        tokenizer: the policy's tokenizer, for the bytes of tokens.
+        target: the accuracy ``p*`` with the highest reward of the generator; 0 gives the paper's
+            ``1 - p``, with 0 for ``p = 0``.
         casefold: whether upper and lower case are the same.
-        think_end: the box is looked for behind the first one of these; empty: in the whole
+        think_end: the box is searched after the first one of these; empty: in the whole
             response.
 
     Raises:
-        ConfigError: the tokenizer does not say what bytes its tokens stand for, or ``think_end`` is
-            a special token, which has none.
+        ConfigError: the tokenizer does not give the bytes of its tokens, or ``think_end`` is a
+            special token, which has no bytes.
 
     Source:
-        PretrainZero, arXiv:2512.03442; what is normalised, and the target, are ours.
+        PretrainZero, arXiv:2512.03442; the normalisation and the target are this project's.
     """
 
     reads = ("tokens", "response_mask", "group_id", "answer")
@@ -82,13 +82,13 @@ class MaskGameReward(PrefixMatch):
         group_id, none = batch["group_id"], torch.zeros_like(batch["group_id"], dtype=torch.bool)
         is_proposer = batch.get("is_proposer", none)
         right = self._right(batch) & ~is_proposer
-        asked = torch.where(is_proposer, batch.get("answers_group_id", group_id), group_id)
-        successes, attempts = count_answers(asked, group_id, right, ~is_proposer)
+        group = torch.where(is_proposer, batch.get("answers_group_id", group_id), group_id)
+        successes, attempts = count_answers(group, group_id, right, ~is_proposer)
         generator = generator_reward(successes, attempts, self.target)
-        _put(batch, is_proposer, right, generator, ~is_proposer | (asked == -1) | (attempts > 0))
-        # An answer is an attempt of its own group; what a proposer without answers has is not read.
+        _put(batch, is_proposer, right, generator, ~is_proposer | (group == -1) | (attempts > 0))
+        # A predictor's group has at least one attempt, itself; proposers' values are not used.
         accuracy = successes / attempts
-        # The masks of a batch have equally many predictors: their mean is the mean over masks.
+        # All masks have equally many predictors, so that the mean over rows is the mean over masks.
         record("mask_game/accuracy", accuracy, where=~is_proposer)
         record("mask_game/all_right", (accuracy == 1).float(), where=~is_proposer)
         record("mask_game/all_wrong", (accuracy == 0).float(), where=~is_proposer)
@@ -96,16 +96,16 @@ class MaskGameReward(PrefixMatch):
         return batch
 
     def _right(self, batch: TensorDict) -> Tensor:
-        """Which responses are correct, bool, ``[B]``."""
+        """Return which responses are correct, bool ``[B]``."""
         rows = zip(self._predictions(batch), decode_texts(batch["answer"]), strict=True)
-        found = [
+        right = [
             boxed is not None and self._compared(boxed) == self._compared(answer)
             for boxed, answer in rows
         ]
-        return torch.tensor(found, dtype=torch.bool, device=batch["tokens"].device)
+        return torch.tensor(right, dtype=torch.bool, device=batch["tokens"].device)
 
     def _compared(self, text: bytes | str) -> str:
-        # Bytes that are no text become what no text holds.
+        # Invalid UTF-8 becomes surrogates, which occur in no text.
         text = text.decode(errors="surrogateescape") if isinstance(text, bytes) else text
         return normalised_span(text.casefold() if self.casefold else text)
 

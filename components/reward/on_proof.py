@@ -1,4 +1,4 @@
-"""On a proof: whether a tactic is one of a proof that a search has found."""
+"""Reward of tactics on a proof that a search has found."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from rlcomp.interfaces.reward import write_reward
 
 
 class OnProof(Component):
-    """1 for each tactic of a proof that was found, else 0.
+    """Reward 1 for each tactic of a proof that a search has found, else 0.
 
-    Of a goal that was not proven no tactic counts, whatever it was worth.
+    All tactics of an unproven goal get 0.
 
     Reads ``on_proof`` ``[B]``. Writes ``reward``, ``rewards``, ``correct`` and ``reward_valid``
     ``[B]``.

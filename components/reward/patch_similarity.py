@@ -10,15 +10,16 @@ from rlcomp.verify.patch import patch_similarity
 
 
 class PatchSimilarity(TextReward):
-    """Similarity of the response's patch and the true one, in [0, 1]; -1 without a patch.
+    """Reward equal to the similarity of the response's patch and the true one; -1 without one.
 
-    ``R = 2 M / T``, ``M`` the characters in matching blocks, ``T`` those of both.
+    ``R = 2 M / T`` in [0, 1], with ``M`` characters in matching blocks and ``T`` characters of both
+    patches.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
     ``patch_similarity``. The answer is the true patch; an empty one makes the row invalid.
 
     Args:
-        where: the patch is the ``whole`` response behind the thought, or ``tagged``.
+        where: place of the patch after the thought: ``whole`` or ``tagged``.
 
     Source:
         Wei et al. 2025 (SWE-RL), arXiv:2502.18449, eq. 1.
@@ -31,7 +32,7 @@ class PatchSimilarity(TextReward):
         self.where = where
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
-        """The similarity; None if there is no true patch."""
+        """Return the similarity; None if there is no true patch."""
         if not answer.strip():
             return None
         return patch_similarity(extract(response, self.where), answer)

@@ -19,13 +19,13 @@ from rlcomp.keys import Key
 from rlcomp.metrics import record
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 
-# What is predicted, from the response and what ends its thought.
+# It returns the prediction of a response, given the end of the thought.
 _PREDICTIONS: dict[str, Callable[[bytes, bytes], bytes | None]] = {
     "box": lambda text, end: last_boxed(text, after=end),
     "rest": behind,
 }
 
-# How many tokens are right, from the prediction, the truth and where its tokens end.
+# It returns the number of right tokens, given prediction, truth and the ends of its tokens.
 _MATCHES: dict[str, Callable[[bytes, bytes, Collection[int]], int]] = {
     "prefix": matched_tokens,
     "first_token": begins_with_first,
@@ -38,33 +38,34 @@ class PrefixMatch(Component):
     ``R = 1`` if the prediction equals the continuation of the text in bytes and ends at a token
     boundary of it, else 0.
 
-    The bytes of the response's tokens are compared with those of the answer, never decoded text: a
-    leading space counts, and half a character stays one. Only the tokens under ``response_mask``
-    are read, so a box in the prompt is not a prediction. A prediction longer than the
-    answer is wrong.
+    The bytes of the response's tokens are compared with those of the answer, not decoded text: a
+    leading space counts, and an incomplete character stays as it is. Only tokens under
+    ``response_mask`` are read, so a box in the prompt is not a prediction. A prediction longer than
+    the answer is wrong.
 
-    A response without a prediction is wrong by default, not invalid: otherwise a policy would lose
-    nothing by not answering.
+    A response without a prediction is wrong by default and not invalid: otherwise a policy could
+    avoid a loss by not answering.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``, ``answer``, ``answer_ends`` ``[B, W]``. Writes
     ``reward``, float32 ``[B]``, ``rewards`` (``{prefix_match: [B]}``), ``correct`` and
     ``reward_valid`` (bool ``[B]``). Records ``reward/answered``, the share of responses with a
-    prediction, ``reward/matched_tokens``, how many tokens right predictions have, and what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    prediction, ``reward/matched_tokens``, the number of tokens of right predictions, and the
+    metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        tokenizer: the policy's.
-        match: ``prefix``: the prediction ends where a token of the answer ends; ``first_token``: it
-            begins with the answer's whole first token, whatever follows.
-        think_end: the prediction is looked for behind the first one of these; empty: in the whole
+        tokenizer: the policy's tokenizer.
+        match: ``prefix``: the prediction ends at the end of a token of the answer;
+            ``first_token``: it begins with the answer's whole first token.
+        think_end: the prediction is searched after the first one of these; empty: in the whole
             response.
-        unanswered: what a response without a prediction is; ``invalid`` leaves it out of training.
-        prediction: ``box``: what stands in the last box; ``rest``: all that follows ``think_end``,
-            for policies that go on with the text (RLP).
+        unanswered: the verdict on a response without a prediction; ``invalid`` leaves it out of
+            training.
+        prediction: ``box``: the content of the last box; ``rest``: all text after ``think_end``,
+            for policies that continue the text (RLP).
 
     Raises:
-        ConfigError: the tokenizer does not say what bytes its tokens stand for, or ``think_end`` is
-            a special token, which has none.
+        ConfigError: the tokenizer does not give the bytes of its tokens, or ``think_end`` is a
+            special token, which has no bytes.
 
     Source:
         Dong et al. 2025 (RPT), arXiv:2506.08007.
@@ -116,7 +117,7 @@ class PrefixMatch(Component):
     def valued(
         self, batch: TensorDict, predictions: Sequence[bytes | None], right: Tensor
     ) -> Tensor:
-        """The reward of each prediction, shape ``[B]``; None stands for no prediction."""
+        """Return the reward of each prediction (None: no prediction), shape ``[B]``."""
         return right.float()
 
     def _predictions(self, batch: TensorDict) -> list[bytes | None]:

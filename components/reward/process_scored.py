@@ -1,4 +1,4 @@
-"""Reward of a process reward model that an earlier phase has trained."""
+"""Reward from a process reward model of an earlier phase."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from rlcomp.text.steps import StepTokens, split_steps
 class ProcessScored(Component):
     """Process reward: ``R = min_k p_k`` (or product, last, mean), ``p_k = s(q_k)`` of each step.
 
-    A step ends with a separator, the last one with the text; its score is read after the token that
-    completes it. The scorer is frozen here, as in ``reward=scored``.
+    A step ends with a separator, the last step with the text. Its score is read after the token
+    that completes it. The scorer is frozen here, as in ``reward=scored``.
 
-    The scores of the steps are written beside the reward and are none themselves:
-    ``shaping=step_rewards`` makes rewards of them, ``shaping=potential`` shapes by them. An answer
-    is ``correct`` if its reward is above 1/2: ask a verifier in the evaluation.
+    The scores of the steps are written beside the reward. They are no rewards themselves:
+    ``shaping=step_rewards`` makes rewards of them, and ``shaping=potential`` shapes with them. An
+    answer is ``correct`` if its reward is above 1/2; use a verifier in the evaluation.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes ``reward``, float32
     ``[B]``, ``rewards`` (``{process_scored: [B]}``), ``correct`` and ``reward_valid`` (bool
-    ``[B]``; False of an empty answer or a score that is not finite), ``step_score`` (``p_k`` at the
-    step's last token) and ``step_end`` ``[B, T]``. Records what
-    :func:`rlcomp.interfaces.reward.write_reward` does, and ``reward/steps``, steps of an answer.
+    ``[B]``; False for an empty answer or a score that is not finite), ``step_score`` (``p_k`` at
+    the step's last token) and ``step_end`` ``[B, T]``. Records the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`, and ``reward/steps``, the steps per answer.
 
     Args:
         scorer: the process reward model.
@@ -65,7 +65,7 @@ class ProcessScored(Component):
         self, *, scorer: TokenScorer, aggregation: Aggregation = "min", separator: str = "\n"
     ) -> None:
         super().__init__()
-        # Past nn.Module: its tensors belong to the node that is trained.
+        # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
         self.aggregation: Aggregation = aggregation
         self.separator = separator
@@ -87,7 +87,7 @@ class ProcessScored(Component):
         )
 
     def _ends(self, tokens: Tensor, response_mask: Tensor) -> Tensor:
-        """The tokens that complete a step, shape ``[B, T]``."""
+        """Return the tokens that complete a step, shape ``[B, T]``."""
         mask = response_mask.cpu()
         ends = torch.zeros_like(mask)
         for row, written in enumerate(mask):

@@ -13,24 +13,25 @@ from rlcomp.workers.calls import Calls
 
 
 class ReasoningGymReward(PooledReward):
-    """1 if the checker of the puzzle says that the answer is right, else 0.
+    """Reward 1 if the puzzle's checker accepts the answer, else 0.
 
-    The checker runs in the reward pool, behind the guard of
-    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`. Needs the column ``reasoning_gym``, which
-    ``task=reasoning_gym`` writes.
+    The checker runs in the reward pool, after the checks of
+    :func:`rlcomp.verify.reasoning_gym.reasoning_gym`. Needs the column ``reasoning_gym``, written
+    by ``task=reasoning_gym``.
 
     Reads, writes and records: see :class:`rlcomp.interfaces.pooled_reward.PooledReward`; the part
     is ``reasoning_gym``.
 
     Args:
-        where: the answer stands behind the thought: ``whole``, ``boxed``, or ``tagged`` as
+        where: place of the answer after the thought: ``whole``, ``boxed``, or ``tagged`` as
             ``<answer>...</answer>``.
-        partial: what the checker gives between 0 and 1, too.
-        timeout: limit of a check, in seconds.
-        calls: what runs the checks; in the process itself, without a limit, if not given.
+        partial: whether scores between 0 and 1 are paid too.
+        timeout: time limit of a check, in seconds.
+        calls: the reward pool that runs the checks; by default they run in the process, without a
+            limit.
 
     Raises:
-        DataError: when called: an example has no such column.
+        DataError: (when called) an example has no such column.
         MissingExtra: reasoning-gym is not installed (extra ``gym``).
 
     Source:
@@ -55,7 +56,7 @@ class ReasoningGymReward(PooledReward):
         self.partial = partial
 
     def arguments(self, row: Mapping[str, object]) -> Mapping[str, object]:
-        """The response, and which puzzle it answers."""
+        """Return the response and the puzzle that it answers."""
         puzzle = column(row, "reasoning_gym", "reward=reasoning_gym")
         return {
             "response": row["response"],

@@ -52,5 +52,5 @@ class Regex(TextReward):
             match = self._compiled.search(response)
         if match is None or not self.compare:
             return float(match is not None)
-        found: str | None = match[self.group]
-        return float(found is not None and found.strip() == answer.strip())
+        text: str | None = match[self.group]
+        return float(text is not None and text.strip() == answer.strip())

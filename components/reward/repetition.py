@@ -1,4 +1,4 @@
-"""Repetition penalty: n-grams of tokens that were there before."""
+"""Repetition penalty on repeated n-grams of tokens."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from rlcomp.verify.repetition import repetition
 
 
 class Repetition(Component):
-    """Repetition penalty.
+    """Repetition penalty by the share of distinct n-grams.
 
     ``R = -penalty (1 - distinct / all)`` n-grams of the response's tokens; 0 for a response with
     fewer than ``n`` tokens.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{"repetition": [B]}``), ``correct`` (nothing is repeated) and ``reward_valid``, always True.
-    Records what :func:`rlcomp.interfaces.reward.write_reward` does.
+    Records the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         size: n, tokens of an n-gram.
-        penalty: of a response that only repeats, in reward units.
+        penalty: penalty of a response that only repeats, in reward units.
 
     Source:
         Yeo et al. 2025, arXiv:2502.03373; agrees with TRL's repetition penalty reward.

@@ -1,4 +1,4 @@
-"""Rubric reward: the weighted share of criteria that a judge finds met."""
+"""Rubric reward: the weighted share of criteria that are met according to a judge."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from rlcomp.interfaces.reward import row_named
 class Rubric(JudgedReward):
     """Rubric reward, ``R = clip(sum_k w_k p_k / sum_{w_k > 0} w_k, 0, 1)``.
 
-    ``p_k`` is the judge's probability that the response meets criterion ``k``. A negative weight is
-    for what a response must not do. Criteria are those of the example's column, a list of
-    ``{"criterion": text, "weight": number}`` (1 without a weight) or of texts; an example without
-    the column has those of the configuration. Of which the judge cannot tell one, the row is
-    invalid.
+    ``p_k`` is the judge's probability that the response meets criterion ``k``. A negative weight
+    marks an unwanted property. The example's column holds the criteria as a list of
+    ``{"criterion": text, "weight": number}`` (1 without a weight) or of texts. An example without
+    the column gets the criteria of the configuration. If the judge has no verdict on a criterion,
+    the row is invalid.
 
     Reads and writes: see :class:`rlcomp.interfaces.judged_reward.JudgedReward`; the part is
     ``rubric``.
 
     Args:
-        judge: says whether a response (``{prediction}``) meets a criterion (``{reference}``).
+        judge: the judge of whether a response (``{prediction}``) meets a criterion
+            (``{reference}``).
         criteria: weight by criterion, for examples without the column.
-        column: of the examples, whose criteria go before these.
-        correct_from: the least score that counts as correct.
+        column: column of the examples with criteria.
+        correct_from: least score of a correct response.
 
     Raises:
         ConfigError: no criterion has a weight above 0.
-        DataError: when called: the column holds no such list, or there are no criteria at all.
+        DataError: (when called) the column holds no such list, or there are no criteria at all.
 
     Source:
         Gunjal et al. 2025 (Rubrics as Rewards), arXiv:2507.17746, section 3 (explicit aggregation).
 
     Examples:
-        >>> said = lambda response, criterion: float(criterion in response)
-        >>> Rubric(judge=said, criteria={"a": 3.0, "b": 1.0, "!": -2.0}).score("", "a!", "")
+        >>> judge = lambda response, criterion: float(criterion in response)
+        >>> Rubric(judge=judge, criteria={"a": 3.0, "b": 1.0, "!": -2.0}).score("", "a!", "")
         0.25
     """
 
@@ -65,13 +66,13 @@ class Rubric(JudgedReward):
         self.correct_from = correct_from
 
     def score_row(self, row: Mapping[str, object]) -> float | None:
-        """The score by the example's criteria, or by those of the configuration."""
+        """Return the score by the criteria of the example or of the configuration."""
         return self._score(str(row["response"]), self._criteria(row))
 
     def score_rows(
         self, rows: Sequence[Mapping[str, object]], numbers: Sequence[int]
     ) -> list[float | None]:
-        """The scores of all rows; the judge is asked once, for all criteria of all."""
+        """Return the scores of all rows, with one call of the judge for all criteria."""
         criteria = []
         for number, row in zip(numbers, rows, strict=True):
             with row_named(number, row):
@@ -82,16 +83,16 @@ class Rubric(JudgedReward):
         return [_share({criterion: next(met) for criterion in own}, own) for own in criteria]
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
-        """The score by the criteria of the configuration."""
+        """Return the score by the criteria of the configuration."""
         return self._score(response, self.criteria)
 
     def is_correct(self, score: float) -> bool:
-        """Whether the score is high enough."""
+        """Return whether the score is high enough."""
         return score >= self.correct_from
 
     def _criteria(self, row: Mapping[str, object]) -> Mapping[str, float]:
-        given = row.get(self.column)
-        criteria = self.criteria if given is None else _criteria(self.column, given)
+        own = row.get(self.column)
+        criteria = self.criteria if own is None else _criteria(self.column, own)
         if not criteria:
             raise DataError(
                 f"Rubric: this example has no column {self.column!r} and there are no criteria: "
@@ -105,7 +106,7 @@ class Rubric(JudgedReward):
 
 
 def _share(met: Mapping[str, float | None], criteria: Mapping[str, float]) -> float | None:
-    """The weighted share of the criteria that are met; None where one cannot be told."""
+    """Return the weighted share of the criteria that are met; None if a verdict is missing."""
     total = 0.0
     for criterion, share in met.items():
         if share is None:
@@ -115,18 +116,18 @@ def _share(met: Mapping[str, float | None], criteria: Mapping[str, float]) -> fl
     return min(max(total / full, 0.0), 1.0)
 
 
-def _criteria(column: str, given: object) -> dict[str, float]:
-    """Weights by criterion, of a column.
+def _criteria(column: str, value: object) -> dict[str, float]:
+    """Return the weights by criterion of a column.
 
     Raises:
-        DataError: it is no list of criteria, or none has a weight above 0.
+        DataError: the column is no list of criteria, or none has a weight above 0.
     """
-    entries = given if isinstance(given, list) else []
-    found = [_entry(entry) for entry in entries]
-    weights = dict(entry for entry in found if entry is not None)
-    if None in found or len(weights) < len(entries) or not any(w > 0 for w in weights.values()):
+    entries = value if isinstance(value, list) else []
+    pairs = [_entry(entry) for entry in entries]
+    weights = dict(pair for pair in pairs if pair is not None)
+    if None in pairs or len(weights) < len(entries) or not any(w > 0 for w in weights.values()):
         raise DataError(
-            f"Rubric: column {column!r} is {str(given)[:80]}: must be a list of different "
+            f"Rubric: column {column!r} is {str(value)[:80]}: must be a list of different "
             '{"criterion": text, "weight": number} or texts, one weight at least above 0'
         )
     return weights

@@ -1,4 +1,4 @@
-"""RULER: a judge scores the responses of a group relative to each other."""
+"""RULER: a judge's relative scores of the responses of a group."""
 
 from __future__ import annotations
 
@@ -26,29 +26,28 @@ RUBRIC = (
 
 
 class Ruler(Component):
-    """RULER: relative scores in [0, 1] of the responses of a group, by a judge that sees them all.
+    """RULER: relative scores in [0, 1] of a group's responses by a judge that sees all.
 
-    The responses stand in the judge's prompt as JSON, with ids, in random order, so that no text
-    can end its own field; scores are matched by id. Equal responses are shown once and score the
-    same. A reply without exactly one score for each id is asked for again, ``tries`` times in all;
-    then the group is invalid, and nothing is learnt from it. A group whose responses are all equal
-    is not judged: it gets 0.5.
+    The judge's prompt holds the responses as JSON with ids in random order, so that no text can end
+    its own field. Scores are matched by id. Equal responses are shown once and score the same. If a
+    reply has not exactly one score for each id, the judge is called again, up to ``tries`` times;
+    then the group is invalid. A group of equal responses is not judged and gets 0.5.
 
     Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``. Writes ``reward``,
     float32 ``[B]``, ``rewards`` (``{ruler: [B]}``), ``correct`` and ``reward_valid`` ``[B]``,
     ``invalid_reason`` ``[B, W]``.
-    Records ``ruler/unscored``, the share of asked groups without a score, ``ruler/replies``, the
-    mean of the replies that an asked group took, and what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    Records ``ruler/unscored``, the share of judged groups without a score, ``ruler/replies``, the
+    mean number of replies per judged group, and the metrics of
+    :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
         writer: the judge; another one: ``writer@reward.writer=...``.
-        rubric: what the judge is told to look at.
-        tries: replies that are asked for at most.
-        correct_from: the least score that counts as correct.
+        rubric: the criteria in the judge's prompt.
+        tries: most replies per group.
+        correct_from: least score of a correct response.
 
     Source:
-        RULER of OpenPipe's ART (2025); formulas and faults of its matching by position: there.
+        RULER of OpenPipe's ART (2025), which matches scores by position.
     """
 
     reads = ("prompt", "response", "group_id")
@@ -79,16 +78,16 @@ class Ruler(Component):
         for row, group in enumerate(batch["group_id"].tolist()):
             groups.setdefault(group, []).append(row)
         texts = {g: self._shuffled({responses[row] for row in groups[g]}) for g in groups}
-        asked = [group for group in groups if len(texts[group]) > 1]
-        scores = self._scores({g: (prompts[groups[g][0]], texts[g]) for g in asked})
+        several = [group for group in groups if len(texts[group]) > 1]
+        scores = self._scores({g: (prompts[groups[g][0]], texts[g]) for g in several})
         values, valid = torch.full((len(batch),), 0.5), torch.ones(len(batch), dtype=torch.bool)
-        for group in asked:
-            found = scores.get(group)
-            by_text = dict(zip(texts[group], found, strict=True)) if found else {}
+        for group in several:
+            marks = scores.get(group)
+            by_text = dict(zip(texts[group], marks, strict=True)) if marks else {}
             for row in groups[group]:
                 valid[row] = bool(by_text)
                 values[row] = by_text.get(responses[row], 0.0)
-        record("ruler/unscored", torch.tensor([g not in scores for g in asked]).double())
+        record("ruler/unscored", torch.tensor([g not in scores for g in several]).double())
         reward = values.to(batch["group_id"].device)
         correct = reward >= self.correct_from
         write_reward(batch, reward, {"ruler": reward}, correct, valid.to(reward.device))
@@ -99,31 +98,31 @@ class Ruler(Component):
         order = torch.randperm(len(ordered), generator=self.generator).tolist()
         return [ordered[place] for place in order]
 
-    def _scores(self, asked: dict[int, tuple[str, list[str]]]) -> dict[int, list[float]]:
-        """The scores of the groups whose judge gave them, in the order of the texts."""
-        found: dict[int, list[float]] = {}
+    def _scores(self, groups: dict[int, tuple[str, list[str]]]) -> dict[int, list[float]]:
+        """Return the scores of each group that the judge scored, in the order of the texts."""
+        judged: dict[int, list[float]] = {}
         replies, malformed = 0, ""
         for _ in range(self.tries):
-            left = [group for group in asked if group not in found]
-            told = self.writer([self._question(*asked[group]) for group in left]) if left else []
-            replies += len(told)
-            for group, reply in zip(left, told, strict=True):
-                scores = scores_by_id(reply, len(asked[group][1]))
+            left = [group for group in groups if group not in judged]
+            texts = self.writer([self._question(*groups[group]) for group in left]) if left else []
+            replies += len(texts)
+            for group, reply in zip(left, texts, strict=True):
+                scores = scores_by_id(reply, len(groups[group][1]))
                 if scores is None:
                     malformed = reply
                 else:
-                    found[group] = scores
-        if asked:
-            record("ruler/replies", replies / len(asked))
-        if len(found) < len(asked):
+                    judged[group] = scores
+        if groups:
+            record("ruler/replies", replies / len(groups))
+        if len(judged) < len(groups):
             path = self.no_verdict.path
             reason = (
                 f"no reply has one score for each id, {_FORM}; the last one is "
                 f"{malformed[:120]!r}: take a judge that writes JSON, {path}writer, or raise "
                 f"{path}tries or {path}writer.max_new_tokens"
             )
-            self.no_verdict.tell(len(asked) - len(found), len(asked), reason)
-        return found
+            self.no_verdict.tell(len(groups) - len(judged), len(groups), reason)
+        return judged
 
     def _question(self, prompt: str, texts: list[str]) -> str:
         listed = [{"id": number, "response": text} for number, text in enumerate(texts, start=1)]

@@ -1,4 +1,4 @@
-"""Reward of reward models that an earlier phase has trained."""
+"""Reward from reward models of an earlier phase."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from rlcomp.model.scorer import Scorer
 
 
 class Scored(Component):
-    """Score of an answer by reward models of the run: ``R = C_m((r_m - b_m) / s_m)``.
+    """Reward from reward models of the run: ``R = C_m((r_m - b_m) / s_m)``.
 
-    ``C`` combines the members. Without ``normalised`` ``b`` = 0 and ``s`` = 1; with it they are
-    mean and standard deviation of all scores of the member so far, those of this batch among them.
+    ``C`` combines the members. Without ``normalised`` ``b`` = 0 and ``s`` = 1; with it they are the
+    mean and the standard deviation of all scores of the member so far, this batch included.
 
-    The scorers are frozen here: they are read without gradient and in eval mode, and nothing but a
-    learner that names them changes them. A phase that uses one nobody has trained is refused.
+    The scorers are frozen here: they run without gradient and in eval mode. Only a learner that
+    names them changes them. A phase with an untrained scorer is refused.
 
-    An answer is ``correct`` if its reward is above 0, which means something of centred or
-    normalised scores only: ask a verifier in the evaluation. (An evaluation that asks this part
-    takes its answers into the statistics.)
+    An answer is ``correct`` if its reward is above 0. This makes sense only for centred or
+    normalised scores, so use a verifier in the evaluation. (An evaluation with this reward adds its
+    answers to the statistics.)
 
     Reads ``tokens``, ``attention_mask`` ``[B, T]``. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{scored: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``; False of a score that is
     not finite). Records what :func:`rlcomp.interfaces.reward.write_reward` does, and
     ``reward/disagreement``, the standard deviation over the members, and, with ``normalised``,
-    ``reward/raw_score``, the mean over the members before it: a scale that does not move.
+    ``reward/raw_score``, the mean over the members before normalisation, on a fixed scale.
 
     Args:
         scorers: the members, at least one.
         combination: ``mean``, ``median``, ``min``, ``mean_minus_std``, ``mean_minus_variance``.
         penalty: lambda of the last two, per standard deviation or variance.
-        normalised: whether each member is brought to mean 0 and standard deviation 1.
+        normalised: whether each member is scaled to mean 0 and standard deviation 1.
 
     Source:
         Ouyang et al. 2022, arXiv:2203.02155; ensembles: Coste et al. 2023, arXiv:2310.02743.
@@ -65,7 +65,7 @@ class Scored(Component):
         normalised: bool = False,
     ) -> None:
         super().__init__()
-        # Past nn.Module: their tensors belong to the nodes that are trained.
+        # Not submodules: the nodes that are trained own the tensors.
         object.__setattr__(self, "scorers", scorers)
         self.combination = combination
         self.penalty = penalty
@@ -88,11 +88,11 @@ class Scored(Component):
         return write_reward(batch, reward, {"scored": reward}, reward > 0, valid, decides=False)
 
     def _normalised(self, scores: Tensor, valid: Tensor) -> Tensor:
-        """Take the scores into the statistics (Chan's formula), and apply these."""
-        seen = self.count, self.mean, self.squares
-        found = merged_moments(*seen, scores[:, valid].double())
-        # In place: who holds the buffers sees that they have changed.
-        for held, new in zip(seen, found, strict=True):
-            held.copy_(new)
-        std = running_std(*found)
+        """Add the scores to the statistics (Chan's formula) and normalise with them."""
+        buffers = self.count, self.mean, self.squares
+        moments = merged_moments(*buffers, scores[:, valid].double())
+        # In place, so that other holders of the buffers see the change.
+        for buffer, new in zip(buffers, moments, strict=True):
+            buffer.copy_(new)
+        std = running_std(*moments)
         return ((scores - self.mean[:, None]) / std[:, None]).to(scores.dtype)

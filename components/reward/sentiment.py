@@ -1,4 +1,4 @@
-"""Lexicon sentiment reward (VADER)."""
+"""Sentiment reward by a lexicon (VADER)."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _MOST_WORDS = 1000
 
 
 class Sentiment(TextReward):
-    """Sentiment of the response by a lexicon (VADER).
+    """Reward equal to the sentiment of the response by a lexicon (VADER).
 
     ``R = s / sqrt(s^2 + 15)`` in (-1, 1), ``s`` the sum of the valences of its words, -4 to 4 each,
     after VADER's rules for negation, degree, capitals and exclamation marks. 0 for a text without a
-    word of the lexicon. Positive counts as correct. Of a longer text the first 1,000 words count,
-    because VADER's time grows with the square.
+    word of the lexicon. A positive response is correct. Only the first 1,000 words of a text count,
+    because VADER's time grows with the square of the length.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``sentiment``.
 
@@ -37,11 +37,11 @@ class Sentiment(TextReward):
         self.analyzer = vader.SentimentIntensityAnalyzer()
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """VADER's compound score of the response."""
+        """Return VADER's compound score of the response."""
         words = response.split()
         text = response if len(words) <= _MOST_WORDS else " ".join(words[:_MOST_WORDS])
         return float(self.analyzer.polarity_scores(text)["compound"])
 
     def is_correct(self, score: float) -> bool:
-        """Whether the response is positive."""
+        """Return whether the response is positive."""
         return score > 0

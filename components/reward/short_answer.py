@@ -1,4 +1,4 @@
-"""Reward of short answers: exact match, F1, words that are contained."""
+"""Reward of short answers: exact match, F1, or contained words."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from rlcomp.verify.short_answer import short_answer
 
 
 class ShortAnswer(TextReward):
-    r"""How well the response's answer agrees with the gold one, or the best of several.
+    r"""Reward equal to the agreement of the answer with the gold one, or the best of several.
 
-    Gold are the answer of the example and those of its column ``answers``, if it has one. What is
-    compared is told at :func:`rlcomp.verify.short_answer.short_answer`.
+    The gold answers are the example's answer and those in its column ``answers``, if it has one.
+    :func:`rlcomp.verify.short_answer.short_answer` compares them.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
-    ``short_answer``. An answer without any word is no gold answer: the row is invalid.
+    ``short_answer``. A gold answer without any word makes the row invalid.
 
     Args:
-        metric: ``exact``: 1 if the words are equal; ``f1``: of the words; ``contains``: 1 if the
-            gold words stand in it, as whole words.
-        where: the answer is the ``whole`` response, or it is ``tagged`` or ``boxed``, behind the
-            thought in any case. No answer there scores 0.
+        metric: ``exact``: 1 if the words are equal; ``f1``: F1 of the words; ``contains``: 1 if the
+            answer contains the gold words as whole words.
+        where: place of the answer after the thought: ``whole``, ``tagged`` or ``boxed``. A missing
+            answer scores 0.
 
     Raises:
         DataError: the column ``answers`` is no list of texts.
@@ -47,9 +47,9 @@ class ShortAnswer(TextReward):
         self.where = where
 
     def score_row(self, row: Mapping[str, object]) -> float | None:
-        """Agreement with the best gold answer."""
+        """Return the agreement with the best gold answer."""
         gold = gold_answers(row)
         if not gold:
             return None
-        given = extract(str(row["response"]), self.where)
-        return 0.0 if given is None else short_answer(given, gold, metric=self.metric)
+        answer = extract(str(row["response"]), self.where)
+        return 0.0 if answer is None else short_answer(answer, gold, metric=self.metric)

@@ -1,4 +1,4 @@
-"""Shuffled rewards (control): another reward, permuted over the batch."""
+"""Shuffled rewards (control): a permutation of another reward."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rlcomp.seed import new_generator
 class Shuffled(Component):
     """Shuffled rewards (control): a random permutation of another reward over the batch.
 
-    ``reward``, ``rewards`` and ``correct`` are permuted together, among valid rows, so that none of
-    them carries a signal; give evaluators the inner reward. Runs the reward inside,
-    writes the same four keys, and ``invalid_reason`` where that does.
+    ``reward``, ``rewards`` and ``correct`` are permuted together among valid rows, so that none of
+    them carries a signal; give evaluators the inner reward. Runs the inner reward and
+    writes the same four keys, and ``invalid_reason`` if that does.
 
     Args:
-        reward: the reward whose values are dealt out.
+        reward: the reward whose values are permuted.
     """
 
     reads = ()
@@ -33,7 +33,7 @@ class Shuffled(Component):
 
     @property
     def is_free(self) -> bool:
-        """Whether the reward inside says nothing of right and wrong."""
+        """True if the inner reward has no verdict."""
         return name_without_verdict(self.reward) is not None
 
     def forward(self, batch: TensorDict) -> TensorDict:

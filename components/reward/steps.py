@@ -22,29 +22,29 @@ from rlcomp.text.steps import StepTokens, split_steps
 class Steps(Component):
     r"""Process rewards: one reward per step of a response, another for the outcome.
 
-    A separator ends a step and belongs to it, and so do the blank pieces behind it; the last step
-    ends with the response. A step's reward stands on the token that completes its text; steps that
-    one token completes add up. The text is that of the sampled tokens.
+    A step ends with a separator and the blank pieces after it; the last step ends with the
+    response. The reward of a step is written to the token that completes its text; rewards of steps
+    that one token completes add up. The text is that of the sampled tokens.
 
-    The outcome stays apart, so that the steps are not counted twice where an estimator adds both
-    up; ``rewards`` gets the mean over the steps as ``steps``. A step that cannot be judged is no
-    step; a response without any has no valid reward.
+    The outcome is separate, so that an estimator that adds both does not count steps twice.
+    ``rewards`` gets the mean over the steps as ``steps``. A step that cannot be judged is left out;
+    a response without any step has no valid reward.
 
-    Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and where
-    they are there ``columns`` (``{name: [B, W]}``). Runs the outcome's reward, writes its four
+    Reads ``prompt``, ``answer`` ``[B, W]``, ``tokens``, ``response_mask`` ``[B, T]``, and
+    ``columns`` (``{name: [B, W]}``) if they are there. Runs the outcome's reward, writes its four
     keys ``[B]``, ``token_reward`` and ``step_end`` ``[B, T]``, and ``invalid_reason`` (``[B, W]``)
-    where the outcome's reward does.
+    if the outcome's reward does.
 
     Args:
         outcome: the reward of the whole response.
-        step: scores a step as if it were the response.
-        tokenizer: the policy's.
+        step: the reward of a step, which gets the step as the response.
+        tokenizer: the policy's tokenizer.
         separator: text that ends a step.
-        so_far: the step is scored together with all steps before it, not alone.
+        so_far: whether a step is scored together with all steps before it.
 
     Raises:
         ConfigError: the score of a step is no number.
-        DataError: it is infinite.
+        DataError: the score of a step is infinite.
 
     Source:
         Process rewards: Lightman et al. 2023, arXiv:2305.20050.
@@ -77,26 +77,26 @@ class Steps(Component):
 
     @property
     def is_free(self) -> bool:
-        """Whether the outcome's reward says nothing of right and wrong."""
+        """True if the outcome's reward has no verdict."""
         return name_without_verdict(self.outcome) is not None
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run the outcome's reward, and score every step."""
+        """Run the outcome's reward and score every step."""
         mask = batch["response_mask"].cpu()
         reward, count = torch.zeros(mask.shape), torch.zeros(mask.shape)
-        asked = text_rows(batch, ("prompt", "answer"))
+        rows = text_rows(batch, ("prompt", "answer"))
         judged, numbers, places = [], [], []
-        for row in range(len(asked)):
+        for row in range(len(rows)):
             ids = batch["tokens"][row].cpu()[mask[row]].tolist()
             written = mask[row].nonzero()[:, 0]
             for text, tokens in self._steps(ids):
-                judged.append({**asked[row], "response": text})
+                judged.append({**rows[row], "response": text})
                 numbers.append(row)
                 places.append(written[tokens - 1])
         scores = self.step.score_rows(judged, numbers)
-        for row, place, step, found in zip(numbers, places, judged, scores, strict=True):
+        for row, place, step, value in zip(numbers, places, judged, scores, strict=True):
             what = f"the step {str(step['response'])[-60:]!r}"
-            score = checked_score(type(self.step).__name__, what, found)
+            score = checked_score(type(self.step).__name__, what, value)
             if score is not None:
                 reward[row, place] += score
                 count[row, place] += 1
@@ -104,9 +104,9 @@ class Steps(Component):
         return self._put(batch, reward.to(device), count.to(device))
 
     def _put(self, batch: TensorDict, reward: Tensor, count: Tensor) -> TensorDict:
-        with recording() as told:
+        with recording() as ledger:
             outcome = self.outcome(batch.copy())
-        record_calls_of(told)
+        record_calls_of(ledger)
         batch["token_reward"], batch["step_end"] = reward, count > 0
         mean = reward.sum(1) / count.sum(1).clamp(min=1)
         rewards = {**dict(outcome["rewards"].items()), "steps": mean}
@@ -118,7 +118,7 @@ class Steps(Component):
         return write_reward(batch, total, rewards, right, valid, decides=decides)
 
     def _steps(self, ids: Sequence[int]) -> Iterator[tuple[str, int]]:
-        """The text of each step that is scored, and how many tokens it takes up to its end."""
+        """Yield the scored text of each step and the number of tokens up to its end."""
         if not ids:
             return
         text = self._tokens.text(ids)

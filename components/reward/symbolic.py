@@ -14,20 +14,21 @@ from rlcomp.workers.calls import Calls
 class Symbolic(PooledReward):
     r"""1 if the response's answer is mathematically equal to the gold one, else 0.
 
-    What is equal, and what is refused before it is looked at, is told at
-    :func:`rlcomp.verify.symbolic.symbolic`, which runs in the reward pool. A gold answer that
-    cannot be read makes the row invalid, and so does a comparison that takes too long.
+    :func:`rlcomp.verify.symbolic.symbolic` compares the answers in the reward pool and refuses some
+    before parsing. A gold answer that cannot be read makes the row invalid, and so does a
+    comparison that takes too long.
 
     Reads, writes and records: see :class:`rlcomp.interfaces.pooled_reward.PooledReward`; the part
     is ``symbolic``.
 
     Args:
-        where: the answer stands behind the thought, ``boxed`` as ``\boxed{...}`` or ``tagged`` as
-            ``<answer>...</answer>``; ``anywhere`` is for evaluation alone, because a policy that is
+        where: place of the answer after the thought: ``boxed`` as ``\boxed{...}`` or ``tagged`` as
+            ``<answer>...</answer>``. ``anywhere`` is for evaluation only, because a policy that is
             trained on it learns to scatter numbers.
-        decimals: to which decimal fractions are rounded before they are compared.
-        timeout: limit of a comparison, in seconds.
-        calls: what runs the comparisons; in the process itself, without a limit, if not given.
+        decimals: number of decimals that fractions are rounded to before the comparison.
+        timeout: time limit of a comparison, in seconds.
+        calls: the reward pool that runs the comparisons; by default they run in the process,
+            without a limit.
 
     Raises:
         MissingExtra: math-verify is not installed (extra ``verify``).
@@ -53,6 +54,6 @@ class Symbolic(PooledReward):
         self.decimals = decimals
 
     def arguments(self, row: Mapping[str, object]) -> Mapping[str, object]:
-        """Both texts, and how they are read."""
+        """Return both texts and the options of reading them."""
         texts = {"response": row["response"], "answer": row["answer"]}
         return {**texts, "where": self.where, "decimals": self.decimals}

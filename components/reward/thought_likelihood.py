@@ -1,4 +1,4 @@
-"""Log-likelihood of the true continuation after a thought (Quiet-STaR)."""
+"""Reward of a thought: log-likelihood of the true continuation (Quiet-STaR)."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ class ThoughtLikelihood(Component):
 
     ``R = log p_theta(x | context, thought)`` of the true continuation ``x``, in nats.
 
-    The thought is the response up to and including ``think_end``, which is appended where the
-    response lacks it; what follows it does not count. The trained policy scores at
-    temperature 1, whatever its decoding temperature. A thought is ``correct`` if the continuation
-    has more than half of the probability. Invalid: an empty continuation, and a row that exceeds
-    the context (leave room for ``think_end`` and the continuation behind
-    ``max_new_tokens``).
+    The thought is the response up to and including ``think_end``; it is appended if the response
+    lacks it. Later text does not count. The trained policy scores at temperature 1, for every
+    decoding temperature. A thought is ``correct`` if the continuation has more than half of the
+    probability. A row is invalid if the continuation is empty or if it exceeds the context (leave
+    room for ``think_end`` and the continuation after ``max_new_tokens``).
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``answer`` and
     ``answer_ends`` ``[B, W]``. Writes ``reward``, float32 ``[B]``, ``rewards``
-    (``{thought_likelihood: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    (``{thought_likelihood: [B]}``), ``correct`` and ``reward_valid`` (bool ``[B]``). Records the
+    metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        policy: the model that thinks, and that scores.
-        num_tokens: how many tokens of the true continuation are scored, by ``answer_ends``; a task
-            whose answers have one end only has them scored whole.
+        policy: the model that thinks and scores.
+        num_tokens: number of tokens of the true continuation to score, by ``answer_ends``; answers
+            with only one end are scored as a whole.
         think_end: the text that ends a thought.
 
     Raises:
@@ -72,7 +71,7 @@ class ThoughtLikelihood(Component):
         super().__init__()
         self.num_tokens = num_tokens
         self.think_end = think_end
-        # Past nn.Module: the model's tensors belong to the policy.
+        # Not a submodule: the policy owns the model's tensors.
         object.__setattr__(self, "policy", policy)
         self._end = ThoughtEnd(policy.tokenizer, think_end)
 
@@ -96,13 +95,13 @@ class ThoughtLikelihood(Component):
     def _scored(
         self, rows: TensorDict, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Tensor]:
-        """Log-probs of the targets, nats, without gradient, and which rows could be scored."""
+        """Return the targets' log-probs (nats, no gradient) and a mask of the scored rows."""
         limit = self.policy.context_length
         fits = rows["attention_mask"].sum(1) <= (limit or math.inf)
         valid = fits & rows["response_mask"].any(1)
-        held = {key: entry[:, :limit] for key, entry in rows.items()}
+        entries = {key: entry[:, :limit] for key, entry in rows.items()}
         device = self.policy.device
-        cut = TensorDict(held, batch_size=rows.batch_size).to(device)
+        cut = TensorDict(entries, batch_size=rows.batch_size).to(device)
         with torch.no_grad():
             scored = self.policy.log_probs(cut, weights, decoding=Decoding()).sum(1)
         return scored.float(), valid.to(device)

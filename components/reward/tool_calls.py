@@ -11,11 +11,11 @@ from rlcomp.verify.tool_calls import tool_match
 
 
 class ToolCalls(TextReward):
-    """1 if the response calls the gold tools with gold arguments, in any order, else 0.
+    """Reward 1 if the response calls the gold tools with gold arguments, else 0.
 
-    Needs the column ``ground_truth`` of BFCL: a list of ``{name: {parameter: alternatives}}``, an
-    empty one where calling nothing is right. What is read and what counts as equal is told at
-    :func:`rlcomp.verify.tool_calls.tool_match`.
+    The order of calls does not matter. Needs the column ``ground_truth`` of BFCL: a list of
+    ``{name: {parameter: alternatives}}``, empty if no call is right.
+    :func:`rlcomp.verify.tool_calls.tool_match` compares the calls.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``tool_calls``.
 
@@ -33,6 +33,6 @@ class ToolCalls(TextReward):
         super().__init__()
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """1 if the calls are the gold ones, else 0."""
+        """Return 1 if the calls are the gold ones, else 0."""
         gold: Any = column(row, "ground_truth", "reward=tool_calls")
         return tool_match(str(row["response"]), gold)

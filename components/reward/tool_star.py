@@ -1,4 +1,4 @@
-"""Tool-Star reward: form first, then the answer, then several tools."""
+"""Tool-Star reward of form, answer and use of several tools."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from rlcomp.verify.short_answer import short_answer
 
 
 class ToolStar(FactReward):
-    """-1 for a wrong form, 0 for a wrong answer, 1 for a right one, more with several tools.
+    """Tool-Star reward: -1 for a wrong form, 0 for a wrong answer, 1 or more for a right one.
 
-    The form is wrong if a turn was malformed or the last one gives no answer in the agreed place.
-    A right answer earns ``bonus`` besides if two different tools told something; a call that told
-    nothing is no use of a tool. ``correct`` is the answer alone.
+    The form is wrong if a turn was malformed or the last one has no answer in the agreed place. A
+    right answer also earns ``bonus`` if two different tools returned a result; a call without a
+    result does not count. ``correct`` depends on the answer alone.
 
     Reads and writes: see :class:`rlcomp.interfaces.fact_reward.FactReward`; the parts are
-    ``accuracy``, ``form`` (-1 or 0) and ``tools`` (1 where the bonus is earned), so that the reward
-    is seen with the bonus and without. Facts: those of ``environment=tools``.
+    ``accuracy``, ``form`` (-1 or 0) and ``tools`` (1 if the bonus is earned), so that the reward
+    is recorded with and without the bonus. Facts: those of ``environment=tools``.
 
     Args:
-        bonus: of two different tools.
-        where: the answer is ``tagged``, ``boxed`` or the ``whole`` of the last turn.
+        bonus: reward for two different tools.
+        where: place of the answer: ``tagged``, ``boxed`` or the ``whole`` last turn.
 
     Source:
         Dong et al. 2025 (Tool-Star), arXiv:2505.16410, section 3.3.
@@ -48,13 +48,13 @@ class ToolStar(FactReward):
         self.where = where
 
     def score_row(self, row: Mapping[str, object]) -> Score:
-        """Form, accuracy and use of tools."""
+        """Return the scores of form, accuracy and use of tools."""
         gold = gold_answers(row)
         if not gold:
             return None
-        given, facts = extract(str(row["response"]), self.where), facts_of(row)
-        if given is None or facts["malformed"] > 0:
+        answer, facts = extract(str(row["response"]), self.where), facts_of(row)
+        if answer is None or facts["malformed"] > 0:
             return {"accuracy": 0.0, "form": -1.0, "tools": 0.0}
-        right = short_answer(given, gold, metric="exact")
+        right = short_answer(answer, gold, metric="exact")
         several = right == 1.0 and facts["tools_used"] >= 2
         return {"accuracy": right, "form": 0.0, "tools": float(several)}

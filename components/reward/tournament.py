@@ -1,4 +1,4 @@
-"""Group tournament: the responses to a prompt are ranked by comparing them two by two."""
+"""Group tournament: pairwise comparisons of the responses to a prompt."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from rlcomp.metrics import record
 
 
 class Tournament(Component):
-    """Group tournament ranking: every response meets every other of its group, in both orders.
+    """Group tournament: every response is compared with every other of its group, in both orders.
 
     ``R_i = (1 / (n - 1)) sum_{j != i} p(i beats j)``, ``p(i beats j) = (p(i | i, j) + 1 - p(j | j,
-    i)) / 2`` with the judge's probability of what it is shown first. ``score="rank"`` gives the
-    share of the others that are behind in ``R``, ties counted half: scales of verdicts then do not
-    matter. The mean over a group is 1/2 either way: only the order within it teaches.
+    i)) / 2`` with the judge's probability of the answer shown first. ``score="rank"`` gives the
+    share of the others with a lower ``R``, ties counted half, so that the scale of verdicts does
+    not matter. The mean over a group is 1/2 in both cases: only differences within it count.
 
-    Equal responses draw and are shown once. A pair that the judge did not tell in one of the orders
-    is left out; a response without a pair that was told is invalid, as is the one of a group of
-    one. One whose environment failed (``episode_error``) meets nobody.
+    Equal responses draw and are shown once. A pair without a verdict in one of the orders is left
+    out. A response without a judged pair is invalid, and so is the response of a group of one. A
+    response whose environment failed (``episode_error``) is not compared.
 
-    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and where it is there
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``, and if it is there
     ``answer``, for simulated judges. Writes ``reward``, float32 ``[B]``, ``rewards``
     (``{tournament: [B]}``), ``correct``, ``reward_valid`` ``[B]`` and ``invalid_reason``
-    ``[B, W]``. Records ``tournament/untold``, the share of asked pairs without a verdict, and what
-    :func:`rlcomp.interfaces.reward.write_reward` does.
+    ``[B, W]``. Records ``tournament/untold``, the share of compared pairs without a verdict, and
+    the metrics of :func:`rlcomp.interfaces.reward.write_reward`.
 
     Args:
-        judge: what is asked; another one: ``pairwise_judge@reward.judge=simulated``.
+        judge: the judge; another one: ``pairwise_judge@reward.judge=simulated``.
         score: the rate of wins, or the rank by it.
-        correct_from: the least reward that counts as correct.
+        correct_from: least reward of a correct response.
 
     Source:
         Round-robin (Copeland-like) ranking by expected wins; Shah and Wainwright 2018,
@@ -65,7 +65,7 @@ class Tournament(Component):
         self.correct_from = correct_from
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Compare the responses of every group, and write the reward entries."""
+        """Compare the responses of every group and write the reward entries."""
         groups: dict[int, list[int]] = {}
         whole = without_failed(batch, torch.ones_like(batch["group_id"], dtype=torch.bool))
         for row in whole.nonzero()[:, 0].tolist():
@@ -74,41 +74,43 @@ class Tournament(Component):
         reward, valid = torch.zeros(len(batch)), torch.zeros(len(batch), dtype=torch.bool)
         for rows, wins in zip(groups.values(), beats, strict=True):
             rates = win_rates(wins)
-            told = ~rates.isnan()
+            judged = ~rates.isnan()
             if self.score == "rank":
                 rates = ranks(rates)
             place = torch.tensor(rows)
-            reward[place] = torch.where(told, rates, 0.0).float()
-            valid[place] = told
+            reward[place] = torch.where(judged, rates, 0.0).float()
+            valid[place] = judged
         reward, valid = (each.to(batch["group_id"].device) for each in (reward, valid))
         correct = reward >= self.correct_from
         write_reward(batch, reward, {"tournament": reward}, correct, valid)
         return write_reasons(batch, self.judge)
 
     def _beats(self, batch: TensorDict, groups: list[list[int]]) -> list[Tensor]:
-        """``p(i beats j)`` of each group, shape ``[n, n]``; NaN where it was not told."""
+        """Return ``p(i beats j)`` of each group, shape ``[n, n]``; NaN without a verdict."""
         texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
         answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
-        asked: dict[Shown, None] = {}
+        comparisons: dict[Shown, None] = {}
         met: list[tuple[int, int, int, Shown, Shown]] = []
-        found = [torch.full((len(rows), len(rows)), torch.nan).double() for rows in groups]
+        beats = [torch.full((len(rows), len(rows)), torch.nan).double() for rows in groups]
         for number, rows in enumerate(groups):
             for i, j in combinations(range(len(rows)), 2):
                 one, other = texts["response"][rows[i]], texts["response"][rows[j]]
                 if one == other:
-                    found[number][i, j] = found[number][j, i] = 0.5
+                    beats[number][i, j] = beats[number][j, i] = 0.5
                     continue
                 known = answers[rows[i]] if answers else ""
                 there = Shown(texts["prompt"][rows[i]], one, other, known)
                 back = there._replace(first=other, second=one)
-                asked |= dict.fromkeys((there, back))
+                comparisons |= dict.fromkeys((there, back))
                 met.append((number, i, j, there, back))
-        told = dict(zip(asked, self.judge([*asked]) if asked else (), strict=True))
+        verdicts = dict(
+            zip(comparisons, self.judge([*comparisons]) if comparisons else (), strict=True)
+        )
         for number, i, j, there, back in met:
-            first, second = told[there], told[back]
+            first, second = verdicts[there], verdicts[back]
             if first is not None and second is not None:
-                found[number][i, j] = (first + 1.0 - second) / 2.0
-                found[number][j, i] = 1.0 - found[number][i, j]
-        missing = [told[there] is None or told[back] is None for *_, there, back in met]
+                beats[number][i, j] = (first + 1.0 - second) / 2.0
+                beats[number][j, i] = 1.0 - beats[number][i, j]
+        missing = [verdicts[there] is None or verdicts[back] is None for *_, there, back in met]
         record("tournament/untold", torch.tensor(missing, dtype=torch.float64))
-        return found
+        return beats

@@ -17,23 +17,24 @@ from rlcomp.metrics import record, recording
 
 
 class WeightedSum(Component):
-    """Weighted sum of several rewards; the parts stay available in ``rewards``.
+    """Weighted sum of several rewards, with the parts in ``rewards``.
 
-    ``R = sum_k w_k R_k``, added up in float64; 0 where the parts cancel but for their rounding.
+    ``R = sum_k w_k R_k``, summed in float64; 0 if the parts cancel up to rounding.
 
-    A row is valid only where every part is. Runs its parts, each on a copy of the batch. Writes
+    A row is valid only if every part is. Runs its parts, each on a copy of the batch. Writes
     ``reward`` (``[B]`` float32), ``rewards`` (``{part: [B]}``, unweighted), ``correct`` and
-    ``reward_valid`` (``[B]`` bool), and ``invalid_reason`` (``[B, W]``) where a part does. Records
+    ``reward_valid`` (``[B]`` bool), and ``invalid_reason`` (``[B, W]``) if a part does. Records
     ``reward/<part>`` beside the metrics of the sum.
 
     Args:
         parts: rewards by name.
         weights: a number for each part.
-        correct_by: the part that decides ``correct``; null only for a part alone, because a part
-            that merely shapes (a length, a format) never says what is correct.
+        correct_by: the part that decides ``correct``; null only with a single part, because a part
+            that only shapes (a length, a format) has no verdict.
 
     Raises:
-        ConfigError: no parts, weights for other names, or ``correct_by`` names no part.
+        ConfigError: there are no parts, the weights have other names, or ``correct_by`` names no
+            part.
     """
 
     reads = ()
@@ -58,16 +59,16 @@ class WeightedSum(Component):
 
     @property
     def is_free(self) -> bool:
-        """Whether the part that decides says nothing of right and wrong."""
+        """True if the deciding part has no verdict."""
         return (
             name_without_verdict(self.parts[self.correct_by or next(iter(self.parts))]) is not None
         )
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run every part and add up."""
-        with recording() as told:
+        """Run every part and add the rewards."""
+        with recording() as ledger:
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
-        record_calls_of(told)
+        record_calls_of(ledger)
         rewards = {name: result["reward"] for name, result in results.items()}
         for name, result in results.items():
             record(f"reward/{name}", rewards[name], where=result["reward_valid"])
@@ -85,7 +86,7 @@ def _told(result: TensorDict) -> bool:
 
 
 def _first(reasons: list[Tensor]) -> Tensor:
-    """Of each row, the first reason there is."""
+    """Return the first reason of each row."""
     rows = zip(*(decode_texts(each) for each in reasons), strict=True)
     return encode_texts([next(filter(None, row), "") for row in rows]).to(reasons[0].device)
 

@@ -1,4 +1,4 @@
-"""Checks of scored rows: a limit on invalid rewards, and counts of groups that teach nothing."""
+"""Checks of scored rows: a limit on invalid rewards, and counts of degenerate groups."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from rlcomp.metrics import record
 
 
 class RewardCheck(Component):
-    """Stops the run where too many rewards are invalid, and counts degenerate groups.
+    """Check that stops a run with too many invalid rewards and counts degenerate groups.
 
     Records ``groups/zero_variance``, the share of groups of two or more valid rows whose rewards
     are all equal, ``groups/unjudged``, the share of groups without a valid row, and
     ``groups/all_truncated``, the share of groups whose responses all hit the length limit.
 
-    An episode counts once, in however many rows it stands (``trajectory_id``).
+    An episode counts once, even if it has several rows (``trajectory_id``).
 
-    Nothing can be said of an episode whose environment failed (``episode_error``): it is invalid.
+    An episode whose environment failed (``episode_error``) is invalid.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and where they are there ``truncated``
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and if they are there ``truncated``
     ``[B]``, ``prompt``, ``response``, ``invalid_reason`` and ``episode_error`` ``[B, W]``. Writes
     ``reward_valid``.
 
     Args:
-        max_invalid_fraction: a larger share of invalid rewards stops the run; 1: none does.
+        max_invalid_fraction: largest accepted share of invalid rewards; 1: no limit.
 
     Raises:
         DataError: too many rewards are invalid; names the first.
@@ -51,7 +51,7 @@ class RewardCheck(Component):
         self.max_invalid_fraction = max_invalid_fraction
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Count the groups; stop where too many rewards are invalid."""
+        """Count the groups; stop the run if too many rewards are invalid."""
         valid = without_failed(batch, batch["reward_valid"])
         batch["reward_valid"] = valid
         episodes = once(batch).to(valid.device)
@@ -77,12 +77,12 @@ class RewardCheck(Component):
             for key in ("prompt", "response")
             if key in batch.keys()
         ]
-        told = [
+        reasons = [
             decode_texts(batch[key][first : first + 1])[0]
             for key in ("episode_error", "invalid_reason")
             if key in batch.keys()
         ]
-        why = next(filter(None, told), "") or (
+        why = next(filter(None, reasons), "") or (
             "the reward returned None or NaN for it, as if it could not be judged (0.0 is wrong)"
         )
         raise DataError(
@@ -94,7 +94,7 @@ class RewardCheck(Component):
 
 
 def _first_of_group(groups: Groups) -> Tensor:
-    """Marks one row of each group."""
+    """Mark the first row of each group."""
     rows = torch.arange(len(groups.index))
     start = torch.full((groups.groups,), len(rows), dtype=torch.int64)
     return rows == start.scatter_reduce(0, groups.index, rows, "amin")[groups.index]

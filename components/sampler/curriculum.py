@@ -1,4 +1,4 @@
-"""Pass-rate curriculum: over-samples prompts of intermediate difficulty."""
+"""Pass-rate curriculum with more prompts of intermediate difficulty."""
 
 from __future__ import annotations
 
@@ -20,29 +20,29 @@ from rlcomp.seed import new_generator
 
 
 class Curriculum(TaskSampler):
-    """Pass-rate curriculum: draws part of the batch from prompts with a pass rate in a band.
+    """Pass-rate curriculum: a sampler with part of the batch from a band of pass rates.
 
-    A share of the batch is drawn, uniformly and without replacement, from the examples whose pass
-    rate lay in ``[low, high]`` when they were last tried; the rest, and what the band lacks, comes
-    from shuffled epochs over all training examples: new ones first, then every one once more.
-    Pass rates come from ``feedback=pass_rate``; without it this is ``sampler=epochs``. They and
-    the place in the epoch are part of a checkpoint.
+    A share of the batch is drawn, uniformly and without replacement, from the examples whose latest
+    pass rate is in ``[low, high]``. The rest of the batch comes from shuffled epochs over all
+    training examples, and fills up a small band. Pass rates come from ``feedback=pass_rate``;
+    without it this is ``sampler=epochs``. Pass rates and the place in the epoch are part of a
+    checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
     Records ``curriculum/in_band``, the share of the batch drawn from the band, and
-    ``curriculum/tried``, how many examples have a pass rate.
+    ``curriculum/tried``, the number of examples with a pass rate.
 
     Args:
-        task: where examples come from; held-out prompts are left out.
-        tokenizer: measures the prompts once, at construction.
+        task: the task of the examples; held-out prompts are left out.
+        tokenizer: the tokenizer; measures the prompts once, at construction.
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
         prompt: how prompts become tokens; plain text if not given.
         low: least pass rate of the band.
         high: largest pass rate of the band.
-        exploration: expected share of the batch that is not drawn from the band.
+        exploration: expected share of the batch outside the band.
 
     Raises:
         ConfigError: the band is empty, or the task has fewer training examples than
@@ -84,12 +84,12 @@ class Curriculum(TaskSampler):
         self.pass_rates: dict[int, float] = {}
 
     def start(self) -> None:
-        """Begin the first epoch, and seed the generator."""
+        """Start the first epoch and seed the generator."""
         self.examples = ShuffledEpochs(self.task, torch.initial_seed())
         self.generator = new_generator()
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """The next examples, none of them twice."""
+        """Return the next examples, each at most once."""
         chosen = {index: self.task.example(index) for index in self._in_band(count)}
         record("curriculum/in_band", len(chosen) / count)
         record("curriculum/tried", len(self.pass_rates))
@@ -99,7 +99,7 @@ class Curriculum(TaskSampler):
         return list(chosen.items())
 
     def _in_band(self, count: int) -> Iterator[int]:
-        """Draws from the band: the non-exploration share, or all of the band if it is smaller."""
+        """Draw the non-exploration share from the band, or all of a smaller band."""
         band = [index for index, r in self.pass_rates.items() if self.low <= r <= self.high]
         known = torch.rand(count, generator=self.generator) >= self.exploration
         order = torch.randperm(len(band), generator=self.generator)
@@ -110,7 +110,7 @@ class Curriculum(TaskSampler):
         self.pass_rates.update(pass_rates)
 
     def run_state(self) -> dict[str, Any]:
-        """The place in the epoch and the pass rates, for a checkpoint."""
+        """Return the place in the epoch and the pass rates, for a checkpoint."""
         return {
             "examples": self.examples.run_state(),
             "tried": torch.tensor(list(self.pass_rates), dtype=torch.int64),

@@ -1,4 +1,4 @@
-"""SFT batches: demonstrations in shuffled epochs."""
+"""SFT batches of demonstrations in shuffled epochs."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from rlcomp.text.rows import demonstration_rows
 
 
 class Demonstrations(Component):
-    """SFT batches: demonstrations of the training examples, laid out like rollouts.
+    """Sampler of SFT batches: demonstrations of the training examples, laid out like rollouts.
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, demonstration, EOS),
     ``attention_mask`` and ``response_mask`` (``[B, T]`` bool; the latter covers demonstration and
-    EOS, of a conversation every turn of the assistant), ``prompt``,
+    EOS, and in a conversation every turn of the assistant), ``prompt``,
     ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends`` (``[B, W]`` bool) of a
     new batch.
 
     Args:
-        task: where examples come from; each training example comes exactly once per epoch.
-        tokenizer: the policy's; encodes the texts.
+        task: the task of the examples; each training example comes exactly once per epoch.
+        tokenizer: the policy's tokenizer.
         batch_size: demonstrations per batch (``B``); a batch may span two epochs.
         context_length: tokens the model can hold.
-        prompt: how they become tokens; plain text if not given.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -78,16 +78,16 @@ class Demonstrations(Component):
         self.examples = ShuffledEpochs(task, torch.initial_seed())
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of the next ``batch_size`` demonstrations."""
+        """Return a new batch of the next ``batch_size`` demonstrations."""
         return self.rows(self.examples.take(self.batch_size))
 
     def rows(self, examples: list[Example]) -> TensorDict:
-        """The rows of examples, with what belongs to their prompts."""
+        """Return the rows of examples with the entries of their prompts."""
         rows = demonstration_rows(self.tokenizer, demonstrations(self.prompt, examples))
         return rows.update(prompt_batch(examples))
 
     def run_state(self) -> dict[str, int]:
-        """The place in the epoch, for a checkpoint."""
+        """Return the place in the epoch, for a checkpoint."""
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:

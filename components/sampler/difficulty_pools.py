@@ -1,4 +1,4 @@
-"""Difficulty pools: prompts that are solved or hopeless rest, and come back."""
+"""Difficulty pools, in which solved and hopeless prompts rest for some time."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from rlcomp.metrics import record
 
 
 class DifficultyPools(TaskSampler):
-    """Difficulty pools: solved and hopeless prompts rest for some epochs.
+    """Sampler with difficulty pools: solved and hopeless prompts rest for some epochs.
 
     A prompt rests after its pass rate was at least ``solved``, or at most ``hopeless``,
-    ``patience`` times in a row. The shuffled epochs then pass it over ``release_after`` times, and
-    it comes back without a record. So it is drawn ``patience`` times of ``patience +
-    release_after``, however many prompts there are. Where all prompts of an epoch rest, those with
-    the shortest rest left are drawn. Pass rates come from ``feedback=pass_rate``; without it this
-    is ``sampler=epochs``. Pools and the place in the epoch are part of a checkpoint.
+    ``patience`` times in a row. The shuffled epochs then skip it ``release_after`` times, and its
+    record is cleared. So it is drawn in ``patience`` of ``patience + release_after`` epochs, for
+    any number of prompts. If all prompts of an epoch rest, those with the shortest remaining rest
+    are drawn. Pass rates come from ``feedback=pass_rate``; without it this is ``sampler=epochs``.
+    Pools and the place in the epoch are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the task) of a new batch.
-    Records ``retired/solved`` and ``retired/hopeless``, how many prompts rest after this batch,
-    and ``retired/released``, how many came back for it.
+    Records ``retired/solved`` and ``retired/hopeless``, the numbers of prompts at rest after this
+    batch, and ``retired/released``, the number of prompts released for it.
 
     Args:
-        task: where examples come from; held-out prompts are left out.
-        tokenizer: measures the prompts once, at construction.
+        task: the task of the examples; held-out prompts are left out.
+        tokenizer: the tokenizer; measures the prompts once, at construction.
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
         prompt: how prompts become tokens; plain text if not given.
-        solved: least pass rate of a prompt that teaches nothing more.
-        hopeless: largest pass rate of a prompt that does not teach yet.
-        patience: such pass rates in a row.
-        release_after: turns that a prompt is passed over; one an epoch.
+        solved: least pass rate of a solved prompt.
+        hopeless: largest pass rate of a hopeless prompt.
+        patience: number of such pass rates in a row.
+        release_after: number of epochs that skip the prompt.
 
     Raises:
         ConfigError: ``hopeless`` is not below ``solved``, or the task has fewer training examples
@@ -52,8 +52,8 @@ class DifficultyPools(TaskSampler):
         DataError: a prompt leaves no room for the answer.
 
     Source:
-        Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2, for what is left out: groups whose
-        rewards are all alike. That it rests instead of being sampled and thrown away is ours.
+        Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2, which samples groups of equal rewards
+        and drops them. That such prompts rest instead is this project's.
     """
 
     writes = ("prompt", "answer", "answer_ends", "example_id")
@@ -88,21 +88,21 @@ class DifficultyPools(TaskSampler):
         self.hopeless = hopeless
         self.patience = patience
         self.release_after = release_after
-        self.streaks: dict[int, int] = {}  # above 0: solved so often in a row; below: hopeless
-        self.resting: dict[int, int] = {}  # turns left to pass over
+        self.streaks: dict[int, int] = {}  # positive: solved in a row; negative: hopeless
+        self.resting: dict[int, int] = {}  # epochs left to skip
 
     def start(self) -> None:
         """Begin the first epoch."""
         self.examples = ShuffledEpochs(self.task, torch.initial_seed())
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """The next examples that do not rest, none of them twice."""
+        """Return the next examples that do not rest, each at most once."""
         chosen: dict[int, Example] = {}
         passed: dict[int, Example] = {}
         resting, first_epoch = {*self.resting}, self.examples.epoch
         for index, example in self.examples.numbered():
             (passed if self._rests(index) else chosen)[index] = example
-            if self.examples.epoch > first_epoch + 1:  # a whole epoch has gone by
+            if self.examples.epoch > first_epoch + 1:  # a whole epoch has passed
                 passed = {number: passed[number] for number in passed if number in self.resting}
                 chosen |= self._called_back(passed, count - len(chosen))
             if len(chosen) == count:
@@ -113,7 +113,7 @@ class DifficultyPools(TaskSampler):
         return list(chosen.items())
 
     def _rests(self, index: int) -> bool:
-        """Return whether a prompt is passed over; release it when its rest is over."""
+        """Return whether a prompt is skipped; release it when its rest is over."""
         if index not in self.resting:
             return False
         if self.resting[index] == 0:
@@ -123,7 +123,7 @@ class DifficultyPools(TaskSampler):
         return True
 
     def _called_back(self, passed: Mapping[int, Example], count: int) -> dict[int, Example]:
-        """Release the prompts with the shortest rest left, as many as a batch lacks."""
+        """Release the prompts with the shortest remaining rest, as many as a batch lacks."""
         first = sorted(passed, key=self.resting.__getitem__)[:count]
         for index in first:
             self._release(index)
@@ -133,10 +133,9 @@ class DifficultyPools(TaskSampler):
         del self.resting[index], self.streaks[index]
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """Count what was solved or hopeless, and retire what was so often enough.
+        """Count solved and hopeless prompts, and retire those with enough in a row.
 
-        What rests already is left alone: its answers were sampled before it retired (a delayed
-        collector).
+        Skip prompts that rest already: their answers were sampled before (a delayed collector).
         """
         for index, rate in pass_rates.items():
             if index in self.resting:
@@ -150,7 +149,7 @@ class DifficultyPools(TaskSampler):
                 self.resting[index] = self.release_after
 
     def run_state(self) -> dict[str, Any]:
-        """The place in the epoch and the pools, for a checkpoint."""
+        """Return the place in the epoch and the pools, for a checkpoint."""
         streaks, resting = self.streaks, self.resting
         numbers = {
             "tried": [*streaks],
@@ -178,7 +177,7 @@ class DifficultyPools(TaskSampler):
         self.resting = {index: rest for index, rest in rests if rest >= 0}
 
     def _turns_left(self, state: dict[str, Any], shape: torch.Size) -> Tensor:
-        """Return how often each prompt is still passed over; -1 if it does not rest."""
+        """Return the number of epochs that skip each prompt; -1 if it does not rest."""
         if "until" in state and "turns" not in state:  # an older checkpoint counts batches
             until = tensor_field(state, "until", torch.int64, shape)
             return torch.where(until > 0, self.release_after, -1)

@@ -12,7 +12,7 @@ from rlcomp.interfaces.task import Example
 
 
 class Epochs(TaskSampler):
-    """Go through the training prompts in shuffled epochs: each exactly once per epoch.
+    """Sampler of shuffled epochs: each training prompt exactly once per epoch.
 
     A batch may span two epochs. The place in the epoch is part of a checkpoint.
 
@@ -20,15 +20,15 @@ class Epochs(TaskSampler):
     """
 
     def start(self) -> None:
-        """Begin the first epoch."""
+        """Start the first epoch."""
         self.examples = ShuffledEpochs(self.task, torch.initial_seed())
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """The next examples."""
+        """Return the next examples."""
         return list(islice(self.examples.numbered(), count))
 
     def run_state(self) -> dict[str, int]:
-        """The place in the epoch, for a checkpoint."""
+        """Return the place in the epoch, for a checkpoint."""
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""Families of tasks whose difficulty follows the policy."""
+"""Families of tasks with adaptive difficulty."""
 
 from __future__ import annotations
 
@@ -21,25 +21,26 @@ from rlcomp.seed import named_seed
 
 
 class Families(PromptSampler):
-    """Adaptive difficulty: each family of tasks is drawn at the level that its pass rate allows.
+    """Sampler with adaptive difficulty: the level of each family follows its pass rate.
 
     A family has levels from easy to hard, such as sorting two, four and six digits. The families
-    share every batch equally. One whose mean pass rate in a batch is at least ``raise_at`` goes a
-    level up, one below ``lower_at`` a level down. Within a level, prompts come in shuffled epochs.
-    Pass rates come from ``feedback=pass_rate``; without it every family stays at its first level.
-    Levels and the places in the epochs are part of a checkpoint.
+    share every batch equally. If the mean pass rate of a family in a batch is at least
+    ``raise_at``, it goes up a level; if it is below ``lower_at``, it goes down a level. Within a
+    level, prompts come in shuffled epochs. Pass rates come from ``feedback=pass_rate``; without it
+    every family stays at its first level. Levels and the places in the epochs are part of a
+    checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
-    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, another one for each example of any level)
-    of a new batch. Records ``families/<family>``, the number of its level from 1 on.
+    (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, unique over all levels) of a new batch.
+    Records ``families/<family>``, the number of its level from 1 on.
 
     Args:
-        families: levels by name, from easy to hard, by the name of the family; held-out prompts
-            of each are left out.
-        raise_at: mean pass rate of a family from which on it goes up.
-        lower_at: mean pass rate below which it goes down.
-        tokenizer: measures the prompts once, at construction.
-        batch_size: prompts per batch (``B``), at least one a family.
+        families: by family, its levels by name, from easy to hard; held-out prompts of each are
+            left out.
+        raise_at: least mean pass rate for the next level.
+        lower_at: mean pass rate below which a family goes down a level.
+        tokenizer: the tokenizer; measures the prompts once, at construction.
+        batch_size: prompts per batch (``B``), at least one per family.
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
         prompt: how prompts become tokens; plain text if not given.
@@ -90,7 +91,7 @@ class Families(PromptSampler):
             for name, levels in families.items()
         }
         self.turn = 0  # the family that the next batch begins with
-        # Of each level: the number before that of its first example.
+        # Number of examples in all earlier levels: the id of a level's first example.
         self.offsets = dict(self._offsets())
 
     def _offsets(self) -> Iterator[tuple[tuple[str, int], int]]:
@@ -101,7 +102,7 @@ class Families(PromptSampler):
                 before += len(task)
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """The next examples of each family at its level, the shares equal over time."""
+        """Return the next examples of each family at its level, with equal shares over time."""
         order = [*self.families]
         places = [order[(self.turn + place) % len(order)] for place in range(count)]
         self.turn = (self.turn + count) % len(order)
@@ -130,7 +131,7 @@ class Families(PromptSampler):
                 self.level[name] = max(level - 1, 0)
 
     def run_state(self) -> dict[str, Any]:
-        """Levels and places in the epochs, for a checkpoint."""
+        """Return levels and places in the epochs, for a checkpoint."""
         return {
             "turn": self.turn,
             "level": dict(self.level),

@@ -1,4 +1,4 @@
-"""Threshold curriculum: tasks from easy to hard, each until its accuracy reaches a threshold."""
+"""Threshold curriculum: tasks from easy to hard, each until a threshold of accuracy."""
 
 from __future__ import annotations
 
@@ -21,22 +21,22 @@ from rlcomp.seed import named_seed
 
 
 class Frontier(PromptSampler):
-    """Threshold curriculum: all prompts from one task, the next one once it is mastered.
+    """Sampler with a threshold curriculum: one task at a time, until it is mastered.
 
-    The tasks stand from easy to hard. A batch whose mean pass rate is at least ``threshold`` moves
-    the frontier to the next task; it never moves back, and stays at the last. Within a task,
-    prompts come in shuffled epochs. Pass rates come from ``feedback=pass_rate``; without it this is
-    ``sampler=epochs`` on the first task. The frontier and the places in the epochs are part of a
-    checkpoint.
+    The tasks are ordered from easy to hard. A batch whose mean pass rate is at least ``threshold``
+    moves the frontier to the next task. The frontier never moves back and stays at the last task.
+    Within a task, prompts come in shuffled epochs. Pass rates come from ``feedback=pass_rate``;
+    without it this is ``sampler=epochs`` on the first task. The frontier and the places in the
+    epochs are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts), ``answer_ends``
     (``[B, W]`` bool) and ``example_id`` (``[B]`` int64, the index in the batch's task) of a new
     batch. Records ``frontier/task``, the number of the task from 1 on.
 
     Args:
-        tasks: by name, from easy to hard; held-out prompts of each are left out.
-        threshold: mean pass rate of a batch from which on the next task is drawn from.
-        tokenizer: measures the prompts once, at construction.
+        tasks: tasks by name, from easy to hard; held-out prompts of each are left out.
+        threshold: least mean pass rate of a batch for the next task.
+        tokenizer: the tokenizer; measures the prompts once, at construction.
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
@@ -80,18 +80,18 @@ class Frontier(PromptSampler):
         self.frontier = 0
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """The next examples of the task at the frontier."""
+        """Return the next examples of the task at the frontier."""
         record("frontier/task", self.frontier + 1)
         return list(islice(self.examples[self.frontier].numbered(), count))
 
     def tell(self, pass_rates: Mapping[int, float]) -> None:
-        """Move on where the batch has been mastered."""
+        """Move to the next task if the batch reached the threshold."""
         mean = sum(pass_rates.values()) / max(len(pass_rates), 1)
         if pass_rates and mean >= self.threshold and self.frontier < len(self.tasks) - 1:
             self.frontier += 1
 
     def run_state(self) -> dict[str, Any]:
-        """The frontier and the places in the epochs, for a checkpoint."""
+        """Return the frontier and the places in the epochs, for a checkpoint."""
         return {
             "frontier": self.frontier,
             "examples": [examples.run_state() for examples in self.examples],

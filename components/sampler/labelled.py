@@ -1,4 +1,4 @@
-"""Batches of single answers, each called desirable or not, in shuffled epochs."""
+"""Batches of single answers with a label, desirable or not, in shuffled epochs."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from rlcomp.keys import Key, OwnKey
 
 
 class Labelled(Demonstrations):
-    """Answers with a label each, for KTO: the demonstration of an example and its ``desirable``.
+    """Sampler of answers with a label, for KTO: an example's demonstration and ``desirable``.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
-    ``chosen`` (is the answer desirable?) and ``group_id`` ``[B]`` (one for each row); ``columns``,
-    and ``pair_weight`` ``[B]`` where the data or the settings tell it.
+    ``chosen`` (whether the answer is desirable) and ``group_id`` ``[B]`` (one for each row);
+    ``columns``, and ``pair_weight`` ``[B]`` if the data or the settings give it.
 
     Args:
-        task: where examples come from, with a column ``desirable``: true or false.
-        tokenizer: the policy's; encodes the texts.
+        task: the task of the examples, with a column ``desirable``: true or false.
+        tokenizer: the policy's tokenizer.
         batch_size: answers per batch.
         context_length: tokens the model can hold.
-        prompt: how they become tokens; plain text if not given.
-        annotator_weight: how much the labels of each annotator count.
+        prompt: how prompts become tokens; plain text if not given.
+        annotator_weight: weight of each annotator's labels.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -64,7 +64,7 @@ class Labelled(Demonstrations):
         desirable([task.example(0)])
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of the next ``batch_size`` answers."""
+        """Return a new batch of the next ``batch_size`` answers."""
         examples = self.examples.take(self.batch_size)
         rows = self.rows(examples)
         rows["chosen"] = desirable(examples)

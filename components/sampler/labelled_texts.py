@@ -17,18 +17,18 @@ from rlcomp.keys import Key
 
 
 class LabelledTextsSampler(Demonstrations):
-    """Texts with labels, for a classifier.
+    """Sampler of texts with labels, for a classifier.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does, and
     ``labels`` ``[B, K]``, NaN where unknown; and ``columns``.
 
     Args:
-        task: where texts come from (``task=labelled_texts``).
-        labels: their names, in the order of the classifier's outputs.
-        tokenizer: the policy's; encodes the texts.
+        task: the task of the texts (``task=labelled_texts``).
+        labels: names of the labels, in the order of the classifier's outputs.
+        tokenizer: the policy's tokenizer.
         batch_size: texts per batch.
         context_length: tokens the model can hold.
-        prompt: how they become tokens; plain text if not given.
+        prompt: how texts become tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -59,6 +59,6 @@ class LabelledTextsSampler(Demonstrations):
         label_rows([task.example(0)], self.labels)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of the next ``batch_size`` texts."""
+        """Return a new batch of the next ``batch_size`` texts."""
         examples = self.examples.take(self.batch_size)
         return self.rows(examples).set("labels", label_rows(examples, self.labels))

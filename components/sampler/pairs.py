@@ -27,28 +27,28 @@ from rlcomp.text.prompt import or_text
 
 
 class Pairs(Component):
-    """Pairs of the training examples: row 2k is chosen, row 2k + 1 rejected.
+    """Sampler of preference pairs: row 2k is chosen, row 2k + 1 rejected.
 
-    The demonstration of an example is its chosen answer, its column ``rejected`` the other one;
-    columns ``weight``, ``label_noise`` and ``annotator`` say how much its label counts and how
-    often it is wrong, ``margin`` by how much a reward model is to tell the two apart, ``tie`` that
-    neither is preferred: then which one is called chosen means nothing.
+    The demonstration of an example is its chosen answer, its column ``rejected`` the other one.
+    The columns ``weight``, ``label_noise`` and ``annotator`` give the weight of its label and the
+    probability that it is wrong, ``margin`` the margin of a reward model. ``tie`` says that neither
+    is preferred; then the order has no meaning.
 
     Reads nothing. Writes ``tokens`` (``[B, T]`` int64: prompt, answer, EOS), ``attention_mask`` and
     ``response_mask`` (``[B, T]`` bool; the latter covers answer and EOS), ``chosen``, ``group_id``
     ``[B]``, ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends`` (``[B, W]`` bool)
     of a new batch; ``columns``, and ``pair_weight``, ``label_noise``, ``pair_margin`` and
-    ``tied`` ``[B]`` where the data or the settings tell them.
+    ``tied`` ``[B]`` if the data or the settings give them.
 
     Args:
-        task: where examples come from; each training example comes exactly once per epoch.
-        tokenizer: the policy's; encodes the texts.
+        task: the task of the examples; each training example comes exactly once per epoch.
+        tokenizer: the policy's tokenizer.
         batch_size: pairs per batch; a batch may span two epochs.
         context_length: tokens the model can hold.
-        prompt: how they become tokens; plain text if not given.
-        annotator_weight: how much the labels of each annotator count (human and AI labels mixed).
-        annotator_noise: how often each annotator is wrong; then every example has an annotator or
-            a ``label_noise`` of its own.
+        prompt: how prompts become tokens; plain text if not given.
+        annotator_weight: weight of each annotator's labels (human and AI labels mixed).
+        annotator_noise: probability that a label of each annotator is wrong; then every example has
+            an annotator or its own ``label_noise``.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -99,22 +99,22 @@ class Pairs(Component):
         self.examples = ShuffledEpochs(task, torch.initial_seed())
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of the next ``batch_size`` pairs."""
+        """Return a new batch of the next ``batch_size`` pairs."""
         examples = self.examples.take(self.batch_size)
         rows = pair_rows(self.tokenizer, self.prompt, examples)
-        told = {
+        entries = {
             "pair_weight": pair_weights(examples, self.annotator_weight),
             "label_noise": label_noise(examples, self.annotator_noise),
             "pair_margin": pair_margins(examples),
             "tied": tied_pairs(examples),
         }
-        for key, of_pairs in told.items():
+        for key, of_pairs in entries.items():
             if of_pairs is not None:
                 rows[key] = of_pairs.repeat_interleave(2)
         return rows
 
     def run_state(self) -> dict[str, int]:
-        """The place in the epoch, for a checkpoint."""
+        """Return the place in the epoch, for a checkpoint."""
         return self.examples.run_state()
 
     def load_run_state(self, state: dict[str, int]) -> None:

@@ -1,4 +1,4 @@
-"""Points of a distribution, for a flow to be fitted to."""
+"""Points of a distribution, for the fit of a flow."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from rlcomp.seed import new_generator
 
 
 class Points(Component):
-    """A new batch of points of a distribution.
+    """Sampler of points of a distribution.
 
     Reads nothing. Writes ``sample`` ``[B, D]``.
 
     Args:
-        distribution: what is drawn from.
+        distribution: the distribution to draw from.
         batch_size: points per batch (``B``).
     """
 

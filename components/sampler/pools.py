@@ -1,4 +1,4 @@
-"""Task mixture with a schedule: prompts from several tasks, in shares that change."""
+"""Task mixture with a schedule of the shares."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from rlcomp.seed import named_seed, new_generator
 
 
 class Pools(PromptSampler):
-    """Task mixture whose weights are interpolated linearly over the phase.
+    """Sampler of a task mixture with weights interpolated linearly over the phase.
 
-    A curriculum from easy to hard: ``weights_start`` on the easy task, ``weights_end`` on the hard
-    one. With the same weights twice it is a fixed mixture. Within a task, prompts come in shuffled
+    For a curriculum from easy to hard put ``weights_start`` on the easy task and ``weights_end`` on
+    the hard one. Equal weights give a fixed mixture. Within a task, prompts come in shuffled
     epochs. The places in the epochs are part of a checkpoint.
 
     Reads nothing. Writes ``prompt``, ``answer`` (``[B, W]`` uint8 texts) and ``answer_ends``
     (``[B, W]`` bool) of a new batch. Records ``pools/<task>``, the share of each task in the batch.
 
     Args:
-        tasks: by name; held-out prompts of each are left out.
-        weights_start: a number for each task, at the start of the phase; they need not sum to 1.
-        weights_end: the same for the end.
-        tokenizer: measures the prompts once, at construction.
+        tasks: tasks by name; held-out prompts of each are left out.
+        weights_start: weight of each task at the start of the phase; they need not sum to 1.
+        weights_end: weight of each task at the end of the phase.
+        tokenizer: the tokenizer; measures the prompts once, at construction.
         batch_size: prompts per batch (``B``).
         context_length: tokens the model can hold.
         max_new_tokens: tokens an answer may take.
         prompt: how prompts become tokens; plain text if not given.
 
     Raises:
-        ConfigError: weights for other tasks, or all 0; a task without training examples.
+        ConfigError: weights name other tasks or are all 0, or a task has no training examples.
         DataError: a prompt leaves no room for the answer.
     """
 
@@ -77,7 +77,7 @@ class Pools(PromptSampler):
         self.generator = new_generator()
 
     def take(self, count: int) -> list[tuple[int, Example]]:
-        """The next examples of each task, as many as are drawn of it."""
+        """Return the next examples, with a random number from each task."""
         share = torch.tensor(self.shares(progress()), dtype=torch.float64)
         drawn = torch.multinomial(share, count, replacement=True, generator=self.generator)
         chosen: list[tuple[int, Example]] = []
@@ -88,7 +88,7 @@ class Pools(PromptSampler):
         return chosen
 
     def shares(self, at: float) -> list[float]:
-        """The expected share of each task at a progress in [0, 1] of the phase."""
+        """Return the expected share of each task at a progress in [0, 1] of the phase."""
         start, end = (
             [weights[name] / sum(weights.values()) for name in self.tasks]
             for weights in (self.weights_start, self.weights_end)
@@ -96,7 +96,7 @@ class Pools(PromptSampler):
         return [(1 - at) * first + at * last for first, last in zip(start, end, strict=True)]
 
     def run_state(self) -> dict[str, Any]:
-        """The places in the epochs, for a checkpoint."""
+        """Return the places in the epochs, for a checkpoint."""
         return {name: examples.run_state() for name, examples in self.examples.items()}
 
     def load_run_state(self, state: dict[str, Any]) -> None:

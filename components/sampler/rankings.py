@@ -21,18 +21,18 @@ from rlcomp.keys import Key
 
 
 class Rankings(Demonstrations):
-    """Rankings of ``K`` answers to a prompt, for ``loss=plackett_luce``: K adjacent rows each.
+    """Sampler of rankings of ``K`` answers, for ``loss=plackett_luce``: K adjacent rows each.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
     ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each ranking); and ``columns``.
 
     Args:
-        task: where rankings come from, such as ``task=preferences task.ratings=ranking``.
-        tokenizer: the policy's; encodes the texts.
+        task: the task of the rankings, such as ``task=preferences task.ratings=ranking``.
+        tokenizer: the policy's tokenizer.
         batch_size: rankings per batch.
-        group_size: K, answers of a ranking.
+        group_size: K, number of answers in a ranking.
         context_length: tokens the model can hold.
-        prompt: how they become tokens; plain text if not given.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.

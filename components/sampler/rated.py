@@ -1,4 +1,4 @@
-"""Batches of single answers with a rating each, in shuffled epochs."""
+"""Batches of single answers with a rating, in shuffled epochs."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ from rlcomp.keys import Key
 
 
 class Rated(Demonstrations):
-    """Answers with a rating each, for reward models: the demonstration of an example is the answer.
+    """Sampler of answers with a rating, for reward models.
 
-    The rating is a column ``rating``, or 1 and 0 of a column ``desirable``.
+    The answer is the example's demonstration. The rating is its column ``rating``, or 1 or 0 by its
+    column ``desirable``.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
     ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each row); and ``columns``.
 
     Args:
-        task: where examples come from.
-        tokenizer: the policy's; encodes the texts.
+        task: the task of the examples.
+        tokenizer: the policy's tokenizer.
         batch_size: answers per batch.
         context_length: tokens the model can hold.
-        prompt: how they become tokens; plain text if not given.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -63,7 +64,7 @@ class Rated(Demonstrations):
         ratings([task.example(0)])
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of the next ``batch_size`` answers."""
+        """Return a new batch of the next ``batch_size`` answers."""
         examples = self.examples.take(self.batch_size)
         rows = self.rows(examples)
         rows["reward"] = ratings(examples)

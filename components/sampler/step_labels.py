@@ -1,4 +1,4 @@
-"""Batches of answers whose steps have labels, in shuffled epochs."""
+"""Batches of answers with labelled steps, in shuffled epochs."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from rlcomp.keys import Key, OwnKey
 
 
 class StepLabels(Demonstrations):
-    """Answers with a label for each step, for process reward models.
+    """Sampler of answers with a label for each step, for process reward models.
 
-    The demonstration of an example is the answer; its columns ``steps`` are consecutive parts of
-    it, ``step_labels`` how right each is: true or false, a probability, or null of a step without
-    a label. The label stands on the token that completes the step.
+    The answer is the example's demonstration. Its column ``steps`` holds consecutive parts of the
+    answer, ``step_labels`` the label of each: true or false, a probability, or null without a
+    label. The label is written to the token that completes the step.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
     ``step_end`` and ``step_label`` ``[B, T]``, ``group_id`` ``[B]`` (one each); ``reward``
-    and ``reward_valid`` ``[B]``, the outcome: a column ``desirable``, else whether no labelled step
-    is wrong; and ``columns``.
+    and ``reward_valid`` ``[B]``, the outcome: the column ``desirable``, or else 1 if no labelled
+    step is wrong; and ``columns``.
 
     Args:
-        task: where examples come from.
-        tokenizer: the policy's; encodes the texts.
+        task: the task of the examples.
+        tokenizer: the policy's tokenizer.
         batch_size: answers per batch.
         context_length: tokens the model can hold.
-        prompt: how they become tokens; plain text if not given.
+        prompt: how prompts become tokens; plain text if not given.
 
     Raises:
         ConfigError: the task has fewer training examples than ``batch_size``.
@@ -79,7 +79,7 @@ class StepLabels(Demonstrations):
         labelled_steps(task.example(0))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """A new batch of the next ``batch_size`` answers."""
+        """Return a new batch of the next ``batch_size`` answers."""
         examples = self.examples.take(self.batch_size)
         rows = step_rows(self.tokenizer, self.prompt, examples)
         rows["group_id"] = torch.arange(len(examples))

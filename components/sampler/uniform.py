@@ -10,7 +10,7 @@ from rlcomp.seed import new_generator
 
 
 class Uniform(TaskSampler):
-    """Draw training prompts uniformly, without replacement within a batch.
+    """Sampler of uniform training prompts, without replacement within a batch.
 
     Reads, writes and arguments: see :class:`rlcomp.data.prompt_sampler.TaskSampler`.
     """

@@ -1,4 +1,4 @@
-"""Replies of a completions server, checked: sampled ids, their log-probs, and how they ended."""
+"""Checked replies of a completions server: sampled ids, log-probs and reasons of the end."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from rlcomp.engine.sampling_mask import contains
 from rlcomp.errors import RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
-# Above 0 by more than rounding of a softmax in bfloat16 a number is no log-prob.
+# A log-prob may exceed 0 by the rounding of a softmax in bfloat16, but not by more.
 _ROUNDING = 0.01
-# vLLM writes -9999 where a log-prob is -inf, which JSON has no word for.
+# vLLM writes -9999 for a log-prob of -inf, because JSON has no infinity.
 _LOWEST = -9999.0
 
 
 class WrongReplyError(RlcompError):
-    """A reply that cannot be a row: asked again, the server would do the same."""
+    """Error of a reply that cannot be a row; a second request would give the same."""
 
 
 @dataclass(frozen=True)
 class Response:
-    """One sampled response.
+    """Sampled response.
 
     Attributes:
-        tokens: ids, at least one; the stop token that ended it included.
-        log_probs: of each, nats.
-        truncated: its limit ended it.
-        kept: the tokens each was drawn from, packed, shape ``[len(tokens), ceil(V / 8)]``, uint8;
-            None if not asked for.
-        routes: the experts that read each token, prompt included, shape ``[P + S, L, K]``, uint8;
-            None if not asked for.
+        tokens: ids, at least one; includes the stop token that ended it.
+        log_probs: log-prob of each token, nats.
+        truncated: whether the limit ended it.
+        kept: the set of tokens that each was drawn from, packed, shape
+            ``[len(tokens), ceil(V / 8)]``, uint8; None if not requested.
+        routes: the experts of each token, prompt included, shape ``[P + S, L, K]``, uint8; None if
+            not requested.
     """
 
     tokens: list[int]
@@ -53,16 +53,16 @@ class Response:
 def read_responses(
     reply: Mapping[str, Any], request: SamplingRequest, prompt: Sequence[int], *, versioned: bool
 ) -> list[Response]:
-    """The responses to one prompt, in the order of their index.
+    """Return the responses to one prompt, in the order of their index.
 
     Args:
         reply: the JSON of ``POST /v1/completions`` with ``return_token_ids``.
-        request: what was asked for.
+        request: the request.
         prompt: the ids that were sent.
-        versioned: whether the reply has to tell ``weight_version``.
+        versioned: whether the reply must hold ``weight_version``.
 
     Raises:
-        WrongReplyError: says what is wrong, and which option of the server mends it.
+        WrongReplyError: the reply is wrong; names the option of the server that corrects it.
     """
     _check_version(reply, request.version, versioned)
     choices = reply.get("choices")
@@ -73,40 +73,43 @@ def read_responses(
         raise WrongReplyError(
             f"{request.group_size} responses were asked for, it has those numbered {places}"
         )
-    found = [
+    responses = [
         _response(each, request, prompt) for each in sorted(choices, key=lambda each: each["index"])
     ]
-    told, there = _part(reply, "usage").get("completion_tokens"), sum(len(r.tokens) for r in found)
-    if told is not None and told != there:
-        raise WrongReplyError(f"it counts {told} sampled tokens and has the ids of {there}")
-    return found
+    count, there = (
+        _part(reply, "usage").get("completion_tokens"),
+        sum(len(r.tokens) for r in responses),
+    )
+    if count is not None and count != there:
+        raise WrongReplyError(f"it counts {count} sampled tokens and has the ids of {there}")
+    return responses
 
 
 def _check_version(reply: Mapping[str, Any], version: int, versioned: bool) -> None:
-    elsewhere = _part(reply, "metadata").get("weight_version")  # where SGLang tells it
-    told = reply.get("weight_version", elsewhere)
-    if told is None and versioned:
+    elsewhere = _part(reply, "metadata").get("weight_version")  # the place in SGLang's replies
+    actual = reply.get("weight_version", elsewhere)
+    if actual is None and versioned:
         raise WrongReplyError(
             "it does not tell weight_version, so that nobody knows which weights sampled: set "
             "sampler_engine.versioned=false for a server that knows none (vLLM)"
         )
-    if told is not None and str(told) != str(version):
+    if actual is not None and str(actual) != str(version):
         raise WrongReplyError(
-            f"it is of weight_version {told!r:.40}, and version {version} was asked: does another "
-            "run use the server?"
+            f"it is of weight_version {actual!r:.40}, and version {version} was asked: does "
+            "another run use the server?"
         )
 
 
 def _part(reply: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    """An object in a reply; an empty one where something else stands there."""
-    found = reply.get(name)
-    return found if isinstance(found, Mapping) else {}
+    """Return an object of a reply; an empty one if it is no object."""
+    value = reply.get(name)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _response(
     choice: Mapping[str, Any], request: SamplingRequest, prompt: Sequence[int]
 ) -> Response:
-    tokens, told = choice.get("token_ids"), choice.get("logprobs")
+    tokens, scores = choice.get("token_ids"), choice.get("logprobs")
     if not isinstance(tokens, list) or not tokens:
         raise WrongReplyError(
             "a choice has no token_ids: the server has to know return_token_ids (vLLM from 0.10.2 "
@@ -117,14 +120,16 @@ def _response(
             "it read other prompt_token_ids than were sent: it must add no BOS and no template"
         )
     _check_ids(tokens, request)
-    log_probs = _log_probs(told.get("token_logprobs") if isinstance(told, dict) else None, tokens)
+    log_probs = _log_probs(
+        scores.get("token_logprobs") if isinstance(scores, dict) else None, tokens
+    )
     truncated = _truncated(choice.get("finish_reason"), tokens, request)
     greedy = request.decoding.temperature == 0
-    kept = None
+    sets = None
     if request.decoding.replays:
         bits = (len(tokens), -(-request.vocabulary // 8))
-        kept = _packed(choice, "sampling_mask", bits, "decoding.replay", "=false decoding=full")
-        if not bool(contains(kept, torch.tensor(tokens)).all()):
+        sets = _packed(choice, "sampling_mask", bits, "decoding.replay", "=false decoding=full")
+        if not bool(contains(sets, torch.tensor(tokens)).all()):
             raise WrongReplyError(
                 "its sampling_mask bars a token that it sampled: which set is it?"
             )
@@ -133,7 +138,7 @@ def _response(
     if request.routing is not None:
         shape = (len(prompt) + len(tokens), *request.routing)
         routes = _packed(choice, "routed_experts", shape, "decoding.keep_routing", "=proximal")
-    return Response(tokens, [0.0] * len(tokens) if greedy else log_probs, truncated, kept, routes)
+    return Response(tokens, [0.0] * len(tokens) if greedy else log_probs, truncated, sets, routes)
 
 
 def _check_ids(tokens: Sequence[object], request: SamplingRequest) -> None:
@@ -158,7 +163,7 @@ def _log_probs(log_probs: object, tokens: Sequence[int]) -> list[float]:
     for place, value in enumerate(log_probs):
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise WrongReplyError(f"the log-prob of its token {place} is {value!r:.40}: no number")
-        if not _LOWEST < value <= _ROUNDING:  # as it is not where it is NaN
+        if not _LOWEST < value <= _ROUNDING:  # also true for NaN
             raise WrongReplyError(
                 f"the log-prob of its token {place} is {value!r:.40}: not one of a sampled token "
                 "(vLLM needs --logprobs-mode processed_logprobs)"
@@ -167,7 +172,7 @@ def _log_probs(log_probs: object, tokens: Sequence[int]) -> list[float]:
 
 
 def _truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) -> bool:
-    """Whether the limit ended a response; what ended it has to be there."""
+    """Return whether the limit ended a response; refuse one without a reason of its end."""
     ends = [place for place, token in enumerate(tokens) if token in request.stops]
     if ends and ends[0] < len(tokens) - 1:
         raise WrongReplyError(
@@ -192,7 +197,7 @@ def _truncated(finish: object, tokens: Sequence[int], request: SamplingRequest) 
 def _packed(
     choice: Mapping[str, Any], name: str, shape: tuple[int, ...], setting: str, otherwise: str
 ) -> Tensor:
-    """Bytes of a choice, in base64, as a tensor."""
+    """Decode an entry of a choice from base64 to a tensor of bytes."""
     try:
         raw = base64.b64decode(choice.get(name, ""), validate=True)
     except (binascii.Error, TypeError, ValueError):
@@ -206,7 +211,7 @@ def _packed(
 
 
 def as_sampled(responses: Sequence[Response]) -> Sampled:
-    """Responses as the rows of a decode loop.
+    """Convert responses to the rows of a decode loop.
 
     Examples:
         >>> as_sampled([Response([5, 1], [-1.0, -2.0], False), Response([7], [-3.0], True)]).tokens
@@ -214,14 +219,14 @@ def as_sampled(responses: Sequence[Response]) -> Sampled:
                 [7, 0]])
     """
     steps = max(len(each.tokens) for each in responses)
-    kept = [each.kept for each in responses if each.kept is not None]
+    sets = [each.kept for each in responses if each.kept is not None]
     routes = [each.routes for each in responses if each.routes is not None]
     return Sampled(
         tokens=torch.tensor([_filled(each.tokens, steps) for each in responses]),
         log_probs=torch.tensor([_filled(each.log_probs, steps) for each in responses]),
         lengths=torch.tensor([len(each.tokens) for each in responses]),
         truncated=torch.tensor([each.truncated for each in responses]),
-        kept=pad_sequence(kept, True) if kept else None,
+        kept=pad_sequence(sets, True) if sets else None,
         routes=pad_sequence(routes, True, UNKNOWN) if routes else None,
     )
 

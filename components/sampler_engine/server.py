@@ -1,4 +1,4 @@
-"""Sampling by a server of the completions API: vLLM, or rlcomp's own; ids in and ids out."""
+"""Sampling by a server of the completions API (vLLM, or rlcomp's own), with token ids."""
 
 from __future__ import annotations
 
@@ -32,36 +32,35 @@ from rlcomp.seed import named_seed
 
 _T = TypeVar("_T")
 
-# Bytes of a reply: of each token an id, a log-prob and its text twice; and of the rest.
+# Most bytes of a reply per token (an id, a log-prob and its text twice), and of the rest.
 _TOKEN_BYTES, _REST = 512, 1 << 20
 
 
 class ServerEngine(metaclass=Checked):
-    """Responses by ``POST url/completions``, a request for each prompt.
+    """Engine that samples by ``POST url/completions``, with a request for each prompt.
 
-    A prompt is sent as ids and comes back as ids with the log-prob of each; never as text. No
-    connection, no whole reply within ``timeout``, 429, 5xx and what is no JSON are tried again,
-    with the seed of the request, so that nothing depends on it; without a reply after ``tries`` the
-    run stops. A reply that cannot be the asked rows stops it at once
+    Prompts and responses are token ids, never text; each response token has its log-prob. A request
+    is repeated with the same seed, so that results do not change, if there is no connection, no
+    whole reply within ``timeout``, a status 429 or 5xx, or no JSON. Without a reply after ``tries``
+    the run stops. A reply with wrong rows stops the run at once
     (:func:`components.sampler_engine.reply.read_responses`).
 
-    The weights of a version are handed over before its first request: a folder
-    ``folder/version-N``, then the requests of ``update``, in which ``{folder}`` and ``{version}``
-    stand for it.
+    The weights of a version are sent before its first request: a folder ``folder/version-N``, then
+    the requests of ``update`` with its ``{folder}`` and ``{version}``.
 
     Records ``sampler_engine/requests``, ``time/sampler_engine`` and ``time/weights`` (seconds),
     summed over a step.
 
     Args:
-        url: of the API: ``http://127.0.0.1:8000/v1``; that of the server alone is completed.
-        model: as the server calls it.
-        folder: where weights are written; the server has to see it under the same path.
-        update: requests that make the server read the folder, in order: ``path``, from the
-            server's root, and ``body``. Empty: its weights stay as they are.
-        versioned: whether replies tell ``weight_version``.
-        workers: requests under way at a time.
-        timeout: of a request, in seconds, until its whole reply is there.
-        tries: requests for one prompt at most.
+        url: URL of the API, ``http://127.0.0.1:8000/v1``; the path is added if it is missing.
+        model: the server's name of the model.
+        folder: folder of the weights; the server must see it under the same path.
+        update: requests that make the server read the folder, in order: ``path`` from the server's
+            root, and ``body``. Empty: its weights never change.
+        versioned: whether replies hold ``weight_version``.
+        workers: requests at a time.
+        timeout: seconds until the whole reply of a request must be there.
+        tries: most requests for one prompt.
         pause: seconds before the second try; doubled for each further one.
 
     Raises:
@@ -95,7 +94,7 @@ class ServerEngine(metaclass=Checked):
         self._served: int | None = None
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse truncated sampling whose sets are not replayed, and adapters to hand over."""
+        """Refuse truncated sampling without replayed sets, and updates with adapters."""
         if self.calls:
             check_whole(model)
         if decoding.truncates and not decoding.replay:
@@ -110,7 +109,7 @@ class ServerEngine(metaclass=Checked):
         """Connect to the server once, before the run.
 
         Raises:
-            ConfigError: nobody is there.
+            ConfigError: there is no server.
         """
         try:
             connect(self._where)
@@ -121,40 +120,40 @@ class ServerEngine(metaclass=Checked):
             ) from error
 
     def update(self, version: int, model: PreTrainedModel) -> None:
-        """Hand over the weights of a version, unless the server has them."""
+        """Send the weights of a version, unless the server has them."""
         if not self.calls or version == self._served:
             return
-        started = time.monotonic()
-        self._served = None  # whatever fails: the server may have the old weights, or some of each
+        start = time.monotonic()
+        self._served = None  # after a failure the server may have old weights, or a mix
         folder = Path(self.folder).absolute()
         place = write_weights(folder, version, model)
         for path, body in self.calls:
-            told = _filled(body, {"{folder}": str(place), "{version}": str(version)})
-            self._asked(f"take version {version}", partial(self._update, path, told))
+            filled = _filled(body, {"{folder}": str(place), "{version}": str(version)})
+            self._asked(f"take version {version}", partial(self._update, path, filled))
         drop_others(folder, version)
         self._served = version
-        record_total("time/weights", time.monotonic() - started)
+        record_total("time/weights", time.monotonic() - start)
 
     def _update(self, path: str, body: Mapping[str, Any]) -> None:
         sent = json.dumps(body).encode()
-        told = post(self._root, path, sent, seconds=self.timeout, most=_REST)
-        reply = _json(told) if told.strip() else {}
+        answer = post(self._root, path, sent, seconds=self.timeout, most=_REST)
+        reply = _json(answer) if answer.strip() else {}
         if isinstance(reply, dict) and reply.get("success") is False:
             raise Refused(f"{path}: {reply.get('message')!r:.200}", 200)
 
     def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
-        """Ask for the responses to each prompt."""
+        """Request the responses to each prompt."""
         del model
-        started = time.monotonic()
+        start = time.monotonic()
         numbers = range(len(request.prompts))
         pool = ThreadPoolExecutor(min(self.workers, len(numbers)))
         try:
-            found = list(pool.map(partial(self._responses, request), numbers))
+            groups = list(pool.map(partial(self._responses, request), numbers))
         finally:
             pool.shutdown(cancel_futures=True)
         record_total("sampler_engine/requests", len(numbers))
-        record_total("time/sampler_engine", time.monotonic() - started)
-        return as_sampled([response for group in found for response in group])
+        record_total("time/sampler_engine", time.monotonic() - start)
+        return as_sampled([response for group in groups for response in group])
 
     def _responses(self, request: SamplingRequest, number: int) -> list[Response]:
         prompt = list(request.prompts[number])
@@ -165,10 +164,10 @@ class ServerEngine(metaclass=Checked):
         most = _REST + (rows + len(prompt) * request.group_size) * each
 
         def once() -> list[Response]:
-            told = post(self._where, "/completions", sent, seconds=self.timeout, most=most)
-            if len(told) > most:
+            answer = post(self._where, "/completions", sent, seconds=self.timeout, most=most)
+            if len(answer) > most:
                 raise WrongReplyError(f"it answers with more than {most:,} bytes")
-            reply = _json(told)
+            reply = _json(answer)
             if not isinstance(reply, dict):
                 raise WrongReplyError("it answers with no JSON object")
             return read_responses(reply, request, prompt, versioned=self.versioned)
@@ -199,7 +198,7 @@ class ServerEngine(metaclass=Checked):
         return body
 
     def _asked(self, what: str, once: Callable[[], _T]) -> _T:
-        """What a request gives, tried again where another time it may."""
+        """Return the result of a request; repeat it if a second try may succeed."""
         why = ""
         for number in range(self.tries):
             if number:
@@ -217,24 +216,24 @@ class ServerEngine(metaclass=Checked):
         )
 
 
-def _json(told: bytes) -> Any:  # noqa: ANN401
+def _json(reply: bytes) -> Any:  # noqa: ANN401
     try:
-        return parse_json(told)
+        return parse_json(reply)
     except (ValueError, RecursionError) as error:
         raise Lost(f"it answers with no JSON: {str(error)[:200]}") from error
 
 
-def _call(told: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """A request of ``update``."""
-    if {*told} != {"path", "body"} or not str(told["path"]).startswith("/"):
+def _call(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """Return path and body of a request of ``update``."""
+    if {*entry} != {"path", "body"} or not str(entry["path"]).startswith("/"):
         raise ConfigError(
-            f"sampler_engine.update: {told!r:.100} must be a path, which begins with /, and a body"
+            f"sampler_engine.update: {entry!r:.100} must be a path, which begins with /, and a body"
         )
-    return str(told["path"]), told["body"]
+    return str(entry["path"]), entry["body"]
 
 
 def _filled(value: Any, words: Mapping[str, str]) -> Any:  # noqa: ANN401
-    """A value in which words that stand for others are replaced."""
+    """Return a value with its placeholders replaced."""
     if isinstance(value, str):
         for word, other in words.items():
             value = value.replace(word, other)

@@ -15,20 +15,20 @@ from rlcomp.engine.draw import Sampled
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
-# What transformers says of every batch: that it does not know whether a processor is supported.
+# Logger of a warning at every batch, that the support of the processor is unknown.
 _QUIET = "ContinuousBatchingLogger"
 
 
 class TransformersBatching(metaclass=Checked):
-    """Responses by ``model.generate_batch`` of transformers: paged attention, requests in waves.
+    """Engine that samples by transformers' ``model.generate_batch`` (paged attention).
 
-    It is for GPUs, and for architectures that our own loop does not know: on a CPU it takes some
-    fifty times our time. The model is the policy's own, adapters included.
+    It is for GPUs, and for architectures that rlcomp's own loop does not support; on a CPU it is
+    about fifty times slower. The model is the policy's own, adapters included.
 
     Args:
         num_blocks: pages of the cache; null: on a GPU as many as memory holds, elsewhere as many as
             all rows need.
-        page_size: tokens a page.
+        page_size: tokens per page.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class TransformersBatching(metaclass=Checked):
         self.page_size = page_size
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse truncated sampling: the sets that it kept are not told."""
+        """Refuse truncated sampling, because the sets of tokens are not returned."""
         del model
         if decoding.truncates:
             raise ConfigError(
@@ -53,10 +53,10 @@ class TransformersBatching(metaclass=Checked):
             )
 
     def update(self, version: int, model: PreTrainedModel) -> None:
-        """Nothing: it reads the policy's own weights."""
+        """No-op: it uses the policy's own weights."""
 
     def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
-        """Sample with a seed of torch's global generator, which is put back."""
+        """Sample with a seed for torch's global generator, and restore that."""
         settings = ContinuousBatchingConfig(
             return_logprobs=True,
             page_size=self.page_size,
@@ -70,7 +70,7 @@ class TransformersBatching(metaclass=Checked):
         try:
             with torch.random.fork_rng():
                 torch.manual_seed(request.seed)
-                found = model.generate_batch(
+                outputs = model.generate_batch(
                     inputs,
                     generation_config=_config(request),
                     continuous_batching_config=settings,
@@ -78,12 +78,12 @@ class TransformersBatching(metaclass=Checked):
         finally:
             quiet.setLevel(level)
             model.set_attn_implementation(attention)
-        if len(found) != len(inputs):
+        if len(outputs) != len(inputs):
             raise RlcompError(
-                f"generate_batch gave {len(found)} responses of {len(inputs)}: what it logged says "
-                "why"
+                f"generate_batch gave {len(outputs)} responses of {len(inputs)}: what it logged "
+                "says why"
             )
-        return as_sampled([_response(one, request) for one in found.values()])
+        return as_sampled([_response(one, request) for one in outputs.values()])
 
     def _pages(self, request: SamplingRequest, model: PreTrainedModel) -> int | None:
         if self.num_blocks is not None or model.device.type != "cpu":

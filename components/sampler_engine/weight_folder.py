@@ -1,4 +1,4 @@
-"""Weights of one version, as a folder of transformers that appears as a whole or not at all."""
+"""Weights of one version as a folder of transformers, written atomically."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.io.quiet import no_progress_bars
 
-# What a server reads that is told no path: the folder of the last version.
+# Link to the folder of the last version, for servers with a fixed path.
 CURRENT = "current"
 _NAME = re.compile(r"\.?version-\d+")
 
@@ -21,7 +21,7 @@ def check_whole(model: PreTrainedModel) -> None:
     """Refuse a model with adapters.
 
     Raises:
-        ConfigError: it has some.
+        ConfigError: it has adapters.
     """
     if any("lora_" in name for name, _ in model.named_parameters()):
         raise ConfigError(
@@ -33,13 +33,13 @@ def check_whole(model: PreTrainedModel) -> None:
 def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
     """Write ``folder/version-N`` with ``model.safetensors`` and ``config.json``.
 
-    It is written beside its place and renamed, and so is the link ``folder/current`` to it: a
-    server that reads it reads all of it.
+    The folder and the link ``folder/current`` to it are written under other names and renamed, so
+    that a server reads a complete folder.
 
     Args:
-        folder: made if it is not there.
-        version: ``N``.
-        model: without adapters.
+        folder: parent folder; made if it is not there.
+        version: the number ``N``.
+        model: a model without adapters.
 
     Returns:
         The folder of the version.
@@ -70,8 +70,8 @@ def write_weights(folder: Path, version: int, model: PreTrainedModel) -> Path:
 
 
 def drop_others(folder: Path, version: int) -> None:
-    """Remove the folders of all versions but one, which the server has read."""
+    """Remove the folders of all versions except the one that the server has read."""
     for place in folder.iterdir():
-        # Others' folders may be called alike (version-1.5).
+        # Other folders may have similar names (version-1.5).
         if _NAME.fullmatch(place.name) and place.name != f"version-{version}":
             shutil.rmtree(place, ignore_errors=True)

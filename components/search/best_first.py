@@ -1,4 +1,4 @@
-"""Best-first search: the likeliest state next."""
+"""Best-first search by likelihood."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from rlcomp.prover.graph import Node, ProofGraph, Trial
 
 
 class BestFirst(metaclass=Checked):
-    """Best-first search by ``sum_t log pi(a_t | s_t) / L^alpha`` over the ``L`` tactics to a state.
+    """Best-first search by ``sum_t log pi(a_t | s_t) / L^alpha`` of the path to a state.
 
-    Each state is expanded once; when all are, those that were asked least are sampled anew.
+    ``L`` is the number of tactics on the path. Each state is expanded once. After that, the states
+    with the fewest expansions are sampled again.
 
     Args:
-        samples: tactics of an expansion.
-        alpha: 0 prefers short ways (lean-dojo's prover), 1 has no preference.
+        samples: tactics per expansion.
+        alpha: 0 prefers short paths (lean-dojo's prover), 1 has no preference.
 
     Source:
         Xin et al. 2025 (BFS-Prover), arXiv:2502.03438; Yang et al. 2023 (LeanDojo),
@@ -27,12 +28,12 @@ class BestFirst(metaclass=Checked):
         self.alpha = alpha
 
     def select(self, graph: ProofGraph) -> Node:
-        """The best state of those that were expanded least."""
+        """Return the best of the states with the fewest expansions."""
         return max(graph.nodes.values(), key=lambda node: (-node.expansions, self.score(node)))
 
     def score(self, node: Node) -> float:
-        """How likely the way to a state is, in nats."""
+        """Return the score of the path to a state, in nats."""
         return node.log_prob / float(max(node.depth, 1) ** self.alpha)
 
     def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
-        """Nothing to learn: the graph holds all."""
+        """No-op: the graph holds all."""

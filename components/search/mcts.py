@@ -12,13 +12,13 @@ from rlcomp.prover.graph import Edge, Node, ProofGraph, Trial
 class MonteCarlo(metaclass=Checked):
     """MCTS with PUCT: ``argmax_a Q(s, a) + c P(s, a) sqrt(1 + N(s)) / (1 + N(s, a))``.
 
-    ``P`` is the policy's probability of the tactic over those known in the state, ``Q`` the mean of
-    the values of the leaves behind it: a critic's, or 0. A way never comes back to a state it has
-    passed. A state is sampled anew when its visits have reached the next power of ``widening``.
+    ``P`` is the policy's probability of the tactic, normalised over the state's known ones. ``Q``
+    is the mean value of the leaves below it: a critic's, or 0. A path never returns to one of its
+    states. A state is sampled again when its visits reach the next power of ``widening``.
 
     Args:
-        samples: tactics of an expansion.
-        exploration: ``c``.
+        samples: tactics per expansion.
+        exploration: ``c``, weight of the exploration.
         widening: growth of the visits between two expansions of a state, at least 2.
 
     Source:
@@ -37,7 +37,7 @@ class MonteCarlo(metaclass=Checked):
         self.widening = max(widening, 2)
 
     def select(self, graph: ProofGraph) -> Node:
-        """Go down by the score to a state that is to be expanded."""
+        """Descend by the score to a state to expand."""
         node, path, passed = graph.root, list[Edge](), {graph.root}
         while node.expansions > 0 and node.visits < self.widening**node.expansions:
             open_ = [edge for edge in node.edges if edge.child not in passed]
@@ -52,7 +52,7 @@ class MonteCarlo(metaclass=Checked):
         return node
 
     def scores(self, node: Node, edges: Sequence[Edge]) -> list[float]:
-        """PUCT of each edge."""
+        """Return the PUCT score of each edge."""
         likely = [math.exp(edge.log_prob) for edge in edges]
         scale = self.exploration * math.sqrt(node.visits + 1) / max(sum(likely), 1e-300)
         return [
@@ -61,7 +61,7 @@ class MonteCarlo(metaclass=Checked):
         ]
 
     def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
-        """Add the leaf's value to the way that led to it."""
+        """Add the leaf's value to the edges of its path."""
         value = self.returned(node, trials)
         graph.root.visits += 1
         for edge in graph.path:
@@ -69,10 +69,10 @@ class MonteCarlo(metaclass=Checked):
             self.add(edge, value)
 
     def returned(self, node: Node, trials: Sequence[Trial]) -> float:
-        """What a simulation returns."""
+        """Return the value of a simulation."""
         return 1.0 if node.solved else node.value
 
     def add(self, edge: Edge, value: float) -> None:
-        """Count a simulation."""
+        """Add a simulation to an edge."""
         edge.visits += 1
         edge.total += value

@@ -1,4 +1,4 @@
-"""RMaxTS: tree search that is rewarded for new states."""
+"""RMaxTS: tree search with a reward for new states."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ class RMaxTS(MonteCarlo):
 
     Scores are discounted upper confidence bounds,
     ``W(s, a) / N(s, a) + sqrt(2 ln(sum_b N(s, b)) / N(s, a))``, where each later simulation of an
-    edge multiplies its earlier ones by ``gamma``. A tactic that was never followed comes first. In
-    place of the paper's whole proofs an expansion samples single tactics, and when a state is
-    expanded again ``widening`` tells, not a child of its own.
+    edge multiplies its earlier ones by ``gamma``. A tactic that was never followed comes first. An
+    expansion samples single tactics instead of the paper's whole proofs, and ``widening`` decides
+    when a state is expanded again instead of a child of its own.
 
     Args:
-        samples: tactics of an expansion.
+        samples: tactics per expansion.
         gamma: discount of earlier simulations.
         widening: growth of the visits between two expansions of a state, at least 2.
 
@@ -35,7 +35,7 @@ class RMaxTS(MonteCarlo):
         self.gamma = gamma
 
     def scores(self, node: Node, edges: Sequence[Edge]) -> list[float]:
-        """The bound of each edge."""
+        """Return the bound of each edge."""
         total = sum(edge.visits for edge in edges)
         return [
             edge.total / edge.visits + math.sqrt(2 * math.log(max(total, 1.0)) / edge.visits)
@@ -45,10 +45,10 @@ class RMaxTS(MonteCarlo):
         ]
 
     def returned(self, node: Node, trials: Sequence[Trial]) -> float:
-        """1 where a state was found that was not known."""
+        """Return 1 if the simulation found a new state, else 0."""
         return float(any(trial.is_new for trial in trials))
 
     def add(self, edge: Edge, value: float) -> None:
-        """Count a simulation, and less of those before."""
+        """Add a simulation to an edge and discount the earlier ones."""
         edge.visits = self.gamma * edge.visits + 1
         edge.total = self.gamma * edge.total + value

@@ -1,4 +1,4 @@
-"""Best-of-n: whole proofs, sampled one after the other."""
+"""Best-of-n: whole proofs sampled one after the other."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from rlcomp.prover.graph import Node, ProofGraph, Trial
 
 
 class Sampling(metaclass=Checked):
-    """Best-of-n (control): one tactic a state, to the end of a proof or a failure, then anew.
+    """Best-of-n (control): attempts of one tactic per state, until a proof or a failure.
 
-    No search: nothing that is known of one attempt guides the next. A tactic that was tried in the
-    same state before costs no further call, to its advantage.
+    It is no search: an attempt does not use the results of earlier ones. A tactic that was tried in
+    the same state before costs no further call, which favours this control.
 
     Args:
-        max_depth: tactics of an attempt.
+        max_depth: most tactics of an attempt.
     """
 
     samples = 1
@@ -24,11 +24,11 @@ class Sampling(metaclass=Checked):
         self.max_depth = max_depth
 
     def select(self, graph: ProofGraph) -> Node:
-        """Where the attempt is."""
+        """Return the current state of the attempt."""
         return graph.path[-1].child if graph.path else graph.root
 
     def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
-        """Go on, or begin the next attempt."""
+        """Continue the attempt or start the next one."""
         edge = trials[0].edge if trials else None
         ended = edge is None or len(graph.path) + 1 >= self.max_depth
         graph.path = [] if ended or edge is None else [*graph.path, edge]

@@ -1,4 +1,4 @@
-"""Length penalty on correct responses whose weight follows the accuracy."""
+"""Length penalty on correct responses with a weight that follows the accuracy."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from rlcomp.metrics import record
 
 
 class AdaptiveLengthPenalty(Component):
-    """Length penalty on correct responses, with an adaptive weight: the target is an accuracy.
+    """Length penalty on correct responses, with a weight adapted to a target accuracy.
 
     ``R <- R - lambda L / L_max`` for correct responses; then ``lambda`` rises by ``step`` if the
     accuracy is at least ``target``, and falls by ``step`` if not, within ``[0, max_weight]``. The
     accuracy is a moving average, ``a <- decay a + (1 - decay) mean(correct)`` over valid rows.
 
-    A dual ascent on "as short as an accuracy of ``target`` allows". Wrong responses pay nothing: a
-    penalty on them would reward giving up. Weight and accuracy are part of a checkpoint.
+    This is a dual ascent for the shortest responses with an accuracy of ``target``. Wrong responses
+    have no penalty, because it would reward giving up. Weight and accuracy are part of a
+    checkpoint.
 
     Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of ``rewards`` (weighted).
-    Records ``length_penalty/weight`` (as it was used) and ``length_penalty/accuracy`` (the moving
-    average with this batch).
+    Records ``length_penalty/weight`` (before its update) and ``length_penalty/accuracy`` (the
+    moving average with this batch).
 
     Args:
-        max_length: tokens at which a correct response pays all of the weight: usually the limit.
-        target: accuracy that is to be kept.
-        step: by which the weight moves, in reward units.
-        max_weight: its largest value, in reward units.
-        weight: its first value.
-        decay: of the moving average.
+        max_length: tokens of a correct response with the full penalty: usually the limit.
+        target: the target accuracy.
+        step: change of the weight, in reward units.
+        max_weight: largest weight, in reward units.
+        weight: initial weight.
+        decay: decay of the moving average.
 
     Source:
         Arora and Zanette 2025, arXiv:2502.04463, for the penalty on correct responses; the weight
@@ -68,7 +69,7 @@ class AdaptiveLengthPenalty(Component):
         self.register_buffer("accuracy", torch.tensor(torch.nan, dtype=torch.float64))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Charge correct responses; then move the weight."""
+        """Penalise correct responses, then update the weight."""
         weight, valid = float(self.weight), batch["reward_valid"]
         share = response_length(batch) / self.max_length
         part = masked(-weight * share, batch["correct"] & valid)
@@ -79,7 +80,7 @@ class AdaptiveLengthPenalty(Component):
         return write_shaped_reward(batch, "length_penalty", part, batch["reward"] + part)
 
     def _observe(self, accuracy: float) -> None:
-        """Move the average, and the weight by it."""
+        """Update the average and the weight."""
         if not torch.isnan(self.accuracy):
             accuracy = self.decay * float(self.accuracy) + (1 - self.decay) * accuracy
         self.accuracy.fill_(accuracy)

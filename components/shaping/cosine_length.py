@@ -11,7 +11,7 @@ from rlcomp.interfaces.shaping import response_length, write_shaped_reward
 
 
 class CosineLength(Component):
-    """Cosine length reward: shorter right answers and longer wrong ones get more.
+    """Cosine length reward: more for shorter right answers and for longer wrong ones.
 
     ``R <- r_L + (r_0 - r_L) (1 + cos(pi L / L_max)) / 2`` with ``r_0``, ``r_L`` = ``right_start``,
     ``right_end`` for correct responses, ``wrong_start``, ``wrong_end`` for the others; ``exceeded``
@@ -21,12 +21,12 @@ class CosineLength(Component):
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``cosine_length`` of ``rewards``.
 
     Args:
-        max_length: tokens of a response that is too long: usually the limit.
+        max_length: least tokens of a response that is too long: usually the limit.
         right_start: reward of a right answer without tokens.
-        right_end: of a right one just below ``max_length``.
-        wrong_start: of a wrong answer without tokens.
-        wrong_end: of a wrong one just below ``max_length``.
-        exceeded: of one of ``max_length`` tokens and more, right or wrong.
+        right_end: reward of a right answer just below ``max_length``.
+        wrong_start: reward of a wrong answer without tokens.
+        wrong_end: reward of a wrong answer just below ``max_length``.
+        exceeded: reward of an answer of ``max_length`` or more tokens, right or wrong.
 
     Source:
         Yeo et al. 2025, arXiv:2502.03373, eq. 1 and 2; the defaults are theirs.

@@ -23,7 +23,7 @@ class GRPOLead(Component):
     ``rewards``.
 
     Args:
-        alpha: how much a standard deviation of length costs.
+        alpha: rate of the decay per standard deviation of length.
 
     Source:
         Zhang and Zuo 2025, arXiv:2504.09696, section 3.1.

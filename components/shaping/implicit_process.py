@@ -1,4 +1,4 @@
-"""Implicit process rewards of PRIME: token rewards of a language model trained on outcomes."""
+"""PRIME's implicit process rewards: token rewards of a model trained on outcomes."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from rlcomp.metrics import record
 class ImplicitProcess(Component):
     """Implicit process reward: ``r_t <- r_t + beta (log pi_phi(a_t) - log pi_ref(a_t))``.
 
-    ``pi_phi`` is trained on outcomes (``loss=implicit_outcome``): the sum of its log-ratios is then
-    the reward of the answer, and each term the advantage of its token over what the reference
-    expected. It is read as it is now, without gradient; trained behind this stage, it has not seen
-    these answers.
+    ``pi_phi`` is trained on outcomes (``loss=implicit_outcome``). Then the sum of its log-ratios is
+    the reward of the answer, and each term is the advantage of its token relative to the reference.
+    It is used with its current weights, without gradient. If it is trained after this stage, it has
+    not seen these answers.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``ref_log_probs`` ``[B, T]``,
-    ``reward_valid`` ``[B]``; where they are there ``token_reward`` ``[B, T]`` and ``correct``
+    ``reward_valid`` ``[B]``; if they are there ``token_reward`` ``[B, T]`` and ``correct``
     ``[B]``. Writes ``token_reward``.
 
-    Records ``implicit_reward/token``, mean absolute reward of a token; ``implicit_reward/auc``, the
-    share of the pairs of a right and a wrong answer of the batch whose right one has the higher sum
-    (1/2: it knows nothing).
+    Records ``implicit_reward/token``, mean absolute reward of a token; ``implicit_reward/auc``:
+    among pairs of a right and a wrong answer of the batch, the share whose right one has the higher
+    sum (1/2 by chance).
 
     Args:
-        scorer: pi_phi.
-        beta: in reward units a nat.
+        scorer: the model pi_phi.
+        beta: scale of the rewards, in reward units per nat.
 
     Source:
         Cui et al. 2025 (PRIME), arXiv:2502.01456, eq. 3; Yuan et al. 2024, arXiv:2412.01981,
@@ -45,7 +45,7 @@ class ImplicitProcess(Component):
 
     def __init__(self, *, scorer: Policy, beta: PositiveFloat = 0.05) -> None:
         super().__init__()
-        # Past nn.Module: its tensors belong to the node that is trained.
+        # Not a submodule: the node that is trained owns the tensors.
         object.__setattr__(self, "scorer", scorer)
         self.beta = beta
 
@@ -65,7 +65,7 @@ class ImplicitProcess(Component):
         batch["token_reward"] = reward
         return batch
 
-    def _record(self, score: Tensor, correct: Tensor, seen: Tensor) -> None:
-        right, wrong = score[correct & seen], score[~correct & seen]
+    def _record(self, score: Tensor, correct: Tensor, valid: Tensor) -> None:
+        right, wrong = score[correct & valid], score[~correct & valid]
         lead = right[:, None] - wrong
         record("implicit_reward/auc", torch.where(lead == 0, 0.5, (lead > 0).to(lead.dtype)))

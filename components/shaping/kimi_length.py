@@ -17,7 +17,7 @@ class KimiLength(Component):
     ``R <- R + weight * lambda`` for correct, ``R + weight * min(0, lambda)`` for wrong responses,
     with ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` in the group; 0 if all lengths are equal.
 
-    The weight is warmed up linearly from 0 over the first part of the phase: accuracy first, then
+    The weight grows linearly from 0 over the first part of the phase, so that accuracy comes before
     length.
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
@@ -25,8 +25,8 @@ class KimiLength(Component):
     ``rewards`` (weighted).
 
     Args:
-        weight: in reward units: from the shortest to the longest answer of a group.
-        warm_up: over which share of the phase the weight grows; 0: it is full at once.
+        weight: difference of the shortest and the longest answer of a group, in reward units.
+        warm_up: share of the phase in which the weight grows; 0: no warm-up.
 
     Source:
         Kimi team 2025, arXiv:2501.12599, section 2.3.3.

@@ -22,7 +22,7 @@ class L1Exact(Component):
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``l1_exact`` of ``rewards``.
 
     Args:
-        target_length: tokens of the response.
+        target_length: target number of tokens.
         alpha: penalty per token, in reward units.
 
     Source:

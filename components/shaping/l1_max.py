@@ -22,9 +22,9 @@ class L1Max(Component):
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``l1_max`` of ``rewards``.
 
     Args:
-        target_length: tokens of the response.
+        target_length: target number of tokens.
         alpha: penalty per token, in reward units.
-        delta: what a right answer of exactly the target's length gets, in reward units.
+        delta: reward of a right answer of the target length, in reward units.
 
     Source:
         Aggarwal and Welleck 2025 (LCPO-Max), arXiv:2503.04697, eq. 2.

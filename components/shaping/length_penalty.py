@@ -22,12 +22,12 @@ class LengthPenalty(Component):
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of
-    ``rewards`` (weighted). Records the standard deviation of the penalty over correct responses: 0
-    where all of them have one length, and then nothing is preferred.
+    ``rewards`` (weighted). Records the standard deviation of the penalty over correct responses; it
+    is 0, without a preference, if all have the same length.
 
     Args:
         weight: the largest penalty, in reward units.
-        min_accuracy: share of right answers from which on the lengths of a group count; 0: always.
+        min_accuracy: least share of right answers of a group with a penalty; 0: always.
 
     Source:
         Arora and Zanette 2025, arXiv:2502.04463, eq. 3; Dai et al. 2025 (GRPO-lambda),

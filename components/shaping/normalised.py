@@ -17,13 +17,13 @@ class Normalised(Component):
     """Running normalisation: ``R <- clip((R - b) / s, -k, k)``.
 
     ``b`` and ``s`` are mean and standard deviation (without Bessel's correction) of all valid
-    rewards of training so far, those of this batch among them. For the scores of a reward model,
-    whose level and scale mean nothing, where a KL penalty or a critic is weighed against them: a
-    group baseline in standard deviations is not changed by it.
+    rewards of the training so far, this batch included. It serves scores of a reward model, whose
+    level and scale have no meaning, together with a KL penalty or a critic. A group baseline in
+    standard deviations does not change by it.
 
     Reads ``reward``, ``rewards``, ``reward_valid`` ``[B]``. Writes ``reward`` and the part
-    ``normalised`` of ``rewards`` ``[B]``, what was added. Records ``reward/running_mean`` and
-    ``reward/running_std``, in units of the reward that was given.
+    ``normalised`` of ``rewards`` ``[B]``, the change. Records ``reward/running_mean`` and
+    ``reward/running_std``, in units of the original reward.
 
     Args:
         clip: k, in standard deviations; null for none.
@@ -47,13 +47,13 @@ class Normalised(Component):
             self.register_buffer(name, torch.zeros((), dtype=torch.float64))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Take the rewards into the statistics, and apply these."""
+        """Add the rewards to the statistics and normalise with them."""
         reward, valid = batch["reward"], batch["reward_valid"]
-        seen = self.count, self.mean, self.squares
-        found = merged_moments(*seen, reward[valid].double())
-        for held, new in zip(seen, found, strict=True):
-            held.copy_(new)
-        std = running_std(*found)
+        buffers = self.count, self.mean, self.squares
+        moments = merged_moments(*buffers, reward[valid].double())
+        for buffer, new in zip(buffers, moments, strict=True):
+            buffer.copy_(new)
+        std = running_std(*moments)
         record("reward/running_mean", float(self.mean))
         record("reward/running_std", float(std.nan_to_num(posinf=0.0)))
         wide = torch.promote_types(reward.dtype, torch.float32)

@@ -18,19 +18,20 @@ from rlcomp.metrics import record
 class Potential(Component):
     """Potential-based shaping: ``r_t <- r_t + c (gamma Phi(s_{t+1}) - Phi(s_t))``.
 
-    The sum over an answer is ``-c Phi`` of its prompt, whatever it says: the best policy stays the
-    best, the order of a group too, and only credit moves to the tokens that raise the potential.
-    With ``gamma`` other than the return's that is lost, and so it is where a critic's value stands
-    behind a truncated answer (``advantage.bootstrap_truncated``): Phi is 0 there, too.
+    The sum over every answer is ``-c Phi`` of its prompt. So the best policy and the order within a
+    group stay the same, and only credit moves to the tokens that raise the potential. This does
+    not hold if ``gamma`` differs from the return's, or with a critic's value after a truncated
+    answer (``advantage.bootstrap_truncated``), where Phi is 0 too.
 
-    Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` where it is there.
+    Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` if it is there.
     Writes ``token_reward`` ``[B, T]``. Records ``reward/potential_step``, the mean absolute ``F``
     of a token.
 
     Args:
-        potential: writes ``potential`` ``[B, T]``, Phi of the state before the token.
-        coef: c.
-        gamma: discount per token of the response: the return's.
+        potential: the potential; writes ``potential`` ``[B, T]``, Phi of the state before the
+            token.
+        coef: c, weight of the shaping.
+        gamma: discount per token of the response, the same as the return's.
 
     Source:
         Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1.
@@ -55,7 +56,7 @@ class Potential(Component):
         self.gamma = gamma
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Add to the rewards of the tokens."""
+        """Add the shaping to the token rewards."""
         mask = batch["response_mask"]
         phi = self.potential(batch.copy())["potential"].detach()
         reward = self.coef * potential_shaping(phi, mask, self.gamma)

@@ -1,4 +1,4 @@
-"""Simulated raters: noise that makes an order of rewards one of the Plackett-Luce model."""
+"""Simulated raters: noise that gives an order of the Plackett-Luce model."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from rlcomp.seed import new_generator
 
 
 class RaterNoise(Component):
-    """Simulated rater: ``R <- R + temperature * g``, ``g`` of a standard Gumbel distribution.
+    """Simulated rater: ``R <- R + temperature * g`` with standard Gumbel noise ``g``.
 
-    Of two answers the better one then leads with probability ``s((R_w - R_l) / temperature)``
-    (Bradley-Terry); the order of several is a draw of the Plackett-Luce model. Equal answers to one
-    prompt are one answer: they stay equally good.
+    Then the better of two answers leads with probability ``s((R_w - R_l) / temperature)``
+    (Bradley-Terry), and the order of several is a draw of the Plackett-Luce model. Equal answers to
+    one prompt get the same noise.
 
     Reads ``reward``, ``rewards``, ``reward_valid``, ``group_id`` ``[B]``, ``response`` ``[B, W]``.
     Writes ``reward`` and the part
@@ -42,7 +42,7 @@ class RaterNoise(Component):
         reward = batch["reward"]
         answer = torch.cat([batch["group_id"][:, None], batch["response"].long()], 1)
         _, which = answer.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
-        # -log of an exponential variable; drawn in float64, which has no 0 in practice.
+        # -log of an exponential variable; in float64 a draw is never 0 in practice.
         drawn = torch.empty(reward.shape, dtype=torch.float64).exponential_(
             generator=self.generator
         )

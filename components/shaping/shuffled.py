@@ -1,4 +1,4 @@
-"""Shuffled rewards (control) behind a reward of any kind."""
+"""Shuffled rewards (control) after a reward of any kind."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rlcomp.seed import new_generator
 
 
 class ShuffledShaping(Component):
-    """Shuffled rewards (control): what a reward has written, permuted over the valid rows.
+    """Control that permutes the entries of a reward over the valid rows.
 
     ``reward``, ``rewards`` and ``correct`` are permuted together, so that none of them carries a
-    signal; rewards of tokens and turns and scores of steps stay what they are, and where an
-    advantage reads them this is no control. ``reward=shuffled`` does the same with a reward inside;
-    this one stands behind a reward whose settings a recipe has given. Evaluators, which run the
-    reward itself, see the true one.
+    signal. Rewards of tokens and turns and scores of steps do not change, so that this is no
+    control for an advantage that reads them. ``reward=shuffled`` does the same with an inner
+    reward; this stage comes after a reward with the settings of a recipe. Evaluators run the reward
+    itself and get the true values.
 
     Reads and writes ``reward``, ``rewards``, ``correct`` ``[B]``; reads ``reward_valid`` ``[B]``.
     """

@@ -23,12 +23,12 @@ class SoftOverlong(Component):
     ``reward`` ``[B]`` and the part ``soft_overlong`` of ``rewards``.
 
     Args:
-        max_length: where the penalty is full, tokens of the response: usually the limit.
-        buffer: over how many tokens before that it grows; at most ``max_length``.
+        max_length: tokens of a response with the full penalty: usually the limit.
+        buffer: number of tokens before that over which it grows; at most ``max_length``.
         factor: the full penalty, in reward units.
 
     Raises:
-        ConfigError: ``buffer`` exceeds ``max_length``: an empty answer would pay.
+        ConfigError: ``buffer`` exceeds ``max_length``: an empty answer would be penalised.
 
     Source:
         Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 13; there 20480, 4096 and 1.

@@ -1,4 +1,4 @@
-"""Step scores as rewards of tokens."""
+"""Step scores as token rewards."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from rlcomp.metrics import record
 
 
 class StepRewards(Component):
-    """Each step is paid its score: ``r_t <- r_t + c p_k`` at the token that ends step k.
+    """Step rewards: ``r_t <- r_t + c p_k``, the score of step k at the token that ends it.
 
-    Sums of scores above 0 grow with the number of steps: for ``advantage=process``, which
-    standardises them, or where that is meant; ``shaping=potential`` pays differences.
+    A sum of positive scores grows with the number of steps. Use it with ``advantage=process``,
+    which standardises them, or if this is intended; ``shaping=potential`` pays differences.
 
-    Reads ``step_score``, ``step_end`` ``[B, T]``, and ``token_reward`` where it is there. Writes
+    Reads ``step_score``, ``step_end`` ``[B, T]``, and ``token_reward`` if it is there. Writes
     ``token_reward`` ``[B, T]``.
 
     Args:
-        coef: c, in reward units.
+        coef: c, weight of the scores, in reward units.
 
     Source:
         Shao et al. 2024, arXiv:2402.03300, section 4.1.3.

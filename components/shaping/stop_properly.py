@@ -1,4 +1,4 @@
-"""Stop-properly penalty (ProRL): truncated responses lose reward."""
+"""Stop-properly penalty (ProRL) on truncated responses."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ class StopProperly(Component):
     Scaling a negative reward makes it smaller: with rewards -1 and 1 use a negative ``coef``.
 
     Reads ``reward``, ``reward_valid``, ``truncated`` ``[B]``, ``rewards``. Writes ``reward``
-    ``[B]`` and the part ``stop_properly`` of ``rewards``: what was added.
+    ``[B]`` and the part ``stop_properly`` of ``rewards``, the change.
 
     Args:
-        coef: at most 1; 0: truncated answers get 0.
+        coef: factor or value, at most 1; with 0 truncated answers get 0.
 
     Source:
         Liu et al. 2025 (ProRL), arXiv:2505.24864.

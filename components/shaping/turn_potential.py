@@ -20,7 +20,7 @@ from rlcomp.metrics import record
 class TurnPotential(Component):
     """Potential-based shaping of turns: ``r_k <- r_k + c (gamma Phi(s_{k+1}) - Phi(s_k))``.
 
-    ``s_k`` is the state in which turn k begins, so that the discount counts turns. See
+    ``s_k`` is the state at the begin of turn k, so that the discount counts turns. See
     :class:`~components.shaping.potential.Potential`. A row is a whole episode.
 
     Runs the potential. Reads ``response_mask``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
@@ -28,9 +28,10 @@ class TurnPotential(Component):
     turn.
 
     Args:
-        potential: writes ``potential`` ``[B, T]``, Phi of the state before the token.
-        coef: c.
-        gamma: discount per turn: the return's.
+        potential: the potential; writes ``potential`` ``[B, T]``, Phi of the state before the
+            token.
+        coef: c, weight of the shaping.
+        gamma: discount per turn, the same as the return's.
 
     Source:
         Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1.
@@ -53,20 +54,20 @@ class TurnPotential(Component):
         self.gamma = gamma
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Add to the rewards of the turns."""
+        """Add the shaping to the turn rewards."""
         mask = batch["response_mask"]
         first, last = turn_bounds(batch["turn_id"], mask)
         phi = self.potential(batch.copy())["potential"].detach()
         shaped = self.coef * potential_shaping(phi, first, self.gamma)
         record("reward/potential_turn", shaped.abs(), where=first)
-        # The n-th first token of a row goes with the n-th last one.
+        # First and last tokens of a row are in the same order, so that they match by turn.
         moved = torch.zeros_like(shaped).masked_scatter(last, shaped[first])
         batch["turn_reward"] = masked(batch["turn_reward"].detach(), mask) + moved
         return batch
 
 
 def turn_bounds(turn_id: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
-    """The first and the last sampled token of each turn, shape ``[B, T]`` each.
+    """Return masks of the first and the last sampled token of each turn, ``[B, T]`` each.
 
     Examples:
         >>> ids, mask = torch.tensor([[-1, 0, 0, -1, 1]]), torch.tensor([[0, 1, 1, 0, 1]]).bool()

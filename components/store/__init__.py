@@ -1,1 +1,1 @@
-"""Stores: rows that one phase collects and a later one trains on."""
+"""Stores of rows that one phase collects for the training of a later one."""

@@ -1,4 +1,4 @@
-"""Collected rows: a data set made of the policy's own answers."""
+"""Collected rows: a data set of the policy's own answers."""
 
 from __future__ import annotations
 
@@ -20,25 +20,25 @@ Choice = Literal["correct", "best_of_group", "all"]
 
 
 class Collected(Component):
-    """Collected rows: what a phase sampled and judged, kept for a later phase (rejection sampling).
+    """Store of sampled and judged rows for a later phase (rejection sampling).
 
-    ``choose: correct`` keeps every right answer, ``best_of_group`` the one of the highest reward of
-    each prompt (the first of several; of the valid ones), ``all`` what was judged. A store is
-    emptied when a phase that fills it begins. It stands in the checkpoint.
+    ``choose: correct`` keeps every right answer, ``best_of_group`` each prompt's valid answer with
+    the highest reward (the first of several), ``all`` every judged answer. A store is emptied
+    when a phase that fills it begins. It is part of the checkpoint.
     :class:`~components.store.replay.Replay` draws from it.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``
-    (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; answers
-    and the numbers of examples where they are there. Writes nothing.
+    (``[B, W]`` texts), ``reward``, ``reward_valid``, ``correct`` and ``group_id`` ``[B]``; gold
+    answers and ids of examples if they are there. Writes nothing.
 
-    Records ``collected/kept_fraction`` of the rows it was shown, and ``collected/rows``, how many
-    it holds.
+    Records ``collected/kept_fraction``, the share of the batch's rows that it keeps, and
+    ``collected/rows``, the number of its rows.
 
     Args:
-        choose: which rows.
-        distinct: whether an answer of the same tokens to the same prompt is kept once only.
-        limit: the most rows; what comes behind is left out. None for no limit.
-        emptied: whether a phase that fills it begins with an empty one.
+        choose: choice of the rows.
+        distinct: whether equal answers (tokens) to the same prompt are kept only once.
+        limit: most rows; later ones are left out. None for no limit.
+        emptied: whether a phase that fills it begins with an empty store.
 
     Source:
         Yuan et al. 2023 (rejection-sampling fine-tuning), arXiv:2308.01825.
@@ -56,8 +56,8 @@ class Collected(Component):
         "group_id",
     )
     optional: ClassVar[tuple[str, ...]] = ("answer", "answer_ends", "example_id")
-    unit_rows: ClassVar[int] = 1  # rows that are kept and drawn together
-    name: ClassVar[str] = "collected"  # what its metrics are called
+    unit_rows: ClassVar[int] = 1  # rows of a unit, which are kept and drawn together
+    name: ClassVar[str] = "collected"  # prefix of its metrics
 
     def __init__(
         self,
@@ -77,21 +77,21 @@ class Collected(Component):
         self._known: set[bytes] = set()
 
     def begin_phase(self) -> None:
-        """Empty the store, where it is to be."""
+        """Empty the store if ``emptied`` says so."""
         if self.emptied:
             self._hold([], 0)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Keep some of the rows."""
+        """Store the chosen rows."""
         rows = batch.select(*self.reads, *self.optional, strict=False)
-        found = rows[self._chosen(batch)].to("cpu")
-        new = self._new(found)
+        candidates = rows[self._chosen(batch)].to("cpu")
+        new = self._new(candidates)
         room = None if self.limit is None else max(self.limit - len(self), 0)
-        kept = found[new[: room if room is None else room - room % self.unit_rows]]
-        if kept.shape[0]:
-            self._parts.append(trim(kept).clone())
+        stored = candidates[new[: room if room is None else room - room % self.unit_rows]]
+        if stored.shape[0]:
+            self._parts.append(trim(stored).clone())
         self.shown += batch.shape[0]
-        record(f"{self.name}/kept_fraction", kept.shape[0] / max(batch.shape[0], 1))
+        record(f"{self.name}/kept_fraction", stored.shape[0] / max(batch.shape[0], 1))
         record(f"{self.name}/rows", len(self))
         return batch
 
@@ -109,7 +109,7 @@ class Collected(Component):
         return best
 
     def _new(self, rows: TensorDict) -> Tensor:
-        """Places of the rows that are not there yet."""
+        """Return the places of the rows that are not stored yet."""
         places: list[int] = []
         for start in range(0, rows.shape[0], self.unit_rows):
             unit = range(start, start + self.unit_rows)
@@ -123,24 +123,24 @@ class Collected(Component):
         return sum(part.shape[0] for part in self._parts)
 
     def rows(self) -> TensorDict:
-        """All rows that it holds, as one batch.
+        """Return all stored rows as one batch.
 
         Raises:
-            ShapeError: it holds none.
+            ShapeError: the store is empty.
         """
         self._parts = [cat(self._parts)]
         return self._parts[0]
 
     def run_state(self) -> dict[str, Any]:
-        """The rows, for a checkpoint."""
+        """Return the rows, for a checkpoint."""
         rows = self.rows().to_dict() if self._parts else {}
         return {"shown": self.shown, "rows": rows}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Hold these rows.
+        """Restore the rows.
 
         Raises:
-            CheckpointError: they are none.
+            CheckpointError: the rows are malformed.
         """
         shown, rows = count_field(state, "shown"), field(state, "rows", dict)
         self._hold([self._restored(rows)] if rows else [], shown)
@@ -161,7 +161,7 @@ class Collected(Component):
 
 
 def _answer(row: TensorDict) -> bytes:
-    """What tells an answer from others: its prompt and its tokens."""
+    """Return the identity of an answer, its prompt and its tokens, as bytes."""
     ids: list[int] = row["tokens"][row["attention_mask"]].tolist()
     text: list[int] = row["prompt"][row["prompt"] != TEXT_END].tolist()
     return bytes(text) + b"\xff" + ",".join(map(str, ids)).encode()

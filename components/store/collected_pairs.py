@@ -1,4 +1,4 @@
-"""Collected pairs: a preference data set made of the policy's own answers."""
+"""Collected pairs: a preference data set of the policy's own answers."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from rlcomp.keys import Key, OwnKey
 
 
 class CollectedPairs(Collected):
-    """Collected pairs: answers that a phase sampled, judged and paired, kept for a later one.
+    """Store of sampled, judged and paired answers for a later phase.
 
-    As :class:`~components.store.collected.Collected`, with two rows that stay together: a pair is
-    the same where both answers are. A pair of which an answer has no valid reward is left out.
+    Works like :class:`~components.store.collected.Collected` with two rows as a unit: two pairs are
+    equal if both answers are. A pair is left out if an answer has no valid reward.
 
     Reads what :class:`~components.store.collected.Collected` reads, and ``chosen`` ``[B]``: rows 2k
-    and 2k + 1 are a pair; ``label_noise`` ``[B]`` where a judge has written it. Writes nothing.
+    and 2k + 1 are a pair; ``label_noise`` ``[B]`` if a judge has written it. Writes nothing.
 
-    Records ``collected_pairs/kept_fraction`` of the rows it was shown, and
-    ``collected_pairs/rows``, two a pair.
+    Records ``collected_pairs/kept_fraction``, the share of the batch's rows that it keeps, and
+    ``collected_pairs/rows``, two per pair.
 
     Args:
-        distinct: whether the same pair is kept once only.
-        limit: the most rows, two a pair; None for no limit.
-        emptied: whether a phase that fills it begins with an empty one.
+        distinct: whether equal pairs are kept only once.
+        limit: most rows, two per pair; None for no limit.
+        emptied: whether a phase that fills it begins with an empty store.
 
     Raises:
         ShapeError: the number of rows is odd.

@@ -19,13 +19,13 @@ from rlcomp.io.fields import count_field, seed_field
 
 
 class Replay(Component):
-    """Batches of rows that an earlier phase has collected, in shuffled epochs.
+    """Sampler of rows that an earlier phase has collected, in shuffled epochs.
 
     Reads nothing. Writes what :class:`~components.store.collected.Collected` keeps, as a new batch
-    of ``batch_size`` rows; one may span two epochs, and holds rows twice where there are fewer.
+    of ``batch_size`` rows. A batch may span two epochs, and repeats rows if there are fewer.
 
     Args:
-        store: what was collected.
+        store: the store of the rows.
         batch_size: rows per batch (``B``).
 
     Raises:
@@ -42,17 +42,17 @@ class Replay(Component):
 
     def __init__(self, *, store: Collected, batch_size: PositiveInt = 128) -> None:
         super().__init__()
-        # Past nn.Module: a phase that reads a store does not fill it, so it does not begin it.
+        # Not a submodule: a phase that only reads a store must not begin it anew.
         object.__setattr__(self, "store", store)
         self.batch_size = batch_size
         self.seed, self.epoch, self.cursor = torch.initial_seed(), 0, 0
 
     def begin_phase(self) -> None:
-        """Begin an epoch."""
+        """Start an epoch."""
         self.epoch, self.cursor = self.epoch + 1, 0
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """The next rows."""
+        """Return the next rows."""
         if not len(self.store):
             raise NoRows(
                 f"Replay: there are no rows to draw: of {self.store.shown} that were shown to it, "
@@ -65,7 +65,7 @@ class Replay(Component):
         return trim(rows[torch.tensor(places)])
 
     def _places(self, length: int) -> Iterator[int]:
-        """Endless iterator of places: the rest of this epoch, then the next ones."""
+        """Yield places without end: the rest of this epoch, then the next epochs."""
         while True:
             order = permutation(length, self.seed, f"epoch {self.epoch}")
             for place in islice(order, self.cursor, None):
@@ -74,14 +74,14 @@ class Replay(Component):
             self.epoch, self.cursor = self.epoch + 1, 0
 
     def run_state(self) -> dict[str, int]:
-        """The place in the epochs."""
+        """Return the place in the epochs."""
         return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, int]) -> None:
-        """Go on exactly where :meth:`run_state` was taken.
+        """Continue exactly from a :meth:`run_state`.
 
         Raises:
-            CheckpointError: it is no place in epochs.
+            CheckpointError: the state is malformed.
         """
         self.seed = seed_field(state)
         self.epoch, self.cursor = count_field(state, "epoch"), count_field(state, "cursor")

@@ -12,13 +12,13 @@ from rlcomp.keys import Key, OwnKey
 
 
 class ReplayPairs(Replay):
-    """Batches of pairs that an earlier phase has collected, in shuffled epochs.
+    """Sampler of pairs that an earlier phase has collected, in shuffled epochs.
 
     Reads nothing. Writes what :class:`~components.store.collected_pairs.CollectedPairs` keeps, as a
     new batch of ``2 * batch_size`` rows: 2k and 2k + 1 are a pair.
 
     Args:
-        store: what was collected.
+        store: the store of the pairs.
         batch_size: pairs per batch.
 
     Raises:

@@ -1,1 +1,1 @@
-"""Target networks, moved after the networks they follow."""
+"""Updates of target networks."""

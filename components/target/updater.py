@@ -1,4 +1,4 @@
-"""Target networks, moved by torchrl's updaters."""
+"""Updates of target networks by torchrl's updaters."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ from rlcomp.interfaces.holds_objective import HoldsObjective
 
 
 class TargetUpdate(Component):
-    """Moves the target networks of a loss: ``theta' <- (1 - tau) theta' + tau theta`` (soft).
+    """Update of a loss's target networks: ``theta' <- (1 - tau) theta' + tau theta`` (soft).
 
     Reads and writes no key.
 
     Args:
-        loss: holds networks and targets.
-        updater: called with torchrl's loss: ``torchrl.objectives.SoftUpdate`` or ``HardUpdate``.
-        every: moves on every so many calls.
+        loss: the loss with networks and targets.
+        updater: constructor that gets torchrl's loss: ``torchrl.objectives.SoftUpdate`` or
+            ``HardUpdate``.
+        every: number of calls per update.
 
     Source:
         Lillicrap et al. 2016, arXiv:1509.02971, algorithm 1 (soft); Mnih et al. 2015 (hard).
@@ -37,13 +38,13 @@ class TargetUpdate(Component):
         every: PositiveInt = 1,
     ) -> None:
         super().__init__()
-        # Past nn.Module: the loss is a node of its own, which owns the networks.
+        # Not a submodule: the loss is a node of its own and owns the networks.
         object.__setattr__(self, "updater", updater(loss.objective))
         self.every = every
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Count the call; move the targets when it is due."""
+        """Count the call; update the targets every ``every`` calls."""
         self.calls += 1
         if int(self.calls) % self.every == 0:
             self.updater.step()

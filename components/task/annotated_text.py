@@ -1,4 +1,4 @@
-"""Text annotated with next-token predictions: SFT data for the answer format of RPT."""
+"""Text annotated with next-token predictions, as SFT data for RPT's answer format."""
 
 from __future__ import annotations
 
@@ -13,27 +13,26 @@ from rlcomp.interfaces.task import Example, Task
 
 
 class AnnotatedText(metaclass=Checked):
-    r"""Documents with inserted predictions of the next token, in the format of RPT.
+    r"""Task of documents with inserted predictions of the next token, in the format of RPT.
 
     ``"to be or not"`` with a note before ``" or"`` is
-    ``"to be<think></think>\boxed{ or} or not"``. Imitated, it teaches the form of an answer many
-    times a document, while next tokens are learnt as before. The notes of a document stand at
-    every ``period``-th of its positions, the first one somewhere among the first ``period``.
+    ``"to be<think></think>\boxed{ or} or not"``. SFT on it teaches the form of an answer many
+    times per document, beside the next tokens. The notes of a document are at every ``period``-th
+    of its positions, the first one at a random place among the first ``period``.
 
     Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         corpus: its answers are the documents.
-        tokenizer: its tokens are those that ``position`` sees.
-        position: where notes may stand; each foretells its span.
-        note: the wording of a note on the ``{target}``; without the field the text itself goes on
-            behind it.
-        period: positions from one note to the next.
+        tokenizer: the tokenizer of the tokens for ``position``.
+        position: choice of the positions of notes; a note predicts its span.
+        note: the wording of a note on the ``{target}``; without the field the text itself follows.
+        period: number of positions from one note to the next.
 
     Raises:
         ConfigError: the note cannot be used.
-        DataError: no position is chosen, or a document cannot be written in tokens; when asked for
-            an example: a document does not begin with its prompt.
+        DataError: no position is chosen, a document cannot be written in tokens, or (in
+            :meth:`example`) a document does not begin with its prompt.
     """
 
     def __init__(
@@ -55,11 +54,11 @@ class AnnotatedText(metaclass=Checked):
         self.asked = CorpusSpans(corpus, tokenizer, position)
 
     def __len__(self) -> int:
-        """As many as the corpus has documents."""
+        """Return the number of the corpus's documents."""
         return len(self.corpus)
 
     def example(self, index: int) -> Example:
-        """A document with its notes."""
+        """Return a document with its notes."""
         plain = self.corpus.example(index)
         data = plain.answer.encode()
         if not plain.answer.startswith(plain.prompt):

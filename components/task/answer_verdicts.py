@@ -1,4 +1,4 @@
-"""Verdicts on answers: whether what another task demonstrates is right."""
+"""Verdicts on the demonstrations of another task."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rlcomp.seed import named_seed
 
 
 class AnswerVerdicts(metaclass=Checked):
-    """``"12>1123=3?"`` asks for ``"y"``: whether what another task demonstrates is right.
+    """Task of verdicts on another task's demonstrations: ``"12>1123=3?"`` has the answer ``"y"``.
 
-    A verifier can only be taught on a task whose demonstrations are flawed. An example is held out
-    where its prompt is.
+    A verifier can only learn from a task with some wrong demonstrations. An example is held out if
+    its prompt is.
 
     Args:
-        answers: the task.
-        verifier: a reward that scores single texts: what is true.
+        answers: the other task.
+        verifier: a reward that scores single texts and gives the truth.
         accept: text of the verdict that the answer is right.
-        reject: that it is wrong.
-        asks: stands between the answer and the verdict.
-        reasons: column of the answers' examples that a demonstration writes before its verdict;
-            null: none.
-        mislabelled: share of the demonstrations that give the other verdict.
+        reject: text of the verdict that it is wrong.
+        asks: text between the answer and the verdict.
+        reasons: column of the other task's examples with a text that a demonstration writes before
+            its verdict; null: none.
+        mislabelled: share of the demonstrations with the wrong verdict.
 
     Raises:
         ConfigError: the verifier is no text reward that scores by itself, or one option ends with
@@ -62,20 +62,20 @@ class AnswerVerdicts(metaclass=Checked):
         self.held_out = answers.held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.answers)
 
     def example(self, index: int) -> Example:
-        """The verdict on the demonstration at the same index."""
+        """Return the verdict on the demonstration at the same index."""
         shown = self.answers.example(index)
         right = self.verifier.is_right(shown, shown.demonstration)
         flawed = random.Random(named_seed(index, "verdict")).random() < self.mislabelled
         accept, reject = self.options
-        said = accept if right != flawed else reject
+        verdict = accept if right != flawed else reject
         return Example(
             f"{shown.prompt}{shown.demonstration}{self.asks}",
             accept if right else reject,
-            f"{self._reasoning(shown)}{said}",
+            f"{self._reasoning(shown)}{verdict}",
             source=shown.held_out_by,
         )
 

@@ -1,4 +1,4 @@
-"""Benchmark task: a public file of problems, found by its usual name."""
+"""Benchmark task: a public file of problems with a usual name."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
 
 
 class Benchmark(RecordTask):
-    """All rows of a benchmark's file, held out; nothing is downloaded.
+    """Task of all rows of a benchmark's file, held out; nothing is downloaded.
 
-    The file is looked for in a folder and in the folders in it, by each of its usual names in turn.
+    The file is searched in a folder and its subfolders by each of its usual names in turn.
 
     Args:
-        path: the file; null: it is looked for.
-        folder: where.
+        path: path of the file; null: it is searched.
+        folder: the folder of the search.
         names: usual names, without ``.jsonl``, ``.jsonl.gz`` or ``.parquet``.
-        form: what a row holds, in words, for the message where there is no such file.
-        prompt_fields: columns of the question: the first of them that the file has.
+        form: description of a row, for the message about a missing file.
+        prompt_fields: possible columns of the question; the first that the file has is used.
         answer_field: column of the gold answer.
-        answer_pattern: as for :class:`components.task.file.File`.
-        prompt_template: as for :class:`components.task.file.File`.
+        answer_pattern: as in :class:`components.task.file.File`.
+        prompt_template: as in :class:`components.task.file.File`.
 
     Raises:
         ConfigError: the pattern or the template cannot be used, or neither path nor names are set.
@@ -51,9 +51,11 @@ class Benchmark(RecordTask):
         self.input_files = [Path(self.path).expanduser()]
         rows = [*read_rows(self.path)]
         _check_columns(rows[0], prompt_fields, answer_field)
-        asked = next((name for name in prompt_fields if _has(rows[0], name)), prompt_fields[0])
+        prompt_field = next(
+            (name for name in prompt_fields if _has(rows[0], name)), prompt_fields[0]
+        )
         fields = Fields(
-            prompt_field=asked,
+            prompt_field=prompt_field,
             answer_field=answer_field,
             demonstration_field=None,
             answer_pattern=answer_pattern,
@@ -63,14 +65,14 @@ class Benchmark(RecordTask):
 
 
 def _check_columns(row: Row, prompt_fields: Sequence[str], answer_field: str) -> None:
-    """Refuse a file whose first row has neither messages nor the columns of question and answer.
+    """Refuse a first row without messages and without the columns of question and answer.
 
     Raises:
-        DataError: names the columns there are, and the settings of the suite.
+        DataError: names the file's columns and the settings of the suite.
     """
-    asked = [row.columns[name] for name in (*prompt_fields, "messages") if name in row.columns]
-    if any(isinstance(value, list) for value in asked):
-        return  # a conversation, whose last turn may be the answer
+    values = [row.columns[name] for name in (*prompt_fields, "messages") if name in row.columns]
+    if any(isinstance(value, list) for value in values):
+        return  # the last turn of a conversation may be the answer
     missing, lacking = [], dict[str, str]()
     if not any(_has(row, name) for name in prompt_fields):
         missing.append(" or ".join(map(repr, prompt_fields)))
@@ -95,11 +97,11 @@ def _has(row: Row, name: str) -> bool:
 
 
 def _found(folder: Path, names: list[str], form: str) -> Path:
-    """The first file of one of the names in the folder, or else in a folder in it.
+    """Return the first file with one of the names in the folder, or else in a subfolder.
 
     Raises:
-        ConfigError: it has no usual name.
-        DataError: there is none; says where it was looked for, and what it holds.
+        ConfigError: there are no usual names.
+        DataError: there is no such file; names the folder and the form of a row.
     """
     if not names:
         raise ConfigError(f"no path is given; set path=FILE of problems, whose rows hold {form}")

@@ -1,4 +1,4 @@
-"""Examples of a task as plain text, every token of which is to be foretold."""
+"""Examples of a task as plain text for next-token prediction."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from rlcomp.interfaces.task import Example, Task
 
 
 class Documents(metaclass=Checked):
-    """Documents: prompt and demonstration of a task's example as one text (next-token prediction).
+    """Task of documents: prompt and demonstration of another task's example as one text.
 
-    The first character is the prompt, and the rest is the demonstration, so that nothing tells a
-    question from an answer. A document is held out where the example is.
+    For next-token prediction the first character is the prompt and the rest the demonstration, so
+    that question and answer are not distinguished. A document is held out if the example is.
 
     Args:
-        task: whose examples; of one without a demonstration the answer is taken.
+        task: the other task; the answer replaces a missing demonstration.
 
     Raises:
-        DataError: when called: prompt and demonstration together have less than two characters.
+        DataError: (when called) prompt and demonstration together have less than two characters.
 
     Examples:
         >>> from components.worlds.addition.task import Addition
@@ -31,11 +31,11 @@ class Documents(metaclass=Checked):
         self.held_out = task.held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.task)
 
     def example(self, index: int) -> Example:
-        """The example of an index as a document."""
+        """Return the example of an index as a document."""
         example = self.task.example(index)
         text = example.prompt + (example.demonstration or example.answer)
         if len(text) < 2:

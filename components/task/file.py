@@ -11,13 +11,14 @@ from rlcomp.data.records import read_rows
 
 
 class File(RecordTask):
-    r"""The rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, validated on construction.
+    r"""Task of the rows of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
-    All columns but those of prompt, answer and demonstration become columns of the example, for
-    rewards (``reward=function``): JSON, each value at most 1 MiB long and 64 deep, no NaN.
+    The file is validated on construction. All columns but those of prompt, answer and demonstration
+    become columns of the example, for rewards (``reward=function``): JSON, each value at most 1 MiB
+    long and 64 deep, no NaN.
 
     Args:
-        path: the file, or a pattern of several, ``shards/*.jsonl``; or a list of these.
+        path: the file, a pattern of several (``shards/*.jsonl``), or a list of these.
         prompt_field: column of the question.
         answer_field: column of the gold answer.
         demonstration_field: column of the response to imitate; null: the answer itself.

@@ -1,4 +1,4 @@
-"""Hinted task: prompts with their answer in front, for some of the examples."""
+"""Hinted task: some prompts with privileged text."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from rlcomp.interfaces.task import Example, Task, is_held_out
 
 
 class Hinted(metaclass=Checked):
-    """Task whose prompts hold privileged text, such as the solution, in a share of the examples.
+    """Task with privileged text, such as the solution, in a share of the prompts.
 
-    What is held out is held out by the prompt without it. Which examples have it does not depend on
-    their order.
+    The prompt without this text decides what is held out. The choice of the hinted examples does
+    not depend on their order.
 
     Args:
-        task: whose examples they are.
-        template: of a hinted prompt: ``{prompt}`` and ``{answer}`` stand for those of the example.
-        share: of the examples.
+        task: the task of the examples.
+        template: text of a hinted prompt, with ``{prompt}`` and ``{answer}`` of the example.
+        share: share of the hinted examples.
 
     Examples:
         >>> from components.worlds.sorting.task import Sorting
@@ -35,13 +35,13 @@ class Hinted(metaclass=Checked):
         self.held_out = task.held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.task)
 
     def example(self, index: int) -> Example:
-        """The example of the task, hinted or not."""
+        """Return the example of the task, hinted or not."""
         example = self.task.example(index)
-        # Another hash than that of the held-out split, which would hint at none or all of it.
+        # The hash of the held-out split would hint at none or all of it, so use another one.
         if not is_held_out(f"hint {example.held_out_by}", self.share):
             return example
         parts = self.template.split("{prompt}")

@@ -9,15 +9,15 @@ from rlcomp.data.records import hub_rows
 
 
 class Hub(RecordTask):
-    r"""The rows of one split of a data set, from the hub or from a local folder or file.
+    r"""Task of the rows of a data set's split, from the hub or from a local folder or file.
 
     All columns but those of prompt, answer and demonstration become columns of the example, for
     rewards (``reward=function``).
 
     Args:
         name: the data set's name on the hub, or the path of a folder or file.
-        subset: which of its configurations, such as ``main``; null: the only one.
-        split: such as ``train``; a local file is read whole, whatever the split.
+        subset: the configuration, such as ``main``; null: the only one.
+        split: the split, such as ``train``; a local file is read as a whole.
         prompt_field: column of the question.
         answer_field: column of the gold answer.
         demonstration_field: column of the response to imitate; null: the answer itself.

@@ -1,4 +1,4 @@
-"""Mask-proposal task: propose a span of a text to mask (PretrainZero)."""
+"""Mask-proposal task: a span of a text to mask (PretrainZero)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from rlcomp.interfaces.task import Example, Task
 class MaskProposal(SpanTask):
     r"""Mask-proposal task: the prompt is a document, the demonstration a span to mask.
 
-    SFT warm start of PretrainZero's generator. The answer is the document. It is held out as a
-    whole.
+    It serves the SFT warm start of PretrainZero's generator. The answer is the document. Documents
+    are held out as a whole.
 
     Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         corpus: its answers are the documents.
-        tokenizer: its tokens are those that ``position`` sees.
-        position: the spans that are proposed, such as random words.
+        tokenizer: the tokenizer of the tokens for ``position``.
+        position: choice of the proposed spans, such as random words.
         template: the prompt's wording of the ``{text}``.
         response: the demonstration's wording of the ``{thought}`` and the ``{target}``.
-        thought: what demonstrations think, from the text; null: nothing.
-        held_out: share of the documents that only evaluators see; that of the corpus, if a policy
-            is trained on both.
+        thought: function from the text to the demonstration's thought; null: none.
+        held_out: share of the documents that only evaluators see; must equal the corpus's if a
+            policy is trained on both.
 
     Raises:
         ConfigError: a template cannot be used.
@@ -63,7 +63,7 @@ class MaskProposal(SpanTask):
         )
 
     def example(self, index: int) -> Example:
-        """One proposal."""
+        """Return the example of a proposal."""
         document, target = self.masked(index)
         return Example(
             prompt=self.prompt(document),

@@ -15,24 +15,25 @@ from rlcomp.interfaces.task import Example, Task
 
 
 class MaskedSpan(SpanTask):
-    r"""Masked-span prediction: the prompt is a document with every occurrence of a span masked.
+    r"""Task of masked-span prediction: a document with every occurrence of a span masked.
 
-    The answer is the whole span, without white space at its ends. A document is held out as a
-    whole. Spans of white space only, or of a whole document, are not used.
+    The prompt is the masked document. The answer is the whole span, without white space at its
+    ends. A document is held out as a whole. Spans of white space only, or of a whole document, are
+    not used.
 
     Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
 
     Args:
         corpus: its answers are the documents.
-        tokenizer: its tokens are those that ``position`` sees.
-        position: which spans.
+        tokenizer: the tokenizer of the tokens for ``position``.
+        position: choice of the spans.
         template: the prompt's wording of the masked ``{text}``.
-        mask: what stands in place of the span.
+        mask: the text that replaces the span.
         response: the demonstration's wording of the ``{thought}`` and the ``{target}``, also called
             ``{continuation}``.
-        thought: what demonstrations think, from the masked text; null: nothing.
-        held_out: share of the documents that only evaluators see; that of the corpus, if a policy
-            is trained on both.
+        thought: function from the masked text to the demonstration's thought; null: none.
+        held_out: share of the documents that only evaluators see; must equal the corpus's if a
+            policy is trained on both.
 
     Raises:
         ConfigError: a template cannot be used.
@@ -66,7 +67,7 @@ class MaskedSpan(SpanTask):
         self.mask = mask
 
     def example(self, index: int) -> Example:
-        """The example of one span."""
+        """Return the example of one span."""
         document, target = self.masked(index)
         masked = mask_span(document, target, self.mask)
         return Example(

@@ -1,4 +1,4 @@
-"""Several tasks as one: each example says which it is of."""
+"""Mixture of several tasks with a column for the task's name."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from rlcomp.interfaces.task import Example, Task
 
 
 class Mixture(metaclass=Checked):
-    """Task mixture: the tasks take turns, and a column of each example holds the task's name.
+    """Task mixture: tasks alternate, and a column of each example holds the task's name.
 
-    With ``reward=by_column`` every example is judged by the verifier of its domain. A task shorter
-    than another repeats itself.
+    With ``reward=by_column`` every example is judged by the verifier of its domain. A shorter task
+    repeats its examples.
 
     Args:
-        tasks: by the name of their domain.
-        column: that holds the name.
-        held_out: share of the prompts that only evaluators see, at least that of each task: prompts
-            are held out by their hash, so that those of the tasks are among them.
+        tasks: the tasks by domain.
+        column: the column of the name.
+        held_out: share of the prompts that only evaluators see, at least the share of each task.
+            The split is by a hash, so that it includes the held-out prompts of all tasks.
 
     Raises:
-        ConfigError: a task holds out more, or there are more examples than an index counts; when
-            called: a task has this column itself.
+        ConfigError: a task holds out more, or there are more examples than an index can count;
+            (when called) a task has this column itself.
 
     Examples:
         >>> from components.worlds.addition.task import Addition
@@ -49,11 +49,11 @@ class Mixture(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.tasks) * max(map(len, self.tasks.values()))
 
     def example(self, index: int) -> Example:
-        """The example of an index: the remainder chooses the task, the quotient the example."""
+        """Return an example: the index's remainder chooses the task, its quotient the example."""
         number, which = divmod(index, len(self.tasks))
         name, task = [*self.tasks.items()][which]
         example = task.example(number % len(task))

@@ -23,7 +23,7 @@ class NextToken(SpanTask):
     r"""Next-token reasoning (RPT): the prompt is a document up to a position.
 
     The policy thinks, then predicts the continuation. The answer is the true continuation;
-    ``answer_ends`` marks its token boundaries, so that whole tokens only may be predicted. The
+    ``answer_ends`` marks its token boundaries, so that only whole tokens may be predicted. The
     demonstration predicts the first token (up to a whole character). A document is held out as a
     whole.
 
@@ -31,18 +31,17 @@ class NextToken(SpanTask):
 
     Args:
         corpus: its answers are the documents.
-        tokenizer: whose tokens count; the policy's, or another fast one.
-        position: where to ask.
+        tokenizer: the tokenizer that defines tokens: the policy's, or another fast one.
+        position: choice of the positions.
         template: the prompt's wording of the ``{context}``.
         response: the demonstration's wording of the ``{thought}``, the ``{target}`` and the
             ``{continuation}``, which is the whole answer.
-        horizon: tokens of the answer, at most.
-        max_context: of the text before a position, so many of the last tokens are the context;
-            null: all.
-        whole_spans: the answer is the span that ``position`` chose, and ends there only.
-        thought: what demonstrations think, from the context; null: nothing.
-        held_out: share of the documents that only evaluators see; that of the corpus, if a policy
-            is trained on both.
+        horizon: most tokens of the answer.
+        max_context: most tokens of the context, the last ones before the position; null: all.
+        whole_spans: whether the answer is the span that ``position`` chose and has only its end.
+        thought: function from the context to the demonstration's thought; null: none.
+        held_out: share of the documents that only evaluators see; must equal the corpus's if a
+            policy is trained on both.
 
     Raises:
         ConfigError: a template cannot be used.
@@ -82,7 +81,7 @@ class NextToken(SpanTask):
         self.whole_spans = whole_spans
 
     def example(self, index: int) -> Example:
-        """The example of one position."""
+        """Return the example of one position."""
         document, span = self.asked[index]
         data = document.text.encode()
         ends = self._ends(document, span)

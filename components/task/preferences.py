@@ -13,23 +13,24 @@ from rlcomp.interfaces.task import Example
 
 
 class Preferences(metaclass=Checked):
-    """Preferences of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, validated on construction.
+    """Task of preferences from a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
-    A row is one of the kinds of :func:`rlcomp.data.preference_rows.preference_examples`: ``chosen``
-    and ``rejected`` (texts, messages or dialogues of HH), ``responses`` with ``ranking`` or
-    ``ratings``, ``output_1``, ``output_2`` with ``preference``, ``response_a``, ``response_b`` with
-    ``winner``, ``completion`` with ``label`` or ``rating``.
-    Columns ``weight``, ``label_noise`` and ``annotator`` say how much a label counts.
+    The file is validated on construction. For the kinds of rows see
+    :func:`rlcomp.data.preference_rows.preference_examples`: ``chosen`` and ``rejected`` (texts,
+    messages or dialogues of HH), ``responses`` with ``ranking`` or ``ratings``, ``output_1``,
+    ``output_2`` with ``preference``, ``response_a``, ``response_b`` with ``winner``,
+    ``completion`` with ``label`` or ``rating``. The columns ``weight``, ``label_noise`` and
+    ``annotator`` give the weight of a label.
 
     Args:
         path: the file.
         prompt_field: column of the prompt, a text or messages.
         dialogues: dialogues of HH become a ``text`` or ``messages`` (for ``prompt=chat``).
         held_out: share of the prompts that only evaluators see.
-        ties: pairs of which neither answer is preferred are left out, or kept for
-            ``loss=davidson``; other losses take them as a label that is wrong in half of all cases.
-        ratings: ``responses`` with ``ratings`` or a ``ranking`` are all ``pairs`` that differ,
-            ``each`` a rated answer (``sampler@pairs=rated``), or one ``ranking`` of all
+        ties: whether pairs without a preference are left out or kept for ``loss=davidson``; other
+            losses read them as a label that is wrong with probability 1/2.
+        ratings: ``responses`` with ``ratings`` or a ``ranking`` give all ``pairs`` that differ, a
+            rated answer ``each`` (``sampler@pairs=rated``), or one ``ranking`` of all
             (``sampler@pairs=rankings``).
 
     Raises:
@@ -54,26 +55,26 @@ class Preferences(metaclass=Checked):
         self.ties = ties
         self.ratings = ratings
         keeps_ties = ties == "keep"
-        found = [
+        groups = [
             preference_examples(row, prompt_field, dialogues, ties=keeps_ties, ratings=ratings)
             for row in read_rows(path)
         ]
-        self.examples = [example for examples in found for example in examples]
-        left_out = sum(not examples for examples in found)
+        self.examples = [example for examples in groups for example in examples]
+        left_out = sum(not examples for examples in groups)
         if not self.examples:
             raise DataError(f"{path!r}: all of its {left_out} rows are ties: nothing is preferred")
         if left_out:
             warnings.warn(
-                f"{path}: rows whose answers are all alike, left out: {left_out} of {len(found)}; "
+                f"{path}: rows whose answers are all alike, left out: {left_out} of {len(groups)}; "
                 "task.ties=keep keeps them for loss=davidson",
                 RlcompWarning,
                 stacklevel=2,
             )
 
     def __len__(self) -> int:
-        """How many pairs or labels there are, training and held out."""
+        """Return the number of pairs or labels, training and held out."""
         return len(self.examples)
 
     def example(self, index: int) -> Example:
-        """One pair or label."""
+        """Return the example of a pair or a label."""
         return self.examples[index]

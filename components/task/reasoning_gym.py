@@ -13,23 +13,23 @@ from rlcomp.verify.reasoning_gym import puzzles
 
 
 class ReasoningGym(metaclass=Checked):
-    """One of the procedural data sets of reasoning-gym, for ``reward=reasoning_gym``.
+    """Task of a procedural data set of reasoning-gym, for ``reward=reasoning_gym``.
 
-    Each puzzle is made from the seed and its index. The column ``reasoning_gym`` says which one it
-    is; its checker makes it again from that. Some puzzles have many right answers, some no answer
-    that is written down: their demonstration is empty.
+    Each puzzle is made from the seed and its index. The column ``reasoning_gym`` identifies it, so
+    that its checker can make it again. Some puzzles have many right answers. Some have no recorded
+    answer and an empty demonstration.
 
     Args:
-        name: of the data set, such as ``leg_counting``.
-        settings: of its difficulty, as reasoning-gym calls them.
-        seed: which puzzles.
-        size: how many.
+        name: name of the data set, such as ``leg_counting``.
+        settings: reasoning-gym's settings of its difficulty.
+        seed: seed of the puzzles.
+        size: number of puzzles.
         prompt_template: the prompt's wording, with ``{question}``.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
-        ConfigError: there is no such data set, it has no such settings, its checker takes wrong
-            answers for right, or the template has no ``{question}``.
+        ConfigError: there is no such data set, it has no such settings, its checker accepts wrong
+            answers, or the template has no ``{question}``.
         MissingExtra: reasoning-gym is not installed (extra ``gym``).
 
     Source:
@@ -49,20 +49,20 @@ class ReasoningGym(metaclass=Checked):
         fields = field_names("prompt_template", prompt_template, "{question}")
         if fields != {"question"}:
             raise ConfigError(f"prompt_template {prompt_template!r}: must have {{question}} alone")
-        given = dict(settings or {})
-        self.puzzle = {"name": name, "settings": given, "seed": seed, "size": size}
+        options = dict(settings or {})
+        self.puzzle = {"name": name, "settings": options, "seed": seed, "size": size}
         self.prompt_template = prompt_template
         self.held_out = held_out
-        self._puzzles = puzzles(name, given, seed, size)
+        self._puzzles = puzzles(name, options, seed, size)
 
     def __len__(self) -> int:
-        """How many puzzles there are, training and held out."""
+        """Return the number of puzzles, training and held out."""
         return len(self._puzzles)
 
     def example(self, index: int) -> Example:
-        """The puzzle of the index."""
-        made = self._puzzles[index]
-        answer = "" if made["answer"] is None else str(made["answer"])
-        prompt = self.prompt_template.format(question=made["question"])
+        """Return the puzzle of the index."""
+        puzzle = self._puzzles[index]
+        answer = "" if puzzle["answer"] is None else str(puzzle["answer"])
+        prompt = self.prompt_template.format(question=puzzle["question"])
         columns = {"reasoning_gym": {**self.puzzle, "index": index}}
         return Example(prompt, answer, answer, columns=columns)

@@ -1,4 +1,4 @@
-"""Seeds of worlds: examples for environments that say themselves what is to be done."""
+"""Seeds of worlds: examples for environments that give the instructions themselves."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from rlcomp.interfaces.task import Example
 
 
 class Seeds(metaclass=Checked):
-    r"""One prompt, and a seed for each example (column ``seed``): its index.
+    r"""Task with one prompt and a seed for each example (column ``seed``), its index.
 
-    All episodes of an example play in the same world, so that a baseline of the group compares
-    what was done in it.
+    All episodes of an example have the same world, so that a group baseline compares actions in the
+    same world.
 
     Args:
-        prompt: what stands in front of the environment's first words.
-        examples: how many.
+        prompt: text before the environment's first observation.
+        examples: number of examples.
         held_out: share of the seeds that only evaluators see.
 
     Examples:
@@ -34,9 +34,9 @@ class Seeds(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """The world of an index."""
+        """Return the world of an index."""
         return Example(self.prompt, "", "", source=str(index), columns={"seed": index})

@@ -1,4 +1,4 @@
-"""Solutions whose steps have labels, from a file."""
+"""Solutions with labelled steps from a file."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ Neutral = Literal["right", "wrong", "leave_out"]
 
 
 class StepLabelled(metaclass=Checked):
-    """Solutions of a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, with a label for each step.
+    """Task of solutions with step labels, from a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file.
 
-    A row has a prompt, ``completions``, the steps in order, and as many ``labels``: true or false,
-    a probability, null of a step without one, or of ``scale: signed`` 1, 0 (neutral) and -1. The
-    answer is the steps, each with the separator behind it. A column ``correct`` (true or false) is
-    the outcome; else the solution is right if all steps with a label are (above 1/2).
+    A row has a prompt, ``completions`` (the steps in order), and as many ``labels``: true or false,
+    a probability, null without a label, or with ``scale: signed`` 1, 0 (neutral) and -1. The answer
+    consists of the steps, separated by ``separator``. The outcome is the column ``correct`` (true
+    or false); without it the solution is right if all labels are above 1/2.
 
     Args:
         path: the file.
         prompt_field: column of the prompt, a text.
-        separator: what ends a step, written behind each but the last.
-        scale: of the labels.
-        neutral: what a 0 of ``signed`` is.
+        separator: text after each step except the last.
+        scale: scale of the labels.
+        neutral: meaning of a 0 of ``signed``.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
@@ -56,17 +56,17 @@ class StepLabelled(metaclass=Checked):
         self.examples = [self._example(row) for row in read_rows(path)]
 
     def __len__(self) -> int:
-        """How many solutions there are, training and held out."""
+        """Return the number of solutions, training and held out."""
         return len(self.examples)
 
     def example(self, index: int) -> Example:
-        """One solution."""
+        """Return the example of a solution."""
         return self.examples[index]
 
     def _example(self, row: Row) -> Example:
-        held = row.columns
-        prompt = held.get(self.prompt_field)
-        steps, labels = held.get("completions"), held.get("labels")
+        row_columns = row.columns
+        prompt = row_columns.get(self.prompt_field)
+        steps, labels = row_columns.get("completions"), row_columns.get("labels")
         if not isinstance(prompt, str) or not prompt:
             raise DataError(f"{row.place}: column {self.prompt_field!r} is {prompt!r:.60}: no text")
         if (
@@ -80,15 +80,17 @@ class StepLabelled(metaclass=Checked):
             )
         if not all(isinstance(step, str) and step for step in steps):
             raise DataError(f"{row.place}: column 'completions' holds a step that is no text")
-        # What ends a step belongs to it; nothing follows the last one.
+        # The separator belongs to the step before it; the last step has none.
         texts = [f"{step}{self.separator}" for step in steps[:-1]] + [steps[-1]]
-        found = [self._label(row, label) for label in labels]
-        desirable = held.get("correct", all(label is None or label > 0.5 for label in found))
+        values = [self._label(row, label) for label in labels]
+        desirable = row_columns.get(
+            "correct", all(label is None or label > 0.5 for label in values)
+        )
         if not isinstance(desirable, bool):
             raise DataError(
                 f"{row.place}: column 'correct' is {desirable!r:.60}: must be true or false"
             )
-        columns = {"steps": texts, "step_labels": found, "desirable": desirable}
+        columns = {"steps": texts, "step_labels": values, "desirable": desirable}
         return Example(prompt, "".join(texts), "".join(texts), columns=columns)
 
     def _label(self, row: Row, label: object) -> float | None:
@@ -101,8 +103,8 @@ class StepLabelled(metaclass=Checked):
                 return neutral if label == 0 else float(label > 0)
             if not signed and 0 <= label <= 1:
                 return float(label)
-        told = "-1, 0 or 1" if signed else "from 0 to 1 (or task.scale=signed)"
+        scale = "-1, 0 or 1" if signed else "from 0 to 1 (or task.scale=signed)"
         raise DataError(
             f"{row.place}: column 'labels' holds {label!r:.60}: must be true, false, null, or "
-            f"{told}"
+            f"{scale}"
         )

@@ -1,4 +1,4 @@
-"""Step pairs: of two solutions the first step that differs, behind the steps they share."""
+"""Step pairs: the first different step of two solutions, after their common steps."""
 
 from __future__ import annotations
 
@@ -10,16 +10,15 @@ from rlcomp.interfaces.task import Example, Task
 
 
 class StepPairs(metaclass=Checked):
-    r"""Pairs of single steps (Step-DPO) from pairs of solutions.
+    r"""Task of pairs of single steps (Step-DPO) from pairs of solutions.
 
-    The prompt goes on with the steps that both solutions share; the chosen and the rejected answer
-    are the step in which they first differ, behind which nothing ends: the tokens of that step
-    alone are learnt from. Prompt and step are tokenised apart.
+    The prompt is followed by the steps that both solutions share. The chosen and the rejected
+    answer are the step in which they first differ, without EOS, so that only the tokens of that
+    step are trained. Prompt and step are tokenised separately.
 
     Args:
-        task: pairs of solutions, of texts: their demonstration and their column ``rejected``.
-        separator: what ends a step, such as ``"\n"``, kept with it; empty: every character is a
-            step.
+        task: the task of pairs of solutions (texts): demonstration and column ``rejected``.
+        separator: text at the end of a step, such as ``"\n"``; empty: every character is a step.
 
     Raises:
         DataError: an example is no pair of texts, or one solution is the beginning of the other.
@@ -34,11 +33,11 @@ class StepPairs(metaclass=Checked):
         self.held_out = task.held_out
 
     def __len__(self) -> int:
-        """How many pairs there are, training and held out."""
+        """Return the number of pairs, training and held out."""
         return len(self.task)
 
     def example(self, index: int) -> Example:
-        """The step pair of a pair of solutions; held out as that is."""
+        """Return the step pair of a pair of solutions, with the same split."""
         whole = self.task.example(index)
         rejected = whole.columns.get(REJECTED)
         if not isinstance(rejected, str) or CONVERSATION in whole.columns:
@@ -65,7 +64,7 @@ class StepPairs(metaclass=Checked):
 
 
 def steps_of(text: str, separator: str) -> list[str]:
-    r"""The steps of a solution, each with what ends it.
+    r"""Return the steps of a solution, each with its separator.
 
     Examples:
         >>> steps_of("a\nb\n\nc", "\n")
@@ -80,10 +79,10 @@ def steps_of(text: str, separator: str) -> list[str]:
 
 
 def _shared(chosen: list[str], rejected: list[str]) -> list[str]:
-    """The steps that both begin with."""
-    found = []
+    """Return the common first steps of both solutions."""
+    shared = []
     for one, other in zip(chosen, rejected, strict=False):
         if one != other:
             break
-        found.append(one)
-    return found
+        shared.append(one)
+    return shared

@@ -12,7 +12,7 @@ from rlcomp.interfaces.task import Example
 
 
 class Text(metaclass=Checked):
-    r"""The documents of a text file, or of all text files below a folder.
+    r"""Task of the documents of a text file, or of all text files below a folder.
 
     SFT on the demonstrations is pre-training on the text: the prompt is the first word, the
     demonstration the rest. The answer is the whole document. Other tasks use it as their corpus.
@@ -21,11 +21,11 @@ class Text(metaclass=Checked):
         path: a ``.txt``, ``.txt.gz``, ``.jsonl`` or ``.jsonl.gz`` file, or a folder; null: the
             170 kB of Shakespeare that come with this module.
         field: the column of a JSON Lines row that holds its text.
-        separator: what stands between two documents of a file, such as ``"\n\n"``; null: a file (of
-            JSON Lines, a row) is a document.
-        longest: bytes; a longer document is cut in pieces, each a document of its own, at line ends
-            or spaces where there are some, and never inside a character.
-        shortest: bytes; shorter documents and pieces are left out.
+        separator: text between two documents of a file, such as ``"\n\n"``; null: a file (in JSON
+            Lines, a row) is a document.
+        longest: most bytes of a document; a longer one is cut into several documents, at line ends
+            or spaces if possible, and never inside a character.
+        shortest: least bytes of a document; shorter ones are left out.
         held_out: share of the documents that only evaluators see.
 
     Raises:
@@ -69,13 +69,13 @@ class Text(metaclass=Checked):
         )
 
     def __len__(self) -> int:
-        """How many documents there are, training and held out."""
+        """Return the number of documents, training and held out."""
         return len(self.documents)
 
     def document(self, index: int) -> Document:
-        """A document, with its file and where it starts there."""
+        """Return a document with its file and its place there."""
         return self.documents[index]
 
     def example(self, index: int) -> Example:
-        """The document as an example: first word -> rest; the split hashes its own text."""
+        """Return a document as an example: first word -> rest; the split hashes the whole text."""
         return document_example(self.documents[index].text)

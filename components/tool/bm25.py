@@ -15,26 +15,26 @@ from rlcomp.interfaces.tool import ToolError
 from rlcomp.workers.call import load
 
 _WORD = re.compile(r"\w+")
-# Words of a query that are looked up.
+# Most words of a query.
 _LONGEST_QUERY = 64
 
 
 class BM25Search(metaclass=Checked):
     """The documents that answer a query best, by BM25; "" where none shares a word with it.
 
-    Words are runs of letters, digits and ``_`` in small letters; none is left out as too common.
-    The index is made once in a process, with the first tool of its kind.
+    Words are runs of letters, digits and ``_`` in lower case; there are no stop words. A process
+    makes the index once, with the first tool of its kind.
 
     Args:
         corpus: a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or the description of a function
-            that gives documents as mappings.
-        indexed: what is searched of a document: its columns filled in. A title that stands there
+            that returns documents as mappings.
+        indexed: template of the searched text, with a document's columns. A title that it holds
             twice weighs more.
-        shown: what is told of it.
-        top_k: how many documents, the best one first, a line each.
+        shown: template of the result.
+        top_k: number of documents, the best one first, one per line.
 
     Raises:
-        ConfigError: a column of the templates is not there.
+        ConfigError: a template names a missing column.
         DataError: the file cannot be read.
         MissingExtra: bm25s is not installed (extra ``search``).
 
@@ -63,7 +63,7 @@ class BM25Search(metaclass=Checked):
         self.top_k = min(top_k, len(self.shown))
 
     def __call__(self, query: str) -> str:
-        """The best documents.
+        """Return the best documents for a query.
 
         Raises:
             ToolError: the query has no word.
@@ -71,8 +71,8 @@ class BM25Search(metaclass=Checked):
         words = _words(query)[:_LONGEST_QUERY]
         if not words:
             raise ToolError("the query has no word")
-        found = self.index.retrieve([words], k=self.top_k, show_progress=False)
-        pairs = zip(found.documents[0].tolist(), found.scores[0].tolist(), strict=True)
+        results = self.index.retrieve([words], k=self.top_k, show_progress=False)
+        pairs = zip(results.documents[0].tolist(), results.scores[0].tolist(), strict=True)
         return "\n".join(self.shown[document] for document, score in pairs if score > 0)
 
 
@@ -82,7 +82,7 @@ def _words(text: str) -> list[str]:
 
 @lru_cache(maxsize=4)
 def _index(path: str, described: str, indexed: str, shown: str) -> tuple[Any, Sequence[str]]:
-    """The index and what is shown of each document."""
+    """Return the index and the result text of each document."""
     bm25s = require("bm25s", "search")
     rows = [*(read_rows(path) if path else _made(*json.loads(described)))]
     texts = [_words(_filled("indexed", indexed, row)) for row in rows]
@@ -101,12 +101,12 @@ def _made(target: str, arguments: Mapping[str, object]) -> Iterable[Row]:
 def _filled(name: str, template: str, row: Row) -> str:
     columns = {column: str(value) for column, value in row.columns.items()}
 
-    def value(found: re.Match[str]) -> str:
-        if found[1] not in columns:
+    def value(match: re.Match[str]) -> str:
+        if match[1] not in columns:
             raise ConfigError(
-                f"BM25Search: {name} is {template!r}, but {row.place} has no column {found[1]!r}: "
+                f"BM25Search: {name} is {template!r}, but {row.place} has no column {match[1]!r}: "
                 f"it has {', '.join(columns)}"
             )
-        return columns[found[1]]
+        return columns[match[1]]
 
     return re.sub(r"\{(\w+)\}", value, template)

@@ -10,7 +10,7 @@ from fractions import Fraction
 from rlcomp.interfaces.tool import ToolError
 
 _LONGEST = 200
-# Digits of a result, on either side of the fraction's bar.
+# Most digits that numerator or denominator of a result may have.
 _MOST_DIGITS = 100
 
 _OPERATIONS: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
@@ -24,7 +24,7 @@ _OPERATIONS: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
 class Calculator:
     """Answers an expression of numbers with ``+ - * / ( )``, exactly.
 
-    A whole result is told as one, any other as a fraction. Nothing is remembered.
+    A whole result is written as an integer, any other as a fraction. It has no state.
 
     Examples:
         >>> Calculator()("7*8-1"), Calculator()("1/3 + 1/6")
@@ -32,7 +32,7 @@ class Calculator:
     """
 
     def __call__(self, query: str) -> str:
-        """The value of an expression.
+        """Return the value of an expression.
 
         Raises:
             ToolError: it is no such expression, divides by 0, or has more than 100 digits.

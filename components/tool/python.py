@@ -1,4 +1,4 @@
-"""Python tool: programs of the policy, run in the sandbox."""
+"""Python tool, which runs programs of the policy in the sandbox."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from rlcomp.workers.call import load
 class PythonInterpreter(metaclass=Checked):
     """Runs a program in the sandbox; tells what it prints, and the value of a last expression.
 
-    A new interpreter at every call: nothing is remembered. A program that raises, or goes beyond a
-    limit, is a call that was wrong: the last line of its error is told, or the limit. It costs its
-    episode no more than that, unless the policy's tokenizer cannot write what is told (a character
-    tokenizer; ``tokenizer=byte`` writes anything).
+    Every call has a new interpreter, without a state. A program that raises or exceeds a limit is a
+    wrong call: the result is the last line of its error, or the limit. The episode goes on, unless
+    the policy's tokenizer cannot encode the result (a character tokenizer; ``tokenizer=byte``
+    encodes everything).
 
     Args:
-        sandbox: runs the programs of a process one after the other; its description, or itself.
-        timeout: limit of a program, in seconds; that of a step (``environment_pool.timeout``) must
-            be longer.
-        memory_mib: limit of a program, in MiB.
-        longest: characters that are told; what goes beyond is cut.
+        sandbox: the sandbox, which runs the programs of a process one after the other, or its
+            description.
+        timeout: time limit of a program, in seconds; must be below the limit of a step
+            (``environment_pool.timeout``).
+        memory_mib: memory limit of a program, in MiB.
+        longest: most characters of a result; the rest is cut.
 
     Raises:
         ConfigError: this machine has no such sandbox.
 
     Source:
-        Feng et al. 2025 (ReTool), arXiv:2504.11536, section 2.3, for what is told.
+        Feng et al. 2025 (ReTool), arXiv:2504.11536, section 2.3, for the results.
     """
 
     def __init__(
@@ -51,10 +52,10 @@ class PythonInterpreter(metaclass=Checked):
         _runner(sandbox).check(StdioJob, measured=False)
 
     def __call__(self, code: str) -> str:
-        """What a program prints.
+        """Return the output of a program.
 
         Raises:
-            ToolError: it raised, or went beyond a limit.
+            ToolError: the program raised or exceeded a limit.
             RlcompError: the sandbox failed.
         """
         outcome = _runner(self.sandbox).run_stdio(as_cell(code), limits=self.limits)
@@ -64,12 +65,12 @@ class PythonInterpreter(metaclass=Checked):
 
     def _told(self, text: str) -> str:
         whole = text[: self.longest].encode("utf-8", "replace").decode()
-        # Addresses differ from process to process, and an episode may be played again.
+        # Addresses differ between processes, and a replay of the episode must print the same.
         return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", whole)
 
 
 def _runner(sandbox: ProgramRunner | Unbuilt) -> ProgramRunner:
-    """The sandbox of this process."""
+    """Return the sandbox of this process."""
     if not isinstance(sandbox, Unbuilt):
         return sandbox
     return _made(sandbox.target, json.dumps(dict(sandbox.arguments)), os.getpid())
@@ -77,6 +78,6 @@ def _runner(sandbox: ProgramRunner | Unbuilt) -> ProgramRunner:
 
 @functools.cache
 def _made(target: str, arguments: str, process: int) -> ProgramRunner:
-    del process  # a fork cannot use that of its parent
-    made: ProgramRunner = load(target, json.loads(arguments))  # type: ignore[assignment]
-    return made
+    del process  # a fork cannot use its parent's sandbox
+    runner: ProgramRunner = load(target, json.loads(arguments))  # type: ignore[assignment]
+    return runner

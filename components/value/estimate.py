@@ -13,17 +13,18 @@ from rlcomp.model.language_critic import LanguageCritic
 
 
 class ValueEstimate(Component):
-    """Values before the update: for the advantages, and as the centre of the value clip.
+    """Stage that writes the critic's values before the update.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
+    The advantages use them, and the value clip is around them. Reads ``tokens``,
+    ``attention_mask``, ``response_mask`` ``[B, T]``.
 
     Writes ``value`` and ``old_value`` ``[B, T]``, in reward units, without gradient; 0 outside
-    ``response_mask``. A learner overwrites ``value`` with that of its own forward pass.
+    ``response_mask``. A learner overwrites ``value`` with the value of its own forward pass.
 
     Records ``value/mean``.
 
     Args:
-        critic: a model of its own, or the policy where that has a value head.
+        critic: a separate model, or a policy with a value head.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, algorithm 1.

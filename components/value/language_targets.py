@@ -1,4 +1,4 @@
-"""Targets of a language value function: the word that fits what becomes of a state."""
+"""Targets of a language value function: the word of a state's value."""
 
 from __future__ import annotations
 
@@ -19,36 +19,35 @@ from rlcomp.text.rows import rows_from_ids
 
 
 class LanguageTargets(Component):
-    """Monte-Carlo or temporal-difference targets of a language value function, as rows to imitate.
+    """Stage that writes targets of a language value function (Monte-Carlo or TD) to imitate.
 
-    Each response is cut at a random place, before its first to before its last token, and continued
-    ``continuations`` times: ``y = (1 / K) sum_k R_k``. With ``horizon`` tokens at most, what has
-    not ended by then counts as the critic's own value of where it is (temporal difference). The
-    row's response is the word whose worth is nearest to ``y``, and EOS.
+    Each response is cut at a random place, from before its first to before its last token, and
+    continued ``continuations`` times: ``y = (1 / K) sum_k R_k``. With a ``horizon``, a continuation
+    that has not ended counts with the critic's value of its last state (temporal difference). The
+    row's response is the word with the value nearest to ``y``, and EOS.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]`` and what belongs to the
-    prompts. Writes a new batch of ``tokens`` (state, word, EOS), ``attention_mask`` and
-    ``response_mask`` (word and EOS). Rows none of whose continuations has a valid reward are left
-    out.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]`` and the prompt's entries.
+    Writes a new batch of ``tokens`` (state, word, EOS), ``attention_mask`` and ``response_mask``
+    (word and EOS). Rows without a continuation with a valid reward are left out.
 
     Records ``value_targets/mean`` (of ``y``), ``value_targets/tokens`` (sampled) and
     ``value_targets/invalid_fraction``.
 
     Args:
-        policy: continues.
-        critic: its words, and its values where a continuation has not ended.
-        reward: judges a whole response.
+        policy: the policy, which samples the continuations.
+        critic: the critic, for its words and for the values of unfinished continuations.
+        reward: the reward of a whole response.
         max_new_tokens: longest response, in tokens.
-        continuations: of each state (``K``).
-        horizon: the most tokens of a continuation; None: up to the end.
+        continuations: continuations of each state (``K``).
+        horizon: most tokens of a continuation; None: up to the end.
 
     Raises:
-        ConfigError: the reward judges an answer by others.
+        ConfigError: the reward compares an answer with others.
         DataError: no reward of any continuation is valid.
 
     Source:
-        Feng et al. 2024, arXiv:2411.14251, section 4: language Monte-Carlo and language TD, where
-        a model writes the aggregate. Here it is a mean, rounded to a word.
+        Feng et al. 2024, arXiv:2411.14251, section 4: language Monte-Carlo and language TD, with an
+        aggregate written by a model. Here it is a mean, rounded to a word.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -83,7 +82,7 @@ class LanguageTargets(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Continue each row from a random place, and write what it comes to in words."""
+        """Continue each row from a random place and write the word of its mean reward."""
         lengths = batch["response_mask"].sum(1).cpu()
         cuts = (torch.rand(len(lengths), generator=self.generator) * lengths).long()
         target = self._targets(batch, cuts)
@@ -91,18 +90,18 @@ class LanguageTargets(Component):
         if not bool(known.any()):
             raise DataError("no reward of any continuation is valid: see reward_check's first one")
         record("value_targets/mean", target, where=known)
-        prompts, kept = state_ids(batch, cuts)
+        prompts, prefixes = state_ids(batch, cuts)
         words = [self.critic.nearest(float(y)) for y in target[known]]
         places = known.nonzero().flatten().tolist()
         eos = self.policy.tokenizer.eos_token_id
         return rows_from_ids(
             self.policy.tokenizer,
-            [prompts[row] + kept[row] for row in places],
+            [prompts[row] + prefixes[row] for row in places],
             [[*self.critic.word_ids[word], eos] for word in words],
         ).to(self.policy.device)
 
     def _targets(self, batch: TensorDict, cuts: Tensor) -> Tensor:
-        """Mean outcome of each row's continuations, ``[B]``; NaN where none is valid."""
+        """Return the mean outcome of each row's continuations, ``[B]``; NaN if none is valid."""
         rows = continue_rows(
             self.policy,
             batch,
@@ -114,7 +113,7 @@ class LanguageTargets(Component):
         )
         sampled = int(rows["response_mask"].sum()) - self.continuations * int(cuts.sum())
         record_total("value_targets/tokens", float(sampled))
-        with recording():  # the reward's own metrics are of the responses
+        with recording():  # drop the reward's metrics, which are of the responses
             judged = self.reward(rows.copy())
         outcome, valid = judged["reward"], without_failed(rows, judged["reward_valid"])
         length = rows["response_mask"].sum(1)
@@ -128,7 +127,7 @@ class LanguageTargets(Component):
         return (total / valid.view(of).sum(1)).cpu()
 
     def _value_at_the_end(self, rows: TensorDict) -> Tensor:
-        """The critic's value of the state behind each row's last token, ``[B]``."""
+        """Return the critic's value of the state after each row's last token, ``[B]``."""
         pad = torch.zeros_like(rows["tokens"][:, :1])
         tokens = torch.cat([rows["tokens"], pad], 1)
         filled = rows["attention_mask"].sum(1, keepdim=True)

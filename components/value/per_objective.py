@@ -1,4 +1,4 @@
-"""The values of each objective before the update."""
+"""Values of each objective before the update."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from rlcomp.pareto.objective_critic import ObjectiveCritic
 
 
 class ObjectiveValueEstimate(Component):
-    """Values of each objective before the update: for the advantages, and to clip the value loss.
+    """Stage that writes the values of each objective before the update.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and the names of ``rewards``
-    where they are there already.
+    The advantages and the clip of the value loss use them. Reads ``tokens``, ``attention_mask``,
+    ``response_mask`` ``[B, T]``, and the names of ``rewards`` if they are there already.
 
     Writes ``objective_values`` and ``old_objective_values`` ``[B, T, K]``, in units of the rewards,
     without gradient; 0 outside ``response_mask``.
@@ -23,7 +23,7 @@ class ObjectiveValueEstimate(Component):
     Records ``value/mean/<objective>``.
 
     Args:
-        critic: has a value for each objective.
+        critic: a critic with a value for each objective.
 
     Raises:
         ConfigError: the critic and ``rewards`` have other objectives, or another order.

@@ -1,4 +1,4 @@
-"""A model behind an endpoint that answers texts with texts."""
+"""Writer that asks a model behind an endpoint."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rlcomp.interfaces.endpoint import Endpoint
 
 
 class EndpointWriter(metaclass=Checked):
-    """Answers of an endpoint's model; an empty text where none came.
+    """Writer of an endpoint's answers; an empty text if there is none.
 
     Args:
-        endpoint: what is asked, at its own temperature.
+        endpoint: the endpoint, with its own temperature.
         max_new_tokens: the longest answer.
     """
 
@@ -21,6 +21,6 @@ class EndpointWriter(metaclass=Checked):
         self.max_new_tokens = max_new_tokens
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:
-        """One answer for each prompt."""
+        """Return an answer for each prompt."""
         replies = self.endpoint.ask(prompts, max_tokens=self.max_new_tokens)
         return [reply.text if reply else "" for reply in replies]

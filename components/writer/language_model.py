@@ -1,4 +1,4 @@
-"""A language model that answers texts with texts."""
+"""Writer that samples from a language model."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from rlcomp.text.chat import or_own_template
 
 
 class LanguageModelWriter(metaclass=Checked):
-    """Sampled answers of a language model, by its own decoding settings.
+    """Writer of a language model's sampled answers, with its own decoding settings.
 
-    A text that leaves no room for ``max_new_tokens`` in the model's context is answered by an empty
-    one.
+    A text that leaves no room for ``max_new_tokens`` in the model's context gets an empty answer.
 
     Args:
-        model: what answers. The policy can judge itself, and can then learn to please itself.
+        model: the model. The policy can judge itself but may then learn to please itself.
         max_new_tokens: the longest answer.
-        prompt: how texts become tokens; the chat template of the model's tokenizer if not given,
-            or plain text where it has none.
+        prompt: how texts become tokens; by default the chat template of the model's tokenizer, or
+            plain text if it has none.
 
     Raises:
         ConfigError: the model does not stop where the template ends a turn.
@@ -38,7 +37,7 @@ class LanguageModelWriter(metaclass=Checked):
         self.generator = new_generator()
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:
-        """One sampled answer for each prompt."""
+        """Return a sampled answer for each prompt."""
         if not prompts:
             return []
         answers = answers_where_room(

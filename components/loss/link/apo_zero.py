@@ -31,5 +31,5 @@ class ApoZero(Link):
         self.beta = beta
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return apo_zero_loss(chosen, rejected, self.beta)

@@ -31,5 +31,5 @@ class Bco(Link):
         self.beta = beta
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return bco_loss(chosen, rejected, self.beta)

@@ -33,5 +33,5 @@ class DiscoPOP(Link):
         self.tau = tau
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return discopop_loss(self.beta * (chosen - rejected), self.tau)

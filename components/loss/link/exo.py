@@ -40,5 +40,5 @@ class Exo(Link):
         self.epsilon = epsilon
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return exo_loss(self.beta * (chosen - rejected), self.epsilon)

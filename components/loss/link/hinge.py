@@ -18,7 +18,7 @@ class Hinge(Link):
     ``[U]``.
 
     Args:
-        beta: reciprocal of the margin from which on a pair teaches nothing.
+        beta: reciprocal of the margin above which a pair has no gradient.
 
     Source:
         Zhao et al. 2023 (SLiC-HF), arXiv:2305.10425, eq. 1.
@@ -31,5 +31,5 @@ class Hinge(Link):
         self.beta = beta
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return hinge_loss(self.beta * (chosen - rejected))

@@ -31,5 +31,5 @@ class Nca(Link):
         self.beta = beta
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return nca_loss(chosen, rejected, self.beta)

@@ -23,7 +23,7 @@ class Sigmoid(Link):
 
     Source:
         Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7; Meng et al. 2024 (SimPO),
-        arXiv:2405.14734, eq. 6; the turned label as in cDPO (Mitchell 2023): the argument changes
+        arXiv:2405.14734, eq. 6; the flipped label as in cDPO (Mitchell 2023): the argument changes
         its sign.
     """
 
@@ -35,11 +35,11 @@ class Sigmoid(Link):
         self.gamma = gamma
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return sigmoid_loss(self._argument(chosen, rejected))
 
     def flipped(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair with its label turned round: the argument changes its sign."""
+        """Return the loss of every pair with its label flipped: the argument changes its sign."""
         return sigmoid_loss(-self._argument(chosen, rejected))
 
     def _argument(self, chosen: Tensor, rejected: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""SPPO with hard labels: each score is regressed on its own target."""
+"""SPPO with hard labels: regression of each score on its own target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcomp.interfaces.preference import Link
 
 
 class Sppo(Link):
-    """SPPO with hard labels: each score is regressed on its own target.
+    """SPPO with hard labels: regression of each score on its own target.
 
     ``l = (u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
 
@@ -31,5 +31,5 @@ class Sppo(Link):
         self.beta = beta
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return sppo_loss(chosen, rejected, self.beta)

@@ -1,4 +1,4 @@
-"""IPO: the margin is regressed on its target."""
+"""IPO: regression of the margin on its target."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rlcomp.interfaces.preference import Link
 
 
 class Squared(Link):
-    """IPO: the margin is regressed on its target.
+    """IPO: regression of the margin on its target.
 
     ``l = (m - 1 / (2 beta))^2, m = u_w - u_l``.
 
@@ -31,5 +31,5 @@ class Squared(Link):
         self.beta = beta
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """The loss of every pair."""
+        """Return the loss of every pair."""
         return squared_loss(chosen - rejected, self.beta)

@@ -1,4 +1,4 @@
-"""No importance ratio: the score-function (REINFORCE) gradient."""
+"""Absence of an importance ratio: the score-function (REINFORCE) gradient."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class NoRatio(Part):
 
     ``r_t = pi(a_t) / sg[pi(a_t)]``: value 1, gradient ``grad log pi(a_t)``.
 
-    With ``trust_region: none`` the loss has REINFORCE's gradient. For on-policy data only: nothing
-    corrects for stale samples.
+    With ``trust_region: none`` the loss has REINFORCE's gradient. It needs on-policy data, as it
+    does not correct for stale samples.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B, T]``.
 

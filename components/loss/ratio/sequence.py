@@ -18,7 +18,7 @@ class SequenceRatio(Part):
 
     A response is clipped or kept as a whole. ``s_i`` stays so near 1 that clip ranges are two
     orders of magnitude narrower than for token ratios (``trust_region: clip_narrow``). Use
-    ``reduction: sequence_mean``: a token sum would weight responses by their length. For one
+    ``reduction: sequence_mean``: a token sum would weight responses by their length. It needs one
     advantage per response; ``ratio: sequence_token`` credits each token with its own.
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,

@@ -15,8 +15,8 @@ class SequenceTokenRatio(Part):
 
     ``s_it = sg[s_i] * pi(a_it) / sg[pi(a_it)]`` with ``s_i`` of ``ratio: sequence``.
 
-    For advantages that differ between the tokens of a response. With one advantage per response and
-    ``reduction: sequence_mean``, loss and gradient are those of ``ratio: sequence``.
+    It serves advantages that differ between the tokens of a response. With one advantage per
+    response and ``reduction: sequence_mean``, loss and gradient are those of ``ratio: sequence``.
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, 1 outside the mask.

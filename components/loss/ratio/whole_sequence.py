@@ -24,7 +24,7 @@ class WholeSequenceRatio(Part):
     [-20, 20].
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
-    T]``, of one value at every token of a row, 1 outside the mask.
+    T]``, the same at every token of a row, 1 outside the mask.
 
     Source:
         Ahmadian et al. 2024 (RLOO), arXiv:2402.14740, section 3.

@@ -13,8 +13,8 @@ class FixedLength(Component):
     """Dr. GRPO's reduction: token sum divided by a constant (seq-mean-token-sum-norm).
 
     ``w_it = 1 / (S * L)`` with ``S`` non-empty responses and ``L`` = ``length``: no response-length
-    bias. Rows without a valid reward come as empty ones, and ``S`` does not count them: the paper
-    divides by all rows times ``L``, and a row that cannot be judged is none of its rows.
+    bias. Rows without a valid reward have an empty mask here, and ``S`` does not count them. The
+    paper divides by all rows times ``L``, but all its rows are judged.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

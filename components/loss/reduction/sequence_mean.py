@@ -12,7 +12,7 @@ class SequenceMean(Component):
     """GRPO's reduction: sequence mean of token means (seq-mean-token-mean).
 
     ``w_it = 1 / (S * n_i)`` with ``S`` non-empty responses of ``n_i`` tokens: every response weighs
-    the same. Rows without a valid reward come as empty ones.
+    the same. Rows without a valid reward have an empty mask here.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

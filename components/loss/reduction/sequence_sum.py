@@ -12,7 +12,7 @@ class SequenceSum(Component):
     """Sequence mean of token sums (seq-mean-token-sum; REINFORCE, RLOO).
 
     ``w_it = 1 / S`` with ``S`` non-empty responses: the exact policy gradient of the mean return.
-    Rows without a valid reward come as empty ones.
+    Rows without a valid reward have an empty mask here.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

@@ -12,7 +12,7 @@ class TokenMean(Component):
     """DAPO's reduction: token mean (token-mean).
 
     ``w_it = 1 / N`` with ``N`` response tokens in the optimiser step: long responses weigh more.
-    Rows without a valid reward come without tokens.
+    Rows without a valid reward have an empty mask here.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.

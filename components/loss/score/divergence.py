@@ -1,4 +1,4 @@
-"""Derivative of another f-divergence than the reverse KL (f-DPO)."""
+"""Score from the derivative of an f-divergence other than the reverse KL (f-DPO)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.interfaces.preference import Score
 
 
 class DivergenceScore(Score):
-    """Derivative of another f-divergence than the reverse KL (f-DPO).
+    """Score from the derivative of an f-divergence other than the reverse KL (f-DPO).
 
     ``u = 1 - e^-h; log 2 + log s(h); (e^((alpha - 1) h) - 1) / (alpha - 1)``.
 
@@ -20,7 +20,7 @@ class DivergenceScore(Score):
 
     Args:
         divergence: ``forward_kl``, ``jensen_shannon`` or ``alpha``.
-        alpha: of the alpha divergence, not 1.
+        alpha: parameter of the alpha divergence, not 1.
 
     Raises:
         ConfigError: alpha is 1.
@@ -42,7 +42,7 @@ class DivergenceScore(Score):
         self.alpha = alpha
 
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row."""
+        """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
         return divergence_score(ratio.sum(1), self.divergence, self.alpha)

@@ -1,4 +1,4 @@
-"""Log-ratio in which tokens beyond the shorter answer count less (LD-DPO)."""
+"""Log-ratio with a smaller weight of tokens beyond the shorter answer (LD-DPO)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.interfaces.preference import Score
 
 
 class LengthDesensitised(Score):
-    """Log-ratio in which tokens beyond the shorter answer count less (LD-DPO).
+    """Log-ratio with a smaller weight of tokens beyond the shorter answer (LD-DPO).
 
     ``u = sum_{t <= q} x_t + alpha sum_{t > q} x_t, x_t = log(pi_t / pi_ref_t)``.
 
@@ -21,7 +21,7 @@ class LengthDesensitised(Score):
     Writes ``score`` ``[B]``, nats, with gradient.
 
     Args:
-        alpha: weight of the tokens beyond; 1 is DPO.
+        alpha: weight of the tokens beyond the shorter answer; 1 is DPO.
 
     Source:
         Liu et al. 2024 (LD-DPO), arXiv:2409.06411, eq. 9.
@@ -35,7 +35,7 @@ class LengthDesensitised(Score):
         self.alpha = alpha
 
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row."""
+        """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
         return length_desensitised(ratio, mask, batch["common_length"], self.alpha)

@@ -24,5 +24,5 @@ class LogOdds(Score):
     reads = ("log_probs", "response_mask")
 
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row."""
+        """Return the score of every row."""
         return log_odds(over_tokens(batch["log_probs"], batch["response_mask"], "mean"))

@@ -18,7 +18,7 @@ class LogProb(Score):
 
     Args:
         length: ``sum`` over the tokens, or their ``mean``.
-        alpha: of AlphaPO; 0 is the logarithm.
+        alpha: AlphaPO's parameter; 0 is the logarithm.
 
     Source:
         Meng et al. 2024 (SimPO), arXiv:2405.14734, eq. 4; Xu et al. 2024 (CPO), arXiv:2401.08417,
@@ -34,6 +34,6 @@ class LogProb(Score):
         self.alpha = alpha
 
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row."""
+        """Return the score of every row."""
         value = over_tokens(batch["log_probs"], batch["response_mask"], self.length)
         return power_transform(value, self.alpha)

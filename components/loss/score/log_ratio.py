@@ -32,7 +32,7 @@ class LogRatio(Score):
         self.length = length
 
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row."""
+        """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
         return over_tokens(ratio, mask, self.length)

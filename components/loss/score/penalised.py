@@ -1,4 +1,4 @@
-"""Log-ratio with a penalty on chosen answers that have become less likely (DPOP)."""
+"""Log-ratio with a penalty if the chosen answer has become less likely (DPOP)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.interfaces.preference import Score
 
 
 class Penalised(Score):
-    """Log-ratio with a penalty on chosen answers that have become less likely (DPOP).
+    """Log-ratio with a penalty if the chosen answer has become less likely (DPOP).
 
     ``u_w = h_w - penalty max(0, -h_w), u_l = h_l, h = sum_t log(pi_t / pi_ref_t)``.
 
@@ -19,7 +19,7 @@ class Penalised(Score):
     ``score`` ``[B]``, nats, with gradient.
 
     Args:
-        penalty: lambda of the paper.
+        penalty: the paper's lambda.
 
     Source:
         Pal et al. 2024 (Smaug), arXiv:2402.13228, eq. 3.
@@ -33,7 +33,7 @@ class Penalised(Score):
         self.penalty = penalty
 
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row."""
+        """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
         return penalised(ratio.sum(1), batch["chosen"], self.penalty)

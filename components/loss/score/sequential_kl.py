@@ -49,7 +49,7 @@ class SequentialKL(Score):
         self.detach_chosen = detach_chosen
 
     def score(self, batch: TensorDict) -> Tensor:
-        """The score of every row."""
+        """Return the score of every row."""
         mask = batch["response_mask"]
         ratio = token_log_ratio(batch["log_probs"], batch["ref_log_probs"], mask)
         kl = forward_kl(batch["log_distribution"], batch["ref_log_distribution"], mask)

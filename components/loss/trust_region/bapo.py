@@ -37,8 +37,8 @@ class Bapo(Part):
     Args:
         share: rho_0, target share of tokens with positive advantage.
         measure: ``gradient``: ``m_t = r_t |A_t|`` on unclipped tokens; raising either bound
-            raises the share. ``value``: ``m_t = |l_t|``, as in the paper; raising the floor lowers
-            the share, so once the ceiling is at its end the floor always runs to its own.
+            raises the share. ``value``: ``m_t = |l_t|``, as in the paper. Then raising the floor
+            lowers the share, so a search that reaches the ceiling's end also reaches the floor's.
         floor_start: first c_low; in [0, 1).
         floor_end: largest c_low.
         floor_step: increment of c_low.
@@ -106,7 +106,7 @@ class Bapo(Part):
         self.found = Bounds(floor_start, ceiling_start, math.nan, 0)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Search the bounds on all rows of the step; the same for every row."""
+        """Search the bounds on all rows of the step; write the same ones to every row."""
         mask = batch["response_mask"]
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         sampled = recorded(batch["rollout_log_probs"], batch["log_probs"])
@@ -134,7 +134,7 @@ class Bapo(Part):
         return batch
 
     def _record(self, floor: Tensor, ceiling: Tensor) -> None:
-        """Recorded once per row, so that micro-batches do not change the mean."""
+        """Record the bounds once per row, so that micro-batches do not change the mean."""
         record("trust_region/ratio_floor", floor)
         record("trust_region/ratio_ceiling", ceiling)
         record("trust_region/positive_share", torch.full_like(floor, self.found.share))

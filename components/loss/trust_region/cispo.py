@@ -18,8 +18,7 @@ class Cispo(Part):
 
     ``l_t = sg[clip(r_t, 1 - eps_low, 1 + eps_high)] * A_t * log pi(a_t)``.
 
-    No token loses its gradient; only its weight is bounded. The value of ``l_t`` has no meaning of
-    its own.
+    No token loses its gradient; only its weight is bounded. The value of ``l_t`` has no meaning.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
     ``surrogate`` ``[B, T]``.

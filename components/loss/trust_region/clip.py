@@ -1,4 +1,4 @@
-"""PPO's clip; DAPO's clip-higher where ``clip_high > clip_low``."""
+"""PPO's clip, and DAPO's clip-higher if ``clip_high > clip_low``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.metrics import record
 
 
 class Clip(Part):
-    """PPO's clipped surrogate; DAPO's clip-higher where ``clip_high > clip_low``.
+    """PPO's clipped surrogate, and DAPO's clip-higher if ``clip_high > clip_low``.
 
     ``l_t = min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``.
 
@@ -39,8 +39,7 @@ class Clip(Part):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the surrogate."""
         mask = batch["response_mask"]
-        # Both are masked before they meet: NaN outside the mask must not reach the
-        # gradient.
+        # Mask both before the product: NaN outside the mask must not reach the gradient.
         ratio = torch.where(mask, batch["ratio"], torch.ones_like(batch["ratio"]))
         advantage = masked(batch["advantage"], mask)
         batch["surrogate"] = clipped_surrogate(ratio, advantage, self.clip_low, self.clip_high)

@@ -1,4 +1,4 @@
-"""Clip-Cov: no gradient on a random few of the tokens with high covariance."""
+"""Clip-Cov: no gradient for a few random tokens of high covariance."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ClipCov(Part):
         self.generator = new_generator()
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``I_clip``, from all rows of the step."""
+        """Return ``I_clip``, drawn from all rows of the step."""
         mask = batch["response_mask"]
         ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
         value = covariance(batch["log_probs"], batch["advantage"], mask)

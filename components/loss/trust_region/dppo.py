@@ -1,4 +1,4 @@
-"""DPPO: tokens leave where their probability, not their ratio, has moved too far."""
+"""DPPO: a mask of tokens by the change of probability instead of the ratio."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from rlcomp.metrics import record
 
 
 class Dppo(Part):
-    """DPPO: surrogate masked by the divergence of the policies instead of clipped by the ratio.
+    """DPPO: surrogate masked by the divergence of the policies instead of clipped.
 
-    ``l_t = M_t r_t A_t`` with ``M_t = 0`` if ``D_t > delta`` and the probability has moved the way
-    the advantage asks for (``A_t > 0`` and up, or ``A_t < 0`` and down), else 1. ``D_t`` is the
-    divergence of "this token or another" between the old and the current policy.
+    ``l_t = M_t r_t A_t`` with ``M_t = 0`` if ``D_t > delta`` and the probability has moved in the
+    direction of the advantage (``A_t > 0`` and up, or ``A_t < 0`` and down), else 1. ``D_t`` is the
+    divergence of the old and the current policy over the binary event "this token or another".
 
-    A rare token may change its ratio much without moving the distribution, and a frequent one the
-    other way round; PPO's clip has that wrong on both sides. Measured against the sampling policy,
-    as the paper asks for, with ``old_log_probs=rollout``.
+    A rare token can change its ratio much without moving the distribution, and a frequent one can
+    move the distribution with a small change of its ratio. PPO's clip is wrong in both cases. With
+    ``old_log_probs=rollout`` the divergence is to the sampling policy, as in the paper.
 
     Reads ``log_probs``, ``old_log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``.
     Writes ``surrogate`` ``[B, T]``. Records the shares of tokens masked and the mean divergence.
@@ -34,7 +34,7 @@ class Dppo(Part):
         delta: largest divergence, in probability (``tv``; below 1) or nats (``kl``).
 
     Raises:
-        ConfigError: a ``delta`` that no total variation exceeds.
+        ConfigError: no total variation exceeds ``delta``.
 
     Source:
         Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV and Binary-KL; delta as in the authors'

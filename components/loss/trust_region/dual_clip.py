@@ -19,16 +19,16 @@ class DualClip(Part):
     ``J_t = min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)`` and ``c`` = ``clip_dual``.
 
     A token with negative advantage and ratio above ``c`` has no gradient, which bounds the loss on
-    stale data. INTELLECT-2's two-sided clip with ``delta = c`` is the same function for ``c`` of at
-    least ``1 + eps_high``; below, that one cuts positive advantages at ``c`` too.
+    stale data. INTELLECT-2's two-sided clip with ``delta = c`` is the same function if ``c`` is at
+    least ``1 + eps_high``. For a smaller ``c`` it also clips positive advantages at ``c``.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
     Args:
         clip_low: eps_low, in [0, 1).
         clip_high: eps_high, at least 0.
-        clip_dual: c, a ratio above 1; below ``1 + clip_high`` as well, because PPO cuts no ratio
-            from above where ``A_t < 0``.
+        clip_dual: c, a ratio above 1; may be below ``1 + clip_high``, because PPO clips no ratio
+            from above if ``A_t < 0``.
 
     Source:
         Ye et al. 2020, arXiv:1912.09729.

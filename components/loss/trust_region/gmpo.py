@@ -18,11 +18,11 @@ class Gmpo(Part):
     mean ``g = exp((1 / n) sum_t x_t)``, ``x_t = min(log r_t, eps_high)`` if ``A_t > 0``, else
     ``max(log r_t, -eps_low)``.
 
-    The geometric mean is less moved by single ratios than GRPO's arithmetic one, and so bears a
-    wider clip; a clipped token loses its gradient, the others of its response keep theirs (GSPO
-    drops the response). For ``ratio: token`` and ``reduction: sequence_mean``: with one advantage
-    per response value and gradient are those of the paper's ``(1 / S) sum_i A_i g_i``; where
-    advantages differ between tokens, each token is credited with its own.
+    Single ratios change the geometric mean less than GRPO's arithmetic one, so that a wider clip is
+    possible. A clipped token loses its gradient and the others of its response keep theirs (GSPO
+    drops the response). It needs ``ratio: token`` and ``reduction: sequence_mean``. With one
+    advantage per response, value and gradient are those of the paper's ``(1 / S) sum_i A_i g_i``;
+    with advantages that differ between tokens, each token is credited with its own.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 

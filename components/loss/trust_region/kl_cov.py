@@ -51,7 +51,7 @@ class KLCov(Part):
         self.kl_coef = kl_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """``I_KL``, from all rows of the step."""
+        """Return ``I_KL``, selected from all rows of the step."""
         mask = batch["response_mask"]
         value = covariance(batch["log_probs"], batch["advantage"], mask)
         result = batch.select()

@@ -1,4 +1,4 @@
-"""M2PO: the tokens of the largest log ratios leave until their second moment is small."""
+"""M2PO: a mask of the largest log ratios that bounds their second moment."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rlcomp.metrics import record
 class M2po(Part):
     """M2PO: unclipped surrogate without the outliers of the log ratio's second moment.
 
-    ``l_t = M_t r_t A_t``. Of the tokens PPO could clip, ``T = {A_t > 0, r_t > 1} or {A_t < 0,
-    r_t < 1}``, those of the largest ``(log r_t)^2`` get ``M_t = 0`` until the mean over the rest
+    ``l_t = M_t r_t A_t``. ``T = {A_t > 0, r_t > 1} or {A_t < 0, r_t < 1}`` are the tokens that PPO
+    could clip. Those with the largest ``(log r_t)^2`` get ``M_t = 0`` until the mean over the rest
     of ``T`` is at most ``tau``; all others have ``M_t = 1``.
 
-    The bound is on the optimiser step, not on a token: on stale data far fewer tokens leave than
-    PPO clips. Those that leave stay in the denominator of the loss.
+    The bound is on the optimiser step, not on a token. On stale data far fewer tokens are masked
+    than PPO clips. Masked tokens stay in the denominator of the loss.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
     Prepares ``selected`` ``[B, T]``: the tokens with ``M_t = 0``. Records their share of all
@@ -50,7 +50,7 @@ class M2po(Part):
         self.tau = tau
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The tokens that leave, from all rows of the step."""
+        """Return the masked tokens, selected from all rows of the step."""
         ratio, _, eligible = _clippable(batch)
         result = batch.select()
         result["selected"] = second_moment_outliers(ratio.log(), eligible, self.tau)
@@ -69,9 +69,9 @@ class M2po(Part):
 
 
 def _clippable(batch: TensorDict) -> tuple[Tensor, Tensor, Tensor]:
-    """Ratio, advantage, and the tokens that PPO's clip could reach.
+    """Return ratio, advantage, and the mask of the tokens that PPO could clip.
 
-    A ratio of 1 is 1 within the rounding of log-probs: noise decides nothing.
+    Ratios within rounding of 1 count as 1, so that noise has no effect.
     """
     ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], batch["response_mask"])
     low, high = outside_bounds(ratio, advantage, 1 - ROUNDING, 1 + ROUNDING)

@@ -1,4 +1,4 @@
-"""No trust region: plain importance sampling."""
+"""Absence of a trust region: plain importance sampling."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ class Sapo(Part):
 
     Args:
         tau_positive: temperature of the gate for positive advantages.
-        tau_negative: for the others; larger, because lowering one token raises many others.
+        tau_negative: temperature for negative advantages; larger, because lowering one token raises
+            many others.
 
     Source:
         Gao et al. 2025 (SAPO), arXiv:2511.20347.

@@ -18,9 +18,9 @@ class Vespo(Part):
     ``l_t = sg[phi(r_t)] A_t log pi(a_t)`` with ``phi(r) = r^k exp(lambda (1 - r))``;
     ``(k, lambda)`` depends on the sign of ``A_t``.
 
-    With ``ratio: whole_sequence`` ``r_t`` is the ratio of whole responses, as in the paper: no
-    normalisation by length, no clip; responses far from the old policy fade out on both sides. The
-    value of ``l_t`` has no meaning of its own.
+    With ``ratio: whole_sequence`` ``r_t`` is the ratio of whole responses, as in the paper, without
+    normalisation by length and without a clip. Responses far from the old policy fade out on both
+    sides. The value of ``l_t`` has no meaning.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
     ``surrogate`` ``[B, T]``. Records the mean weight.

@@ -1,4 +1,4 @@
-"""Loss weight of trees of episodes: a row counts for its share of an independent episode."""
+"""Loss weight for trees of episodes: a row's share of an independent episode."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ class BranchShareWeight(Part):
     """Weight of a row by its share of an independent episode.
 
     ``c_i = s_i n / sum_j s_j`` over the ``n`` rows with a response in the optimiser step, ``s`` =
-    ``branch_share``: a mean over rows becomes one over trees.
+    ``branch_share``: a mean over rows becomes a mean over trees.
 
-    Each branching replaces one continuation by the mean of several: with these weights the expected
-    gradient is that of independent episodes, whatever the rule to branch, for a fixed number of
-    trees; without them the rows of places where it branches often weigh too much.
+    Each branching replaces one continuation by the mean of several. With these weights and a fixed
+    number of trees, the expected gradient equals that of independent episodes for every branching
+    rule. Without them rows from places with many branches weigh too much.
 
     Reads ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B,
     T]``.
@@ -34,10 +34,10 @@ class BranchShareWeight(Part):
     writes = ("token_weight",)
     step_keys = ("tree_weight",)
     needs_forward = False
-    changes_on_policy_gradient = True  # drops no token, but the gradient is not the unweighted one
+    changes_on_policy_gradient = True  # it drops no token, but it changes the gradient
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The factor of each row, ``[B]``."""
+        """Return the factor of each row, ``[B]``."""
         counted = batch["response_mask"].any(1)
         share = masked(batch["branch_share"], counted)
         total = share.sum()

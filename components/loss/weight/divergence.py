@@ -27,9 +27,9 @@ class DivergenceFilter(Part):
 
     Args:
         estimator: k1, k2 or k3.
-        aggregate: of the token itself, or the sum, mean or maximum over its sequence.
-        high: the largest estimate kept, nats.
-        low: the least estimate kept, nats; null for no bound.
+        aggregate: the token's own estimate, or the sum, mean or maximum over its sequence.
+        high: the largest accepted estimate, nats.
+        low: the least accepted estimate, nats; null for no bound.
 
     Source:
         verl, rollout correction (rejection sampling); estimators: Schulman 2020, "Approximating KL
@@ -60,7 +60,7 @@ class DivergenceFilter(Part):
         self.low = low
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write 1 for what is kept."""
+        """Write 1 for accepted tokens, else 0."""
         mask, old = batch["response_mask"], batch["old_log_probs"]
         rollout = recorded(batch["rollout_log_probs"], old)
         per_token = kl_estimate(rollout, old, mask, self.estimator)

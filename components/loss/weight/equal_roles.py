@@ -15,7 +15,7 @@ class EqualRoles(Part):
     ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W_a``, ``W_b`` = sum of ``loss_weight`` over the
     tokens of each role in the optimiser step; ``c_i = 1`` if one role is absent.
 
-    The total stays ``W_a + W_b``, whatever the reduction. Other weights are not taken into account.
+    The total stays ``W_a + W_b`` for every reduction. Other weights are not taken into account.
 
     Reads ``is_proposer`` ``[B]``, ``loss_weight``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.
@@ -37,10 +37,10 @@ class EqualRoles(Part):
     writes = ("token_weight",)
     step_keys = ("role_weight",)
     needs_forward = False
-    changes_on_policy_gradient = True  # drops no token, but the gradient is not the unweighted one
+    changes_on_policy_gradient = True  # it drops no token, but it changes the gradient
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The factor of each row's role, ``[B]``."""
+        """Return the factor of each row's role, ``[B]``."""
         share = masked(batch["loss_weight"], batch["response_mask"]).sum(1)
         return batch.select().set("role_weight", equal_shares(share, batch["is_proposer"]))
 

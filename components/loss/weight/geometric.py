@@ -18,14 +18,14 @@ class GeometricFilter(Part):
     ``c_i = 1[low <= exp((1 / n_i) sum_t log(pi_old_t / pi_rollout_t)) <= high]``.
 
     The geometric mean does not grow with the length. Dropped sequences stay in the denominator of
-    the loss. Combined with ``tis``, the remaining tokens have that weight as well.
+    the loss. Combined with ``tis``, the remaining tokens also have its weight.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.
 
     Args:
-        low: the least ratio kept.
-        high: the largest ratio kept.
+        low: the least accepted ratio.
+        high: the largest accepted ratio.
 
     Source:
         Li et al. 2025, "Trust region masking for long-horizon LLM reinforcement learning".
@@ -43,7 +43,7 @@ class GeometricFilter(Part):
         self.high = high
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write 1 for the tokens of the sequences kept."""
+        """Write 1 for the tokens of accepted sequences, else 0."""
         mask = batch["response_mask"]
         gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
         keep = inside(at_level(gap, mask, "sequence_mean"), self.low, self.high)

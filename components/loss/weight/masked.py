@@ -24,18 +24,18 @@ class MaskedWeight(Part):
     ``c_t = rho_t * 1[low <= rho_t <= high]`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the
     product or geometric mean of ``rho`` over the sequence (``level``).
 
-    Dropped tokens stay in the denominator of the loss. With ``old_log_probs=rollout`` every weight
-    is 1: it needs ``old_log_probs=recomputed``.
+    Dropped tokens stay in the denominator of the loss. It needs ``old_log_probs=recomputed``: with
+    ``old_log_probs=rollout`` every weight is 1.
 
-    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
-    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the share of tokens
-    dropped and the means of the weight and of its square; the effective sample size is
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if the sampler kept none: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the share of dropped
+    tokens and the means of the weight and of its square; the effective sample size is
     ``mean^2 / second_moment``.
 
     Args:
         level: token ratio, sequence ratio (product), or geometric mean over the sequence.
-        low: the least ratio kept.
-        high: the largest ratio kept.
+        low: the least accepted ratio.
+        high: the largest accepted ratio.
 
     Source:
         Ling team 2025, arXiv:2510.18855 (IcePop); at the level of sequences Liu et al. 2025, "When

@@ -39,7 +39,7 @@ class OffPolicyMask(Part):
         self.delta = delta
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write 1 for the tokens kept."""
+        """Write 1 for accepted tokens, else 0."""
         mask = batch["response_mask"]
         drop = off_policy(
             batch["log_probs"], batch["rollout_log_probs"], batch["advantage"], mask, self.delta

@@ -14,7 +14,7 @@ class OverlongMask(Part):
 
     ``c_it = 0`` if response ``i`` is truncated, else 1.
 
-    They stay in the denominator of the loss, and in the statistics of their group.
+    Truncated responses stay in the denominator of the loss and in the statistics of their group.
 
     Reads ``truncated`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
@@ -28,7 +28,7 @@ class OverlongMask(Part):
     changes_on_policy_gradient = True
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write 1 for the tokens of whole answers."""
+        """Write 1 for the tokens of complete answers, else 0."""
         mask, cut = batch["response_mask"], batch["truncated"][:, None]
         record("weight/dropped_overlong", cut.expand_as(mask), where=mask)
         batch["token_weight"] = (mask & ~cut).to(torch.get_default_dtype())

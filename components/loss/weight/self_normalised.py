@@ -14,7 +14,7 @@ class SelfNormalisedWeight(TruncatedWeight):
 
     ``c_t = w_t / mean(w)`` with ``w_t`` of :class:`TruncatedWeight`.
 
-    The mean is over all tokens of the optimiser step at token level, over its sequences at the
+    The mean is over all tokens of the optimiser step at token level, and over its sequences at the
     sequence levels.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
@@ -33,7 +33,7 @@ class SelfNormalisedWeight(TruncatedWeight):
     needs_forward = False
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The mean weight, ``[B]``, the same for all rows."""
+        """Return the mean weight, ``[B]``, the same for all rows."""
         mask = batch["response_mask"]
         scale = normaliser(super()._weight(batch), mask, self.level)
         return batch.select().set("weight_scale", scale.expand(len(mask)))

@@ -25,7 +25,7 @@ class TopEntropy(Part):
     Reads ``entropy``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
     Args:
-        fraction: rho, share of the tokens that is kept; 1 keeps all.
+        fraction: rho, share of the tokens to keep; 1 keeps all.
 
     Source:
         Wang et al. 2025, "Beyond the 80/20 rule", arXiv:2506.01939, eq. 5.
@@ -49,14 +49,14 @@ class TopEntropy(Part):
         self.fraction = fraction
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """The entropy threshold in nats, ``[B]``, the same for all rows."""
+        """Return the entropy threshold in nats, ``[B]``, the same for all rows."""
         mask = batch["response_mask"]
-        # Responses with a common prefix tie up to rounding there; all ties are kept.
+        # Responses with a common prefix have ties there up to rounding; all ties are kept.
         floor = upper_quantile(batch["entropy"], mask, self.fraction) - ROUNDING
         return batch.select().set("entropy_floor", floor.expand(len(mask)))
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write 1 for the tokens kept."""
+        """Write 1 for tokens of high entropy, else 0."""
         mask, entropy = batch["response_mask"], batch["entropy"].detach()
         keep = entropy >= self.prepared(batch)["entropy_floor"][:, None]
         record("weight/dropped_top_entropy", ~keep, where=mask)

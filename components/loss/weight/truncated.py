@@ -24,10 +24,10 @@ class TruncatedWeight(Part):
     ``c_t = clip(rho_t, floor, cap)`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the product
     or geometric mean of ``rho`` over the sequence (``level``).
 
-    With ``old_log_probs=rollout`` both policies are the same and every weight is 1: it needs
-    ``old_log_probs=recomputed``.
+    It needs ``old_log_probs=recomputed``: with ``old_log_probs=rollout`` both policies are the same
+    and every weight is 1.
 
-    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN where the sampler kept none: weight 1),
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if the sampler kept none: weight 1),
     ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the means of
     the weight and of its square; the effective sample size is ``mean^2 / second_moment``.
 

@@ -8,11 +8,11 @@ from rlcomp.interfaces.task import Example
 
 
 class Addition(metaclass=Checked):
-    """``"12+34="`` asks for ``"46"``; every pair of numbers is one example.
+    """Task of sums: ``"12+34="`` has the answer ``"46"``; every pair of numbers is one example.
 
     Args:
-        digits: the numbers run from 0 to ``10**digits - 1``, written without leading zeros; at most
-            9; there are ``100**digits`` examples, none is stored.
+        digits: digits of the largest number, at most 9. Numbers are 0 to ``10**digits - 1``,
+            without leading zeros. There are ``100**digits`` examples; none is stored.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
@@ -31,11 +31,11 @@ class Addition(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return int(100**self.digits)
 
     def example(self, index: int) -> Example:
-        """The example whose two numbers are the index's leading and trailing digits."""
+        """Return the example with the index's leading and trailing digits as numbers."""
         left, right = divmod(index, 10**self.digits)
         answer = str(left + right)
         return Example(prompt=f"{left}+{right}=", answer=answer, demonstration=answer)

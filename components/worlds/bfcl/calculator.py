@@ -10,7 +10,7 @@ from typing import Any
 from components.worlds.bfcl.service import Refused, Result, Service
 
 _DIGITS = 50
-# Of a unit in metres, kilograms, litres or seconds; and powers of ten by prefix.
+# Units in metres, kilograms, litres or seconds; and powers of ten by prefix.
 _UNITS = {
     "inch": ("m", 0.0254),
     "foot": ("m", 0.3048),
@@ -29,10 +29,10 @@ _BASES = ("m", "g", "s", "A", "K", "mol", "L")
 
 
 class MathService(Service):
-    """Arithmetic; there is no state.
+    """Service of arithmetic, without a state.
 
     Args:
-        config: not read.
+        config: ignored.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -40,42 +40,42 @@ class MathService(Service):
         self.state = {}
 
     def add(self, a: float, b: float) -> Result:
-        """The sum of two numbers."""
+        """Return the sum of two numbers."""
         return {"result": a + b}
 
     def subtract(self, a: float, b: float) -> Result:
-        """The first less the second."""
+        """Return the first number minus the second."""
         return {"result": a - b}
 
     def multiply(self, a: float, b: float) -> Result:
-        """The product."""
+        """Return the product."""
         return {"result": a * b}
 
     def divide(self, a: float, b: float) -> Result:
-        """The quotient."""
+        """Return the quotient."""
         return {"result": a / b}
 
     def power(self, base: float, exponent: float) -> Result:
-        """The base to the power of the exponent."""
+        """Return the base to the power of the exponent."""
         result = float(base) ** float(exponent)
         if isinstance(result, complex):
             raise Refused("the power is no real number")
         return {"result": result}
 
     def absolute_value(self, number: float) -> Result:
-        """Without its sign."""
+        """Return a number without its sign."""
         return {"result": abs(number)}
 
     def percentage(self, part: float, whole: float) -> Result:
-        """100 part / whole."""
+        """Return 100 part / whole."""
         return {"result": 100 * part / whole}
 
     def round_number(self, number: float, decimal_places: int = 0) -> Result:
-        """Rounded to decimal places."""
+        """Return a number rounded to decimal places."""
         return {"result": round(float(number), decimal_places)}
 
     def logarithm(self, value: float, base: float, precision: int) -> Result:
-        """The logarithm, to a number of digits."""
+        """Return the logarithm to a number of digits."""
         context = _context(precision)
         if value <= 0 or base <= 0:
             raise Refused("value and base must be above 0")
@@ -83,33 +83,33 @@ class MathService(Service):
         return {"result": float(context.divide(*logs))}
 
     def square_root(self, number: float, precision: int) -> Result:
-        """The square root, to a number of digits."""
+        """Return the square root to a number of digits."""
         if number < 0:
             raise Refused("number must not be below 0")
         return {"result": float(_context(precision).sqrt(Decimal(number)))}
 
     def sum_values(self, numbers: list[float]) -> Result:
-        """The sum."""
+        """Return the sum."""
         return {"result": sum(numbers)}
 
     def mean(self, numbers: list[float]) -> Result:
-        """The mean."""
+        """Return the mean."""
         return {"result": sum(numbers) / len(numbers)}
 
     def standard_deviation(self, numbers: list[float]) -> Result:
-        """The standard deviation, over all and not over all but one."""
+        """Return the population standard deviation."""
         return {"result": statistics.pstdev(map(float, numbers))}
 
     def max_value(self, numbers: list[float]) -> Result:
-        """The largest."""
+        """Return the largest."""
         return {"result": max(numbers)}
 
     def min_value(self, numbers: list[float]) -> Result:
-        """The smallest."""
+        """Return the smallest."""
         return {"result": min(numbers)}
 
     def imperial_si_conversion(self, value: float, unit_in: str, unit_out: str) -> Result:
-        """Between units of length or of mass."""
+        """Convert between units of length or of mass."""
         kinds = [_UNITS.get(unit) for unit in (unit_in, unit_out)]
         first, second = kinds
         if first is None or second is None or first[0] != second[0]:
@@ -117,7 +117,7 @@ class MathService(Service):
         return {"result": value * first[1] / second[1]}
 
     def si_unit_conversion(self, value: float, unit_in: str, unit_out: str) -> Result:
-        """Between prefixes of one SI unit."""
+        """Convert between prefixes of one SI unit."""
         for base in _BASES:
             first, second = (_power_of(unit, base) for unit in (unit_in, unit_out))
             if first is not None and second is not None:

@@ -1,4 +1,4 @@
-"""BFCL's multi-turn episodes: services that are simulated, and judged by their state."""
+"""BFCL's multi-turn episodes with simulated services, judged by their state."""
 
 from __future__ import annotations
 
@@ -20,27 +20,28 @@ from rlcomp.verify.tool_calls import CLOSE
 
 
 class BfclEnvironment(metaclass=Checked):
-    r"""Calls functions of simulated services for a user who asks several times (``task=bfcl``).
+    r"""Environment with functions of simulated services and several requests (``task=bfcl``).
 
-    A turn of the policy with calls gets their answers. One without a call tells the user that his
-    request is done, and gets the next, which is never cut; after the last the episode is over.
+    A turn of the policy with calls gets their answers. A turn without a call says that the request
+    is done, and gets the user's next request, which is never cut. After the last request the
+    episode is over.
 
-    It is solved, and pays 1, if the state of every service is that after the calls of the ground
-    truth, and if every value that the last request only asks for (calls that change nothing) was
-    answered to a call of the policy since that request. What the policy says is not judged. The
-    working directory is no part of the state, but of the anchor.
+    It is solved, and pays 1, if two conditions hold. The state of every service equals the state
+    after the calls of the ground truth. Every value that the last request only asks for (calls that
+    change nothing) was answered to a call of the policy since that request. The policy's words are
+    not judged. The working directory is not part of the state, but of the anchor.
 
-    The services are written after BFCL's function documents, as its classes are no part of its
-    data: answers may be worded otherwise than there.
+    The services follow BFCL's function documents, because its data does not include the classes.
+    So answers may be worded differently.
 
     Args:
-        protocol: of calls: ``json``, one object in each pair of ``<tool_call>`` tags; ``python``, a
-            turn that is a list as ``[cd(folder='x'), ls()]``.
-        wording: of a request, ``{question}`` filled in.
+        protocol: format of calls: ``json``, one object in each pair of ``<tool_call>`` tags;
+            ``python``, a turn that is a list such as ``[cd(folder='x'), ls()]``.
+        wording: template of a request, with ``{question}``.
         stops: texts that end a turn of the policy; EOS always does. ``python`` needs others.
 
     Raises:
-        DataError: when an episode begins: a column is missing, or the ground truth is refused.
+        DataError: (at the begin of an episode) a column is missing, or the ground truth is refused.
 
     Source:
         Patil et al. 2025, the Berkeley Function Calling Leaderboard (multi-turn, state-based).
@@ -65,7 +66,7 @@ class BfclEnvironment(metaclass=Checked):
         self.answered: list[Result] = []
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Begin with the first request, which stands in the prompt; nothing is drawn."""
+        """Start with the first request, which the prompt holds; nothing is random."""
         del seed
         self.requests = list(_told(example, "requests"))
         self.gold = run_gold(_world(example), _told(example, "ground_truth"))
@@ -73,7 +74,7 @@ class BfclEnvironment(metaclass=Checked):
         return Turn(anchor=self._anchor())
 
     def step(self, action: str) -> Turn:
-        """Answer the calls of a turn; without one go on to the next request."""
+        """Answer the calls of a turn; without a call return the next request."""
         calls = self._read(action)
         if calls:
             turn = self.calls.turn(calls)
@@ -81,19 +82,19 @@ class BfclEnvironment(metaclass=Checked):
         self.done += 1
         if self.done < len(self.requests):
             self.answered = []
-            asked = self.wording.replace("{question}", self.requests[self.done])
-            return Turn(closing=asked, anchor=self._anchor())
+            request = self.wording.replace("{question}", self.requests[self.done])
+            return Turn(closing=request, anchor=self._anchor())
         self.solved = self.world.state() == self.gold.state and all(
             value in self.answered for value in self.gold.values
         )
         return Turn(reward=float(self.solved), done=True)
 
     def _read(self, action: str) -> list[Call] | str:
-        """The calls of a turn, or what is wrong with them."""
+        """Return the calls of a turn, or the error message."""
         if self.protocol == "json":
             return parse_calls(action)
-        said = action.strip()
-        return parse_python_calls(said) if said.startswith("[") else []
+        text = action.strip()
+        return parse_python_calls(text) if text.startswith("[") else []
 
     def _called(self, call: Call) -> tuple[str, bool]:
         result = self.world.call(call)
@@ -101,17 +102,17 @@ class BfclEnvironment(metaclass=Checked):
         return json.dumps(result, ensure_ascii=False), "error" in result
 
     def _anchor(self) -> str:
-        """Of the services, and how many requests are done."""
-        told = json.dumps([self.done, self.world.snapshot()], sort_keys=True)
-        return hashlib.sha256(told.encode()).hexdigest()
+        """Return the hash of the services' states and the number of requests done."""
+        text = json.dumps([self.done, self.world.snapshot()], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     def facts(self) -> Mapping[str, float]:
-        """``calls``, ``failed`` ones, ``requests`` done, and whether it is ``solved``."""
+        """Return ``calls``, ``failed`` calls, ``requests`` done and ``solved``."""
         own = {"requests": float(self.done), "solved": float(self.solved)}
         return {**self.calls.facts(), **own}
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op: it holds nothing."""
 
 
 def _told(example: Example, name: str) -> Any:  # noqa: ANN401

@@ -1,11 +1,11 @@
-"""Fares and exchange rates of the simulated travel agency: made up where the data is silent."""
+"""Fares and exchange rates of the simulated travel agency, invented where data is missing."""
 
 from __future__ import annotations
 
 import datetime
 
-# Cities are those of BFCL's documents; of their airports its episodes name SFO, LAX, JFK, BOS, CIA,
-# RMS, CRH and PHV.
+# Cities from BFCL's documents. Its episodes name only the airports SFO, LAX, JFK, BOS, CIA, RMS,
+# CRH and PHV.
 _NEAR = {
     "Rivermist": "RMS",
     "Stonebrook": "SBK",
@@ -34,11 +34,11 @@ _FAR = {
     "Tokyo": "HND",
 }
 AIRPORTS = {**_NEAR, **_FAR}
-# The episodes tell one fare: 2800 dollars from SFO to CIA in business class, in October.
+# The episodes have one fare: 2800 dollars from SFO to CIA in business class, in October.
 _SHORT, _LONG = 220.0, 1400.0
 _CLASSES = {"economy": 1.0, "business": 2.0, "first": 5.0}
 _SEASON, _SEASONAL = (7, 8, 12), 1.25
-# Of a dollar; the episodes tell those of RMB and EUR.
+# Rates for one dollar; the episodes have the rates of RMB and EUR.
 _RATES = {
     "USD": 1.0,
     "RMB": 7.0,
@@ -55,22 +55,22 @@ _RATES = {
 
 
 def fare(travel_from: str, travel_to: str, date: datetime.date, travel_class: str) -> float:
-    """What a flight between two airports costs, in dollars.
+    """Return the fare of a flight between two airports, in dollars.
 
     Args:
-        travel_from: one of :data:`AIRPORTS`, by its code.
-        travel_to: another one.
-        date: in July, August and December it costs more.
+        travel_from: code of one of :data:`AIRPORTS`.
+        travel_to: code of another one.
+        date: date of the flight; July, August and December are more expensive.
         travel_class: economy, business or first.
     """
-    # From afar to afar is far, too: few of these cities lie near one another.
+    # Two airports in _FAR count as far from each other too: few of these cities are close.
     far = bool({travel_from, travel_to} & {*_FAR.values()})
     season = _SEASONAL if date.month in _SEASON else 1.0
     return (_LONG if far else _SHORT) * _CLASSES[travel_class] * season
 
 
 def exchanged(value: float, base: str, target: str) -> float:
-    """A sum in another currency, to a cent.
+    """Return a sum in another currency, rounded to cents.
 
     Examples:
         >>> exchanged(20_000.0, "RMB", "USD")

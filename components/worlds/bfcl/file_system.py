@@ -9,7 +9,7 @@ from typing import Any
 
 from components.worlds.bfcl.service import Refused, Result, Service
 
-# A file is its content, a directory its entries.
+# A file is a text, a directory a mapping of its entries.
 Directory = dict[str, Any]
 
 _MOST_ENTRIES = 1_000
@@ -18,10 +18,10 @@ _MOST_CHARACTERS = 1_000_000
 
 
 class FileSystem(Service):
-    """Directories and files below one root; the working directory is no part of the state.
+    """Service of directories and files below one root.
 
     Args:
-        config: ``root``: one directory by its name, as ``{"type": "directory", "contents": ...}``.
+        config: ``root``: a directory by its name, ``{"type": "directory", "contents": ...}``.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -36,10 +36,10 @@ class FileSystem(Service):
         return here  # type: ignore[no-any-return]
 
     def _file(self, name: str) -> str:
-        found = self._here().get(name)
-        if not isinstance(found, str):
-            raise Refused(f"{name}: {'no such file' if found is None else 'is a directory'}")
-        return found
+        entry = self._here().get(name)
+        if not isinstance(entry, str):
+            raise Refused(f"{name}: {'no such file' if entry is None else 'is a directory'}")
+        return entry
 
     def _new(self, name: str) -> str:
         if "/" in name or name in ("", ".", ".."):
@@ -68,15 +68,15 @@ class FileSystem(Service):
         return characters <= _MOST_CHARACTERS
 
     def snapshot(self) -> object:
-        """The state and the working directory."""
+        """Return the state and the working directory."""
         return [super().snapshot(), [*self._path]]
 
     def pwd(self) -> Result:
-        """The path of the working directory."""
+        """Return the path of the working directory."""
         return {"current_working_directory": "/" + "/".join(self._path)}
 
     def cd(self, folder: str) -> Result:
-        """Go one directory down, or up by ``..``."""
+        """Go down into a directory, or up by ``..``."""
         if folder == "..":
             if len(self._path) == 1:
                 raise Refused("this is the root")
@@ -88,22 +88,22 @@ class FileSystem(Service):
         return self.pwd()
 
     def ls(self, a: bool = False) -> Result:
-        """Names in the working directory; hidden ones too if asked."""
+        """Return the names in the working directory, with hidden ones if requested."""
         names = [name for name in self._here() if a or not name.startswith(".")]
         return {"current_directory_content": names}
 
     def mkdir(self, dir_name: str) -> Result:
-        """A new directory."""
+        """Make a directory."""
         self._put(self._here(), self._new(dir_name), {})
         return {}
 
     def touch(self, file_name: str) -> Result:
-        """A new file."""
+        """Make an empty file."""
         self._put(self._here(), self._new(file_name), "")
         return {}
 
     def echo(self, content: str, file_name: str | None = None) -> Result:
-        """Write a file anew, or say the content."""
+        """Overwrite a file, or return the content without a file."""
         if file_name is None:
             return {"terminal_output": content}
         if file_name in self._here():
@@ -114,20 +114,20 @@ class FileSystem(Service):
         return {"terminal_output": None}
 
     def cat(self, file_name: str) -> Result:
-        """A file's content."""
+        """Return a file's content."""
         return {"file_content": self._file(file_name)}
 
     def sort(self, file_name: str) -> Result:
-        """A file's lines, sorted; the file stays."""
+        """Return a file's lines in sorted order, without changing the file."""
         return {"sorted_content": "\n".join(sorted(self._file(file_name).splitlines()))}
 
     def tail(self, file_name: str, lines: int = 10) -> Result:
-        """The last lines of a file."""
+        """Return the last lines of a file."""
         whole = self._file(file_name).splitlines()
         return {"last_lines": "\n".join(whole[len(whole) - max(lines, 0) :] if lines > 0 else [])}
 
     def wc(self, file_name: str, mode: str = "l") -> Result:
-        """How many lines, words or characters a file has."""
+        """Count the lines, words or characters of a file."""
         content = self._file(file_name)
         counts = {
             "l": ("lines", len(content.splitlines())),
@@ -140,33 +140,33 @@ class FileSystem(Service):
         return {"count": count, "type": kind}
 
     def grep(self, file_name: str, pattern: str) -> Result:
-        """The lines that hold a text."""
+        """Return the lines that contain a text."""
         lines = self._file(file_name).splitlines()
         return {"matching_lines": [line for line in lines if pattern in line]}
 
     def diff(self, file_name1: str, file_name2: str) -> Result:
-        """The lines that differ from the other file's at the same place."""
+        """Return the lines that differ from the other file's lines at the same place."""
         first, second = (self._file(name).splitlines() for name in (file_name1, file_name2))
         pairs = zip_longest(first, second, fillvalue="")
         return {"diff_lines": "\n".join(f"- {a}\n+ {b}" for a, b in pairs if a != b)}
 
     def find(self, path: str = ".", name: str | None = None) -> Result:
-        """Paths below a directory whose last name holds a text."""
+        """Return the paths below a directory whose last name contains a text."""
         start = self._here()
         for step in path.rstrip("/").split("/"):
             start = start if step == "." else start.get(step, "")
             if not isinstance(start, dict):
                 raise Refused(f"{path}: no such directory")
-        found = [f"{path.rstrip('/')}{below}" for below, _ in _walk(start, "")]
-        return {"matches": [each for each in found if (name or "") in each.rpartition("/")[2]]}
+        paths = [f"{path.rstrip('/')}{below}" for below, _ in _walk(start, "")]
+        return {"matches": [each for each in paths if (name or "") in each.rpartition("/")[2]]}
 
     def du(self, human_readable: bool = False) -> Result:
-        """Characters of all files below the working directory."""
+        """Count the characters of all files below the working directory."""
         size = sum(len(each) for _, each in _walk(self._here(), "") if isinstance(each, str))
         return {"disk_usage": f"{size / 1024:.2f} KB" if human_readable else f"{size} bytes"}
 
     def _target(self, source: str, destination: str) -> tuple[Directory, str]:
-        """Where a copy goes: into the directory of that name, else to a new name."""
+        """Return the target of a copy: the directory of that name, or else a new name."""
         here = self._here()
         if source not in here:
             raise Refused(f"{source}: no such file or directory")

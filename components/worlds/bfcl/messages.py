@@ -9,14 +9,14 @@ from typing import Any
 
 from components.worlds.bfcl.service import Refused, Result, Service
 
-# The data names no users for episodes without a config; they log in as USR001, and the first
-# contact that is added is USR005.
+# Users of episodes without a config, invented: these log in as USR001, and the first contact that
+# they add is USR005.
 _COUNTED = re.compile(r"USR(\d{1,9})")
 _USERS = {"Ann": "USR001", "Ben": "USR002", "Cleo": "USR003", "Dan": "USR004"}
 
 
 class Messages(Service):
-    """Users, and messages to them, the latest last.
+    """Service of users and messages to them, in order of time.
 
     Args:
         config: any of ``user_map`` (name to ID), ``inbox`` (``[{receiver: [message, ...]}]``),
@@ -24,12 +24,12 @@ class Messages(Service):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        given = copy.deepcopy(dict(config))
+        entries = copy.deepcopy(dict(config))
         self.state = {
-            "user_map": given.get("user_map", dict(_USERS)),
-            "inbox": [[to, text] for to, text in _entries(given.get("inbox", []))],
-            "message_count": given.get("message_count", 0),
-            "current_user": given.get("current_user"),
+            "user_map": entries.get("user_map", dict(_USERS)),
+            "inbox": [[to, text] for to, text in _entries(entries.get("inbox", []))],
+            "message_count": entries.get("message_count", 0),
+            "current_user": entries.get("current_user"),
         }
 
     def _check_login(self) -> None:
@@ -47,27 +47,27 @@ class Messages(Service):
         return {"login_status": True, "message": f"{user_id} is logged in"}
 
     def message_get_login_status(self) -> Result:
-        """Whether somebody is logged in."""
+        """Return whether a user is logged in."""
         return {"login_status": self.state["current_user"] is not None}
 
     def list_users(self) -> Result:
-        """All names."""
+        """Return all names."""
         return {"user_list": [*self.state["user_map"]]}
 
     def get_user_id(self, user: str) -> Result:
-        """The ID of a name."""
+        """Return the ID of a name."""
         if user not in self.state["user_map"]:
             raise Refused(f"there is no user {user!r}")
         return {"user_id": self.state["user_map"][user]}
 
     def add_contact(self, user_name: str) -> Result:
-        """Add a user; the IDs are counted."""
+        """Add a user with the next ID."""
         self._check_login()
         users = self.state["user_map"]
         if user_name in users:
             raise Refused(f"{user_name} is there already")
-        counted = [int(found[1]) for each in users.values() if (found := _COUNTED.fullmatch(each))]
-        last = max(counted, default=0)
+        numbers = [int(match[1]) for each in users.values() if (match := _COUNTED.fullmatch(each))]
+        last = max(numbers, default=0)
         users[user_name] = f"USR{last + 1:03}"
         return {"added_status": True, "user_id": users[user_name], "message": "added"}
 
@@ -92,7 +92,7 @@ class Messages(Service):
         return {"deleted_status": True, "receiver_id": receiver_id, "message": "deleted"}
 
     def view_messages_sent(self) -> Result:
-        """All messages by receiver."""
+        """Return all messages by receiver."""
         self._check_login()
         sent: dict[str, list[str]] = {}
         for to, text in self.state["inbox"]:
@@ -100,13 +100,13 @@ class Messages(Service):
         return {"messages": sent}
 
     def search_messages(self, keyword: str) -> Result:
-        """Messages that hold a text, in any case."""
+        """Return the messages that contain a text, ignoring case."""
         self._check_login()
-        found = [m for m in self.state["inbox"] if keyword.lower() in m[1].lower()]
-        return {"results": [{"receiver_id": to, "message": text} for to, text in found]}
+        messages = [m for m in self.state["inbox"] if keyword.lower() in m[1].lower()]
+        return {"results": [{"receiver_id": to, "message": text} for to, text in messages]}
 
     def get_message_stats(self) -> Result:
-        """How many messages and receivers there are."""
+        """Count messages and receivers."""
         self._check_login()
         receivers = {to for to, _ in self.state["inbox"]}
         stats = {"received_count": len(self.state["inbox"]), "total_contacts": len(receivers)}

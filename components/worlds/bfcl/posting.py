@@ -10,7 +10,7 @@ from components.worlds.bfcl.service import Refused, Result, Service
 
 
 class Posting(Service):
-    """Tweets with their comments, retweets and followed users, of one account.
+    """Service of one account's tweets with comments, retweets and followed users.
 
     Args:
         config: any of ``username``, ``password``, ``authenticated``, ``tweets``, ``comments``,
@@ -18,17 +18,17 @@ class Posting(Service):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        given = copy.deepcopy(dict(config))
-        tweets = {int(key): tweet for key, tweet in given.get("tweets", {}).items()}
-        self._password = given.get("password", "")
+        entries = copy.deepcopy(dict(config))
+        tweets = {int(key): tweet for key, tweet in entries.get("tweets", {}).items()}
+        self._password = entries.get("password", "")
         self.state = {
-            "username": given.get("username", "john"),
-            "authenticated": given.get("authenticated", False),
+            "username": entries.get("username", "john"),
+            "authenticated": entries.get("authenticated", False),
             "tweets": tweets,
-            "comments": {int(key): each for key, each in given.get("comments", {}).items()},
-            "retweets": given.get("retweets", {}),
-            "following_list": given.get("following_list", []),
-            "tweet_counter": given.get("tweet_counter", len(tweets)),
+            "comments": {int(key): each for key, each in entries.get("comments", {}).items()},
+            "retweets": entries.get("retweets", {}),
+            "following_list": entries.get("following_list", []),
+            "tweet_counter": entries.get("tweet_counter", len(tweets)),
         }
 
     def _user(self) -> str:
@@ -42,7 +42,7 @@ class Posting(Service):
         return self.state["tweets"][tweet_id]  # type: ignore[no-any-return]
 
     def _tweets(self, **wanted: str) -> list[dict[str, Any]]:
-        """Tweets in which each field holds a text."""
+        """Return copies of the tweets whose named fields contain these texts."""
         return [
             copy.deepcopy(tweet)
             for tweet in self.state["tweets"].values()
@@ -56,7 +56,7 @@ class Posting(Service):
         return {"authentication_status": right}
 
     def posting_get_login_status(self) -> Result:
-        """Whether the user is logged in."""
+        """Return whether the user is logged in."""
         return {"login_status": self.state["authenticated"]}
 
     def post_tweet(
@@ -70,27 +70,27 @@ class Posting(Service):
         return copy.deepcopy(self._tweet(number))
 
     def get_tweet(self, tweet_id: int) -> Result:
-        """A tweet."""
+        """Return a tweet."""
         return copy.deepcopy(self._tweet(tweet_id))
 
     def get_user_tweets(self, username: str) -> Result:
-        """The tweets of a user."""
-        found = [tweet for tweet in self._tweets() if tweet["username"] == username]
-        return {"user_tweets": found}
+        """Return the tweets of a user."""
+        tweets = [tweet for tweet in self._tweets() if tweet["username"] == username]
+        return {"user_tweets": tweets}
 
     def search_tweets(self, keyword: str) -> Result:
-        """The tweets that hold a text."""
+        """Return the tweets that contain a text."""
         return {"matching_tweets": self._tweets(content=keyword)}
 
     def comment(self, tweet_id: int, comment_content: str) -> Result:
         """Comment on a tweet."""
         self._tweet(tweet_id)
-        said = {"username": self._user(), "content": comment_content}
-        self.state["comments"].setdefault(tweet_id, []).append(said)
+        entry = {"username": self._user(), "content": comment_content}
+        self.state["comments"].setdefault(tweet_id, []).append(entry)
         return {"comment_status": "commented"}
 
     def get_tweet_comments(self, tweet_id: int) -> Result:
-        """The comments on a tweet."""
+        """Return the comments on a tweet."""
         self._tweet(tweet_id)
         return {"comments": copy.deepcopy(self.state["comments"].get(tweet_id, []))}
 
@@ -117,7 +117,7 @@ class Posting(Service):
         return {"follow_status": new}
 
     def unfollow_user(self, username_to_unfollow: str) -> Result:
-        """Follow a user no longer."""
+        """Stop following a user."""
         self._user()
         there = username_to_unfollow in self.state["following_list"]
         if there:
@@ -125,12 +125,12 @@ class Posting(Service):
         return {"unfollow_status": there}
 
     def list_all_following(self) -> Result:
-        """The users who are followed."""
+        """Return the followed users."""
         self._user()
         return {"following_list": [*self.state["following_list"]]}
 
     def get_user_stats(self, username: str) -> Result:
-        """How many tweets, followed users and retweets a user has."""
+        """Count the tweets, followed users and retweets of a user."""
         own = username == self.state["username"]
         return {
             "tweet_count": len(self.get_user_tweets(username)["user_tweets"]),

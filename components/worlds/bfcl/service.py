@@ -16,11 +16,11 @@ Result = dict[str, Any]
 
 
 class Refused(ValueError):
-    """A service does not do what it was asked; why, in words for who asked."""
+    """Refusal of a service, with the reason as its message."""
 
 
 class Service:
-    """A service: its public methods are its functions, ``state`` is what they change.
+    """Service whose public methods are its functions, which change ``state``.
 
     Attributes:
         state: values that JSON can hold; equal states are equal worlds.
@@ -29,18 +29,20 @@ class Service:
     state: dict[str, Any]
 
     def functions(self) -> dict[str, typing.Callable[..., Result]]:
-        """Its functions by name."""
-        found = inspect.getmembers(type(self), predicate=inspect.isfunction)
-        own = [name for name, _ in found if not name.startswith("_") and name not in vars(Service)]
+        """Return the functions by name."""
+        methods = inspect.getmembers(type(self), predicate=inspect.isfunction)
+        own = [
+            name for name, _ in methods if not name.startswith("_") and name not in vars(Service)
+        ]
         return {name: getattr(self, name) for name in own}
 
     def snapshot(self) -> object:
-        """What its answers depend on, to be compared: the state, and where one stands in it."""
+        """Return all that answers depend on, for comparison: the state and the place in it."""
         return copy.deepcopy(self.state)
 
 
 def call_function(functions: Mapping[str, typing.Callable[..., Result]], call: Call) -> Result:
-    """What a function answers; ``{"error": ...}`` where it is not there or refuses."""
+    """Return the answer of a function, ``{"error": ...}`` if it is missing or refuses."""
     try:
         if call.name not in functions:
             raise Refused(f"there is no function {call.name!r}")

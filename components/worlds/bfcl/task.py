@@ -1,4 +1,4 @@
-"""BFCL's multi-turn episodes, as examples for its environment."""
+"""BFCL's multi-turn episodes as examples for its environment."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.columns import column
 
-# What the environment is told, as the file calls it.
+# Columns of the file that the environment needs.
 _COLUMNS = ("initial_config", "involved_classes", "ground_truth")
 
 
 class Bfcl(metaclass=Checked):
-    r"""Episodes of BFCL's multi-turn data, for ``environment=bfcl``.
+    r"""Task of episodes of BFCL's multi-turn data, for ``environment=bfcl``.
 
-    The prompt tells the functions and the first request; the others are the column ``requests``.
-    Episodes with a class that is not simulated are left out, and counted (``left_out``).
+    The prompt holds the functions and the first request; the column ``requests`` the other ones.
+    Episodes with a class that is not simulated are left out and counted (``left_out``).
 
     Args:
-        path: the episodes, as ``bfcl_multi_turn_base.jsonl.gz``.
-        documents: the functions' documents, as ``bfcl_multi_turn_func_doc.jsonl.gz``; null: the
-            prompt tells none.
-        prompt_template: the prompt's wording, with ``{functions}`` (a JSON schema a line) and
+        path: file of the episodes, such as ``bfcl_multi_turn_base.jsonl.gz``.
+        documents: file of the functions' documents, such as
+            ``bfcl_multi_turn_func_doc.jsonl.gz``; null: the prompt has none.
+        prompt_template: the prompt's wording, with ``{functions}`` (one JSON schema per line) and
             ``{question}``.
         held_out: share of the episodes that only evaluators see.
 
     Raises:
         ConfigError: the template has other fields, or ``{functions}`` without documents.
-        DataError: a file is missing, or a row is no such episode; or all are left out.
+        DataError: a file is missing, a row is no such episode, or all rows are left out.
 
     Source:
         Patil et al. 2025, the Berkeley Function Calling Leaderboard.
@@ -72,11 +72,11 @@ class Bfcl(metaclass=Checked):
             )
 
     def __len__(self) -> int:
-        """How many episodes there are, training and held out."""
+        """Return the number of episodes, training and held out."""
         return len(self.rows)
 
     def example(self, index: int) -> Example:
-        """An episode."""
+        """Return an episode."""
         row = self.rows[index]
         columns = {name: _told(row, name) for name in _COLUMNS}
         columns["excluded_function"] = row.get("excluded_function") or []
@@ -87,7 +87,7 @@ class Bfcl(metaclass=Checked):
         return Example(prompt, "", "", source=str(row["id"]), columns=columns)
 
     def _functions(self, columns: Mapping[str, Any]) -> str:
-        """The documents of the functions that can be called."""
+        """Return the documents of the available functions."""
         classes, excluded = columns["involved_classes"], columns["excluded_function"]
         callable_ones = World(classes, {}, excluded).functions
         return "\n".join(self.documents[name] for name in callable_ones if name in self.documents)
@@ -98,13 +98,13 @@ def _told(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401
 
 
 def _asked(turn: Sequence[Mapping[str, str]]) -> str:
-    """What the user says in a turn: messages, of which all are his."""
+    """Return the user's text of a turn, which holds only user messages."""
     return "\n".join(message["content"] for message in turn)
 
 
 def _documents(path: str | None) -> dict[str, str]:
-    """Each function's document by its name, as a JSON schema; its answers are not told."""
-    kept = ("name", "description", "parameters")
+    """Return each function's document as a JSON schema by name, without its answers."""
+    keys = ("name", "description", "parameters")
     rows = [row.columns for row in (read_rows(path) if path else ())]
-    told = [{key: column(row, key, "task.documents") for key in kept} for row in rows]
-    return {str(each["name"]): json.dumps(each, ensure_ascii=False) for each in told}
+    documents = [{key: column(row, key, "task.documents") for key in keys} for row in rows]
+    return {str(each["name"]): json.dumps(each, ensure_ascii=False) for each in documents}

@@ -12,20 +12,20 @@ _FIELDS = {"title", "description", "status", "priority"}
 
 
 class Tickets(Service):
-    """A queue of tickets. To create one, and to list one's own, needs a login; the rest does not.
+    """Service of a queue of tickets; creating tickets and listing one's own needs a login.
 
     Args:
         config: any of ``ticket_queue``, ``ticket_counter`` and ``current_user``.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        given = copy.deepcopy(dict(config))
-        queue = given.get("ticket_queue", [])
+        entries = copy.deepcopy(dict(config))
+        queue = entries.get("ticket_queue", [])
         after = max((ticket.get("id", 0) for ticket in queue), default=0) + 1
         self.state = {
             "ticket_queue": queue,
-            "ticket_counter": given.get("ticket_counter", after),
-            "current_user": given.get("current_user"),
+            "ticket_counter": entries.get("ticket_counter", after),
+            "current_user": entries.get("current_user"),
         }
 
     def _user(self) -> str:
@@ -40,7 +40,7 @@ class Tickets(Service):
         raise Refused(f"there is no ticket {ticket_id}")
 
     def ticket_login(self, username: str, password: str) -> Result:
-        """Log in; any name and password will do, as the data knows none."""
+        """Log in with any name and password, as the data has none."""
         if not (username and password):
             return {"success": False}
         self.state["current_user"] = username
@@ -53,7 +53,7 @@ class Tickets(Service):
         return {"success": there}
 
     def ticket_get_login_status(self) -> Result:
-        """Whether somebody is logged in."""
+        """Return whether a user is logged in."""
         return {"login_status": self.state["current_user"] is not None}
 
     def create_ticket(self, title: str, description: str = "", priority: int = 1) -> Result:
@@ -68,11 +68,11 @@ class Tickets(Service):
         return {name: ticket[name] for name in ("id", *sorted(_FIELDS))}
 
     def get_ticket(self, ticket_id: int) -> Result:
-        """A ticket."""
+        """Return a ticket."""
         return dict(self._ticket(ticket_id))
 
     def get_user_tickets(self, status: str | None = None) -> Result:
-        """The user's tickets, of one status if asked."""
+        """Return the user's tickets, of one status if it is given."""
         own = [t for t in self.state["ticket_queue"] if t.get("created_by") == self._user()]
         return {"tickets": [dict(t) for t in own if status in (None, t.get("status"))]}
 

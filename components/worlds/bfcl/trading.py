@@ -8,8 +8,8 @@ from typing import Any
 
 from components.worlds.bfcl.service import Refused, Result, Service
 
-# The data names no sectors, companies, clock, nor the orders of an account that lists none; the
-# episodes ask for the order 12446, and take Technology to hold the first four.
+# Invented, as the data has no sectors, companies, time, or orders of an account without a list.
+# The episodes ask for order 12446 and expect the first four stocks in Technology.
 _SECTORS = {"Technology": ["AAPL", "GOOG", "MSFT", "NVDA"], "Automobile": ["TSLA"]}
 _COMPANIES = {
     "Apple": "AAPL",
@@ -37,7 +37,7 @@ _ORDERS = {
 
 
 class Trading(Service):
-    """An account, its orders and its watchlist. An order is open until it is cancelled.
+    """Service of an account with orders and a watchlist; orders stay open until cancelled.
 
     Args:
         config: any of ``orders``, ``account_info``, ``authenticated``, ``order_counter``,
@@ -45,16 +45,16 @@ class Trading(Service):
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
-        given = copy.deepcopy(dict(config))
-        orders = given.get("orders")
+        entries = copy.deepcopy(dict(config))
+        orders = entries.get("orders")
         self.state = {
             "orders": _orders(orders) if orders is not None else copy.deepcopy(_ORDERS),
-            "account_info": given.get("account_info", {"balance": 10_000.0}),
-            "authenticated": given.get("authenticated", False),
-            "order_counter": given.get("order_counter", 12446),
-            "stocks": given.get("stocks", {}),
-            "watch_list": given.get("watch_list", []),
-            "transaction_history": given.get("transaction_history", []),
+            "account_info": entries.get("account_info", {"balance": 10_000.0}),
+            "authenticated": entries.get("authenticated", False),
+            "order_counter": entries.get("order_counter", 12446),
+            "stocks": entries.get("stocks", {}),
+            "watch_list": entries.get("watch_list", []),
+            "transaction_history": entries.get("transaction_history", []),
         }
 
     def _account(self) -> dict[str, Any]:
@@ -74,11 +74,11 @@ class Trading(Service):
         return self.state["orders"][order_id]  # type: ignore[no-any-return]
 
     def trading_get_login_status(self) -> Result:
-        """Whether somebody is logged in."""
+        """Return whether a user is logged in."""
         return {"status": self.state["authenticated"]}
 
     def trading_login(self, username: str, password: str) -> Result:
-        """Log in; any name and password will do, as the data knows none."""
+        """Log in with any name and password, as the data has none."""
         if not (username and password):
             raise Refused("a name and a password are needed")
         self.state["authenticated"] = True
@@ -91,45 +91,45 @@ class Trading(Service):
         return {"status": "logged out"}
 
     def get_current_time(self) -> Result:
-        """The time; the clock stands."""
+        """Return the time, which is constant."""
         return {"current_time": _TIME}
 
     def get_symbol_by_name(self, name: str) -> Result:
-        """The symbol of a company."""
+        """Return the symbol of a company."""
         return {"symbol": _COMPANIES.get(name, "Stock not found")}
 
     def get_stock_info(self, symbol: str) -> Result:
-        """A stock's figures."""
+        """Return a stock's figures."""
         return dict(self._stock(symbol))
 
     def get_available_stocks(self, sector: str) -> Result:
-        """The stocks of a sector."""
+        """Return the stocks of a sector."""
         return {"stock_list": _SECTORS.get(sector, [])}
 
     def filter_stocks_by_price(
         self, stocks: list[str], min_price: float, max_price: float
     ) -> Result:
-        """Those of some stocks whose price is in a range."""
+        """Return the given stocks with a price in a range."""
         known = [symbol for symbol in stocks if symbol in self.state["stocks"]]
         prices = {symbol: self._stock(symbol)["price"] for symbol in known}
         return {"filtered_stocks": [s for s in known if min_price <= prices[s] <= max_price]}
 
     def notify_price_change(self, stocks: list[str], threshold: float) -> Result:
-        """Which of some stocks changed by more than a percentage."""
+        """Return the given stocks that changed by more than a percentage."""
         moved = [s for s in stocks if abs(self._stock(s)["percent_change"]) > threshold]
-        told = f"changed by more than {threshold} %: {', '.join(moved)}"
-        return {"notification": told if moved else "no significant change"}
+        text = f"changed by more than {threshold} %: {', '.join(moved)}"
+        return {"notification": text if moved else "no significant change"}
 
     def get_account_info(self) -> Result:
-        """The account's number, balance and card."""
+        """Return the account's number, balance and card."""
         return dict(self._account())
 
     def fund_account(self, amount: float) -> Result:
-        """Pay in."""
+        """Deposit a sum."""
         return self._moved("deposit", amount)
 
     def withdraw_funds(self, amount: float) -> Result:
-        """Pay out."""
+        """Withdraw a sum."""
         return self._moved("withdrawal", amount)
 
     def _moved(self, kind: str, amount: float) -> Result:
@@ -145,17 +145,17 @@ class Trading(Service):
     def get_transaction_history(
         self, start_date: str | None = None, end_date: str | None = None
     ) -> Result:
-        """Transactions from one day to another, as YYYY-MM-DD."""
+        """Return the transactions from one day to another, as YYYY-MM-DD."""
         self._account()
-        found = [
+        transactions = [
             entry
             for entry in self.state["transaction_history"]
             if (start_date or "") <= entry["timestamp"][:10] <= (end_date or "9999")
         ]
-        return {"transaction_history": copy.deepcopy(found)}
+        return {"transaction_history": copy.deepcopy(transactions)}
 
     def place_order(self, order_type: str, symbol: str, price: float, amount: int) -> Result:
-        """Place an order; the balance must cover what is bought."""
+        """Place an order; the balance must cover a purchase."""
         account = self._account()
         self._stock(symbol)
         if order_type not in ("Buy", "Sell"):
@@ -168,11 +168,11 @@ class Trading(Service):
         number = self.state["order_counter"]
         self.state["orders"][number] = {**order, "status": "Open"}
         self.state["order_counter"] += 1
-        kept = ("order_type", "status", "price", "amount")
-        return {"order_id": number, **{key: self._order(number)[key] for key in kept}}
+        shown = ("order_type", "status", "price", "amount")
+        return {"order_id": number, **{key: self._order(number)[key] for key in shown}}
 
     def get_order_details(self, order_id: int) -> Result:
-        """An order."""
+        """Return an order."""
         return {"id": order_id, **self._order(order_id)}
 
     def cancel_order(self, order_id: int) -> Result:
@@ -184,16 +184,16 @@ class Trading(Service):
         return {"order_id": order_id, "status": "Cancelled"}
 
     def get_order_history(self) -> Result:
-        """The numbers of all orders."""
+        """Return the numbers of all orders."""
         self._account()
         return {"order_history": [*self.state["orders"]]}
 
     def get_watchlist(self) -> Result:
-        """The watchlist."""
+        """Return the watchlist."""
         return {"watchlist": [*self.state["watch_list"]]}
 
     def add_to_watchlist(self, stock: str) -> Result:
-        """Add a stock, if it is not there."""
+        """Add a stock unless it is there."""
         self._stock(stock)
         if stock not in self.state["watch_list"]:
             self.state["watch_list"].append(stock)
@@ -207,12 +207,12 @@ class Trading(Service):
         return {"status": f"{symbol} removed"}
 
 
-def _orders(given: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """Orders by number; the data has an ``order_type`` of all beside them."""
-    numbered = {key: order for key, order in given.items() if key.isdecimal()}
-    kind = {"order_type": given["order_type"]} if "order_type" in given else {}
-    renamed = {"num_shares": "amount"}
+def _orders(entries: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the orders by number; the data has one ``order_type`` for all beside them."""
+    numbered = {key: order for key, order in entries.items() if key.isdecimal()}
+    kind = {"order_type": entries["order_type"]} if "order_type" in entries else {}
+    other_names = {"num_shares": "amount"}
     return {
-        int(key): {**kind, **{renamed.get(name, name): value for name, value in order.items()}}
+        int(key): {**kind, **{other_names.get(name, name): value for name, value in order.items()}}
         for key, order in numbered.items()
     }

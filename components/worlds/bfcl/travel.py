@@ -12,21 +12,21 @@ from components.worlds.bfcl.travel_account import TravelAccount, checked_date
 
 
 class Travel(TravelAccount):
-    """Flights, booked and insured by credit card.
+    """Service of flights and insurance, paid by credit card.
 
     Args:
-        config: any of ``booking_record`` and what :class:`TravelAccount` takes.
+        config: any of ``booking_record`` and the entries of :class:`TravelAccount`.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__({"booking_record": {}, "insurance_record": {}, **config})
 
     def list_all_airports(self) -> Result:
-        """All codes."""
+        """Return all codes."""
         return {"airports": [*AIRPORTS.values()]}
 
     def get_nearest_airport_by_city(self, location: str) -> Result:
-        """The code of a city's airport."""
+        """Return the code of a city's airport."""
         if location not in AIRPORTS:
             raise Refused(f"no airport is known near {location!r}")
         return {"nearest_airport": AIRPORTS[location]}
@@ -38,7 +38,7 @@ class Travel(TravelAccount):
         travel_date: str,
         travel_class: Literal["economy", "business", "first"],
     ) -> Result:
-        """What a flight costs, in dollars: one fare."""
+        """Return the cost of a flight in dollars, as one fare."""
         for code in (travel_from, travel_to):
             if code not in AIRPORTS.values():
                 raise Refused(f"there is no airport {code!r}")
@@ -56,10 +56,10 @@ class Travel(TravelAccount):
         travel_to: str,
         travel_class: Literal["economy", "business", "first"],
     ) -> Result:
-        """Book a flight, and pay for it."""
+        """Book and pay a flight."""
         self._check_token(access_token)
-        told = self.get_flight_cost(travel_from, travel_to, travel_date, travel_class)
-        (cost,) = told["travel_cost_list"]
+        answer = self.get_flight_cost(travel_from, travel_to, travel_date, travel_class)
+        (cost,) = answer["travel_cost_list"]
         self._pay(card_id, cost)
         booking, transaction = self._issue("booking"), self._issue("transaction")
         self.state["booking_record"][booking] = {
@@ -75,7 +75,7 @@ class Travel(TravelAccount):
         return {**issued, "booking_status": True, "booking_history": {}}
 
     def cancel_booking(self, access_token: str, booking_id: str) -> Result:
-        """Cancel a booking, and pay its cost back to the card that paid."""
+        """Cancel a booking and refund its cost to the card that paid."""
         self._check_token(access_token)
         booking = self._entry("booking_record", "booking", booking_id)
         if (card := booking.get("card_id")) is not None:
@@ -84,7 +84,7 @@ class Travel(TravelAccount):
         return {"cancel_status": True}
 
     def get_booking_history(self, access_token: str) -> Result:
-        """All bookings."""
+        """Return all bookings."""
         self._check_token(access_token)
         return {"booking_history": copy.deepcopy(self.state["booking_record"])}
 
@@ -113,7 +113,7 @@ class Travel(TravelAccount):
     def retrieve_invoice(
         self, access_token: str, booking_id: str | None = None, insurance_id: str | None = None
     ) -> Result:
-        """What was paid for a booking, for an insurance, or for both."""
+        """Return the payments for a booking, for an insurance, or for both."""
         self._check_token(access_token)
         if booking_id is None and insurance_id is None:
             raise Refused("booking_id or insurance_id is needed")
@@ -127,7 +127,7 @@ class Travel(TravelAccount):
         return {"invoice": invoice}
 
     def contact_customer_support(self, booking_id: str, message: str) -> Result:
-        """Write about a booking; it is answered, and nothing is done."""
+        """Return an answer to a message about a booking, without any effect."""
         self._entry("booking_record", "booking", booking_id)
         if not message:
             raise Refused("the message is empty")

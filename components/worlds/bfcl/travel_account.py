@@ -12,7 +12,7 @@ from components.worlds.bfcl.fares import exchanged
 from components.worlds.bfcl.service import Refused, Result, Service
 
 Currency = Literal["USD", "RMB", "EUR", "JPY", "GBP", "CAD", "AUD", "INR", "RUB", "BRL", "MXN"]
-# The episodes name what is issued first; numbers are counted on from there.
+# The numbers that the episodes issue first; later ones are consecutive.
 _TOKEN = "251675"
 _FIRST = {"card": 391310425148, "booking": 3426812, "transaction": 45451592, "insurance": 498276044}
 _SECONDS = 3600
@@ -21,7 +21,7 @@ _YEAR = "2026"
 
 
 class TravelAccount(Service):
-    """An account whose calls need its token. The budget limit is noted, and binds nobody.
+    """Service of an account whose calls need its token; the budget limit has no effect.
 
     Args:
         config: any of ``credit_card_list``, ``access_token``, ``token_type``,
@@ -44,7 +44,7 @@ class TravelAccount(Service):
         self._issued = dict(_FIRST)
 
     def snapshot(self) -> object:
-        """The state, and the numbers that are issued next."""
+        """Return the state and the numbers that are issued next."""
         return [super().snapshot(), dict(self._issued)]
 
     def _check_token(self, access_token: str) -> None:
@@ -79,7 +79,7 @@ class TravelAccount(Service):
         user_first_name: str,
         user_last_name: str,
     ) -> Result:
-        """Log in; any credentials will do, as the data knows none."""
+        """Log in with any credentials, as the data has none."""
         if not (client_id and client_secret and refresh_token):
             raise Refused("client_id, client_secret and refresh_token are needed")
         issued = {"token_type": "Bearer", "access_token": _TOKEN}
@@ -88,13 +88,13 @@ class TravelAccount(Service):
         return {**issued, "expires_in": _SECONDS, "scope": grant_type}
 
     def travel_get_login_status(self) -> Result:
-        """Whether there is a token."""
+        """Return whether there is a token."""
         return {"status": self.state["access_token"] is not None}
 
     def verify_traveler_information(
         self, first_name: str, last_name: str, date_of_birth: str, passport_number: str
     ) -> Result:
-        """Whether the traveller is the user, with a passport."""
+        """Return whether the traveller is the user and has a passport."""
         user = (self.state["user_first_name"], self.state["user_last_name"])
         checked_date("date_of_birth", date_of_birth)
         failure = ""
@@ -129,16 +129,16 @@ class TravelAccount(Service):
         return {"card_id": card_id}
 
     def get_all_credit_cards(self) -> Result:
-        """All cards."""
+        """Return all cards."""
         return {"credit_card_list": copy.deepcopy(self.state["credit_card_list"])}
 
     def get_credit_card_balance(self, access_token: str, card_id: str) -> Result:
-        """What is on a card."""
+        """Return the balance of a card."""
         self._check_token(access_token)
         return {"card_balance": self._card(card_id)["balance"]}
 
     def set_budget_limit(self, access_token: str, budget_limit: float) -> Result:
-        """Note a limit, in dollars."""
+        """Store a limit, in dollars."""
         self._check_token(access_token)
         if budget_limit <= 0:
             raise Refused(f"budget_limit is {budget_limit}: must be above 0")
@@ -148,22 +148,22 @@ class TravelAccount(Service):
     def get_budget_fiscal_year(
         self, lastModifiedAfter: str | None = None, includeRemoved: str | None = None
     ) -> Result:
-        """The year; there is one."""
+        """Return the only fiscal year."""
         del lastModifiedAfter, includeRemoved
         return {"budget_fiscal_year": _YEAR}
 
     def compute_exchange_rate(
         self, base_currency: Currency, target_currency: Currency, value: float
     ) -> Result:
-        """A sum in another currency, to a cent."""
+        """Return a sum in another currency, rounded to cents."""
         return {"exchanged_value": exchanged(value, base_currency, target_currency)}
 
 
 def checked_date(name: str, value: str) -> datetime.date:
-    """A day of the calendar, written as 2026-02-28.
+    """Return the date of a text such as 2026-02-28.
 
     Raises:
-        Refused: it is none.
+        Refused: the text is no date.
     """
     if not re.fullmatch(r"\d{4}-\d\d-\d\d", value, re.ASCII):
         raise Refused(f"{name} is {value!r:.60}: must be as 2026-02-28")

@@ -10,8 +10,8 @@ from components.worlds.bfcl.service import Refused, Result, Service
 
 _TANK = 50.0
 _LITRES = 3.785411784
-# The episodes name these codes and, of the first three pairs, these distances in km; the data has
-# no others. How far a gallon drives, which forces brake and where the tyre shop is, is made up too.
+# The episodes have these codes, and the distances in km of the first three pairs; the others are
+# invented. So are the range of a gallon, the braking forces and the place of the tyre shop.
 _CODES = {
     "San Francisco": "94016",
     "Rivermist": "83214",
@@ -34,7 +34,7 @@ _SHOP = "456 Oakwood Avenue, Rivermist, 83214"
 _OUTSIDE = 22.0
 _DOORS = ("driver", "passenger", "rear_left", "rear_right")
 _TYRES = ("frontLeft", "frontRight", "rearLeft", "rearRight")
-# What displayCarStatus shows of the state.
+# Entries of the state that displayCarStatus shows.
 _SHOWN = {
     "fuel": ("fuelLevel",),
     "battery": ("batteryVoltage",),
@@ -48,10 +48,10 @@ _SHOWN = {
 
 
 class Vehicle(Service):
-    """A car that stands. Its engine starts with all doors locked, fuel, and the pedal down.
+    """Service of a standing car; its engine starts with doors locked, fuel and the pedal down.
 
     Args:
-        config: any of its figures, by BFCL's names.
+        config: any of its values, by BFCL's names.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -131,7 +131,7 @@ class Vehicle(Service):
         return {**self._shown("parkingBrakeStatus"), **hidden}
 
     def setHeadlights(self, mode: Literal["on", "off", "auto"]) -> Result:
-        """Turn the headlights on or off; by day ``auto`` is off."""
+        """Turn the headlights on or off; ``auto`` is off by day."""
         self.state["headLightStatus"] = "on" if mode == "on" else "off"
         return {"headlightStatus": self.state["headLightStatus"]}
 
@@ -156,7 +156,7 @@ class Vehicle(Service):
         activate: bool,
         distanceToNextVehicle: float,
     ) -> Result:
-        """Set the speed to be held, in miles an hour."""
+        """Set the cruise speed, in miles per hour."""
         if activate and self.state["engineState"] != "running":
             raise Refused("the engine is stopped: call startEngine")
         if not 0 <= speed <= 120 or speed % 5:
@@ -184,54 +184,54 @@ class Vehicle(Service):
             "engine",
         ],
     ) -> Result:
-        """A part of the state."""
+        """Return a part of the state."""
         return {"status": self._shown(*_SHOWN[option])}
 
     def check_tire_pressure(self) -> Result:
-        """The pressure of each tyre, in PSI."""
+        """Return the pressure of each tyre, in PSI."""
         return {"tirePressure": self._shown(*(f"{tyre}TirePressure" for tyre in _TYRES))}
 
     def find_nearest_tire_shop(self) -> Result:
-        """An address."""
+        """Return the address of the nearest tyre shop."""
         return {"shopLocation": _SHOP}
 
     def display_log(self, messages: list[str]) -> Result:
-        """The messages."""
+        """Return the messages of the log."""
         return {"log": messages}
 
     def get_current_speed(self) -> Result:
-        """The speed."""
+        """Return the speed."""
         return self._shown("currentSpeed")
 
     def get_outside_temperature_from_google(self) -> Result:
-        """The temperature, in degrees Celsius."""
+        """Return the temperature, in degrees Celsius."""
         return {"outsideTemperature": _OUTSIDE}
 
     def get_outside_temperature_from_weather_com(self) -> Result:
-        """The temperature, in degrees Celsius."""
+        """Return the temperature, in degrees Celsius."""
         return {"outsideTemperature": _OUTSIDE}
 
     def get_zipcode_based_on_city(self, city: str) -> Result:
-        """The code of a city."""
+        """Return the ZIP code of a city."""
         if city not in _CODES:
             raise Refused(f"no code of {city!r} is known")
         return {"zipcode": _CODES[city]}
 
     def estimate_distance(self, cityA: str, cityB: str) -> Result:
-        """The distance of two codes, in km."""
+        """Return the distance of two ZIP codes, in km."""
         pair = frozenset({cityA, cityB})
         if pair not in _DISTANCES:
             raise Refused(f"no distance of {cityA!r} and {cityB!r} is known")
         return {"distance": _DISTANCES[pair]}
 
     def estimate_drive_feasibility_by_mileage(self, distance: float) -> Result:
-        """Whether the fuel lasts, in miles."""
+        """Return whether the fuel lasts for a distance in miles."""
         return {"canDrive": distance <= self.state["fuelLevel"] * _MILES_A_GALLON}
 
     def gallon_to_liter(self, gallon: float) -> Result:
-        """Gallons in litres."""
+        """Convert gallons to litres."""
         return {"liter": gallon * _LITRES}
 
     def liter_to_gallon(self, liter: float) -> Result:
-        """Litres in gallons."""
+        """Convert litres to gallons."""
         return {"gallon": liter / _LITRES}

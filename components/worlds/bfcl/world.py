@@ -1,4 +1,4 @@
-"""Simulated services of an episode of BFCL's multi-turn data, and what is right in it."""
+"""Simulated services of an episode of BFCL's multi-turn data, and its solution."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ SERVICES = {
 
 
 class World:
-    """The services of an episode.
+    """Services of an episode.
 
     Args:
-        classes: BFCL's names of them (``involved_classes``).
-        config: what each begins with (``initial_config``).
+        classes: BFCL's names of the services (``involved_classes``).
+        config: initial state of each (``initial_config``).
         excluded: functions that cannot be called (``excluded_function``).
 
     Raises:
@@ -57,25 +57,25 @@ class World:
         }
 
     def call(self, call: Call) -> Result:
-        """What a function answers; ``{"error": ...}`` where it refuses."""
+        """Return the answer of a function, ``{"error": ...}`` if it refuses."""
         return call_function(self.functions, call)
 
     def state(self) -> dict[str, Any]:
-        """The state of each service; not a copy."""
+        """Return the state of each service, not a copy."""
         return {name: service.state for name, service in self.services.items()}
 
     def snapshot(self) -> dict[str, object]:
-        """What answers depend on: a copy."""
+        """Return a copy of all that answers depend on."""
         return {name: service.snapshot() for name, service in self.services.items()}
 
 
 class Gold(NamedTuple):
-    """What is right at the end of an episode.
+    """Solution of an episode.
 
     Attributes:
-        state: of each service, after the ground truth.
-        values: what those calls of the last turn answer that change nothing: the turn asks for
-            them, and the state does not show whether they were made.
+        state: state of each service after the ground truth.
+        values: answers of the last turn's calls that change nothing: the turn asks for them, and
+            the state does not show whether they were made.
     """
 
     state: dict[str, Any]
@@ -83,14 +83,14 @@ class Gold(NamedTuple):
 
 
 def run_gold(world: World, ground_truth: Sequence[Sequence[str]]) -> Gold:
-    """Make the calls of the ground truth.
+    """Make the calls of the ground truth and return the solution.
 
     Args:
-        world: as the episode begins; it is changed.
+        world: the world at the begin of the episode; it is changed.
         ground_truth: calls in Python's notation, by turn.
 
     Raises:
-        DataError: one cannot be read, or is refused.
+        DataError: a call cannot be read or is refused.
     """
     values: list[Result] = []
     for number, turn in enumerate(ground_truth):

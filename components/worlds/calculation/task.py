@@ -1,4 +1,4 @@
-"""Calculation: chains of operations that a calculator solves one by one."""
+"""Calculation: chains of operations for a calculator."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ _LARGEST = 99
 
 
 class Calculation(metaclass=Checked):
-    """``"7*8+9="`` asks for 65: operations on digits, one after the other from left to right.
+    """Task of chains: ``"7*8+9="`` has the answer 65, with operations from left to right.
 
-    No value on the way is negative or above 99. The calculator
-    (:class:`components.tool.calculator.Calculator`) is asked one operation a turn: ``<7*8>``, which
-    is answered by ``56|``, then ``<56+9>``.
+    No intermediate value is negative or above 99. Each turn asks the calculator
+    (:class:`components.tool.calculator.Calculator`) for one operation: ``<7*8>``, with the answer
+    ``56|``, then ``<56+9>``.
 
-    A demonstration asks before each operation with probability ``asked``, and answers by a random
-    number as soon as it does not.
+    A demonstration asks before each operation with probability ``asked``; otherwise it gives a
+    random number as the answer.
 
     Args:
-        operations: the most in a chain; all numbers from ``fewest`` on take turns.
-        fewest: the least.
-        asked: how likely a demonstration asks once more.
-        examples: how many.
+        operations: most operations in a chain; all numbers from ``fewest`` on alternate.
+        fewest: least operations in a chain.
+        asked: probability that a demonstration asks once more.
+        examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
@@ -61,11 +61,11 @@ class Calculation(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """A chain; their lengths take turns."""
+        """Return a chain; the lengths alternate."""
         draw = random.Random(named_seed(index, "calculation"))
         count = self.fewest + index % (self.operations - self.fewest + 1)
         value = draw.randint(1, 9)
@@ -80,7 +80,7 @@ class Calculation(metaclass=Checked):
 
 
 def _operation(draw: random.Random, value: int) -> tuple[str, int]:
-    """An operation on a value, ``*8``, and its result within 0 to 99."""
+    """Return an operation on a value, such as ``*8``, and its result within 0 to 99."""
     while True:
         sign, digit = draw.choice("+-*"), draw.randint(1, 9)
         result = {"+": value + digit, "-": value - digit, "*": value * digit}[sign]

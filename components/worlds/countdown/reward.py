@@ -1,4 +1,4 @@
-"""Countdown verifier: 1 for a valid expression that evaluates to the target."""
+"""Countdown verifier of expressions."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from fractions import Fraction
 from rlcomp.errors import DataError
 from rlcomp.interfaces.reward import TextReward
 
-# Nothing but these characters is parsed: no names, no calls, no powers of powers of powers.
+# Only these characters are parsed, so that there are no names, calls or towers of powers.
 _EXPRESSION = re.compile(r"[0-9+\-*/() ]{1,200}")
 _PUZZLE = re.compile(r"(?<![0-9])(?<![0-9] )([0-9]+(?: [0-9]+)*):([0-9]+)=\s*\Z")
 
 
 class CountdownReward(TextReward):
-    """1 if the response is an expression that makes the target from the prompt's numbers, else 0.
+    """Reward 1 if the response is an expression of the target with the prompt's numbers, else 0.
 
     The whole response must be the expression: integers, ``+ - * /``, parentheses and spaces, at
-    most 200 characters, each given number exactly once, evaluated exactly. There are no signs:
-    ``-3+5`` is refused.
+    most 200 characters, with each given number exactly once. It is evaluated exactly. Signs are
+    refused, as in ``-3+5``.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``countdown``.
     """
@@ -30,7 +30,7 @@ class CountdownReward(TextReward):
         super().__init__()
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """1 if the expression is correct, else 0.
+        """Return 1 if the expression is correct, else 0.
 
         Raises:
             DataError: the prompt is no puzzle ``3 7 2:13=``.
@@ -48,7 +48,7 @@ class CountdownReward(TextReward):
 
 
 def _parsed(text: str) -> ast.expr | None:
-    """The syntax tree of the expression; None if the text is not an allowed expression."""
+    """Return the syntax tree of an expression; None if the text is not an allowed expression."""
     if not _EXPRESSION.fullmatch(text) or "**" in text or "//" in text:
         return None
     try:
@@ -58,7 +58,7 @@ def _parsed(text: str) -> ast.expr | None:
 
 
 def _uses(tree: ast.expr, numbers: list[int]) -> bool:
-    """Whether the tree combines exactly these numbers, with binary operators only."""
+    """Return whether the tree combines exactly these numbers with binary operators only."""
     nodes = list(ast.walk(tree))
     allowed = (ast.Constant, ast.BinOp, ast.operator)
     if not all(isinstance(node, allowed) for node in nodes):
@@ -68,7 +68,7 @@ def _uses(tree: ast.expr, numbers: list[int]) -> bool:
 
 
 def _value(tree: ast.expr) -> Fraction | None:
-    """The exact value; None where something is divided by 0."""
+    """Return the exact value; None at a division by 0."""
     if isinstance(tree, ast.Constant):
         return Fraction(str(tree.value))
     assert isinstance(tree, ast.BinOp)

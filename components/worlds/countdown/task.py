@@ -1,4 +1,4 @@
-"""Countdown task: reach a target by combining numbers with + - *."""
+"""Countdown task: expressions of a target with + - *."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.seed import named_seed
 
 @dataclass(frozen=True)
 class _Term:
-    """A partial expression, its value, and whether its top-level operator is + or -."""
+    """Partial expression, its value, and whether its top-level operator is + or -."""
 
     text: str
     value: int
@@ -20,16 +20,16 @@ class _Term:
 
 
 class Countdown(metaclass=Checked):
-    """``"3 7 2:13="`` asks for an expression of value 13 that uses 3, 7 and 2 once each.
+    """Task of puzzles: ``"3 7 2:13="`` asks for an expression of 13 with 3, 7 and 2 once each.
 
-    Every puzzle is made from its index alone, by combining the numbers at random: it is solvable by
-    construction. Targets are never negative. The demonstration is the expression it was made from,
+    Every puzzle is made from its index alone by combining the numbers at random, so that it is
+    solvable. Targets are never negative. The demonstration is the expression of its construction,
     the answer is the target.
 
     Args:
-        numbers: how many numbers a puzzle gives.
-        largest: they run from 1 to this.
-        size: how many puzzles there are; none is stored.
+        numbers: numbers per puzzle.
+        largest: largest number; the smallest is 1.
+        size: number of puzzles; none is stored.
         held_out: share of the prompts that only evaluators see.
 
     Examples:
@@ -52,11 +52,11 @@ class Countdown(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.size
 
     def example(self, index: int) -> Example:
-        """The puzzle made from the index."""
+        """Return the puzzle of an index."""
         draw = random.Random(named_seed(index, "countdown"))
         numbers = [draw.randint(1, self.largest) for _ in range(self.numbers)]
         terms = [_Term(str(number), number) for number in numbers]

@@ -1,4 +1,4 @@
-"""The sum of digits: a toy task whose reasoning is needed, and whose answer can be guessed."""
+"""Sum of digits: a toy task that needs reasoning and has an answer that can be guessed."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from rlcomp.seed import named_seed
 
 
 class DigitSum(metaclass=Checked):
-    """``"3142>"`` asks for the sum modulo 5, ``"0"``; ``"33144320=0"`` writes each digit and sum.
+    """Task of sums modulo 5: ``"3142>"``, ``"0"``; ``"33144320=0"`` writes each digit and sum.
 
-    A response is right if what stands behind its last ``=`` is right: a guess is in one of
-    ``modulus`` cases. The column ``reasoning`` holds the response with all sums.
+    A response is right if the text after its last ``=`` is right; a guess is right with probability
+    1 / ``modulus``. The column ``reasoning`` holds the response with all sums.
 
     Args:
-        modulus: what the sums are modulo; digits are below it.
-        shortest: digits of the shortest prompt; all lengths up to ``longest`` take turns.
+        modulus: modulus of the sums; digits are below it.
+        shortest: digits of the shortest prompt; all lengths up to ``longest`` alternate.
         longest: digits of the longest prompt, at most 18; nothing is stored.
         held_out: share of the prompts that only evaluators see.
         guessed: share of the demonstrations that are ``=`` and any digit below ``modulus``.
-        flawed: share of the steps of the others whose sum is another one, with which they go on.
+        flawed: share of the other demonstrations' steps with a wrong sum, which they continue with.
 
     Raises:
         ConfigError: ``modulus`` is not one of 2 to 10, ``longest`` is above 18, ``shortest`` above
@@ -66,14 +66,14 @@ class DigitSum(metaclass=Checked):
         self._lengths = range(shortest, longest + 1)
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out; short prompts occur repeatedly."""
+        """Return the number of examples, training and held out; short prompts are repeated."""
         return len(self._lengths) * int(self.modulus ** self._lengths[-1])
 
     def example(self, index: int) -> Example:
-        """The example whose prompt is the index in base ``modulus``, written with leading zeros.
+        """Return the example whose prompt is the index in base ``modulus`` with leading zeros.
 
-        With several lengths the remainder of the index chooses the length and the quotient is
-        written, its first digits cut off where it is longer.
+        With several lengths the remainder of the index chooses the length, and the last digits of
+        the quotient are the prompt.
         """
         number, which = divmod(index, len(self._lengths))
         digits: list[int] = []
@@ -98,7 +98,7 @@ class DigitSum(metaclass=Checked):
         return self._written(digits, added)
 
     def _written(self, digits: list[int], added: list[int]) -> str:
-        """Each digit with the sum of what has been added so far, and the result."""
+        """Return each digit with the sum so far, and the result."""
         sums = [total % self.modulus for total in accumulate(added)]
         steps = "".join(f"{digit}{total}" for digit, total in zip(digits, sums, strict=True))
         return f"{steps}={sums[-1]}"

@@ -1,4 +1,4 @@
-"""Expression task: find the expression of x behind three input/output pairs."""
+"""Expression task: an expression of x for three input/output pairs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.arguments import Checked, Fraction, PositiveInt
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
-# Text of a form and its value at x, by the numbers a (2 to 9) and b (1 to 9).
+# Text of a form and its value at x, for the numbers a (2 to 9) and b (1 to 9).
 _FORMS: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
     ("x*{a}+{b}", lambda x, a, b: x * a + b),
     ("x*{a}-{b}", lambda x, a, b: x * a - b),
@@ -25,16 +25,16 @@ _TESTED = (0, 1, 3, 7, 11)
 
 
 class Expression(metaclass=Checked):
-    """``"2:-4,5:17,3:1>"`` asks for an expression such as ``"x*x-8"``: three pairs ``x:y``.
+    """Task of expressions: three pairs ``x:y``, ``"2:-4,5:17,3:1>"``, ask for ``"x*x-8"``.
 
     The expression has one of eight forms, ``x*a+b``, ``x*a-b``, ``x+b``, ``x-b``, ``x*a``, ``b-x``,
-    ``x*x+b``, ``x*x-b``, with ``a`` of 2 to 9 and ``b`` of 1 to 9; the three ``x`` differ and are
-    of 1 to 5. It is judged at other places than these: the columns ``inputs`` and ``outputs``
-    (``reward=code_expression``) hold x = 0, 1, 3, 7, 11, so neither looking the pairs up nor
-    treating each by itself is right. Which expression it was made from does not matter.
+    ``x*x+b``, ``x*x-b``, with ``a`` of 2 to 9 and ``b`` of 1 to 9. The three ``x`` differ and are
+    of 1 to 5. It is judged at other places: the columns ``inputs`` and ``outputs``
+    (``reward=code_expression``) hold x = 0, 1, 3, 7, 11, so that a table of the pairs is wrong.
+    Every expression with the right values is right.
 
     Args:
-        size: how many prompts there are; none is stored.
+        size: number of prompts; none is stored.
         held_out: share of the prompts that only evaluators see.
 
     Examples:
@@ -48,11 +48,11 @@ class Expression(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.size
 
     def example(self, index: int) -> Example:
-        """The prompt made from the index."""
+        """Return the example of an index."""
         draw = random.Random(named_seed(index, "expression"))
         form, value = draw.choice(_FORMS)
         a, b = draw.randint(2, 9), draw.randint(1, 9)

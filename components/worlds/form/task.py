@@ -1,4 +1,4 @@
-"""Form: a page with fields to be filled in."""
+"""Form: a page with fields to fill in."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
-# What stands for each field: free texts, or the options of a list.
+# Values of each field: free texts, or the options of a list.
 _FREE = {
     "Name": ("Ada", "Ben", "Cleo", "Dan", "Eva", "Finn"),
     "City": ("Rome", "Oslo", "Lima", "Kyiv", "Bern", "Doha"),
@@ -43,14 +43,14 @@ form.addEventListener("submit", event => {{
 
 
 class Form(metaclass=Checked):
-    """``"Fill in Name: Ada, Size: large, and send."``: a page of fields, for a browser.
+    """Task of forms for a browser: ``"Fill in Name: Ada, Size: large, and send."``.
 
-    Columns for :class:`components.environment.browser.Browser`: ``page``, and ``goal``, which is
-    that exactly these values were sent. Fields and buttons stand in another order each time.
+    The columns for :class:`components.environment.browser.Browser` are ``page`` and ``goal``, that
+    exactly these values were sent. The order of fields and buttons is random.
 
     Args:
-        fields: how many there are, at most 7.
-        examples: how many.
+        fields: number of fields, at most 7.
+        examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
@@ -74,11 +74,11 @@ class Form(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """A form and what shall be sent."""
+        """Return a form and the values to send."""
         draw = random.Random(named_seed(index, "form"))
         names = draw.sample([*_FREE, *_CHOICES], self.fields)
         values = {name: draw.choice({**_FREE, **_CHOICES}[name]) for name in names}
@@ -90,8 +90,8 @@ class Form(metaclass=Checked):
         )
         wanted = json.dumps(values, separators=(",", ":"))
         goal = f"JSON.stringify(window.sent) === {json.dumps(wanted)}"
-        asked = ", ".join(f"{name}: {value}" for name, value in values.items())
-        prompt = f"Fill in {asked}, and send."
+        wording = ", ".join(f"{name}: {value}" for name, value in values.items())
+        prompt = f"Fill in {wording}, and send."
         return Example(prompt, wanted, wanted, columns={"page": page, "goal": goal})
 
 

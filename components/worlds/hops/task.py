@@ -1,4 +1,4 @@
-"""Hops: questions over a generated knowledge base, answered by one search after the other."""
+"""Hops: questions over a generated knowledge base that need several searches."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from rlcomp.seed import named_seed
 
 RELATIONS = ("mother", "father", "friend")
 AGE = "age"
-# A question adds so much at most to an age.
+# Largest number that a question adds to an age.
 _MOST_ADDED = 9
 
 
 def knowledge_base(
     *, letters: NonEmptyText = "bcdfghjklmnp", shuffled: bool = False
 ) -> list[dict[str, str]]:
-    """Documents of a made-up people: ``{"title": "bc mother", "text": "df"}``.
+    """Return documents of invented people: ``{"title": "bc mother", "text": "df"}``.
 
-    Everybody's name is two of the letters; everybody has a mother, a father, a friend and an age.
-    Names stand in the texts of others, so that a search has something to mistake.
+    A name consists of two of the letters; every person has a mother, a father, a friend and an age.
+    Names also occur in the texts of others, so that a search can find wrong documents.
 
     Args:
-        letters: of the names.
-        shuffled: whether the texts of each relation are dealt out anew: the documents look the same
-            and tell nothing.
+        letters: letters of the names.
+        shuffled: whether the texts of each relation are permuted: the documents look the same but
+            hold no information.
 
     Raises:
-        ConfigError: a letter is there twice.
+        ConfigError: a letter occurs twice.
 
     Examples:
         >>> len(knowledge_base(letters="bcd"))
@@ -62,29 +62,28 @@ def _facts(letters: str) -> dict[tuple[str, str], str]:
 
 
 class Hops(metaclass=Checked):
-    """``"bc mother friend?"`` asks for the friend of bc's mother.
+    """Task of questions: ``"bc mother friend?"`` asks for the friend of bc's mother.
 
-    Who is whose friend stands in the documents of :func:`knowledge_base` alone. A search a turn
-    finds it: ``<search>bc mother</search>``, which is answered by what there is of it, then
-    ``<search>df friend</search>``, then ``<answer>gh</answer>``. With ``sums`` every second
-    question ends in an age and a number, ``"bc mother age+7?"``: another tool adds them,
-    ``<calculator>41+7</calculator>``.
+    Only the documents of :func:`knowledge_base` hold the relations. One search per turn finds them:
+    ``<search>bc mother</search>``, answered by the documents, then ``<search>df friend</search>``,
+    then ``<answer>gh</answer>``. With ``sums`` every second question ends in an age and a number,
+    ``"bc mother age+7?"``: another tool adds them, ``<calculator>41+7</calculator>``.
 
-    A demonstration asks before each step with probability ``asked``, and answers by a random name
-    or number as soon as it does not; with probability ``noted`` it writes what it was told into
-    ``<refine>...</refine>`` first.
+    A demonstration asks before each step with probability ``asked``; otherwise it gives a random
+    name or number as the answer. With probability ``noted`` it first writes the result of a search
+    into ``<refine>...</refine>``.
 
     Args:
-        letters: of the names, as of the corpus that the tool searches.
-        hops: the most relations in a question; all numbers up to it take turns.
+        letters: letters of the names, the same as those of the tool's corpus.
+        hops: most relations in a question; all numbers up to it alternate.
         sums: whether every second question ends in a sum.
-        asked: how likely a demonstration asks once more.
-        noted: how likely it notes what it was told.
-        examples: how many.
+        asked: probability that a demonstration asks once more.
+        noted: probability that it notes a result.
+        examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: a letter is there twice.
+        ConfigError: a letter occurs twice.
 
     Examples:
         >>> example = Hops(letters="bcd", asked=1.0).example(1)
@@ -115,11 +114,11 @@ class Hops(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """A question; their lengths take turns."""
+        """Return a question; the lengths alternate."""
         draw = random.Random(named_seed(index, "hops"))
         number, odd = divmod(index, 2)
         relations = draw.choices(RELATIONS, k=1 + number % self.hops)
@@ -128,9 +127,9 @@ class Hops(metaclass=Checked):
         chain = _Demonstration(draw, self.asked, self.noted)
         subject = first = draw.choice(self.names)
         for relation in relations:
-            told = self.facts[subject, relation]
-            chain.call("search", f"{subject} {relation}", f"{subject} {relation} {told}", told)
-            subject = told
+            fact = self.facts[subject, relation]
+            chain.call("search", f"{subject} {relation}", f"{subject} {relation} {fact}", fact)
+            subject = fact
         question = f"{first} {' '.join(relations)}"
         if relations[-1] == AGE:
             added = draw.randint(1, _MOST_ADDED)
@@ -143,7 +142,7 @@ class Hops(metaclass=Checked):
 
 
 class _Demonstration:
-    """The turns of a demonstration, as long as it asks."""
+    """Turns of a demonstration, until it gives up asking."""
 
     def __init__(self, draw: random.Random, asked: float, noted: float) -> None:
         self.draw, self.asked, self.noted = draw, asked, noted
@@ -152,7 +151,7 @@ class _Demonstration:
         self.note = ""
 
     def call(self, tool: str, query: str, result: str, told: str) -> None:
-        """Ask, unless it has given up."""
+        """Add a call, unless it has given up."""
         asks = self.draw.random() < self.asked
         notes = self.draw.random() < self.noted
         self.shown = self.shown and asks
@@ -163,5 +162,5 @@ class _Demonstration:
         self.note = f"<refine>{told}</refine>" if notes else ""
 
     def answered(self, answer: str) -> tuple[str, ...]:
-        """All turns, the answer last."""
+        """Return all turns, the answer last."""
         return (*self.turns, f"{self.note}<answer>{answer}</answer>")

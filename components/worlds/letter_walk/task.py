@@ -1,4 +1,4 @@
-"""Synthetic corpus of letter walks: text whose spans follow from context in known hops."""
+"""Synthetic corpus of letter walks: spans follow from the context in a known number of hops."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from rlcomp.arguments import Checked, Fraction, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 
-# Even steps come back after 13 letters, and a step of 13 after two.
+# Even steps return after 13 letters, and a step of 13 after two.
 _MOST = len(ascii_uppercase) // 2 - 1
 
 
 class LetterWalk(metaclass=Checked):
-    """Documents such as ``"c:DGJMPS"``: a step, and letters that are each one step further.
+    """Task of documents such as ``"c:DGJMPS"``: a step, and letters at this distance.
 
     ``x_{i+1} = x_i + step (mod 26)``, with the step in lower case, ``a`` for 1. Each letter follows
-    from the one before and the step, so that ``k`` letters between two others take ``k`` hops to
-    find. No letter comes twice in a document, and each is as frequent as any other at every place:
-    none is a good guess, and what two roles might agree on is missing from most documents.
+    from the one before and the step, so that ``k`` masked letters need ``k`` hops. No letter occurs
+    twice in a document, and all are equally frequent at every place. So no letter is a good guess,
+    and two roles cannot agree on a fixed letter, as most documents lack it.
 
-    A document is the answer, and the demonstration goes on from the step.
+    The answer is the document; the demonstration continues after the step.
 
     Args:
-        steps: how many different steps there are, at most 12; each begins at every letter.
+        steps: number of different steps, at most 12; each starts at every letter.
         longest: hops of the longest span, at most 11; the walk has two letters more.
         held_out: share of the documents that only evaluators see.
 
     Raises:
-        ConfigError: ``steps`` is above 12, or ``longest`` above 11: a letter would come twice.
+        ConfigError: ``steps`` is above 12, or ``longest`` above 11: a letter would occur twice.
 
     Examples:
         >>> LetterWalk().example(55).answer
@@ -49,11 +49,11 @@ class LetterWalk(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many documents there are, training and held out."""
+        """Return the number of documents, training and held out."""
         return self.steps * len(ascii_uppercase)
 
     def example(self, index: int) -> Example:
-        """The walk from one letter by one step."""
+        """Return the walk of a letter and a step."""
         step, first = divmod(index, len(ascii_uppercase))
         places = range(first, first + (step + 1) * (self.longest + 2), step + 1)
         walk = "".join(ascii_uppercase[place % len(ascii_uppercase)] for place in places)

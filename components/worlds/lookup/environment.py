@@ -1,4 +1,4 @@
-"""Lookup tool: what a hidden map makes of a letter."""
+"""Lookup tool, which applies a hidden map to a letter."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ ASKED = re.compile(r"<(.)>")
 
 
 class LookupTool:
-    """Answers ``<a>`` with what the example's ``map`` makes of ``a``, as in ``c|``.
+    """Environment that answers ``<a>`` with the example's ``map`` of ``a``, such as ``c|``.
 
-    A turn that does not end in such a question is the answer, and ends the episode; of a turn with
-    several questions the last one counts. Anything else between the brackets gets ``?|``.
+    A turn that does not end in such a question is the answer and ends the episode. If a turn has
+    several questions, the last one counts. Other text between the brackets gets ``?|``.
 
-    The state that a turn is decided in (``anchor``) is the question with all that is known of the
-    map, in the order of the letters: ``a2= ab bc``.
+    The state of a turn (``anchor``) is the question with the known part of the map in the order of
+    the letters: ``a2= ab bc``.
 
     Examples:
         >>> tool = LookupTool()
@@ -38,31 +38,31 @@ class LookupTool:
         self.known = dict[str, str]()
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Take the example's map; nothing is said."""
+        """Store the example's map; the first observation is empty."""
         del seed
         self.map = str(example.columns["map"])
         self.question = example.prompt
         return Turn(anchor=example.prompt)
 
     def step(self, action: str) -> Turn:
-        """Answer a question, or end."""
+        """Answer a question or end the episode."""
         if not action.endswith(">"):
             return Turn(done=True)
         self.questions += 1
-        asked = ASKED.findall(action)
+        questions = ASKED.findall(action)
         letters = dict(zip(ascii_lowercase, self.map, strict=False))
-        told = {letter: letters[letter] for letter in asked[-1:] if letter in letters}
-        self.known = {**self.known, **told}  # a new one: a fork has its own
+        answers = {letter: letters[letter] for letter in questions[-1:] if letter in letters}
+        self.known = {**self.known, **answers}  # a new dict, because a fork has its own
         state = " ".join([self.question, *sorted(a + b for a, b in self.known.items())])
-        return Turn(observation=f"{''.join(told.values()) or '?'}|", anchor=state)
+        return Turn(observation=f"{''.join(answers.values()) or '?'}|", anchor=state)
 
     def facts(self) -> Mapping[str, float]:
-        """How often it was asked: ``questions``."""
+        """Return ``questions``, the number of questions."""
         return {"questions": float(self.questions)}
 
     def fork(self) -> LookupTool:
-        """Another one that was asked as often."""
+        """Return a copy with the same state."""
         return copy.copy(self)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op: it holds nothing."""

@@ -1,4 +1,4 @@
-"""Folding agent: lookup in contexts that are folded, by what the policy itself wrote of them."""
+"""Folding agent: lookup with contexts that the policy itself summarises."""
 
 import json
 from string import ascii_lowercase
@@ -7,25 +7,25 @@ from urllib.request import Request, urlopen
 
 
 def agent(base_url: str, example: dict[str, Any]) -> float:
-    """After each question the policy says what is left to ask, in a turn as any other.
+    """Play lookup; after each question the policy writes the remaining question as a turn.
 
-    Of ``a3=<a>c|`` it may write ``c2=``: then everything else is forgotten, and the next question
-    is asked in a context that begins with that.
+    After ``a3=<a>c|`` it may write ``c2=``. Then the old context is dropped, and the next context
+    begins with that.
     """
     tool = dict(zip(ascii_lowercase, example["map"], strict=False))
     context = example["prompt"]
     for _ in range(8):
-        said = _go_on(base_url, context, ">")
-        _, asks, letter = said.rpartition("<")
+        text = _go_on(base_url, context, ">")
+        _, asks, letter = text.rpartition("<")
         if not asks:
-            return float(said == example["answer"])
-        told = f"{context}{said}>{tool.get(letter, '?')}|"
-        context = _go_on(base_url, told, "=") + "="
+            return float(text == example["answer"])
+        longer = f"{context}{text}>{tool.get(letter, '?')}|"
+        context = _go_on(base_url, longer, "=") + "="
     return 0.0
 
 
 def _go_on(base_url: str, text: str, stop: str) -> str:
     body = {"model": "policy", "prompt": text, "stop": [stop]}
     with urlopen(Request(f"{base_url}/completions", json.dumps(body).encode())) as reply:
-        said: str = json.load(reply)["choices"][0]["text"]
-    return said
+        completion: str = json.load(reply)["choices"][0]["text"]
+    return completion

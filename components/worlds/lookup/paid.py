@@ -1,4 +1,4 @@
-"""Lookup tool that pays for the questions that an answer needs: a reward of turns."""
+"""Lookup tool with a turn reward for needed questions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from rlcomp.interfaces.task import Example
 
 
 class PaidLookupTool(LookupTool, metaclass=Checked):
-    """As :class:`components.worlds.lookup.environment.LookupTool`; needed questions are paid.
+    """Environment like ``LookupTool`` that pays for needed questions.
 
-    With N steps from the letter of the question to the answer, the next letter on the way pays
-    ``useful / N`` when it is asked, each once; any other question pays nothing.
+    See :class:`components.worlds.lookup.environment.LookupTool`. With N steps from the letter of
+    the prompt to the answer, a question for the next letter on the path pays ``useful / N``, once
+    for each letter; other questions pay 0.
 
     Args:
-        useful: what all needed questions are paid together, in units of the reward of an answer.
+        useful: total pay of all needed questions, in units of the reward of an answer.
 
     Examples:
         >>> tool = PaidLookupTool(useful=1.0)
@@ -34,7 +35,7 @@ class PaidLookupTool(LookupTool, metaclass=Checked):
         self.reached = 0
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Take the example's map, and the letters that have to be asked."""
+        """Store the example's map and the needed letters."""
         turn = super().reset(example, seed)
         letter, self.way = example.prompt[0], []
         for _ in range(int(str(example.columns["hops"]))):
@@ -44,7 +45,7 @@ class PaidLookupTool(LookupTool, metaclass=Checked):
         return turn
 
     def step(self, action: str) -> Turn:
-        """Answer a question, and pay for it if it is the next that is needed; or end."""
+        """Answer a question, pay for it if it is the next needed one, or end the episode."""
         turn = super().step(action)
         needed = self.way[self.reached : self.reached + 1]
         if turn.done or not needed or ASKED.findall(action)[-1:] != needed:

@@ -1,4 +1,4 @@
-"""Lookup: a toy task that only a tool can solve."""
+"""Lookup: a toy task that needs a tool."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from rlcomp.seed import named_seed
 
 
 class Lookup(metaclass=Checked):
-    """``"a3="`` asks what a hidden map of letters makes of ``a`` when it is applied three times.
+    """Task of a hidden map: ``"a3="`` asks for the letter after three applications to ``a``.
 
-    Every example has a map of its own (column ``map``: what each letter becomes, in order), which
-    the prompt does not tell: the tool that is asked by ``<a>`` does
-    (:class:`components.worlds.lookup.environment.LookupTool`). Without it an answer is a guess,
-    right once in ``letters`` times.
+    Every example has its own map (column ``map``: the image of each letter, in order). The prompt
+    does not hold it; the tool answers the question ``<a>``
+    (:class:`components.worlds.lookup.environment.LookupTool`). Without the tool an answer is a
+    guess, right with probability 1 / ``letters``.
 
-    A demonstration asks before each step with probability ``asked``, and answers by a random letter
-    as soon as it does not.
+    A demonstration asks before each step with probability ``asked``; otherwise it gives a random
+    letter as the answer.
 
     Args:
-        letters: how many there are, at most 26.
-        hops: the most times that the map is applied.
-        fewest: the fewest; all numbers from it to ``hops`` take turns; column ``hops`` says which.
-        asked: how likely a demonstration asks once more.
-        examples: how many.
+        letters: number of letters, at most 26.
+        hops: most applications of the map.
+        fewest: fewest applications; all numbers up to ``hops`` alternate (column ``hops``).
+        asked: probability that a demonstration asks once more.
+        examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
@@ -65,11 +65,11 @@ class Lookup(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """A letter and a number of hops, which take turns, and a map."""
+        """Return an example; letters and numbers of hops alternate, maps are random."""
         draw = random.Random(named_seed(index, "lookup"))
         image = "".join(draw.sample(self.letters, len(self.letters)))
         number, first = divmod(index, len(self.letters))

@@ -1,4 +1,4 @@
-"""Matrix game of two players, who move without seeing each other's move."""
+"""Matrix game of two players with simultaneous moves."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rlcomp.interfaces.task import Example
 class MatrixGame:
     """Zero-sum matrix game: seat 0 is paid ``u(a, b)`` and seat 1 ``-u(a, b)``.
 
-    Each seat is told what it plays (``roles``) and nothing of the other's move. A turn ends with
-    the first move in it; one that holds anything else loses: the most that there is to lose.
+    Each seat reads its role (``roles``) and not the other's move. A turn ends with the first move
+    in it. A turn with any other text pays the worst payoff.
 
     Args:
-        moves: texts, none within another.
-        payoffs: ``u``: a row for each move of seat 0, a column for each of seat 1.
-        roles: what each seat is told.
+        moves: texts of the moves, none within another.
+        payoffs: ``u``: a row for each move of seat 0, a column for each move of seat 1.
+        roles: text for each seat.
 
     Raises:
-        ConfigError: ``payoffs`` is not a square of as many numbers as there are moves, or there are
-            not two roles.
+        ConfigError: ``payoffs`` is not a square matrix of the size of ``moves``, or there are not
+            two roles.
 
     Examples:
         >>> game = MatrixGame(moves=["h", "t"], payoffs=[[1, -1], [-1, 1]], roles=["a", "b"])
@@ -49,13 +49,13 @@ class MatrixGame:
         self.first: str | None = None
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Tell seat 0 its role."""
+        """Return the role of seat 0."""
         del example, seed
         self.first = None
         return Turn(observation=self.roles[0], seat=0)
 
     def step(self, action: str) -> Turn:
-        """Take a move; after the second, pay."""
+        """Store a move; pay after the second."""
         if self.first is None:
             self.first = action
             return Turn(observation=self.roles[1], seat=1)
@@ -70,12 +70,12 @@ class MatrixGame:
         return self.payoffs[self.moves.index(first)][self.moves.index(second)]
 
     def facts(self) -> Mapping[str, float]:
-        """Nothing."""
+        """Return no facts."""
         return {}
 
     def fork(self) -> MatrixGame:
-        """Another one at the same place."""
+        """Return a copy with the same state."""
         return copy.copy(self)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op: it holds nothing."""

@@ -1,4 +1,4 @@
-"""Demonstrated moves of a game in which the seats see nothing but their role."""
+"""Demonstrated moves of a game in which the seats see only their role."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rlcomp.seed import named_seed
 
 
 class Moves(metaclass=Checked):
-    """``"?a"`` asks the seat that is told ``a`` for its move, which is drawn from ``strategies``.
+    """Task of moves: ``"?a"`` asks the seat with role ``a`` for a move drawn from ``strategies``.
 
-    What a policy imitates before it plays: a strategy for each seat, which need not be a good one.
+    A policy imitates these strategies before it plays. They need not be good ones.
 
     Args:
-        prompt: what stands in front of the role.
-        roles: what each seat is told.
+        prompt: text before the role.
+        roles: text for each seat.
         moves: texts of the moves.
-        strategies: for each seat the probability of each move.
-        examples: how many; the seats take turns.
+        strategies: probability of each move, for each seat.
+        examples: number of examples; the seats alternate.
         held_out: share of the examples that only evaluators see.
 
     Raises:
@@ -57,11 +57,11 @@ class Moves(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """A move of the seat whose turn the index is."""
+        """Return a move of the seat that the index chooses."""
         seat = index % len(self.roles)
         draw = random.Random(named_seed(index, "moves"))
         (move,) = draw.choices(self.moves, self.strategies[seat])

@@ -1,4 +1,4 @@
-"""Maze of text rooms: a move is a letter, and the room it leads to is told."""
+"""Maze of text rooms: a move is a letter, the observation is the next room."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rlcomp.interfaces.task import Example
 
 
 class MazeEnvironment(metaclass=Checked):
-    """Answers ``n``, ``e``, ``s`` or ``w`` with the room it leads to; in the exit it pays and ends.
+    """Environment that answers ``n``, ``e``, ``s`` or ``w`` with the next room; the exit pays.
 
-    The example's prompt ends with the room to start in, its answer is the exit, and its column
-    ``ways`` says of each move where it leads from every room, in order. Against a wall one stays.
-    Whatever is no move stays, too.
+    The example's prompt ends with the start room, and its answer is the exit, which ends the
+    episode. Its column ``ways`` holds for each move the next room of every room, in order. A move
+    against a wall, or other text, stays in the room.
 
-    The state that a turn is decided in (``anchor``) is the room.
+    The state of a turn (``anchor``) is the room.
 
     Args:
-        discount: what each move behind the first leaves of the pay, which is 1.
+        discount: factor of the pay, 1, for each move after the first.
 
     Examples:
         >>> maze = MazeEnvironment()
@@ -39,7 +39,7 @@ class MazeEnvironment(metaclass=Checked):
         self.moves = 0
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Stand in the first room; the prompt has told which."""
+        """Start in the first room, which the prompt names."""
         del seed
         ways = example.columns["ways"]
         assert isinstance(ways, Mapping)
@@ -48,7 +48,7 @@ class MazeEnvironment(metaclass=Checked):
         return Turn(anchor=self.room)
 
     def step(self, action: str) -> Turn:
-        """Move, and be told where one is."""
+        """Make a move and return the room."""
         self.moves += 1
         ways = self.ways.get(action[-1:])
         if ways is not None:
@@ -58,12 +58,12 @@ class MazeEnvironment(metaclass=Checked):
         return Turn(observation=self.room, anchor=self.room)
 
     def facts(self) -> Mapping[str, float]:
-        """``moves`` so far, and whether one is in the exit: ``success``."""
+        """Return ``moves`` so far and ``success``: whether the room is the exit."""
         return {"moves": float(self.moves), "success": float(self.room == self.exit)}
 
     def fork(self) -> MazeEnvironment:
-        """Another one in the same room, after as many moves."""
+        """Return a copy with the same state."""
         return copy.copy(self)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """No-op: it holds nothing."""

@@ -1,4 +1,4 @@
-"""Maze: a toy task of many turns, paid at its exit only."""
+"""Maze: a toy task of many turns with a reward only at the exit."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
-# Rows down and columns right that a move leads.
+# Change of row and column of each move.
 MOVES = {"n": (-1, 0), "e": (0, 1), "s": (1, 0), "w": (0, -1)}
 
 
 class Maze(metaclass=Checked):
-    """``"F"`` names the room to start in: find the exit, the last room of a square of them.
+    """Task of mazes: the prompt ``"F"`` is the start room; the exit is the last room of a square.
 
-    The rooms ``A``, ``B``, ... stand in rows. All examples have the same maze, drawn from
-    ``layout``: doors that join all rooms, and as many more as there are ``loops``. The prompt does
-    not tell them; who moves is told the room
-    (:class:`components.worlds.maze.environment.MazeEnvironment`). Every room but the exit is a
-    start in turn.
+    The rooms ``A``, ``B``, ... are in rows. All examples have the same random maze, from
+    ``layout``: doors that connect all rooms, and ``loops`` more doors. The prompt does not hold the
+    doors; a move returns the room
+    (:class:`components.worlds.maze.environment.MazeEnvironment`). All rooms but the exit alternate
+    as start.
 
-    A demonstration walks at random, until the exit or for ``walk`` moves. What is held out are
-    walks: every room is a start in training and of evaluators.
+    A demonstration walks at random until the exit or for ``walk`` moves. Walks are held out, not
+    rooms: every room is a start in training and evaluation.
 
     Args:
-        size: rooms a side, from 2 to 5.
-        loops: doors that could be closed without parting any rooms; a square has
-            ``(size - 1)^2`` at most.
-        layout: which maze.
-        walk: the most moves of a demonstration.
-        examples: how many.
+        size: rooms per side, from 2 to 5.
+        loops: doors that could be closed with all rooms still connected; at most
+            ``(size - 1)^2``.
+        layout: seed of the maze.
+        walk: most moves of a demonstration.
+        examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: there are no letters for as many rooms, or no walls for as many loops.
+        ConfigError: there are too few letters for the rooms, or too few walls for the loops.
 
     Examples:
         >>> example = Maze(size=2, loops=1, walk=3).example(1)
@@ -70,7 +70,7 @@ class Maze(metaclass=Checked):
         self.ways = self._ways(random.Random(named_seed(layout, "maze")))
 
     def _ways(self, draw: random.Random) -> dict[str, str]:
-        """Of each move where it leads from every room: Kruskal's tree, and doors in more walls."""
+        """Return each move's next rooms: Kruskal's tree, and doors in more walls."""
         walls = [
             (room, self._beside(room, move))
             for room in range(len(self.rooms))
@@ -90,7 +90,7 @@ class Maze(metaclass=Checked):
         }
 
     def _beside(self, room: int, move: str) -> int:
-        """The room on this side; the same one at the border."""
+        """Return the room on this side, or the same room at the border."""
         row, column = divmod(room, self.size)
         down, right = MOVES[move]
         if not (0 <= row + down < self.size and 0 <= column + right < self.size):
@@ -102,11 +102,11 @@ class Maze(metaclass=Checked):
         return self.rooms[beside if frozenset((room, beside)) in doors else room]
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """A room to start in, which take turns, and a walk from there."""
+        """Return a start room (they alternate) and a walk from there."""
         draw = random.Random(named_seed(index, "walk"))
         starts, last = self.rooms[:-1], self.rooms[-1]
         prompt = starts[index % len(starts)]
@@ -117,7 +117,7 @@ class Maze(metaclass=Checked):
             turns += [move, room]
             if room == last:
                 break
-        turns.pop()  # behind the last move nothing is told
+        turns.pop()  # no observation after the last move
         return Example(
             prompt,
             last,

@@ -1,4 +1,4 @@
-"""The middle digit of a number: a toy task whose answer does not need its reasoning."""
+"""Middle digit of a number: a toy task with unnecessary reasoning."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from rlcomp.seed import named_seed
 
 
 class Median(metaclass=Checked):
-    """``"52941>"`` asks for ``"4"``, its middle digit; ``"12459=4"`` sorts the digits first.
+    """Task of medians: ``"52941>"``, ``"4"``, the middle digit; ``"12459=4"`` sorts first.
 
-    A response is right if what stands behind its last ``=`` is right, so that right ones differ in
-    length: the result alone, after the digits in order, or after these twice. Of ``n`` digits in
-    order the result is number ``n // 2``, counted from 0. The column ``reasoning`` holds the
-    response that sorts once.
+    A response is right if the text after its last ``=`` is right. So right responses differ in
+    length: the result alone, after the sorted digits, or after these twice. The result is number
+    ``n // 2`` (from 0) of the ``n`` sorted digits. The column ``reasoning`` holds the response that
+    sorts once.
 
     Args:
         length: digits of the prompt, at most 18; nothing is stored.
         held_out: share of the prompts that only evaluators see.
-        plain: share of the demonstrations that are the result alone.
-        twice: share that sorts twice; the rest sorts once.
-        flawed: share of those that sort in which one digit is another one; the result is right.
+        plain: share of the demonstrations with only the result.
+        twice: share of the demonstrations that sort twice; the rest sorts once.
+        flawed: share of the sorting demonstrations with a wrong digit; their result is right.
 
     Raises:
-        ConfigError: ``length`` is above 18, or ``plain`` and ``twice`` are more than all.
+        ConfigError: ``length`` is above 18, or ``plain`` and ``twice`` sum to more than 1.
 
     Examples:
         >>> example = Median(length=5).example(52941)
@@ -57,11 +57,11 @@ class Median(metaclass=Checked):
         self.flawed = flawed
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return int(10**self.length)
 
     def example(self, index: int) -> Example:
-        """The example whose prompt is the index, written with leading zeros."""
+        """Return the example whose prompt is the index with leading zeros."""
         digits = f"{index:0{self.length}d}"
         ordered = "".join(sorted(digits))
         result = ordered[self.length // 2]

@@ -1,4 +1,4 @@
-"""Fixed answer tool: a control."""
+"""Fixed answer tool, a control."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from rlcomp.arguments import Checked
 class FixedAnswer(metaclass=Checked):
     """Answers every call by the same text: a tool that is of no use.
 
-    Planted beside those that are, it shows by its calls (``facts/calls_<name>``) what a reward pays
-    for calling as such.
+    Its calls (``facts/calls_<name>``) show how much a reward pays for calls as such.
 
     Args:
-        says: the text; "" is what a tool says that found nothing, and no useful call.
+        says: the text; "" stands for no result and is no useful call.
     """
 
     def __init__(self, *, says: str = "") -> None:
         self.says = says
 
     def __call__(self, query: str) -> str:
-        """The text."""
+        """Return the text."""
         del query
         return self.says

@@ -1,4 +1,4 @@
-"""Planted calls: a task whose demonstrations also call a tool that is of no use."""
+"""Planted calls: demonstrations that also call a useless tool."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from rlcomp.seed import named_seed
 
 
 class PlantedCalls(metaclass=Checked):
-    """Another task, some of whose demonstrations begin with an empty call of a planted tool.
+    """Another task, with an empty call of a planted tool before some demonstrations.
 
-    ``<idle></idle>``, answered by ``<information></information>`` (``tool_protocol=tags``). So a
-    policy knows the tool when RL begins, and RL decides whether it is called more often, or less.
+    The call is ``<idle></idle>``, answered by ``<information></information>``
+    (``tool_protocol=tags``). So a policy knows the tool when RL begins, and RL changes how often
+    it calls the tool.
 
     Args:
-        task: the other one; its demonstrations come in turns.
+        task: the other task, with demonstrations in turns.
         tool: the planted tool.
-        says: what it answers (:class:`components.worlds.planted_calls.fixed_answer.FixedAnswer`).
-        often: how likely a demonstration calls it.
+        says: its answer (:class:`components.worlds.planted_calls.fixed_answer.FixedAnswer`).
+        often: probability that a demonstration calls it.
 
     Raises:
-        ConfigError: when called: the task has no turns.
+        ConfigError: (when called) the task has no turns.
 
     Examples:
         >>> from components.worlds.hops.task import Hops
@@ -48,11 +49,11 @@ class PlantedCalls(metaclass=Checked):
         self.held_out = task.held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.task)
 
     def example(self, index: int) -> Example:
-        """The example of the other task."""
+        """Return the example of the other task."""
         example = self.task.example(index)
         if not example.turns:
             raise ConfigError("PlantedCalls: its demonstrations have no turns: set task=hops")

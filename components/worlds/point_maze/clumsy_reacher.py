@@ -1,4 +1,4 @@
-"""A clumsy expert for reach, to be cloned and outdone."""
+"""Clumsy expert for reach, to imitate and surpass."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rlcomp.model.action_tokens import ActionTokenPolicy
 
 
 class ClumsyReacher(metaclass=Checked):
-    """Moves towards the goal, ``a = clip(gain (g - x) / stride + noise n)``, ``n ~ N(0, I)``.
+    """Expert with ``a = clip(gain (g - x) / stride + noise n)``, ``n ~ N(0, I)``.
 
-    Says its actions in the tokens of the policy that shall imitate it. Its log-probs are 0: it is
-    imitated, not reweighted.
+    Its actions are in the tokens of the policy that imitates it. Its log-probs are 0, because it is
+    imitated without reweighting.
 
     Args:
-        policy: whose tokens.
+        policy: the policy that defines the tokens.
         stride: largest move of a step, for each coordinate.
-        gain: share of what is missing that it goes in a step.
-        noise: standard deviation of what is added to its actions, in units of their bounds.
+        gain: share of the remaining distance in a step.
+        noise: standard deviation of the noise on its actions, in units of their bounds.
     """
 
     def __init__(
@@ -35,7 +35,7 @@ class ClumsyReacher(metaclass=Checked):
         self.seen_size = policy.seen_size
 
     def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Tokens ``[N, D + A]`` of a step; without a generator there is no noise."""
+        """Return tokens ``[N, D + A]`` of a step; without a generator there is no noise."""
         action = self.gain * (seen["desired_goal"] - seen["observation"]) / self.stride
         if generator is not None:
             action = action + self.noise * torch.randn(action.shape, generator=generator)
@@ -43,5 +43,5 @@ class ClumsyReacher(metaclass=Checked):
         return tokens, torch.zeros_like(action)
 
     def action_of(self, tokens: Tensor) -> Tensor:
-        """The action of the tokens of a step."""
+        """Return the action of the tokens of a step."""
         return self.policy.action_of(tokens)

@@ -1,4 +1,4 @@
-"""The expert of the U maze."""
+"""Expert of the U maze."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from torch import Tensor
 from rlcomp.component import Component
 from rlcomp.interfaces.walled_environment import Walled
 
-# How far from the end of the wall it turns.
+# Distance from the end of the wall at which it turns.
 _MARGIN = 0.1
 
 
 class UMazeGuide(Component):
-    """Walks to the goal, around the end of the wall where that is in the way.
+    """Expert that walks to the goal, around the end of the wall if it is in the way.
 
     Reads ``observation`` and ``desired_goal`` ``[N, 2]``. Writes ``action`` ``[N, 2]``.
 
@@ -27,7 +27,7 @@ class UMazeGuide(Component):
 
     def __init__(self, *, environment: Walled) -> None:
         super().__init__()
-        # Past nn.Module: it is a node of its own, and only its walls are asked for.
+        # Not a submodule: the environment is a node of its own; only its walls are used here.
         object.__setattr__(self, "environment", environment)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -40,6 +40,6 @@ class UMazeGuide(Component):
         return batch
 
     def left(self, batch: TensorDict) -> Tensor:
-        """Length of the way to the goal, ``[N]``."""
+        """Return the length of the path to the goal, ``[N]``."""
         left: Tensor = self.environment.way(batch["observation"], batch["desired_goal"])
         return left

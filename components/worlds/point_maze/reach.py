@@ -1,4 +1,4 @@
-"""Reach: move a point to a goal; only arriving counts."""
+"""Reach: a point that moves to a goal, with a reward only for arriving."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rlcomp.interfaces.dynamics import Randomises
 
 
 class Reach(BatchedEnvironment):
-    """A point in the square [-1, 1]^2 that shall come within a radius of a goal.
+    """Environment of a point in the square [-1, 1]^2 that must come within a radius of a goal.
 
-    ``x' = clip(x + stride a)``, ``a`` in [-1, 1]^2. Reward -1 a step, 0 where the point is at the
-    goal after it (:meth:`reward_of`). Point and goal are drawn uniformly; the episode goes on at
-    the goal, so that it can be held.
+    ``x' = clip(x + stride a)``, ``a`` in [-1, 1]^2. Reward -1 per step, 0 if the point is at the
+    goal after it (:meth:`reward_of`). Point and goal are drawn uniformly. The episode continues at
+    the goal, so that the point can stay there.
 
-    Observed are the point (``observation`` and ``achieved_goal``) and ``desired_goal``, ``[N, 2]``.
+    Observed: the point (``observation`` and ``achieved_goal``) and ``desired_goal``, ``[N, 2]``.
 
     Args:
-        num_envs: how many copies.
-        max_steps: an episode is cut after so many steps.
+        num_envs: number of copies.
+        max_steps: steps after which an episode is cut.
         stride: largest move of a step, for each coordinate.
-        radius: how near is there.
+        radius: largest distance to the goal that counts as arrived.
         randomise: draws ``stride`` for each episode.
 
     Source:
@@ -44,16 +44,16 @@ class Reach(BatchedEnvironment):
         radius: PositiveFloat = 0.05,
         randomise: Randomises | None = None,
     ) -> None:
-        # Before the base asks for what is seen.
+        # set first: super().__init__ asks for the observations
         self.stride, self.radius = stride, radius
         super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
 
     def begin(self) -> Tensor:
-        """Point and goal, anywhere."""
+        """Draw point and goal uniformly."""
         return self.uniform(4, -1.0, 1.0)
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One move; an episode never terminates."""
+        """Make a move; an episode never terminates."""
         point, goal = state[:, :2], state[:, 2:]
         stride = torch.as_tensor(self.dynamics["stride"]).view(-1, 1)
         point = (point + stride * action.clamp(-1.0, 1.0)).clamp(-1.0, 1.0)
@@ -61,15 +61,15 @@ class Reach(BatchedEnvironment):
         return after, self.reward_of(point, goal), torch.zeros(len(state), dtype=torch.bool)
 
     def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
-        """Reward of a step that led to a point where a goal was asked for, ``[N]``: -1 or 0."""
+        """Return the reward of steps to these points with these goals, ``[N]``: -1 or 0."""
         away: Tensor = (achieved - desired).norm(dim=-1) > self.radius
         return -away.float()
 
     def observe(self, state: Tensor) -> Tensor:
-        """The point."""
+        """Return the point."""
         return state[:, :2].clone()
 
     def seen(self, state: Tensor) -> dict[str, Tensor]:
-        """The point, as observation and as the goal that it would be, and the goal."""
+        """Return the point as observation and achieved goal, and the desired goal."""
         point, goal = state[:, :2].clone(), state[:, 2:].clone()
         return {"observation": point, "achieved_goal": point.clone(), "desired_goal": goal}

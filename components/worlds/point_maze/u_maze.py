@@ -1,4 +1,4 @@
-"""U maze: a point behind a wall that shall come to a goal on its other side."""
+"""U maze: a point and a goal on different sides of a wall."""
 
 from __future__ import annotations
 
@@ -16,33 +16,33 @@ Corner = Annotated[list[float], MinLen(2)]
 
 
 class UMaze(Reach):
-    """A point in the square [-1, 1]^2, which a wall divides except at its right.
+    """Environment of a point in the square [-1, 1]^2 with a wall that is open at the right.
 
     ``x' = clip(x + stride a)``, ``a`` in [-1, 1]^2. The wall is the segment from (-1, 0) to
-    (``wall``, 0): of a move that would cross it only the part along it is made. Reward -1 a step, 0
-    where the point is within ``radius`` of the goal after it (:meth:`reward_of`); there the episode
-    ends (terminated) where ``ends`` says so. Start and goal are drawn uniformly from boxes; a box
-    of one point is a fixed one.
+    (``wall``, 0). Only the component along the wall remains of a move that would cross it. Reward
+    -1 per step, 0 if the point is within ``radius`` of the goal after it (:meth:`reward_of`). With
+    ``ends`` the episode terminates there. Start and goal are drawn uniformly from boxes; a box may
+    be one point.
 
-    Observed are the point (``observation`` and ``achieved_goal``) and ``desired_goal``, ``[N, 2]``.
+    Observed: the point (``observation`` and ``achieved_goal``) and ``desired_goal``, ``[N, 2]``.
 
     Args:
-        num_envs: how many copies.
-        max_steps: an episode is cut after so many steps.
+        num_envs: number of copies.
+        max_steps: steps after which an episode is cut.
         stride: largest move of a step, for each coordinate.
-        radius: how near is there.
-        wall: where the wall ends, in (-1, 1).
+        radius: largest distance to the goal that counts as arrived.
+        wall: end of the wall, in (-1, 1).
         ends: whether an episode terminates at its goal.
         start_low, start_high: corners of the box of starts, ``[x, y]``.
         goal_low, goal_high: corners of the box of goals.
         randomise: draws ``stride`` for each episode.
 
     Raises:
-        ConfigError: the wall leaves no way or is none; a box is empty or not within the square.
+        ConfigError: the wall leaves no opening or has no length, or a box is empty or not within
+            the square.
 
     Source:
-        After the U maze of Fu et al. 2020, arXiv:2004.07219, without inertia, its wall without
-        width.
+        After the U maze of Fu et al. 2020, arXiv:2004.07219, without inertia and with a thin wall.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class UMaze(Reach):
         goal_high: Corner,
         randomise: Randomises | None = None,
     ) -> None:
-        # Before the base asks for what is seen.
+        # set first: super().__init__ asks for the observations
         self.wall, self.ends = wall, ends
         if not -1 < wall < 1:
             raise ConfigError(f"wall is {wall:g}: it ends between -1 and 1, or there is no way")
@@ -77,14 +77,14 @@ class UMaze(Reach):
         )
 
     def begin(self) -> Tensor:
-        """Start and goal, anywhere in their boxes."""
+        """Draw start and goal uniformly from their boxes."""
         drawn = [
             low + (high - low) * self.uniform(2, 0.0, 1.0) for low, high in self.boxes.values()
         ]
         return torch.cat(drawn, dim=1)
 
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """One move, along the wall where it is in the way."""
+        """Make a move, only along the wall if it is in the way."""
         point, goal = state[:, :2], state[:, 2:]
         stride = torch.as_tensor(self.dynamics["stride"]).view(-1, 1)
         moved = (point + stride * action.clamp(-1.0, 1.0)).clamp(-1.0, 1.0)
@@ -94,21 +94,21 @@ class UMaze(Reach):
         return torch.cat([moved, goal], dim=1), reward, (reward == 0) & self.ends
 
     def blocked(self, start: Tensor, end: Tensor) -> Tensor:
-        """Whether the wall is between two points, ``[N, 2]`` each; height 0 is above it."""
+        """Return whether the wall is between two points, ``[N, 2]`` each; y = 0 is above it."""
         across = (start[:, 1] >= 0) != (end[:, 1] >= 0)
         share = start[:, 1] / torch.where(across, start[:, 1] - end[:, 1], 1.0)
         met = start[:, 0] + share * (end[:, 0] - start[:, 0])
         return across & (met < self.wall)
 
     def way(self, start: Tensor, end: Tensor) -> Tensor:
-        """Length of the shortest way between two points around the wall, ``[N]``."""
+        """Return the length of the shortest path between two points around the wall, ``[N]``."""
         corner = start.new_tensor([self.wall, 0.0])
         around = (start - corner).norm(dim=1) + (corner - end).norm(dim=1)
         return torch.where(self.blocked(start, end), around, (start - end).norm(dim=1))
 
 
 def _box(name: str, low: list[float], high: list[float]) -> tuple[Tensor, Tensor]:
-    """The corners of a box as tensors ``[2]``."""
+    """Return the corners of a box as tensors ``[2]``."""
     if not all(len(corner) == 2 for corner in (low, high)) or not all(
         -1 <= least <= greatest <= 1 for least, greatest in zip(low, high, strict=True)
     ):

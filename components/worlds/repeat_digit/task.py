@@ -1,4 +1,4 @@
-"""Instructions about digits: a toy task with the verifiable instructions of IFEval."""
+"""Instructions about digits: a toy task with IFEval's verifiable instructions."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from rlcomp.interfaces.task import Example
 
 
 class RepeatDigit(metaclass=Checked):
-    """``"7*3-5>"`` asks for at least three sevens and no five; many responses are right.
+    """Task of instructions: ``"7*3-5>"`` asks for at least three sevens and no five.
 
-    The columns are those of IFEval, for ``reward=ifeval``; there is no gold answer.
+    The columns are those of IFEval, for ``reward=ifeval``. Many responses are right, and there is
+    no gold answer.
 
     Args:
-        longest: so often a digit may have to be written, at most 9.
+        longest: largest required number of a digit, at most 9.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
@@ -34,11 +35,11 @@ class RepeatDigit(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out; ``90 * longest`` prompts differ."""
+        """Return the number of examples, training and held out; ``90 * longest`` prompts differ."""
         return 10 * 10 * 10
 
     def example(self, index: int) -> Example:
-        """The example of an index, whose digits say which digit, how often, and which other one."""
+        """Return an example; the index's digits are the digit, the number and the other digit."""
         digit, often = index // 100, index // 10 % 10 % self.longest + 1
         other = (digit + 1 + index % 10 % 9) % 10
         columns: dict[str, Any] = {

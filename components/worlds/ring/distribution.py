@@ -11,14 +11,14 @@ from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
 
 
 class RingOfGaussians(metaclass=Checked):
-    """A mixture of ``M`` equal Gaussians in the plane, their means evenly spaced on a circle.
+    """Mixture of ``M`` equal Gaussians in the plane with means evenly spaced on a circle.
 
     ``c_m = r (cos 2 pi m / M, sin 2 pi m / M)``.
 
     Args:
-        num_modes: ``M``.
-        radius: ``r``.
-        std: standard deviation of each, in both directions.
+        num_modes: ``M``, number of Gaussians.
+        radius: ``r``, radius of the circle.
+        std: standard deviation of each Gaussian, in both directions.
     """
 
     def __init__(
@@ -29,6 +29,6 @@ class RingOfGaussians(metaclass=Checked):
         self.centres = radius * torch.stack([angle.cos(), angle.sin()], dim=1)
 
     def draw(self, rows: int, generator: torch.Generator) -> Tensor:
-        """So many points, ``[rows, 2]``."""
+        """Draw points, ``[rows, 2]``."""
         mode = torch.randint(self.num_modes, (rows,), generator=generator)
         return self.centres[mode] + self.std * torch.randn(rows, 2, generator=generator)

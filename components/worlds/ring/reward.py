@@ -1,4 +1,4 @@
-"""Distance to a mode, as a reward of samples."""
+"""Reward of samples by the distance to a mode."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from rlcomp.interfaces.reward import write_reward
 
 
 class ModeDistance(Component):
-    """``R = -|x - c_m|``: how near a sample is to one mode of the distribution.
+    """Reward ``R = -|x - c_m|``, the negative distance of a sample to a mode.
 
-    A sample is correct where no other mode is nearer.
+    A sample is correct if no other mode is nearer.
 
     Reads ``sample`` ``[B, D]``. Writes ``reward``, ``rewards``, ``correct`` and ``reward_valid``
-    ``[B]``: not valid where the sample is not finite.
+    ``[B]``. The reward is not valid if the sample is not finite.
 
     Args:
-        distribution: has the modes.
-        mode: the number of the one that is rewarded.
+        distribution: the distribution with the modes.
+        mode: number of the rewarded mode.
 
     Raises:
         ConfigError: there is no such mode.

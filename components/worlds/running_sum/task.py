@@ -1,4 +1,4 @@
-"""Synthetic corpus of modular sums: text whose last token needs computation."""
+"""Synthetic corpus of modular sums, in which only the last token needs computation."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from rlcomp.seed import named_seed
 
 
 class RunningSum(metaclass=Checked):
-    """Documents such as ``"7+5+8+3=3"``: digits and the last digit of their sum.
+    """Task of documents such as ``"7+5+8+3=3"``: digits and the last digit of their sum.
 
-    A corpus in which all but one token is noise, and that one follows from all the others. A
-    document is the answer, and the demonstration goes on from its first digit. Short ones occur
-    repeatedly.
+    In this corpus all tokens but one are noise, and that one follows from all others. The answer is
+    the document, and the demonstration continues after its first digit. Short documents are
+    repeated.
 
-    With ``probabilities`` operands are not all alike: the digits behind the second follow them,
-    ``H = -sum_d p_d log p_d`` nats each, while the first two stay uniform. The result is then
+    With ``probabilities`` the digits after the second follow these probabilities,
+    ``H = -sum_d p_d log p_d`` nats each, while the first two stay uniform. Then the result is
     uniform (``log modulus`` nats) and independent of all operands without the first, and of all
-    without the second: who cannot add finds it as hard to foretell as ever.
+    without the second. So a model that cannot add predicts it no better.
 
     Args:
-        modulus: what the sums are modulo; digits are below it.
-        shortest: digits that are added, at least 2.
-        longest: at most so many; all numbers in between are equally frequent.
-        probabilities: of the digits 0, 1, ... from the third operand on; null: all are equal.
-        size: how many documents there are; none is stored.
+        modulus: modulus of the sums; digits are below it.
+        shortest: fewest digits in a sum, at least 2.
+        longest: most digits in a sum; all numbers in between are equally frequent.
+        probabilities: probabilities of the digits 0, 1, ... from the third operand on; null: all
+            are equal.
+        size: number of documents; none is stored.
         held_out: share of the documents that only evaluators see.
 
     Raises:
@@ -73,11 +74,11 @@ class RunningSum(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many documents there are, training and held out."""
+        """Return the number of documents, training and held out."""
         return self.size
 
     def example(self, index: int) -> Example:
-        """The document made from the index."""
+        """Return the document of an index."""
         draw = random.Random(named_seed(index, "running sum"))
         count = draw.randint(self.shortest, self.longest)
         uniform = count if self.probabilities is None else 2
@@ -93,10 +94,10 @@ def _fits(probabilities: Sequence[float], modulus: int) -> bool:
 
 
 class RunningSums(metaclass=Checked):
-    """The running sums of a text's last line: a chain of thought for demonstrations.
+    """Running sums of a text's last line, as a chain of thought of demonstrations.
 
     Args:
-        modulus: what the sums are modulo.
+        modulus: modulus of the sums.
 
     Examples:
         >>> RunningSums()("7+5+8+3=")
@@ -107,7 +108,7 @@ class RunningSums(metaclass=Checked):
         self.modulus = modulus
 
     def __call__(self, context: str) -> str:
-        """The thought of a context."""
+        """Return the thought of a context."""
         digits = [int(digit) for digit in re.findall("[0-9]", context.rpartition("\n")[2])]
         sums = accumulate(digits, lambda total, digit: (total + digit) % self.modulus)
         steps = zip(pairwise(sums), digits[1:], strict=True)

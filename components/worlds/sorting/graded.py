@@ -1,4 +1,4 @@
-"""Sorting digits with some of them wrong: answers that are rated, as a whole and digit by digit."""
+"""Sorting digits with some of them wrong, rated as a whole and digit by digit."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from rlcomp.seed import named_seed
 
 
 class SortingGraded(Sorting):
-    """``"529417>"`` answered by ``"12?579"``, some digits wrong, with labels of three kinds.
+    """Task of answers such as ``"12?579"`` to ``"529417>"``, some wrong, with three labels.
 
-    The demonstration is such an answer, so that it is nothing to imitate. Its columns are
-    ``rating``, 1 + ``most`` minus the number of wrong digits; ``desirable``, whether none is wrong;
-    ``steps``, the digits, and ``step_labels``, whether each is right and all before it are.
+    The demonstration is such an answer and not for imitation. Its columns are ``rating``, 1 +
+    ``most`` minus the number of wrong digits; ``desirable``, whether no digit is wrong; ``steps``,
+    the digits; and ``step_labels``, whether a digit and all before it are right.
 
-    The numbers of wrong digits are equally frequent, their places too.
+    The numbers and the places of wrong digits are equally frequent.
 
     Args:
         length: digits of a prompt, at most 18; nothing is stored.
         most: wrong digits of the worst answers; at most ``length``.
         held_out: share of the prompts that only evaluators see.
-        mislabelled: share of the other answers that have the labels of a second draw; at 1 there is
-            nothing to learn, which is a control.
+        mislabelled: share of the answers with the labels of another draw; 1 is a control without
+            information.
 
     Raises:
         ConfigError: ``length`` is above 18, or ``most`` above ``length``.
@@ -53,7 +53,7 @@ class SortingGraded(Sorting):
         self.mislabelled = mislabelled
 
     def example(self, index: int) -> Example:
-        """The example whose prompt is the index; the index fixes the wrong digits as well."""
+        """Return the example whose prompt is the index, which also fixes the wrong digits."""
         right = super().example(index)
         draw = random.Random(named_seed(index, "graded"))
         wrong = self._places(draw)
@@ -61,7 +61,7 @@ class SortingGraded(Sorting):
             str((int(digit) + draw.randint(1, 9)) % 10) if place in wrong else digit
             for place, digit in enumerate(right.answer)
         ]
-        chosen = is_held_out(f"?{right.prompt}", self.mislabelled)  # another hash than the split's
+        chosen = is_held_out(f"?{right.prompt}", self.mislabelled)  # not the hash of the split
         if chosen and not right.is_held_out(self.held_out):
             wrong = self._places(random.Random(named_seed(index, "labels of another answer")))
         columns = {
@@ -73,5 +73,5 @@ class SortingGraded(Sorting):
         return Example(right.prompt, right.answer, "".join(digits), columns=columns)
 
     def _places(self, draw: random.Random) -> set[int]:
-        """Which digits are wrong."""
+        """Return the places of the wrong digits."""
         return set(draw.sample(range(self.length), draw.randint(0, self.most)))

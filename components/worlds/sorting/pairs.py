@@ -1,4 +1,4 @@
-"""Sorting digits as pairs: the right answer, and the same with one late digit wrong."""
+"""Sorting digits as pairs: the right answer, and the same with one wrong digit."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from rlcomp.seed import named_seed
 
 
 class SortingPairs(Sorting):
-    """``"529417>"`` with ``"124579"`` chosen and ``"1245?9"`` rejected, one digit wrong.
+    """Task of pairs: ``"529417>"`` with ``"124579"`` chosen and ``"1245?9"`` rejected.
 
-    The two answers share a prefix, so that a loss which looks at their difference alone can lower
-    both.
+    The two answers share a prefix, so that a loss of their difference alone can lower both.
 
     Args:
         length: digits of a prompt, at most 18; nothing is stored.
-        position: which digit of the rejected answer is wrong, from 1.
-        ties: share of the pairs of which neither is preferred: the other answer is the right one as
-            well, in round brackets.
+        position: place of the wrong digit of the rejected answer, from 1.
+        ties: share of the pairs without a preference: the other answer is the right one in round
+            brackets.
         held_out: share of the prompts that only evaluators see.
-        uneven: share of the pairs whose rejected answer is shorter: it ends with the wrong digit.
-        mislabelled: share of the other pairs whose wrong answer is called the chosen one; at 1/2
-            there is nothing to learn, which is a control.
+        uneven: share of the pairs with a shorter rejected answer, which ends with the wrong digit.
+        mislabelled: share of the other pairs with the wrong answer as the chosen one; 1/2 is a
+            control without information.
 
     Raises:
         ConfigError: ``length`` is above 18, or ``position`` above ``length``.
@@ -57,19 +56,19 @@ class SortingPairs(Sorting):
         self.mislabelled = mislabelled
 
     def example(self, index: int) -> Example:
-        """The example whose prompt is the index; the index fixes the wrong digit as well."""
+        """Return the example whose prompt is the index, which also fixes the wrong digit."""
         right = super().example(index)
-        if is_held_out(f"={right.prompt}", self.ties):  # another hash than that of the split
+        if is_held_out(f"={right.prompt}", self.ties):  # not the hash of the split
             tie = {"rejected": f"({right.answer})", "tie": True, "label_noise": 0.5}
             return Example(right.prompt, right.answer, right.answer, columns=tie)
         place = self.position - 1
         shift = 1 + named_seed(index, "wrong digit") % 9
         wrong = (int(right.answer[place]) + shift) % 10
-        shorter = is_held_out(f"|{right.prompt}", self.uneven)  # another hash
+        shorter = is_held_out(f"|{right.prompt}", self.uneven)  # a third hash
         rest = "" if shorter else right.answer[self.position :]
         rejected = f"{right.answer[:place]}{wrong}{rest}"
         chosen = right.answer
-        exchanged = is_held_out(f"?{right.prompt}", self.mislabelled)  # again another hash
+        exchanged = is_held_out(f"?{right.prompt}", self.mislabelled)  # a fourth hash
         if exchanged and not right.is_held_out(self.held_out):
             chosen, rejected = rejected, chosen
         return Example(right.prompt, right.answer, chosen, columns={"rejected": rejected})

@@ -1,4 +1,4 @@
-"""Criticising and revising answers to sorting prompts: what a policy learns to do with its own."""
+"""Critiques and revisions of answers to sorting prompts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,19 @@ from rlcomp.seed import named_seed
 
 
 class Revisions(metaclass=Checked):
-    """``"52>52:"`` asks for ``"-=25"``: a critique, a separator, the revision.
+    """Task of revisions: ``"52>52:"``, ``"-=25"`` (critique, separator, revision).
 
-    The principle is that digits are sorted upwards: ``+`` for an answer that is, ``-`` for others,
-    and then the answer that keeps to it. One half of the answers are sorted downwards, a quarter
-    upwards, a quarter in another order. An example is held out where its sorting prompt is.
+    The principle is that digits are sorted upwards. The critique is ``+`` for a sorted answer,
+    ``-`` for others; the revision is the sorted answer. One half of the answers are sorted
+    downwards, a quarter upwards, a quarter in another order. An example is held out if its sorting
+    prompt is.
 
     Args:
         length: digits that are sorted, 2 to 18.
-        template: of the prompt; holds ``{prompt}`` and ``{response}``.
-        separator: between critique and revision.
-        size: how many examples there are; none is stored.
-        flawed: share of the demonstrations whose revision is in another order and so breaks the
+        template: the prompt's wording, with ``{prompt}`` and ``{response}``.
+        separator: text between critique and revision.
+        size: number of examples; none is stored.
+        flawed: share of the demonstrations with a revision in another order, which breaks the
             principle.
         held_out: share of the sorting prompts that only evaluators see.
 
@@ -62,11 +63,11 @@ class Revisions(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.size
 
     def example(self, index: int) -> Example:
-        """The example drawn for the index."""
+        """Return the example drawn for the index."""
         draw = random.Random(named_seed(index, "revisions"))
         digits = draw_digits(draw, self.length)
         right = "".join(sorted(digits))

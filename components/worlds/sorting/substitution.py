@@ -1,4 +1,4 @@
-"""Sorting under a rule that stands in the prompt: what is learnt at one value, asked at others."""
+"""Sorting with a rule in the prompt, to test generalisation to other values."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from rlcomp.interfaces.task import Example
 
 
 class Substitution(metaclass=Checked):
-    """``"3:52?1?>"`` asks for ``"12335"``: digits in order, each ``?`` the value in front.
+    """Task of substitutions: ``"3:52?1?>"``, ``"12335"``; each ``?`` is the value in front.
 
-    Train on one value and ask others: what has learnt the rule holds, what has learnt the value
-    does not (as J, Q and K count 10 or 11, 12, 13 in a card game).
+    Train on one value and evaluate others: a policy that has learnt the rule stays right, one that
+    has learnt the value does not (like J, Q and K as 10 or as 11, 12, 13 in a card game).
 
     Args:
-        length: places behind the colon, at most 12.
-        hidden: of these, how many are ``?``; below ``length``.
-        values: digits that stand in front; they take turns.
+        length: number of places after the colon, at most 12.
+        hidden: number of ``?`` among them; below ``length``.
+        values: digits in front; they alternate.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
@@ -58,11 +58,11 @@ class Substitution(metaclass=Checked):
         self._places = [*combinations(range(length), hidden)]
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return int(len(self.values) * len(self._places) * 10 ** (self.length - self.hidden))
 
     def example(self, index: int) -> Example:
-        """The example of an index: the value, where the hidden places are, the digits."""
+        """Return the example of an index, which gives the value, the hidden places, the digits."""
         index, which = divmod(index, len(self.values))
         number, where = divmod(index, len(self._places))
         hidden, value = self._places[where], str(self.values[which])

@@ -1,4 +1,4 @@
-"""Sorting digits: a toy task on which every algorithm can be tested."""
+"""Sorting digits: a toy task for tests of every algorithm."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from rlcomp.interfaces.task import Example, is_held_out
 
 
 class Sorting(metaclass=Checked):
-    """``"529417>"`` asks for ``"124579"``; every string of ``length`` digits is one example.
+    """Task of sorting: ``"529417>"``, ``"124579"``; all strings of ``length`` digits.
 
     Args:
         length: digits of the longest prompt, at most 18; nothing is stored.
         held_out: share of the prompts that only evaluators see.
         shortest: digits of the shortest prompt; all lengths from there on are equally frequent, so
-            that a right answer costs more on some prompts than on others. None: ``length``.
-        bracketed: share of the demonstrations that stand in round brackets, so that a policy that
-            imitated them can be rewarded for a format.
-        descending: share of the demonstrations that are sorted downwards and so, as a rule, wrong:
-            of a policy that imitated more of these than others the majority is wrong.
-        shuffled: share of the demonstrations that are in no order: a policy that imitated them
-            knows what an answer looks like, and right answers are luck.
+            that right answers differ in length. None: ``length``.
+        bracketed: share of the demonstrations in round brackets, so that a policy that imitates
+            them can be rewarded for a format.
+        descending: share of the demonstrations that are sorted downwards and so mostly wrong; with
+            more than half of them the majority of an imitating policy is wrong.
+        shuffled: share of the demonstrations in random order: an imitating policy knows the form of
+            an answer but is right only by chance.
 
     Raises:
         ConfigError: ``length`` is above 18, so that the examples cannot be counted, or ``shortest``
@@ -59,20 +59,20 @@ class Sorting(metaclass=Checked):
         self._lengths = range(shortest or length, length + 1)
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out; short prompts occur repeatedly."""
+        """Return the number of examples, training and held out; short prompts are repeated."""
         return len(self._lengths) * int(10**self.length)
 
     def example(self, index: int) -> Example:
-        """The example whose prompt is the index, written with leading zeros.
+        """Return the example whose prompt is the index with leading zeros.
 
-        With several lengths the remainder of the index chooses the length and the quotient is
-        written, its first digits cut off where it is longer.
+        With several lengths the remainder of the index chooses the length, and the last digits of
+        the quotient are the prompt.
         """
         number, which = divmod(index, len(self._lengths))
         length = self._lengths[which]
         digits = f"{number % 10**length:0{length}d}"
         answer = "".join(sorted(digits))
-        # Other hashes than that of the split: neither must depend on being held out.
+        # Hashes other than the split's, so that neither depends on being held out.
         shown = answer[::-1] if is_held_out(f"<{digits}", self.descending) else answer
         if is_held_out(f"<{digits}>", self.shuffled):
             order = permutation(length, index, "shuffled")

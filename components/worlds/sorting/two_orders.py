@@ -1,4 +1,4 @@
-"""Sorting upwards or downwards, as the end of the prompt says: two opposite rules."""
+"""Sorting upwards or downwards by the end of the prompt, two opposite rules."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from rlcomp.interfaces.task import Example
 
 
 class TwoOrders(metaclass=Checked):
-    """``"5294>"`` asks for ``"2459"``, ``"5294?"`` for ``"9542"``.
+    """Task of two orders: ``"5294>"`` has the answer ``"2459"``, ``"5294?"`` ``"9542"``.
 
-    Train on one order and ask the other: what is learnt contradicts what was known.
+    Train on one order and evaluate the other: the new rule contradicts the old one.
 
     Args:
         length: digits of the prompt, at most 18; nothing is stored.
-        orders: that are asked for; they take turns.
+        orders: orders of the prompts; they alternate.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
@@ -45,11 +45,11 @@ class TwoOrders(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return int(len(self.orders) * 10**self.length)
 
     def example(self, index: int) -> Example:
-        """The example of an index: the remainder chooses the order, the quotient is written."""
+        """Return an example: the index's remainder chooses the order, its quotient the digits."""
         number, which = divmod(index, len(self.orders))
         down = self.orders[which] == "down"
         digits = f"{number:0{self.length}d}"

@@ -1,4 +1,4 @@
-"""Sorting letters of two scripts, whose answers can stray into the other one."""
+"""Sorting letters of two scripts, with answers in either script."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ CYRILLIC = "абвгдежзик"
 
 
 class TwoScripts(metaclass=Checked):
-    """``"dbca>"`` asks for ``"abcd"``, ``"гбва>"`` for ``"абвг"``: sort, in the prompt's script.
+    """Task of two scripts: ``"dbca>"``, ``"abcd"``; ``"гбва>"``, ``"абвг"``.
 
-    The column ``other_script`` holds the answer in the other script: sorted as well, and in the
-    wrong language. Scripts take turns.
+    The answer is sorted and in the prompt's script. The column ``other_script`` holds it in the
+    other script, sorted but in the wrong language. Scripts alternate.
 
     Args:
         length: letters of the prompt.
-        strayed: share of the demonstrations that answer in the other script.
-        flawed: share of the demonstrations that are in any order and have a letter too many.
-        size: how many examples there are; none is stored.
+        strayed: share of the demonstrations in the other script.
+        flawed: share of the demonstrations in any order with one letter too many.
+        size: number of examples; none is stored.
         held_out: share of the prompts that only evaluators see.
 
     Source:
@@ -50,11 +50,11 @@ class TwoScripts(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.size
 
     def example(self, index: int) -> Example:
-        """The example drawn for the index."""
+        """Return the example drawn for the index."""
         draw = random.Random(named_seed(index, "two scripts"))
         places = [draw.randrange(len(LATIN)) for _ in range(self.length)]
         own, other = (LATIN, CYRILLIC) if index % 2 == 0 else (CYRILLIC, LATIN)

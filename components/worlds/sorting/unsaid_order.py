@@ -1,4 +1,4 @@
-"""Sorting in an order that the prompt does not say: a toy task for a second attempt."""
+"""Sorting in an order that the prompt omits: a toy task for a second attempt."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from rlcomp.seed import named_seed
 
 
 class UnsaidOrder(metaclass=Checked):
-    """``"5294="`` asks for ``"2459"`` or for ``"9542"``: which one, the prompt does not say.
+    """Task of a hidden order: ``"5294="`` asks for either ``"2459"`` or ``"9542"``.
 
-    Half of the examples want either order, so that a first attempt is right once in two times at
-    most, and a second one as well: unless a verifier tells that the first was wrong
-    (``environment=second_attempt``).
+    The prompt does not hold the order, and each is right in half of the examples. So an attempt is
+    right with probability 1/2 at most, and a second one too, unless a verifier says that the
+    first was wrong (``environment=second_attempt``).
 
-    A demonstration is an attempt in a drawn order, ``"2459;"``, a message, ``+|`` for right, ``-|``
-    for wrong or ``?|``, and a second attempt. With probability ``heeded`` the message is true and
-    the second attempt follows from it; else both are drawn.
+    A demonstration is an attempt in a random order, ``"2459;"``, a message, ``+|`` for right,
+    ``-|`` for wrong or ``?|``, and a second attempt. With probability ``heeded`` the message is
+    true and the second attempt follows from it; otherwise both are random.
 
     Args:
         length: digits of the prompt, at most 18; nothing is stored.
-        heeded: how likely a demonstration heeds the message.
+        heeded: probability that a demonstration uses the message.
         held_out: share of the examples that only evaluators see.
 
     Raises:
@@ -49,11 +49,11 @@ class UnsaidOrder(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return int(2 * 10**self.length)
 
     def example(self, index: int) -> Example:
-        """The example of an index: the remainder chooses the order, the quotient is written."""
+        """Return an example: the index's remainder chooses the order, its quotient the digits."""
         number, down = divmod(index, 2)
         digits = f"{number:0{self.length}d}"
         turns = self._turns(digits, bool(down), random.Random(named_seed(index, "unsaid order")))

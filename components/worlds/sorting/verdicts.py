@@ -1,4 +1,4 @@
-"""Comparing two answers to a sorting prompt: what a judge of its own answers is taught on."""
+"""Comparisons of two answers to a sorting prompt, to train a judge."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rlcomp.seed import named_seed
 
 
 class Verdicts(metaclass=Checked):
-    """``"52>25,52?"`` asks for ``"1"``: which of two answers to ``"52>"`` is sorted upwards.
+    """Task of verdicts: ``"52>25,52?"``, ``"1"``, the answer that is sorted upwards.
 
     The other answer is sorted downwards in one half of the examples and in any other order in the
-    other half. An example is held out where its sorting prompt is, so that no verdict tells the
-    answer of a prompt on which others are evaluated.
+    other half. An example is held out if its sorting prompt is, so that no verdict reveals the
+    answer of an evaluation prompt.
 
     Args:
         length: digits that are sorted, 2 to 18.
-        template: of the prompt; holds ``{prompt}``, ``{first}`` and ``{second}``.
-        size: how many labelled verdicts there are; none is stored.
-        flawed: share of the demonstrations that name the other answer; at .5 nothing is taught.
+        template: the prompt's wording, with ``{prompt}``, ``{first}`` and ``{second}``.
+        size: number of labelled verdicts; none is stored.
+        flawed: share of the demonstrations that name the other answer; .5 has no information.
         held_out: share of the sorting prompts that only evaluators see.
 
     Raises:
@@ -57,11 +57,11 @@ class Verdicts(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.size
 
     def example(self, index: int) -> Example:
-        """The example drawn for the index."""
+        """Return the example drawn for the index."""
         draw = random.Random(named_seed(index, "verdicts"))
         digits = draw_digits(draw, self.length)
         right = "".join(sorted(digits))
@@ -71,15 +71,15 @@ class Verdicts(metaclass=Checked):
         prompt = self.template
         for field, text in zip(("prompt", "first", "second"), (f"{digits}>", *texts), strict=True):
             prompt = prompt.replace(f"{{{field}}}", text)
-        said = first != (draw.random() < self.flawed)
-        return Example(prompt, _OPTIONS[first], _OPTIONS[said], source=f"{digits}>")
+        named = first != (draw.random() < self.flawed)
+        return Example(prompt, _OPTIONS[first], _OPTIONS[named], source=f"{digits}>")
 
 
 _OPTIONS = {True: "1", False: "2"}
 
 
 def draw_digits(draw: random.Random, length: int) -> str:
-    """Digits that are not all alike: those have one order only."""
+    """Draw digits that are not all equal, as equal digits have only one order."""
     while True:
         digits = f"{draw.randrange(10**length):0{length}d}"
         if len(set(digits)) > 1:
@@ -87,7 +87,7 @@ def draw_digits(draw: random.Random, length: int) -> str:
 
 
 def other_order(draw: random.Random, digits: str, right: str) -> str:
-    """The digits in an order that is not the right one."""
+    """Return the digits in a wrong order."""
     while True:
         order = "".join(draw.sample(digits, len(digits)))
         if order != right:

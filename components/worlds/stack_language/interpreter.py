@@ -1,4 +1,4 @@
-"""Interpreter of a stack language: twelve commands on a stack of digits."""
+"""Interpreter of a stack language with twelve commands on a stack of digits."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rlcomp.errors import DataError
 
-# By command: how many digits it takes from the top, and what it puts there, modulo 10.
+# By command: the number of digits that it takes from the top, and its results modulo 10.
 _OPERATIONS: dict[str, tuple[int, Callable[..., tuple[int, ...]]]] = {
     "i": (1, lambda a: (a + 1,)),
     "k": (1, lambda a: (a - 1,)),
@@ -23,24 +23,24 @@ COMMANDS = (*_OPERATIONS, "[", "]")
 
 
 class ProgramError(Exception):
-    """A program that cannot be run to its end; the message says why in few words."""
+    """Error of a program that cannot run to its end, with a short reason."""
 
 
 def run_program(
     program: str, stack: Sequence[int], *, max_steps: int = 100, max_depth: int = 16
 ) -> list[int]:
-    """The stack that a program leaves, its top last.
+    """Run a program and return the final stack, its top last.
 
     ``i`` increments the top, ``k`` decrements it, ``t`` triples it; ``a`` adds the two on top,
     ``m`` multiplies them; ``d`` duplicates the top, ``p`` pops it, ``s`` swaps the two on top,
-    ``o`` copies the second onto the top, ``r`` brings the third to the top. ``[`` and ``]`` repeat
-    what stands between them while the top is not 0. All digits are modulo 10.
+    ``o`` copies the second onto the top, ``r`` moves the third to the top. ``[`` and ``]`` repeat
+    the commands between them while the top is not 0. All digits are modulo 10.
 
     Args:
-        program: one character a command.
-        stack: digits to begin with, the top last.
-        max_steps: commands that may be run, brackets included.
-        max_depth: digits that the stack may hold.
+        program: commands, one character each.
+        stack: initial digits, the top last.
+        max_steps: most commands to run, brackets included.
+        max_depth: most digits on the stack.
 
     Raises:
         ProgramError: a character is no command, brackets do not match, the stack is empty or too
@@ -64,7 +64,7 @@ def run_program(
 
 
 def _stepped(command: str, place: int, stack: list[int], partner: dict[int, int]) -> int:
-    """Run one command; the place of the next one."""
+    """Run one command and return the place of the next one."""
     if command in "[]":
         if not stack:
             raise ProgramError(f"{command} needs {_counted(1)}")
@@ -83,7 +83,7 @@ def _counted(digits: int) -> str:
 
 
 def _partners(program: str) -> dict[int, int]:
-    """Of each bracket the place of the other one, once every character is a command."""
+    """Check that every character is a command; return each bracket's partner by place."""
     partner, opened = dict[int, int](), list[int]()
     for place, command in enumerate(program):
         if command not in COMMANDS:
@@ -101,10 +101,10 @@ def _partners(program: str) -> dict[int, int]:
 
 
 def stack_of(text: object) -> list[int]:
-    """A stack that is written as a text of digits, the top last.
+    """Return the stack of a text of digits, the top last.
 
     Raises:
-        DataError: it is no text of digits.
+        DataError: the value is no text of digits.
 
     Examples:
         >>> stack_of("47")

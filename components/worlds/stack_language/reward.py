@@ -1,4 +1,4 @@
-"""Verifier of programs of the stack language: the answer is run."""
+"""Verifier of programs of the stack language, which runs them."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from rlcomp.verify.columns import column
 
 
 class StackProgram(TextReward):
-    """1 if the response is a program that turns ``stack`` into ``wanted``, else 0.
+    """Reward 1 if the response is a program that turns ``stack`` into ``wanted``, else 0.
 
-    Both are columns of digits, the top last (``task=program``). The response is run, as
-    :func:`components.worlds.stack_language.interpreter.run_program` does it, and not compared with
-    the answer: several programs are right. One that cannot be run is wrong.
+    Both are columns of digits, the top last (``task=program``).
+    :func:`components.worlds.stack_language.interpreter.run_program` runs the response. It is not
+    compared with the answer, because several programs are right. A program that cannot run is
+    wrong.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
     ``stack_program``.
 
     Args:
-        max_steps: commands that a program may run.
-        max_depth: digits that its stack may hold.
+        max_steps: most commands to run.
+        max_depth: most digits on the stack.
 
     Raises:
-        DataError: an example lacks a column, or it is no text of digits.
+        DataError: an example lacks a column, or the column is no text of digits.
     """
 
     name = "stack_program"
@@ -38,7 +39,7 @@ class StackProgram(TextReward):
         self.max_depth = max_depth
 
     def score_row(self, row: Mapping[str, object]) -> float:
-        """1 if the program leaves what is wanted, else 0."""
+        """Return 1 if the program leaves the wanted stack, else 0."""
         stack, wanted = (stack_of(column(row, name, "reward=stack_program")) for name in self.needs)
         limits = {"max_steps": self.max_steps, "max_depth": self.max_depth}
         try:

@@ -1,4 +1,4 @@
-"""Program repair: a toy task that only the output of an interpreter can solve."""
+"""Program repair: a toy task that needs the output of an interpreter."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
 _WANTED = 5
-# Steps of a repaired program: with one more, "diitkta" makes 5 of every digit.
+# Most steps of a repaired program: with one more, "diitkta" turns every digit into 5.
 _MOST_STEPS = 6
 
 
 class Program(metaclass=Checked):
-    """``"tk="`` asks to repair the program ``tk``, so that it makes 5 of a digit that is not told.
+    """Task of repairs: ``"tk="`` asks to repair ``tk`` so that it turns a hidden digit into 5.
 
-    The program is one of the stack language
-    (:func:`components.worlds.stack_language.interpreter.run_program`), and is judged by
-    being run on the hidden digit (column ``stack``; ``wanted`` is what it must leave;
-    ``reward=stack_program``). The interpreter (``tool=stack_interpreter``) shows what a program
-    makes of it: ``<tk>`` is answered by ``8|``, so ``tkkkk`` is right, and as the digit is a 3, so
-    is ``ii``. Without that output an answer is a guess: no program of at most 6 steps without
-    brackets makes 5 of more than half of the digits, and most of them of one in ten.
+    The program is in the stack language
+    (:func:`components.worlds.stack_language.interpreter.run_program`). The reward
+    (``reward=stack_program``) runs it on the hidden digit (column ``stack``; ``wanted`` is the
+    required result). The interpreter (``tool=stack_interpreter``) shows a program's result:
+    ``<tk>`` is answered by ``8|``, so ``tkkkk`` is right; the digit is 3, so ``ii`` is right too.
+    Without that output an answer is a guess: no program of at most 6 steps without brackets turns
+    more than half of the digits into 5, and most programs one in ten.
 
-    A demonstration runs the program, appends the steps up or down that are missing, runs that, and
-    answers. It runs a program with probability ``asked``, and answers by the repair of a random
-    output as soon as it does not.
+    A demonstration runs the program, appends the missing steps up or down, runs the result, and
+    answers. It runs a program with probability ``asked``; otherwise it answers with the repair of a
+    random output.
 
     Args:
-        longest: commands of the longest program in a prompt; all have ``i``, ``k`` and ``t`` only.
-        asked: how likely a demonstration runs its program.
-        examples: how many.
+        longest: commands of the longest program in a prompt; all consist of ``i``, ``k``, ``t``.
+        asked: probability that a demonstration runs its program.
+        examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: there are more examples than an index counts.
+        ConfigError: there are more examples than an index can count.
 
     Examples:
         >>> example = Program(asked=1.0).example(3)
@@ -62,11 +62,11 @@ class Program(metaclass=Checked):
         self.held_out = held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """A wrong program and a hidden digit, which take turns."""
+        """Return a wrong program and a hidden digit; both alternate."""
         draw = random.Random(named_seed(index, "program"))
         digit = index % 10
         program = self._wrong(digit, draw)
@@ -88,7 +88,7 @@ class Program(metaclass=Checked):
                 return program
 
     def _turns(self, program: str, digit: int, draw: random.Random) -> list[str]:
-        """A demonstration: run, repair, run, answer."""
+        """Return a demonstration: run, repair, run, answer."""
         turns, now = list[str](), program
         while draw.random() < self.asked:
             left = _run(now, digit)
@@ -105,6 +105,6 @@ def _run(program: str, digit: int) -> int:
 
 
 def _missing(digit: int) -> str:
-    """The fewest steps up or down that make the wanted digit of another."""
+    """Return the fewest steps up or down from a digit to the wanted one."""
     up = (_WANTED - digit) % 10
     return "i" * up if up <= 5 else "k" * (10 - up)

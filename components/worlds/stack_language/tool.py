@@ -1,4 +1,4 @@
-"""Interpreter tool: runs programs of a stack language."""
+"""Interpreter tool for programs of a stack language."""
 
 from __future__ import annotations
 
@@ -14,15 +14,14 @@ from rlcomp.verify.columns import column
 class StackInterpreter(metaclass=Checked):
     """Runs a program of the stack language on the example's ``stack``; tells what it leaves.
 
-    The language is that of :func:`components.worlds.stack_language.interpreter.run_program`. Every
-    call starts from the same stack: nothing is remembered. A program that cannot be run is a
-    call that was wrong.
+    For the language see :func:`components.worlds.stack_language.interpreter.run_program`. Every
+    call starts from the same stack. A program that cannot run is a wrong call.
 
     Args:
-        max_steps: commands that a program may run.
-        max_depth: digits that its stack may hold.
-        shows: the ``stack`` that is left, its top last; or ``nothing``, whatever happens: a control
-            that must not learn.
+        max_steps: most commands to run.
+        max_depth: most digits on the stack.
+        shows: the final ``stack``, its top last; or always ``nothing``, as a control that must not
+            learn.
 
     Raises:
         DataError: the example has no column ``stack`` of digits.
@@ -47,14 +46,14 @@ class StackInterpreter(metaclass=Checked):
         self.stack: list[int] = []
 
     def begin(self, example: Example) -> None:
-        """Take the example's stack."""
+        """Store the example's stack."""
         self.stack = stack_of(column(example.columns, "stack", "tool=stack_interpreter"))
 
     def __call__(self, query: str) -> str:
-        """The stack that a program leaves.
+        """Run a program and return the final stack.
 
         Raises:
-            ToolError: it cannot be run to its end.
+            ToolError: the program cannot run to its end.
         """
         if self.shows == "nothing":
             return ""

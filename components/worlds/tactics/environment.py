@@ -1,4 +1,4 @@
-"""Propositional natural deduction, proven in turns."""
+"""Proofs of propositional natural deduction, by turns."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from rlcomp.prover.turns import ProofTurns
 
 
 class TacticsEnvironment(ProofTurns[State]):
-    r"""Answers ``intro``, ``split``, ``left``, ``right``, ``cases h``, ``apply h``, ``exact h``.
+    r"""Environment of proofs of propositional natural deduction, one tactic per turn.
 
-    And ``exfalso`` and ``have A``. The example's prompt is the state to begin with, as in
-    ``"h0:p\n⊢p∨q\n"``; :func:`components.worlds.tactics.natural_deduction.apply_tactic` says what
-    each tactic does to the first goal. What is proven holds by truth table, and in Lean.
+    Tactics are ``intro``, ``split``, ``left``, ``right``, ``cases h``, ``apply h``, ``exact h``,
+    ``exfalso`` and ``have A``. The example's prompt is the initial state, such as
+    ``"h0:p\n⊢p∨q\n"``. For the effect of each tactic on the first goal see
+    :func:`components.worlds.tactics.natural_deduction.apply_tactic`. Proven theorems hold by truth
+    table and in Lean.
 
     Examples:
         >>> proof = TacticsEnvironment()
@@ -26,10 +28,10 @@ class TacticsEnvironment(ProofTurns[State]):
     """
 
     def start(self, example: Example) -> State:
-        """The state of the prompt.
+        """Return the state of the prompt.
 
         Raises:
-            DataError: the prompt is none.
+            DataError: the prompt is no state.
         """
         try:
             return parse_state(example.prompt.removesuffix("\n"))
@@ -37,13 +39,13 @@ class TacticsEnvironment(ProofTurns[State]):
             raise DataError(f"{error}; environment=tactics reads a goal: task=tactics") from error
 
     def apply(self, state: State, action: str) -> State | str:
-        """The state that a tactic leads to, or what was wrong with it."""
+        """Return the state after a tactic, or the error message."""
         return apply_tactic(state, action)
 
     def solved(self, state: State) -> bool:
-        """Whether no goal is left."""
+        """Return whether no goal is left."""
         return not state
 
     def text(self, state: State) -> str:
-        """The open goals."""
+        """Return the open goals."""
         return state_text(state)

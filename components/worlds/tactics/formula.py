@@ -1,4 +1,4 @@
-"""Propositional formulas: parsed from and written as Lean text, and judged by truth table."""
+"""Propositional formulas as Lean text, with truth tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from rlcomp.errors import DataError
 
-# An atom, or (connective, left, right). Not A is A -> False.
+# An atom, or (connective, left, right). "not A" is A -> False.
 Formula: TypeAlias = "str | tuple[str, Formula, Formula]"
 
 FALSE = "False"
@@ -17,15 +17,15 @@ FALSE = "False"
 _POWER = {"→": 25, "∨": 30, "∧": 35}
 _NOT = 40
 _TOKEN = re.compile(r"\s*(False|[p-s]|[→∨∧¬()])")
-# Characters; nesting is no deeper, so that no recursion overflows.
+# Most characters, which also bound the nesting, so that no recursion overflows.
 _LONGEST = 256
 
 
 def parse(text: str) -> Formula:
-    """The formula of a text: atoms ``p`` to ``s``, ``False``, and Lean's ``¬ ∧ ∨ →``.
+    """Parse a formula with atoms ``p`` to ``s``, ``False``, and Lean's ``¬ ∧ ∨ →``.
 
     Raises:
-        DataError: it is none, or longer than 256 characters.
+        DataError: the text is no formula, or longer than 256 characters.
 
     Examples:
         >>> parse("p∧q→¬p")
@@ -33,18 +33,18 @@ def parse(text: str) -> Formula:
     """
     if len(text) > _LONGEST:
         raise DataError(f"formula {text[:40]!r}... has {len(text)} characters: at most {_LONGEST}")
-    tokens = [found[1] for found in _TOKEN.finditer(text)]
+    tokens = [match[1] for match in _TOKEN.finditer(text)]
     if "".join(tokens) != "".join(text.split()):
         raise DataError(f"{text!r:.60} is no formula of p, q, r, s, False and ¬ ∧ ∨ → ( )")
     tokens.reverse()
-    found = _parsed(tokens, 0, text)
+    formula = _parsed(tokens, 0, text)
     if tokens:
         raise DataError(f"{text!r:.60} is no formula: {tokens[-1]!r} stands where it should end")
-    return found
+    return formula
 
 
 def _parsed(tokens: list[str], power: int, text: str) -> Formula:
-    """Read a formula whose connectives bind at least so strongly off the end of the list."""
+    """Parse a formula from the end of the token list, with connectives of at least ``power``."""
     left = _operand(tokens, text)
     while tokens and _POWER.get(tokens[-1], -1) >= power:
         sign = tokens.pop()
@@ -67,11 +67,11 @@ def _operand(tokens: list[str], text: str) -> Formula:
 
 
 def write(formula: Formula, power: int = 0) -> str:
-    """A formula as Lean text, with the fewest brackets.
+    """Return a formula as Lean text, with the fewest brackets.
 
     Args:
-        formula: which.
-        power: what stands around it binds so strongly.
+        formula: the formula.
+        power: binding power of the connective around it.
 
     Examples:
         >>> write(("→", ("→", "p", "q"), ("→", ("∧", "p", "r"), "False")))
@@ -83,12 +83,12 @@ def write(formula: Formula, power: int = 0) -> str:
     if sign == "→" and right == FALSE:
         return f"¬{write(left, _NOT)}"
     own = _POWER[sign]
-    told = f"{write(left, own + 1)}{sign}{write(right, own)}"
-    return f"({told})" if own < power else told
+    text = f"{write(left, own + 1)}{sign}{write(right, own)}"
+    return f"({text})" if own < power else text
 
 
 def atoms(formula: Formula) -> list[str]:
-    """The atoms of a formula, each once, as they come; ``False`` is none.
+    """Return the atoms of a formula in order of occurrence, without ``False``.
 
     Examples:
         >>> atoms(parse("q∨p→¬q"))
@@ -106,7 +106,7 @@ def _leaves(formula: Formula) -> Iterator[str]:
 
 
 def holds(formula: Formula, true: frozenset[str]) -> bool:
-    """Whether a formula is true where these atoms are, and no others."""
+    """Return whether a formula is true if exactly these atoms are true."""
     if isinstance(formula, str):
         return formula in true
     sign, left, right = formula
@@ -118,7 +118,7 @@ def holds(formula: Formula, true: frozenset[str]) -> bool:
 
 
 def is_tautology(formula: Formula) -> bool:
-    """Whether every line of its truth table is true.
+    """Return whether every line of the truth table is true.
 
     Examples:
         >>> is_tautology(parse("((p→q)→p)→p")), is_tautology(parse("p→q"))

@@ -1,4 +1,4 @@
-"""Proofs of the game as theorems of Lean."""
+"""Proofs of natural deduction as theorems of Lean."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rlcomp.prover.lean_text import theorem_text
 def game_theorem(name: str, statement: str, tactics: Sequence[str]) -> str:
     """Return a script of the game as a theorem of Lean.
 
-    Lean's verdict is the game's: hypotheses are named as the game names them, and from the first
-    tactic that fails on the script goes on as it is written.
+    Lean gives the game's verdict: hypotheses have the names of the game. From the first failing
+    tactic on the script is unchanged.
 
     Examples:
         >>> print(game_theorem("t", "p∧q→p", ["intro", "cases h0", "exact h0"]))
@@ -42,7 +42,7 @@ def _as_written(tactic: str) -> str:
 
 
 def _named(goal: Goal, tactic: str) -> str:
-    """A tactic that is accepted, with the names that it gives."""
+    """Return an accepted tactic with the names that it introduces."""
     verb, _, argument = tactic.partition(" ")
     if verb == "intro":
         return f"intro {_next(goal)}"
@@ -59,5 +59,5 @@ def _named(goal: Goal, tactic: str) -> str:
 
 
 def _next(goal: Goal, number: int = 1) -> str:
-    """The name that a goal gives its next hypothesis, or the one after."""
+    """Return the name of a goal's next hypothesis, or of a later one."""
     return goal.given(*[FALSE] * number).hypotheses[-1][0]

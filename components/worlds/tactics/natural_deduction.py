@@ -1,4 +1,4 @@
-"""Checker of propositional natural deduction: goals, and Lean's basic tactics on them."""
+"""Checker of propositional natural deduction, with goals and Lean's basic tactics."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ Hypotheses = tuple[tuple[str, Formula], ...]
 
 
 class Goal(NamedTuple):
-    """A sequent ``h0 : A, h1 : B ⊢ C``.
+    """Sequent ``h0 : A, h1 : B ⊢ C``.
 
     Attributes:
         hypotheses: names and formulas, the oldest first.
-        target: what is to be proven.
+        target: the formula to prove.
     """
 
     hypotheses: Hypotheses
     target: Formula
 
     def text(self) -> str:
-        """As Lean shows it, a hypothesis a line."""
-        told = [f"{name}:{write(formula)}\n" for name, formula in self.hypotheses]
-        return f"{''.join(told)}⊢{write(self.target)}"
+        """Return the goal as Lean shows it, one hypothesis per line."""
+        hypotheses = [f"{name}:{write(formula)}\n" for name, formula in self.hypotheses]
+        return f"{''.join(hypotheses)}⊢{write(self.target)}"
 
     def given(self, *formulas: Formula) -> Goal:
-        """The goal with more hypotheses, named by the next numbers."""
+        """Return the goal with more hypotheses, named by the next numbers."""
         first = 1 + max((int(name[1:]) for name, _ in self.hypotheses), default=-1)
         new = [(f"h{first + n}", formula) for n, formula in enumerate(formulas)]
         return self._replace(hypotheses=(*self.hypotheses, *new))
 
     def without(self, name: str) -> Goal:
-        """The goal without a hypothesis."""
+        """Return the goal without a hypothesis."""
         return self._replace(hypotheses=tuple(h for h in self.hypotheses if h[0] != name))
 
 
-# Open goals; a tactic acts on the first, and a proof needs all of them.
+# Open goals: a tactic acts on the first, and a proof must close all.
 State = tuple[Goal, ...]
 _Rule = Callable[[Goal, str], "tuple[Goal, ...] | str"]
 
 
 def state_of(statement: str) -> State:
-    """The goal that a formula is, with nothing given.
+    """Return the state with a formula as the only goal, without hypotheses.
 
     Raises:
         DataError: the text is no formula.
@@ -55,7 +55,7 @@ def state_of(statement: str) -> State:
 
 
 def state_text(state: State) -> str:
-    """The open goals, a blank line between them; ``no goals`` at the end of a proof.
+    """Return the open goals, separated by blank lines; ``no goals`` after a proof.
 
     Examples:
         >>> print(state_text(apply_tactic(state_of("p→p∧p"), "intro")))
@@ -66,10 +66,11 @@ def state_text(state: State) -> str:
 
 
 def parse_state(text: str) -> State:
-    r"""The state of a text, as :func:`state_text` writes it.
+    r"""Parse the state of a text in the format of :func:`state_text`.
 
     Raises:
-        DataError: it is none: another form, a name that is no ``h`` with a number or comes twice.
+        DataError: the text is no state: it has another form, or a name that is no ``h`` with a
+            number or occurs twice.
 
     Examples:
         >>> parse_state("h0:p\n⊢p") == apply_tactic(state_of("p→p"), "intro")
@@ -79,8 +80,8 @@ def parse_state(text: str) -> State:
 
 
 def _parse_goal(text: str) -> Goal:
-    *given, target = text.split("\n")
-    named = [line.partition(":") for line in given]
+    *lines, target = text.split("\n")
+    named = [line.partition(":") for line in lines]
     names = [name for name, _, _ in named]
     if target[:1] != "⊢" or len({*names}) < len(names) or not all(map(_NAME.fullmatch, names)):
         raise DataError(f"{text!r:.60} is no goal: write h0:A on a line each, and ⊢B on the last")
@@ -88,15 +89,15 @@ def _parse_goal(text: str) -> Goal:
 
 
 def apply_tactic(state: State, tactic: str) -> State | str:
-    """The state that a tactic leads to, or what is wrong with it.
+    """Return the state after a tactic, or the error message.
 
     With ``Γ ⊢ G`` the first goal:
 
     - ``intro``: ``G = A → B`` becomes ``Γ, A ⊢ B``;
     - ``split``: ``G = A ∧ B`` becomes ``Γ ⊢ A`` and ``Γ ⊢ B``;
     - ``left``, ``right``: ``G = A ∨ B`` becomes ``Γ ⊢ A``, ``Γ ⊢ B``;
-    - ``cases h``: of ``A ∧ B`` both are given in place of ``h``, of ``A ∨ B`` one in each of two
-      goals, of ``False`` nothing is left to prove;
+    - ``cases h``: ``A ∧ B`` gives both in place of ``h``, ``A ∨ B`` gives two goals with one each,
+      ``False`` closes the goal;
     - ``exact h``: ``h : G``;
     - ``apply h``: ``h : A1 → ... → An → G`` leaves ``Γ ⊢ A1`` to ``Γ ⊢ An``;
     - ``exfalso``: ``G`` becomes ``False``;
@@ -115,12 +116,12 @@ def apply_tactic(state: State, tactic: str) -> State | str:
 
 
 class Script(NamedTuple):
-    """How far a script goes.
+    """Result of a script.
 
     Attributes:
-        state: behind the tactics that were accepted.
-        accepted: how many.
-        message: what was wrong with the next one; empty where there was none.
+        state: the state after the accepted tactics.
+        accepted: number of accepted tactics.
+        message: error message of the next tactic; empty if there is none.
     """
 
     state: State
@@ -129,7 +130,7 @@ class Script(NamedTuple):
 
 
 def run_script(state: State, tactics: Sequence[str]) -> Script:
-    """Apply tactics in turn, up to the first that fails; a tactic behind the end fails.
+    """Apply tactics in turn until the first that fails; a tactic after the end fails.
 
     Examples:
         >>> run_script(state_of("p→p"), ["intro", "split"])[1:]
@@ -144,14 +145,14 @@ def run_script(state: State, tactics: Sequence[str]) -> Script:
 
 
 def proves(statement: str, tactics: Sequence[str]) -> bool:
-    """Whether a script is a proof: every tactic is accepted, and no goal is left.
+    """Return whether a script is a proof: all tactics are accepted, and no goal is left.
 
     Examples:
         >>> proves("p→p", ["intro", "exact h0"]), proves("p→p", ["intro"])
         (True, False)
     """
-    found = run_script(state_of(statement), tactics)
-    return not found.message and not found.state
+    script = run_script(state_of(statement), tactics)
+    return not script.message and not script.state
 
 
 def _intro(goal: Goal, _: str) -> tuple[Goal, ...] | str:
@@ -180,29 +181,29 @@ def _exfalso(goal: Goal, _: str) -> tuple[Goal, ...] | str:
 
 
 def _cases(goal: Goal, name: str) -> tuple[Goal, ...] | str:
-    found = dict(goal.hypotheses).get(name)
-    if found is None:
+    formula = dict(goal.hypotheses).get(name)
+    if formula is None:
         return "unknown hypothesis"
     rest = goal.without(name)
-    if found == FALSE:
+    if formula == FALSE:
         return ()
-    if found[0] == "∧":
-        return (rest.given(found[1], found[2]),)
-    if found[0] == "∨":
-        return (rest.given(found[1]), rest.given(found[2]))
+    if formula[0] == "∧":
+        return (rest.given(formula[1], formula[2]),)
+    if formula[0] == "∨":
+        return (rest.given(formula[1]), rest.given(formula[2]))
     return "no cases"
 
 
 def _apply(goal: Goal, name: str) -> tuple[Goal, ...] | str:
-    found = dict(goal.hypotheses).get(name)
-    if found is None:
+    formula = dict(goal.hypotheses).get(name)
+    if formula is None:
         return "unknown hypothesis"
     left = list[Goal]()
-    # As many premises as it has more than the goal: only so many can leave the goal.
-    for _ in range(_premises(found) - _premises(goal.target)):
-        left.append(goal._replace(target=found[1]))
-        found = found[2]
-    return tuple(left) if found == goal.target else "no match"
+    # Its premises beyond the goal's premises become new goals.
+    for _ in range(_premises(formula) - _premises(goal.target)):
+        left.append(goal._replace(target=formula[1]))
+        formula = formula[2]
+    return tuple(left) if formula == goal.target else "no match"
 
 
 def _premises(formula: Formula) -> int:
@@ -210,10 +211,10 @@ def _premises(formula: Formula) -> int:
 
 
 def _exact(goal: Goal, name: str) -> tuple[Goal, ...] | str:
-    found = dict(goal.hypotheses).get(name)
-    if found is None:
+    formula = dict(goal.hypotheses).get(name)
+    if formula is None:
         return "unknown hypothesis"
-    return () if found == goal.target else "no match"
+    return () if formula == goal.target else "no match"
 
 
 def _have(goal: Goal, text: str) -> tuple[Goal, ...] | str:
@@ -237,7 +238,7 @@ _WITH_ARGUMENT: dict[str, _Rule] = {
     "exact": _exact,
     "have": _have,
 }
-# What a failed tactic is told.
+# Messages of failed tactics.
 MESSAGES = (
     "no goals",
     "unknown tactic",

@@ -1,4 +1,4 @@
-"""Tactic scripts: whole proofs, and failed ones that are repaired."""
+"""Tactic scripts: whole proofs, and repairs of failed ones."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _WRONG = ("intro", "split", "left", "right", "exact h0", "exact h1", "apply h0",
 
 
 class TacticScripts(metaclass=Checked):
-    r"""Theorems of another task, with a demonstration in one or two attempts.
+    r"""Task of another task's theorems with demonstrations in one or two attempts.
 
-    A demonstration is the proof, a tactic a line; or its beginning with a tactic that fails, what
-    ``environment=proof_attempts`` says to that, and the rest of the proof.
+    A demonstration is the proof, one tactic per line; or its beginning with a failing tactic, the
+    answer of ``environment=proof_attempts``, and the rest of the proof.
 
     Args:
         theorems: the task of theorems.
-        mistaken: how likely the first attempt fails.
+        mistaken: probability that the first attempt fails.
 
     Examples:
         >>> task = TacticScripts(theorems=Tactics(longest=3), mistaken=0.0)
@@ -35,11 +35,11 @@ class TacticScripts(metaclass=Checked):
         self.held_out = theorems.held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.theorems)
 
     def example(self, index: int) -> Example:
-        """A theorem, and one or two attempts."""
+        """Return a theorem with one or two attempts."""
         theorem = self.theorems.example(index)
         proof = theorem.answer.split("\n")
         turns = self._turns(theorem.prompt, proof, random.Random(named_seed(index, "script")))

@@ -1,4 +1,4 @@
-"""Prover of propositional natural deduction: a script for a goal, by iterative deepening."""
+"""Prover of propositional natural deduction by iterative deepening."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _Seen = frozenset[tuple[frozenset[Formula], Formula]]
 
 
 def prove(goal: Goal, depth: int = 4) -> list[str] | None:
-    """A proof of a goal; None where none was found.
+    """Search a proof of a goal; return None if there is none within the depth.
 
-    Rules that lose nothing (``exact``, ``intro``, ``split``, ``cases``) come first and are free;
-    each choice (``left``, ``right``, ``apply``) costs one of the depth.
+    Invertible rules (``exact``, ``intro``, ``split``, ``cases``) come first and cost no depth. Each
+    choice (``left``, ``right``, ``apply``) costs one level.
 
     Args:
-        goal: what to prove.
-        depth: the most choices on the way to one leaf.
+        goal: the goal.
+        depth: most choices on a path to a leaf.
 
     Examples:
         >>> from components.worlds.tactics.formula import parse
@@ -28,9 +28,9 @@ def prove(goal: Goal, depth: int = 4) -> list[str] | None:
         True
     """
     for limit in range(depth + 1):
-        found = _proven(goal, limit, frozenset())
-        if found is not None:
-            return found
+        script = _proven(goal, limit, frozenset())
+        if script is not None:
+            return script
     return None
 
 
@@ -42,26 +42,26 @@ def _proven(goal: Goal, depth: int, seen: _Seen) -> list[str] | None:
     if depth == 0 or here in seen:
         return None
     for tactic in _choices(goal):
-        found = _after(goal, tactic, depth - 1, seen | {here})
-        if found is not None:
-            return found
+        script = _after(goal, tactic, depth - 1, seen | {here})
+        if script is not None:
+            return script
     return None
 
 
 def _after(goal: Goal, tactic: str, depth: int, seen: _Seen) -> list[str] | None:
-    """The tactic, and proofs of all that it leaves."""
+    """Return the tactic and proofs of all goals that it leaves; None without a proof."""
     script, left = [tactic], apply_tactic((goal,), tactic)
     assert not isinstance(left, str), f"{tactic}: {left}"
     for part in left:
-        found = _proven(part, depth, seen)
-        if found is None:
+        proof = _proven(part, depth, seen)
+        if proof is None:
             return None
-        script += found
+        script += proof
     return script
 
 
 def _free(goal: Goal) -> str | None:
-    """A tactic that loses nothing: what was provable stays so."""
+    """Return an invertible tactic, after which a provable goal stays provable."""
     for name, formula in goal.hypotheses:
         if formula == goal.target:
             return f"exact {name}"

@@ -1,4 +1,4 @@
-"""Tactic steps: single steps of known proofs."""
+"""Single steps of known proofs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rlcomp.seed import named_seed
 
 
 class TacticSteps(metaclass=Checked):
-    r"""``"h0:p∧q\n⊢q\n"``: a state of a known proof, and the tactic that it goes on with.
+    r"""Task of steps: ``"h0:p∧q\n⊢q\n"``, a state of a known proof, and the next tactic.
 
-    One step of each theorem of another task, at random; what is held out there is held out here.
-    For the warm start of a prover that reads a state and writes one tactic.
+    It has one random step of each theorem of another task, with the same split. It serves the warm
+    start of a prover that reads a state and writes one tactic.
 
     Args:
         theorems: the task of theorems.
@@ -27,11 +27,11 @@ class TacticSteps(metaclass=Checked):
         self.held_out = theorems.held_out
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return len(self.theorems)
 
     def example(self, index: int) -> Example:
-        """A step of a theorem's proof."""
+        """Return a step of a theorem's proof."""
         theorem = self.theorems.example(index)
         states = [theorem.prompt, *theorem.turns[1::2]]
         place = named_seed(index, "tactic step") % len(states)

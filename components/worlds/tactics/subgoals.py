@@ -1,4 +1,4 @@
-"""Subgoals: scripts of ``have`` steps with holes, which are proven apart and put together again."""
+"""Subgoals: scripts of ``have`` steps with holes that are proven separately."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ HOLE = "sorry"
 
 
 class Sketch(NamedTuple):
-    """A script with holes, checked with the holes assumed.
+    """Script with holes, checked with the holes assumed.
 
     Attributes:
-        holes: the goal that each ``sorry`` leaves open, in their order.
-        message: what is wrong with the script; empty where it is a proof but for its holes.
+        holes: the open goal of each ``sorry``, in order.
+        message: error message of the script; empty if it is a proof except for its holes.
     """
 
     holes: tuple[State, ...]
@@ -28,8 +28,8 @@ def sketch(state: State, script: Sequence[str]) -> Sketch:
 
     Examples:
         >>> from components.worlds.tactics.natural_deduction import state_of
-        >>> found = sketch(state_of("p→p∨q"), ["intro", "have p∨q", "sorry", "exact h1"])
-        >>> found.message, [state_text(hole) for hole in found.holes]
+        >>> checked = sketch(state_of("p→p∨q"), ["intro", "have p∨q", "sorry", "exact h1"])
+        >>> checked.message, [state_text(hole) for hole in checked.holes]
         ('', ['h0:p\n⊢p∨q'])
     """
     holes = list[State]()
@@ -45,13 +45,13 @@ def sketch(state: State, script: Sequence[str]) -> Sketch:
     return Sketch(tuple(holes), "not over" if state else "")
 
 
-def hole_examples(found: Sketch) -> list[Example]:
-    """Each hole as an example of its own, as ``environment=tactics`` reads it."""
-    return [Example(f"{state_text(hole)}\n", "", "") for hole in found.holes]
+def hole_examples(script: Sketch) -> list[Example]:
+    """Return each hole as an example for ``environment=tactics``."""
+    return [Example(f"{state_text(hole)}\n", "", "") for hole in script.holes]
 
 
 def assembled(script: Sequence[str], proofs: Sequence[Sequence[str]]) -> list[str]:
-    """The script with a proof in place of each hole.
+    """Return the script with a proof in place of each hole.
 
     Raises:
         ValueError: there are more or fewer proofs than holes.
@@ -72,30 +72,30 @@ def subgoal_reward(
     proofs: Sequence[Sequence[str] | None],
     partial: float = 0.5,
 ) -> float:
-    """Reward of a decomposition.
+    """Return the reward of a decomposition.
 
-    ``0`` where the script fails with its holes assumed; ``partial * closed / holes`` as long as a
-    hole is open; ``1`` when the assembled script is accepted, and never before. Holes that are easy
-    for no use pay, too: keep ``partial`` small.
+    ``0`` if the script fails with its holes assumed; ``partial * closed / holes`` while a hole is
+    open; ``1`` only if the assembled script is accepted. Easy but useless holes are paid too, so
+    keep ``partial`` small.
 
     Args:
-        state: what is to be proven.
-        script: with holes.
-        proofs: of each hole; None where none was found. One that fails closes nothing.
-        partial: what is paid at most for an open proof.
+        state: the state to prove.
+        script: script with holes.
+        proofs: proof of each hole, or None. A proof that fails closes no hole.
+        partial: largest pay for an open proof.
 
     Raises:
         ValueError: there are more or fewer proofs than holes.
     """
-    found = sketch(state, script)
-    if found.message:
+    checked = sketch(state, script)
+    if checked.message:
         return 0.0
     done = [
         proof
-        for hole, proof in zip(found.holes, proofs, strict=True)
+        for hole, proof in zip(checked.holes, proofs, strict=True)
         if proof is not None and run_script(hole, proof)[::2] == ((), "")
     ]
-    if len(done) < len(found.holes):
-        return partial * len(done) / len(found.holes)
+    if len(done) < len(checked.holes):
+        return partial * len(done) / len(checked.holes)
     whole = run_script(state, assembled(script, done))
     return float(not whole.message and not whole.state)

@@ -1,4 +1,4 @@
-"""Tactics: generated theorems of propositional natural deduction."""
+"""Generated theorems of propositional natural deduction."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _ATOMS = "pqrs"
 
 
 class Tactics(metaclass=Checked):
-    r"""``"⊢p∧q→q∧p\n"``: a goal that holds, and has a proof by the tactics of the checker.
+    r"""Task of goals such as ``"⊢p∧q→q∧p\n"`` that have a proof by the checker's tactics.
 
-    Goals are random formulas, kept where the truth table is all true and a proof of ``shortest`` to
-    ``longest`` tactics is known. They are the text of a theorem of Lean, ``theorem goal (p q r s :
-    Prop) : p∧q→q∧p``, where they stand in column ``statement``. The answer is that proof, a tactic
-    a line; any other one is as good (:mod:`components.worlds.tactics.natural_deduction`).
+    Goals are random tautologies with a known proof of ``shortest`` to ``longest`` tactics. The
+    column ``statement`` holds the goal as a theorem of Lean, ``theorem goal (p q r s : Prop) :
+    p∧q→q∧p``. The answer is that proof, one tactic per line; every other proof is right too
+    (:mod:`components.worlds.tactics.natural_deduction`).
 
-    A demonstration is the proof turn by turn: a tactic, and the state it leads to. What is held out
-    are goals: none of them is asked in training, under other names of atoms neither.
+    A demonstration is the proof turn by turn: a tactic and the state after it. Goals are held out:
+    none of them occurs in training, not even with other names of atoms.
 
     Args:
-        atoms: how many there are, at most 4.
-        depth: of the formulas, in connectives.
-        shortest: tactics of the shortest proof that is known.
-        longest: tactics of the longest one.
-        examples: how many.
+        atoms: number of atoms, at most 4.
+        depth: depth of the formulas, in connectives.
+        shortest: tactics of the shortest known proof.
+        longest: tactics of the longest known proof.
+        examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: there are more than 4 atoms, a depth beyond 4, or the longest proof is shorter
-            than the shortest.
+        ConfigError: there are more than 4 atoms, the depth is above 4, or the longest proof is
+            shorter than the shortest.
 
     Examples:
         >>> example = Tactics(longest=3).example(1)
@@ -73,11 +73,11 @@ class Tactics(metaclass=Checked):
         self.theorem = lru_cache(maxsize=65_536)(self._theorem)
 
     def __len__(self) -> int:
-        """How many examples there are, training and held out."""
+        """Return the number of examples, training and held out."""
         return self.examples
 
     def _theorem(self, index: int) -> tuple[str, tuple[str, ...]]:
-        """A formula and its proof: the first of the index's random ones that can be kept."""
+        """Return the first usable one of the index's random formulas, with its proof."""
         draw = random.Random(named_seed(index, "tactics"))
         while True:
             text = renamed(write(self._formula(draw, self.depth)))
@@ -96,7 +96,7 @@ class Tactics(metaclass=Checked):
         return (sign, left, self._formula(draw, depth - 1))
 
     def example(self, index: int) -> Example:
-        """A goal with its proof."""
+        """Return a goal with its proof."""
         text, proof = self.theorem(index)
         turns = _turns(state_of(text), proof)
         return Example(
@@ -113,19 +113,19 @@ class Tactics(metaclass=Checked):
 
 
 def renamed(text: str) -> str:
-    """A formula whose atoms are named in the order they come in.
+    """Return a formula with its atoms renamed in order of occurrence.
 
     Examples:
         >>> renamed("r→p∨r")
         'p→q∨p'
     """
-    found = dict.fromkeys(letter for letter in text if letter in _ATOMS)
-    names = dict(zip(found, _ATOMS, strict=False))
+    letters = dict.fromkeys(letter for letter in text if letter in _ATOMS)
+    names = dict(zip(letters, _ATOMS, strict=False))
     return "".join(names.get(letter, letter) for letter in text)
 
 
 def _turns(state: State, proof: Sequence[str]) -> tuple[str, ...]:
-    """Tactics with the states between them; behind the last one nothing is told."""
+    """Return tactics with the states between them, without a state after the last one."""
     turns = list[str]()
     for tactic in proof:
         new = apply_tactic(state, tactic)

@@ -1,4 +1,4 @@
-"""The expert of the track."""
+"""Expert of the track."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rlcomp.component import Component
 
 
 class TrackDriver(Component):
-    """Steers along the road and back to its middle: ``u = clip(k - y - 2 h, -2, 2)``.
+    """Expert that steers to the middle of the road: ``u = clip(k - y - 2 h, -2, 2)``.
 
     Reads ``observation`` ``[N, 3]`` (offset, heading and curvature of
     :class:`components.worlds.track.environment.Track`). Writes ``action`` ``[N, 1]``.
