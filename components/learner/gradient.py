@@ -32,6 +32,12 @@ from components.learner.undo import undoing
 from components.learner.values import Values
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.canonical import canonical
+from rlcomp.checkpoint.optimizer_state import (
+    check_moment_shapes,
+    check_optimizer_state,
+    match_optimizer_state,
+)
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component, asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import micro_batches, minibatches
@@ -44,9 +50,6 @@ from rlcomp.errors import (
 )
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import PacksRows, Policy, ScoresRows
-from rlcomp.io.check_moments import check_moments, check_shapes
-from rlcomp.io.fields import field
-from rlcomp.io.moments import matched_moments
 from rlcomp.metrics import progress as now
 from rlcomp.metrics import record, record_total, recording
 from rlcomp.model.memory_layout import check_dense, match_strides
@@ -494,9 +497,9 @@ class Learner(Component):
         frozen = frozenset(field({"frozen": [], **state}, "frozen", list))
         if unknown := frozen.difference(self.trained_names):
             raise CheckpointError(f"frozen names parameters that {self.name} lacks: {unknown}")
-        saved = check_moments(field(state, "optimizer", dict))
-        matched = matched_moments(self.name, saved, self.optimizer.state_dict())
-        check_shapes(matched["state"], self.optimizer, self.share.shape)
+        saved = check_optimizer_state(field(state, "optimizer", dict))
+        matched = match_optimizer_state(self.name, saved, self.optimizer.state_dict())
+        check_moment_shapes(matched["state"], self.optimizer, self.share.shape)
         self.share.together(self, "take_moments", matched)
         self.frozen = frozen
 

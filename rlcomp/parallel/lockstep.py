@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from rlcomp.io.state import HasRunState
+from rlcomp.checkpoint.state import HasRunState
 
 State = list[dict[str, Any]]
 _PLAIN = (int, float, bool, str, frozenset, type(None))

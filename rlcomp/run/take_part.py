@@ -11,8 +11,8 @@ import torch
 from hydra.utils import get_object
 from torch import nn
 
+from rlcomp.files.shared_status import SharedStatus
 from rlcomp.interfaces.learner import SharesSteps
-from rlcomp.io.watch import Watch
 from rlcomp.parallel.ranks import Parallel, Ranks, sharing
 from rlcomp.run.signals import StopRequest
 from rlcomp.wiring.build import Builder
@@ -27,7 +27,7 @@ def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[R
     return sharing(cast("Parallel", builder.build(node)), where)
 
 
-def take_part(ranks: Ranks, builder: Builder, watch: Watch) -> None:
+def take_part(ranks: Ranks, builder: Builder, watch: SharedStatus) -> None:
     """Build the learners and their models, and take part in their steps until rank 0 is done.
 
     A signal that all ranks get is rank 0's to answer; a second one ends this rank at once.

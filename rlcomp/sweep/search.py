@@ -152,7 +152,7 @@ class Search(Sweeper, metaclass=_Kind):
 
     def _value(self, result: JobReturn) -> float | None:
         """The metric of a run; None of a failed one, which has said why."""
-        from rlcomp.io.json_lines import read_metrics
+        from rlcomp.files.json_lines import read_metrics
 
         if result.status != JobStatus.COMPLETED:
             if isinstance(result._return_value, Interrupted):

@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp import causal_lm, character_tokenizer
 from rlcomp.errors import NonFiniteSteps
-from rlcomp.io.attempt import ACCEPTED
+from rlcomp.files.run_record import RUN_RECORD
 from rlcomp.run.launch import launch
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.compose import compose_config
@@ -250,8 +250,8 @@ class Place:
         self.composed[exact] = directory
         # As the app would, which knows the words.
         said = {"config": OmegaConf.to_container(config), "overrides": own, "choices": {}}
-        (directory / ACCEPTED).unlink()
-        OmegaConf.save(OmegaConf.create(said), directory / ACCEPTED)
+        (directory / RUN_RECORD).unlink()
+        OmegaConf.save(OmegaConf.create(said), directory / RUN_RECORD)
 
     def sweep(self, words):
         """Every job of a command line."""

@@ -15,9 +15,9 @@ from components.loss.trust_region.clip import Clip
 from components.parallel.hybrid import Hybrid
 from components.parallel.replicate import Replicate
 from components.parallel.shard import Shard
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
-from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import adapters_off
 from rlcomp.model.muon import MuonAdamW

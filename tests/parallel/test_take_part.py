@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from rlcomp.checkpoint.reader import checkpoints_in
 from rlcomp.cli.run import main
 from rlcomp.errors import ProcessEnded, UserError
-from rlcomp.io.saved import checkpoints_in
 from rlcomp.run.launch import resume_command
 
 SMALL = (

@@ -1,0 +1,119 @@
+"""Manifest of a checkpoint: its format, and size and SHA-256 of every file."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
+from rlcomp.errors import CheckpointError
+from rlcomp.files.digests import file_digest
+from rlcomp.files.environment import environment
+from rlcomp.files.untrusted import read_json
+
+FORMAT = 1
+# Of an environment: entries, and characters of each.
+_MOST_WORDS, _LONGEST_WORD = 64, 200
+# Checkpoints in a message: the last ones.
+_SHOWN = 8
+MANIFEST = "manifest.json"
+TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
+
+
+def write_manifest(directory: Path) -> None:
+    """Write the manifest of the files in a directory."""
+    files = sorted(directory.iterdir())
+    manifest = {
+        "format": FORMAT,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "environment": environment(),
+        "files": {path.name: [path.stat().st_size, file_digest(path)] for path in files},
+    }
+    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1))
+
+
+def check_files(path: Path) -> None:
+    """Check that a checkpoint consists of the files that its manifest lists, as they were written.
+
+    Raises:
+        CheckpointError: a file is missing, changed, no file of ours or not of this format; names
+            it and what to do.
+    """
+    _check_folder(path)
+    listed = _read_manifest(path / MANIFEST)
+    for name in sorted(file.name for file in path.iterdir()):
+        if name not in (*listed, MANIFEST):
+            raise CheckpointError(f"{path / name} is not of this checkpoint: move it elsewhere")
+    for name, (size, checksum) in listed.items():
+        file = path / name
+        if not file.is_file():
+            raise CheckpointError(f"{file} is missing")
+        if file.stat().st_size != size or file_digest(file) != checksum:
+            raise CheckpointError(f"{file} is not what was written: size or checksum differ")
+
+
+def _check_folder(path: Path) -> None:
+    """Neither a link nor what is in it one, which could lead anywhere."""
+    if not path.exists() and path.parent.is_dir():
+        there = sorted(entry.name for entry in path.parent.glob("step-*"))[-_SHOWN:]
+        raise CheckpointError(
+            f"{path} is not there; {path.parent} has {', '.join(there) or 'no checkpoint'}"
+        )
+    if path.is_symlink() or not path.is_dir():
+        raise CheckpointError(f"{path} is no directory: a checkpoint is one, and no link to one")
+    for file in sorted(path.iterdir()):
+        if not stat.S_ISREG(file.lstat().st_mode):
+            raise CheckpointError(f"{file} is a link or no file: a checkpoint consists of files")
+
+
+def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
+    """Size and digest of every file of a checkpoint."""
+    if not file.is_file():
+        raise CheckpointError(f"{file} is missing")
+    manifest = read_json(file)
+    try:
+        written = field(manifest, "format", PositiveInt)
+        if written != FORMAT:
+            raise CheckpointError(
+                f"format {written}, this version reads format {FORMAT}: take the rlcomp that wrote "
+                "it"
+            )
+        field(manifest, "torch", str)
+        field(manifest, "threads", PositiveInt)
+        _environment(manifest)
+        listed = field(manifest, "files", dict)
+        if not {TENSORS, STATE} <= listed.keys() <= {TENSORS, STATE, CONFIG}:
+            raise CheckpointError(f"'files' are {', '.join(listed)[:100]}")
+        return {name: _size_and_digest(listed, name) for name in listed}
+    except CheckpointError as error:
+        raise CheckpointError(f"{file}: {error}") from None
+
+
+def written_in(path: Path) -> dict[str, str]:
+    """The environment a checkpoint was written in; of before 0.2 little is known."""
+    manifest = read_json(path / MANIFEST)
+    return _environment(manifest)
+
+
+def _environment(manifest: Mapping[str, Any]) -> dict[str, str]:
+    before = {name: str(manifest[name]) for name in ("torch", "threads")}
+    told: dict[str, str] = field({"environment": before, **manifest}, "environment", dict[str, str])
+    if len(told) > _MOST_WORDS or any(len(text) > _LONGEST_WORD for text in told.values()):
+        raise CheckpointError("'environment' is longer than rlcomp writes it")
+    return told
+
+
+def _size_and_digest(listed: dict[str, Any], name: str) -> tuple[int, str]:
+    entry: Sequence[Any] = field(listed, name, tuple[NonNegativeInt, str])
+    size, checksum = entry
+    if not re.fullmatch("[0-9a-f]{64}", checksum):
+        raise CheckpointError(f"the checksum of '{name}' is {checksum!r:.60}: no SHA-256")
+    return size, checksum

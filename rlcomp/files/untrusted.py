@@ -1,0 +1,152 @@
+"""Strict JSON: a file of ours, read as if a stranger had written it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+from omegaconf import DictConfig
+from omegaconf._utils import get_yaml_loader
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcomp.errors import CheckpointError
+
+# What a run keeps beside its tensors has some kilobytes.
+LARGEST = 1 << 28
+
+
+def read_json(file: Path) -> Any:  # noqa: ANN401
+    """The value in a JSON file.
+
+    Raises:
+        CheckpointError: the file is no JSON, larger than 256 MiB or too deep, or an object has a
+            name twice.
+    """
+    try:
+        return parse_json(read_bounded(file, LARGEST))
+    except (OSError, ValueError, RecursionError) as error:
+        raise CheckpointError(f"{file} is not what was written: {error}") from error
+
+
+def read_bounded(file: Path, largest: int) -> bytes:
+    """The bytes of a file that may be anything, a link to ``/dev/zero`` too.
+
+    Raises:
+        ValueError: it is no file, or larger.
+    """
+    if file.exists() and not file.is_file():
+        raise ValueError("it is no file")
+    with file.open("rb") as opened:
+        found = opened.read(largest + 1)
+    if len(found) > largest:
+        raise ValueError(f"it is larger than {largest:,} bytes")
+    return found
+
+
+def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  # noqa: ANN401
+    """The value in a JSON text.
+
+    Args:
+        text: the text.
+        constant: what ``NaN``, ``Infinity`` and ``-Infinity`` are, which Python's JSON knows.
+
+    Raises:
+        ValueError: it is none, or an object has a name twice.
+    """
+    return json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=constant)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise ValueError(f"it has {twice!r:.60} twice")
+    return made
+
+
+# A config of ours has some ten kilobytes, and ten levels.
+_LARGEST = 1 << 20
+_DEEPEST = 40
+_ALIAS = re.compile(r"(?:^|[\s\[{,:-])\*[^\s*]")
+# An interpolation that only refers: ${model}, ${task.length}. All others call a resolver, whose
+# name may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
+_REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
+
+
+def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
+    """A config that was written beside a checkpoint or into a run's directory.
+
+    Read as plain values: no tags, no anchors (which unfold without end), no resolvers but with
+    ``trust`` (one reads the environment).
+
+    Raises:
+        CheckpointError: it is none of ours; names the file and what is wrong.
+    """
+    try:
+        text = read_bounded(file, _LARGEST).decode("utf-8")
+        found = yaml.load(text, _Plain)
+        if not isinstance(found, dict):
+            raise TypeError("it is no mapping")
+        if not trust:
+            _refuse_resolvers(found, "")
+        return DictConfig(found)
+    except (
+        OSError,
+        RecursionError,
+        TypeError,
+        ValueError,
+        OmegaConfBaseException,
+        yaml.YAMLError,
+    ) as error:
+        told = " ".join(str(error).split())[:300] or type(error).__name__
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
+
+
+def check_plain(file: Path) -> None:
+    """Refuse a yaml that a run has left, before it is loaded, if it unfolds without end.
+
+    Raises:
+        CheckpointError: it has an alias (``*name``), is too large, or cannot be read.
+    """
+    try:
+        text = read_bounded(file, _LARGEST).decode("utf-8")
+        # To look for what can be one is fast; to read the text takes as long as to load it.
+        if _ALIAS.search(text) and any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text)):
+            raise ValueError("it has anchors")
+    except (OSError, ValueError, yaml.YAMLError) as error:
+        told = " ".join(str(error).split())[:300]
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
+
+
+class _Plain(get_yaml_loader()):  # type: ignore[misc]
+    """Refuses anchors and nesting without end, and reads no tag."""
+
+    depth = 0
+
+    def compose_node(self, parent: Any, index: Any) -> Any:  # noqa: ANN401
+        if self.check_event(yaml.AliasEvent):
+            raise ValueError("it has anchors")
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise ValueError(f"it is more than {_DEEPEST} levels deep")
+        try:
+            return super().compose_node(parent, index)
+        finally:
+            self.depth -= 1
+
+
+def _refuse_resolvers(value: object, where: str) -> None:
+    if isinstance(value, str) and "${" in _REFERENCE.sub("", value):
+        raise ValueError(
+            f"{where} is {value!r}, which calls a resolver: allow it with trust=true "
+            "(rlcomp-sample, rlcomp-replay: --trust)"
+        )
+    items = dict(enumerate(value)) if isinstance(value, list) else value
+    for key, item in items.items() if isinstance(items, dict) else ():
+        _refuse_resolvers(item, f"{where}.{key}" if where else str(key))
