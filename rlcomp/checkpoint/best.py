@@ -28,11 +28,11 @@ def save_best(
     place: dict[str, Any],
     records: list[Record],
 ) -> None:
-    """Write the checkpoint of a best step, and delete those that no record names any more.
+    """Write the checkpoint of a best step, and delete those that no record names.
 
     Args:
         checkpoint: of the run.
-        nodes: what is saved.
+        nodes: the saved nodes, by name.
         place: the position of the run.
         records: the best step of each phase so far, this one among them.
     """
@@ -42,40 +42,40 @@ def save_best(
 
 
 def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path | None) -> None:
-    """Make ``best`` that of a run which starts, or goes on, with these records.
+    """Set up ``best`` for a run that starts, or continues, with these records.
 
-    What an abandoned continuation, or an earlier run in this directory, has left is deleted. What
-    is missing is copied from beside the checkpoint that the run goes on from, if it is there.
+    Checkpoints of an abandoned continuation, or of an earlier run in this directory, are deleted.
+    A missing one is copied from beside the checkpoint that the run continues from, if it is there.
 
     Args:
         checkpoint: of the run.
         records: the best step of each phase so far.
-        source: the checkpoint that it goes on from.
+        source: the checkpoint that the run continues from.
 
     Raises:
         CheckpointError: the directory cannot be written.
     """
-    home, kept = checkpoint.directory / BEST, set()
+    home, names = checkpoint.directory / BEST, set()
     try:
         for record in records:
-            found = (path for path in _places(home, source, record) if _holds(path, record))
-            if (path := next(found, None)) is not None:
+            paths = (path for path in _candidates(home, source, record) if _holds(path, record))
+            if (path := next(paths, None)) is not None:
                 _copy(checkpoint, path, home / step_name(record))
-                kept.add(step_name(record))
-        _delete(checkpoint, kept)
+                names.add(step_name(record))
+        _delete(checkpoint, names)
     except OSError as error:
         raise CheckpointError(f"{home} cannot be written ({error}): is it writable?") from error
 
 
 def best_checkpoint(checkpoint: Checkpoint | None, record: Record) -> str | None:
-    """Where the checkpoint of a best step is, ``checkpoints/best/step-...``; None: nowhere."""
+    """Return ``checkpoints/best/step-...``, the checkpoint of a best step; None if there is none."""
     if checkpoint is None or not (checkpoint.directory / BEST / step_name(record)).is_dir():
         return None
     return f"{checkpoint.directory.name}/{BEST}/{step_name(record)}"
 
 
-def _places(home: Path, source: Path | None, record: Record) -> Iterator[Path]:
-    """Where the checkpoint of a best step may lie."""
+def _candidates(home: Path, source: Path | None, record: Record) -> Iterator[Path]:
+    """Yield the paths where the checkpoint of a best step may be."""
     name = step_name(record)
     yield home / name
     # The source is run/checkpoints/step-... or run/checkpoints/best/step-...
@@ -84,7 +84,7 @@ def _places(home: Path, source: Path | None, record: Record) -> Iterator[Path]:
 
 
 def _holds(path: Path, record: Record) -> bool:
-    """Whether a checkpoint is whole and of a run for which this was the best step."""
+    """Return whether a checkpoint is whole and its run has this record of a best step."""
     if not path.is_dir():
         return False
     try:
@@ -103,7 +103,8 @@ def _copy(checkpoint: Checkpoint, path: Path, to: Path) -> None:
     checkpoint.put(draft, to)
 
 
-def _delete(checkpoint: Checkpoint, kept: set[str]) -> None:
+def _delete(checkpoint: Checkpoint, names: set[str]) -> None:
+    """Delete all best checkpoints but those of these names."""
     home = checkpoint.directory / BEST
-    checkpoint.delete(path for path in checkpoints_in(home) if path.name not in kept)
+    checkpoint.delete(path for path in checkpoints_in(home) if path.name not in names)
     delete_drafts(home)

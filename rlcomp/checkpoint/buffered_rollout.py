@@ -1,4 +1,4 @@
-"""Rollouts that wait: their rows, and what was recorded while they were made."""
+"""Buffered rollouts: their rows, and the metrics that were recorded with them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from rlcomp.metrics import Ledger, record
 
 @dataclass(frozen=True)
 class BufferedRollout:
-    """A rollout that waits for the step that consumes it.
+    """A finished rollout that waits for its step.
 
     Attributes:
         rows: the batch.
-        ledger: what was recorded while it was made, for that step.
-        seconds: that it took, on the clock; None out of a checkpoint, which holds no times.
+        ledger: metrics that were recorded during the rollout, for that step.
+        seconds: duration of the rollout; None from a checkpoint, which holds no times.
     """
 
     rows: TensorDict
@@ -30,19 +30,19 @@ class BufferedRollout:
     seconds: float | None = None
 
     def on(self, device: torch.device) -> TensorDict:
-        """A batch of its rows on a device: out of a checkpoint they come on the CPU."""
+        """Return its rows on a device; from a checkpoint they come on the CPU."""
         return self.rows.apply(lambda entry: entry.to(device))
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds of it."""
+        """Return its state, for a checkpoint."""
         return {"rows": self.rows.to_dict(), "recorded": ledger_state(self.ledger)}
 
 
 def record_age(rows: TensorDict, newest: int) -> None:
-    """Record ``rollout/staleness``, the versions that response tokens are behind.
+    """Record ``rollout/staleness``: by how many versions response tokens are behind.
 
     Args:
-        rows: a rollout that waited.
+        rows: of a buffered rollout.
         newest: version of the policy.
 
     Raises:
@@ -58,10 +58,10 @@ def record_age(rows: TensorDict, newest: int) -> None:
 
 
 def load_buffered_rollout(state: object) -> BufferedRollout:
-    """A rollout from its saved state.
+    """Return a rollout from its saved state.
 
     Raises:
-        CheckpointError: it is no batch of tensors, or what was recorded is none.
+        CheckpointError: the rows are no batch of tensors, or the ledger is none.
     """
     names(state, ("rows", "recorded"))
     return BufferedRollout(
@@ -70,41 +70,41 @@ def load_buffered_rollout(state: object) -> BufferedRollout:
 
 
 def load_rows(rows: dict[str, Any]) -> TensorDict:
-    """A batch from its saved entries.
+    """Return a batch from its saved entries.
 
     Raises:
-        CheckpointError: they are no tensors of equally many rows.
+        CheckpointError: the entries are no tensors of equally many rows.
     """
     batch = TensorDict(rows).auto_batch_size_(1)
-    if not _of_tensors(rows) or not batch.batch_dims:
+    if not _all_tensors(rows) or not batch.batch_dims:
         raise CheckpointError("a rollout that waits is no batch of tensors")
     return batch
 
 
 def ledger_state(ledger: Ledger) -> dict[str, Any]:
-    """What a checkpoint holds of a ledger; numbers as tensors, since JSON has no NaN."""
-    both = [[ledger.sums[name], ledger.counts[name]] for name in ledger.sums]
+    """Return the state of a ledger; numbers are tensors, since JSON has no NaN."""
+    numbers = [[ledger.sums[name], ledger.counts[name]] for name in ledger.sums]
     return {
         "names": list(ledger.sums),
-        "numbers": torch.tensor(both, dtype=torch.float64).reshape(-1, 2),
+        "numbers": torch.tensor(numbers, dtype=torch.float64).reshape(-1, 2),
         "totals": sorted(ledger.totals),
         "samples": json.dumps(ledger.samples),
     }
 
 
 def load_ledger(state: object) -> Ledger:
-    """A ledger from its saved state.
+    """Return a ledger from its saved state.
 
     Raises:
-        CheckpointError: it is none; names the field.
+        CheckpointError: the state is no ledger; names the field.
     """
     names(state, ("names", "numbers", "totals", "samples"))
-    ledger, known = Ledger(), field(state, "names", list[str])
-    numbers = tensor_field(state, "numbers", torch.float64, [len(known), 2])
-    ledger.sums = dict(zip(known, numbers[:, 0].tolist(), strict=True))
-    ledger.counts = dict(zip(known, numbers[:, 1].tolist(), strict=True))
+    ledger, metrics = Ledger(), field(state, "names", list[str])
+    numbers = tensor_field(state, "numbers", torch.float64, [len(metrics), 2])
+    ledger.sums = dict(zip(metrics, numbers[:, 0].tolist(), strict=True))
+    ledger.counts = dict(zip(metrics, numbers[:, 1].tolist(), strict=True))
     ledger.totals = {*field(state, "totals", list[str])}
-    if not ledger.totals <= {*known}:
+    if not ledger.totals <= {*metrics}:
         raise CheckpointError("'totals' names what 'names' does not")
     try:
         samples = json.loads(field(state, "samples", str))
@@ -114,8 +114,8 @@ def load_ledger(state: object) -> Ledger:
     return ledger
 
 
-def _of_tensors(value: object) -> bool:
-    """Whether a value is a tensor, or a mapping of such."""
+def _all_tensors(value: object) -> bool:
+    """Return whether a value is a tensor, or a mapping of tensors."""
     return isinstance(value, Tensor) or (
-        isinstance(value, dict) and all(map(_of_tensors, value.values()))
+        isinstance(value, dict) and all(map(_all_tensors, value.values()))
     )

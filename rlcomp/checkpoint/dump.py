@@ -1,4 +1,4 @@
-"""Dumps of an optimiser step: its rows, and what its learner consists of, as before the step.
+"""Dumps of an optimiser step: its rows, and the state of its learner before the step.
 
 A folder with ``batch.safetensors`` and a checkpoint (:mod:`rlcomp.checkpoint.writer`) of the
 learner alone: parameters, optimiser, generators, and the run's config.
@@ -26,12 +26,12 @@ _BATCH = "batch.safetensors"
 
 @dataclass(frozen=True)
 class Dump:
-    """An optimiser step that was dumped.
+    """A dump of an optimiser step.
 
     Attributes:
-        saved: the learner.
+        saved: the checkpoint of the learner.
         node: its config path.
-        progress: of the phase at the step.
+        progress: progress of the phase at the step.
         batch: the rows of the step.
     """
 
@@ -49,10 +49,10 @@ def write_dump(
     place: dict[str, Any],
     progress: float,
 ) -> Path:
-    """Write a dump beside the checkpoints of a run; an earlier one of that step is replaced.
+    """Write a dump beside the checkpoints of a run; replace an earlier one of that step.
 
     Args:
-        checkpoint: of the run: where, and its config.
+        checkpoint: of the run: gives the directory and the config.
         node: config path of the learner.
         learner: as it was before the step.
         batch: the rows of the step.
@@ -72,9 +72,9 @@ def write_dump(
         for key, entry in batch.items(include_nested=True, leaves_only=True)
         if isinstance(entry, Tensor)
     }
-    said = {"node": node, "progress": repr(progress), "rows": str(batch.shape[0])}
+    metadata = {"node": node, "progress": repr(progress), "rows": str(batch.shape[0])}
     try:
-        save_file(tensors, folder / _BATCH, metadata=said)
+        save_file(tensors, folder / _BATCH, metadata=metadata)
     except (OSError, SafetensorError) as error:
         raise CheckpointError(f"{folder / _BATCH} cannot be written ({error})") from error
     return folder
@@ -89,23 +89,23 @@ def read_dump(folder: Path) -> Dump:
     """Read a dump.
 
     Raises:
-        CheckpointError: there is none, or it is damaged.
+        CheckpointError: there is no dump, or it is damaged.
     """
     file = folder / _BATCH
     if not file.is_file():
         raise CheckpointError(f"{folder} is no dump of an optimiser step: it has no {_BATCH}")
-    saved = open_checkpoint(folder)
+    checkpoint = open_checkpoint(folder)
     try:
         with safe_open(file, framework="pt") as stored:
-            said = stored.metadata() or {}
+            metadata = stored.metadata() or {}
             entries = {_key(name): stored.get_tensor(name) for name in stored.keys()}
-        batch = TensorDict(entries, batch_size=[int(said["rows"])])
-        if not 0 <= (progress := float(said["progress"])) <= 1:
+        batch = TensorDict(entries, batch_size=[int(metadata["rows"])])
+        if not 0 <= (progress := float(metadata["progress"])) <= 1:
             raise ValueError(f"progress is {progress}: must be between 0 and 1")
-        return Dump(saved, str(said["node"]), progress, batch)
+        return Dump(checkpoint, str(metadata["node"]), progress, batch)
     except (OSError, SafetensorError, KeyError, TypeError, ValueError, RuntimeError) as error:
-        told = " ".join(str(error).split())[:200]
-        raise CheckpointError(f"{file} is not what rlcomp wrote: {told}") from error
+        fault = " ".join(str(error).split())[:200]
+        raise CheckpointError(f"{file} is not what rlcomp wrote: {fault}") from error
 
 
 def _key(name: str) -> tuple[str, ...]:

@@ -19,9 +19,9 @@ from rlcomp.files.environment import environment
 from rlcomp.files.untrusted import read_json
 
 FORMAT = 1
-# Of an environment: entries, and characters of each.
+# Limits of an environment: entries, and characters of each.
 _MOST_WORDS, _LONGEST_WORD = 64, 200
-# Checkpoints in a message: the last ones.
+# Number of checkpoints in a message, the last ones.
 _SHOWN = 8
 MANIFEST = "manifest.json"
 TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
@@ -41,11 +41,11 @@ def write_manifest(directory: Path) -> None:
 
 
 def check_files(path: Path) -> None:
-    """Check that a checkpoint consists of the files that its manifest lists, as they were written.
+    """Check that a checkpoint has exactly the files of its manifest, unchanged.
 
     Raises:
-        CheckpointError: a file is missing, changed, no file of ours or not of this format; names
-            it and what to do.
+        CheckpointError: a file is missing, changed, foreign or of another format; names it and
+            the remedy.
     """
     _check_folder(path)
     listed = _read_manifest(path / MANIFEST)
@@ -61,7 +61,7 @@ def check_files(path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    """Neither a link nor what is in it one, which could lead anywhere."""
+    """Refuse links, of the folder and in it: the checkpoint is untrusted."""
     if not path.exists() and path.parent.is_dir():
         there = sorted(entry.name for entry in path.parent.glob("step-*"))[-_SHOWN:]
         raise CheckpointError(
@@ -75,7 +75,7 @@ def _check_folder(path: Path) -> None:
 
 
 def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
-    """Size and digest of every file of a checkpoint."""
+    """Return size and digest of every file of a checkpoint."""
     if not file.is_file():
         raise CheckpointError(f"{file} is missing")
     manifest = read_json(file)
@@ -98,17 +98,19 @@ def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
 
 
 def written_in(path: Path) -> dict[str, str]:
-    """The environment a checkpoint was written in; of before 0.2 little is known."""
+    """Return the environment a checkpoint was written in; before 0.2 it has two entries."""
     manifest = read_json(path / MANIFEST)
     return _environment(manifest)
 
 
 def _environment(manifest: Mapping[str, Any]) -> dict[str, str]:
-    before = {name: str(manifest[name]) for name in ("torch", "threads")}
-    told: dict[str, str] = field({"environment": before, **manifest}, "environment", dict[str, str])
-    if len(told) > _MOST_WORDS or any(len(text) > _LONGEST_WORD for text in told.values()):
+    minimal = {name: str(manifest[name]) for name in ("torch", "threads")}
+    entries: dict[str, str] = field(
+        {"environment": minimal, **manifest}, "environment", dict[str, str]
+    )
+    if len(entries) > _MOST_WORDS or any(len(text) > _LONGEST_WORD for text in entries.values()):
         raise CheckpointError("'environment' is longer than rlcomp writes it")
-    return told
+    return entries
 
 
 def _size_and_digest(listed: dict[str, Any], name: str) -> tuple[int, str]:

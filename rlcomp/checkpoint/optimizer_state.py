@@ -1,4 +1,4 @@
-"""The moments of an optimiser in a checkpoint, matched by the names of the parameters."""
+"""Optimiser state of a checkpoint: checks, and matching by the names of parameters."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ State = dict[str, Any]
 
 
 def match_optimizer_state(learner: str, saved: State, own: State) -> State:
-    """A saved optimiser state for an optimiser that orders or groups parameters otherwise.
+    """Convert a saved optimiser state for an optimiser with other groups or another order.
 
-    Parameters are matched by the names that their groups hold, by index where they hold none, and
-    keep the order in which they were first stepped. Hyperparameters are the own ones, but for the
-    learning rate: it is where the schedule left it, until the schedule sets it for the next update.
+    Parameters are matched by the names in their groups, or by index where groups have no names.
+    They keep the order in which they were first stepped. Hyperparameters are those of this run, but
+    for the learning rate: it stays where the schedule left it until the next update.
 
     Args:
-        learner: whose optimiser it is, for the message.
+        learner: name of the learner, for the message.
         saved: the ``state_dict`` of the optimiser that was saved.
-        own: that of this run's.
+        own: the ``state_dict`` of this run's optimiser.
 
     Returns:
         A ``state_dict`` to load.
 
     Raises:
-        CheckpointError: the parameters are others, or one of them had an optimiser with other
-            hyperparameters, whose moments mean something else.
+        CheckpointError: the parameters differ, or one of them had an optimiser with other
+            hyperparameters, so that its moments mean something else.
 
     Examples:
         >>> saved = {
@@ -76,7 +76,7 @@ def match_optimizer_state(learner: str, saved: State, own: State) -> State:
 
 
 def _by_name(state: State) -> dict[Any, tuple[int, frozenset[str]]]:
-    """Of each parameter its index, and the hyperparameters of its group."""
+    """Return, by parameter, its index and the hyperparameters of its group."""
     return {
         name: (index, frozenset(group) - {"params", "param_names"})
         for group in state["param_groups"]
@@ -97,11 +97,11 @@ def _rates(state: State) -> dict[Any, float]:
     }
 
 
-# Moments that torch's optimisers keep together: Adam and its kin, and Adamax.
+# Moments that torch's optimisers have together: Adam and its variants, and Adamax.
 _TOGETHER = ({"step", "exp_avg", "exp_avg_sq"}, {"step", "exp_avg", "exp_inf"})
-# Adafactor's factors of a matrix: neither the matrix's shape nor one number.
+# Adafactor's factors of a matrix: vectors, of another shape than the matrix.
 _FACTORS = ("row_var", "col_var")
-# Moments of squares and sizes in torch's optimisers, never below 0.
+# Moments of squares and sizes in torch's optimisers: at least 0.
 _SQUARES = (
     *("exp_avg_sq", "max_exp_avg_sq", "exp_inf", "sum", "square_avg", "acc_delta", "variance"),
     *_FACTORS,
@@ -109,10 +109,10 @@ _SQUARES = (
 
 
 def check_optimizer_state(saved: object) -> dict[str, Any]:
-    """A saved optimiser state, once its types are checked.
+    """Check the types of a saved optimiser state, and return it.
 
     Raises:
-        CheckpointError: it is not what an optimiser's ``state_dict`` gives; names the field.
+        CheckpointError: it is no ``state_dict`` of an optimiser; names the field.
     """
     names(saved, ("state", "param_groups"))
     assert isinstance(saved, dict)
@@ -132,7 +132,7 @@ def check_optimizer_state(saved: object) -> dict[str, Any]:
 
 
 def _parameters(group: Mapping[str, Any]) -> list[int]:
-    """The indices of a group's parameters, as many as it names."""
+    """Return the indices of a group's parameters; refuse another number of names."""
     indices: list[int] = field(group, "params", list[NonNegativeInt])
     if "param_names" in group and len(field(group, "param_names", list[str])) != len(indices):
         raise CheckpointError("'param_names' and 'params' differ in length")
@@ -140,13 +140,13 @@ def _parameters(group: Mapping[str, Any]) -> list[int]:
 
 
 def _check_number(name: object, value: object) -> None:
-    """A number among the moments, above all the count of steps."""
+    """Check a number among the moments, above all the count of steps."""
     number = value.item() if isinstance(value, Tensor) and value.numel() == 1 else value
     if isinstance(number, (int, float)) and not math.isfinite(number):
         raise CheckpointError(f"'{name}' is {number}: must be finite")
     if name == "step":
         dtype = value.dtype if isinstance(value, Tensor) else None
-        # A count in float32 stays at 2^24: one more is rounded away.
+        # A count in float32 cannot exceed 2^24: the next number is rounded.
         most = 2**24 if dtype == torch.float32 else 2**53
         if not _is_count(number, most):
             raise CheckpointError(
@@ -165,27 +165,27 @@ def check_moment_shapes(
     optimizer: Optimizer,
     shape: Callable[[Tensor], torch.Size] = lambda parameter: parameter.shape,
 ) -> None:
-    """Check that no moment is missing or has a shape that would spread over its parameter.
+    """Check that no moment is missing or has a shape that would broadcast over its parameter.
 
-    What other optimisers than torch's and our own keep is not known, and not looked into.
+    Only optimisers of torch and of this package are checked.
 
     Args:
         state: moments by the parameters' indices.
-        optimizer: whose they are to be.
-        shape: of a parameter, of which the optimiser may have a part.
+        optimizer: will load them.
+        shape: shape of a whole parameter; the optimiser may hold a part of it.
 
     Raises:
         CheckpointError: names the parameter's index and the moment.
     """
     known = type(optimizer).__module__.startswith(("torch.optim.", "rlcomp."))
-    if not known or isinstance(optimizer, LBFGS):  # which keeps all parameters as one vector
+    if not known or isinstance(optimizer, LBFGS):  # has all parameters as one vector
         return
     parameters = [(n, p) for n, g in enumerate(optimizer.param_groups) for p in g["params"]]
-    kept: dict[tuple[int, int], set[str]] = {}
+    groups: dict[tuple[int, int], set[str]] = {}
     for index, (group, parameter) in enumerate(parameters):
         moments = state.get(index)
         if moments:
-            neighbours = kept.setdefault((group, parameter.dim()), {*moments})
+            neighbours = groups.setdefault((group, parameter.dim()), {*moments})
             _check_complete(index, {*moments}, neighbours)
             for name, value in moments.items():
                 _check_shape(index, name, value, list(shape(parameter)))
@@ -201,7 +201,7 @@ def _check_complete(index: int, moments: set[str], neighbours: set[str]) -> None
 
 
 def _check_values(index: int, name: str, value: object) -> None:
-    """Check that a moment is finite, and at least 0 if it is of squares."""
+    """Check that a moment is finite, and at least 0 if it is a mean of squares."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         return
     if not bool(value.isfinite().all()):
@@ -211,7 +211,7 @@ def _check_values(index: int, name: str, value: object) -> None:
 
 
 def _check_shape(index: int, name: str, value: object, wanted: list[int]) -> None:
-    """Tensors have the parameter's shape; single numbers are counts and the like, not moments."""
+    """Check that a tensor has its parameter's shape; single numbers are counts, not moments."""
     shape = list(value.shape) if isinstance(value, Tensor) else []
     single = not shape and not name.startswith("exp_")
     if not single and name not in _FACTORS and shape != wanted:

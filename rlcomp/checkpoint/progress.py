@@ -1,4 +1,4 @@
-"""Position of a run: phase, steps, trackers' files, best steps, digests of its inputs."""
+"""Progress of a run: phase, steps, trackers' positions, best steps, digests of its inputs."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from rlcomp.errors import CheckpointError
 from rlcomp.files.digests import MOST_MARKS
 
 _STEP = re.compile(r"step-(\d{8,11})")
-# More steps than the name of a checkpoint can hold.
+# The name of a checkpoint cannot hold more steps.
 _Steps = Annotated[int, Lt(10**11)]
 
 
 def step_name(place: Mapping[str, Any]) -> str:
-    """The name of the checkpoint after a step, by its ``total``.
+    """Return the name of the checkpoint after a step, from its ``total``.
 
     Examples:
         >>> step_name({"total": 40})
@@ -36,17 +36,17 @@ def step_name(place: Mapping[str, Any]) -> str:
 
 
 def step_of(name: str) -> int | None:
-    """The total steps in the name of a checkpoint; None where it is no such name."""
-    found = _STEP.fullmatch(name)
-    return int(found[1]) if found else None
+    """Return the total steps in the name of a checkpoint; None if the name is no checkpoint's."""
+    match = _STEP.fullmatch(name)
+    return int(match[1]) if match else None
 
 
 def check_progress(place: object, name: str) -> dict[str, Any]:
-    """A position that was read from a checkpoint, checked.
+    """Check a position that was read from a checkpoint, and return it.
 
     Args:
-        place: what was read.
-        name: of the checkpoint; if it tells a step, it must be the position's.
+        place: the position.
+        name: of the checkpoint; if it has a step, it must be the position's.
 
     Raises:
         CheckpointError: a field is missing, of another type or out of range; names it.
@@ -80,7 +80,7 @@ def check_within(where: Path, place: Mapping[str, Any], phases: Mapping[str, int
         phases: steps by name.
 
     Raises:
-        CheckpointError: it is behind the end of a phase, or of the run.
+        CheckpointError: the position is behind the end of a phase, or of the run.
     """
     phase, step = place["phase"], place["step"]
     if phase > len(phases) or (phase == len(phases) and step):
@@ -97,24 +97,24 @@ def check_within(where: Path, place: Mapping[str, Any], phases: Mapping[str, int
 
 
 def _check_tracker(trackers: dict[str, Any], tracker: str) -> None:
-    """The files' lengths, what is shown, and the run's id; what others keep is their own."""
-    kept = field(trackers, tracker, dict)
+    """Check the position of one of our own trackers; others may hold anything."""
+    position = field(trackers, tracker, dict)
     if tracker == "json_lines":
-        _check_lines(kept)
-    if tracker == "display" and "latest" in kept:
-        _check_shown(field(kept, "latest", dict))
+        _check_lines(position)
+    if tracker == "display" and "latest" in position:
+        _check_shown(field(position, "latest", dict))
     if tracker == "wandb":
-        run = field(kept, "id", str | None)
+        run = field(position, "id", str | None)
         if run is not None and not re.fullmatch(r"[\w-]{1,64}", run):
             raise CheckpointError(f"'id' is {run!r:.60}: no id of a W&B run")
         for name, kind in (("spent", NonNegativeFloat), ("best", float)):
-            numbers = field(kept, name, dict) if name in kept else {}
+            numbers = field(position, name, dict) if name in position else {}
             for key in numbers:
                 field(numbers, key, kind)
 
 
 def _check_shown(latest: dict[str, Any]) -> None:
-    """What the display shows are numbers, NaN among them."""
+    """Check that the display shows numbers; NaN is one."""
     for name, value in latest.items():
         if not isinstance(value, (int, float)):
             raise CheckpointError(f"'latest' of {name!r:.40} is {value!r:.40}: must be a number")
@@ -149,7 +149,7 @@ def _size_of(mark: object) -> int:
 
 
 def _check_ended(row: object) -> None:
-    """A phase that was ended early."""
+    """Check the row of a phase that was ended early."""
     for name in ("phase", "reason"):
         field(row, name, NonEmptyText)
     for name in ("total", "step", "steps"):
@@ -158,7 +158,7 @@ def _check_ended(row: object) -> None:
 
 
 def _check_best(best: dict[str, Any], phase: str, total: int) -> None:
-    """A record of the best step of a phase."""
+    """Check the record of the best step of a phase."""
     record = field(best, phase, dict)
     names(record, ("phase", "metric", "better", "value", "step", "total"))
     for name, kind in (("metric", NonEmptyText), ("value", float), ("step", PositiveInt)):

@@ -1,4 +1,4 @@
-"""State of random number generators: torch's, Python's and NumPy's global ones, and torch's own."""
+"""State of random number generators: the global ones of torch, Python and NumPy, and others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS = 624
 
 
 def random_state() -> dict[str, Any]:
-    """The state of the global generators, as a tree of plain values and tensors."""
+    """Return the state of the global generators, as a tree of plain values and tensors."""
     name, keys, *rest = np.random.get_state()
     return {
         "torch": torch.get_rng_state(),
@@ -39,10 +39,10 @@ def set_random_state(state: dict[str, Any]) -> None:
 
 
 def check_random_state(state: object) -> dict[str, Any]:
-    """The state of the global generators, checked.
+    """Check the state of the global generators, and return it.
 
     Raises:
-        CheckpointError: the state of a generator is none; names it.
+        CheckpointError: the state of a generator is invalid; names it.
     """
     names(state, ("torch", "cuda", "python", "numpy"))
     assert isinstance(state, dict)
@@ -56,7 +56,7 @@ def check_random_state(state: object) -> dict[str, Any]:
 
 
 def check_generator(name: str, generator: torch.Generator, state: object) -> None:
-    """Check that a generator takes a state; it is left as it is.
+    """Check that a generator accepts a state; the generator is not changed.
 
     Raises:
         CheckpointError: the state is of another length or dtype; names the generator.
@@ -66,12 +66,12 @@ def check_generator(name: str, generator: torch.Generator, state: object) -> Non
             raise TypeError(f"it is {state!r:.60}, no tensor")
         torch.Generator(generator.device).set_state(state)
     except (TypeError, RuntimeError) as error:
-        told = str(error).splitlines()[0]
-        raise CheckpointError(f"the state of the generator '{name}' is none: {told}") from error
+        fault = str(error).splitlines()[0]
+        raise CheckpointError(f"the state of the generator '{name}' is none: {fault}") from error
 
 
 def _check_python(state: object) -> None:
-    """``(3, 624 words and a position, the next Gaussian or None)``."""
+    """Check ``(3, 624 words and a position, the next Gaussian or None)``."""
     fits = isinstance(state, tuple) and len(state) == 3 and state[0] == 3
     if not fits or problem(tuple[int, list[int], float | None], state):
         raise CheckpointError(f"'python' is {state!r:.60}: no state of its generator")
@@ -82,13 +82,13 @@ def _check_python(state: object) -> None:
 
 
 def _check_numpy(state: object) -> None:
-    """``["MT19937", 624 words, position, whether a Gaussian waits, that Gaussian]``."""
+    """Check ``["MT19937", 624 words, position, whether a Gaussian waits, that Gaussian]``."""
     if not isinstance(state, list) or len(state) != 5 or state[0] != "MT19937":
         raise CheckpointError(f"'numpy' is {state!r:.60}: no state of its generator")
     _, _, position, waits, gaussian = state
     words = tensor_field({"numpy": state[1]}, "numpy", torch.int64, [_WORDS])
     fault = problem(tuple[int, int, float], (position, waits, gaussian))
-    # A position behind the end would be read from memory that is not the generator's.
+    # A position behind the end would make NumPy read foreign memory.
     if fault or not 0 <= position <= _WORDS or waits not in (0, 1):
         raise CheckpointError(f"'numpy' ends with {state[2:]!r:.80}: no position and Gaussian")
     if bool(((words < 0) | (words >= 2**32)).any()):

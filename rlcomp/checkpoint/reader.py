@@ -1,4 +1,4 @@
-"""Reader of checkpoints: everything is checked on opening, for it may be a stranger's."""
+"""Reader of checkpoints: a checkpoint is untrusted, so opening checks everything."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class SavedCheckpoint:
 
     Attributes:
         path: its directory.
-        older: others of its run, the newest first, to be taken where this one cannot be restored.
+        older: others of its run, the newest first, for the case that this one cannot be restored.
     """
 
     path: Path
@@ -39,11 +39,11 @@ class SavedCheckpoint:
 
         Args:
             nodes: the run's nodes, by name.
-            seed: the run's seed; if it is not the saved run's, what is drawn from here on is the
-                new seed's (several seeds from one warm start), and only the rest comes back.
+            seed: the run's seed. If it differs from the saved run's, generators keep the new seed
+                (several seeds from one warm start) and only the rest is restored.
 
         Raises:
-            CheckpointError: the checkpoint belongs to a run of other nodes, or a state is none.
+            CheckpointError: the checkpoint belongs to a run of other nodes, or a state is invalid.
         """
         state = self.state()
         place: dict[str, Any] = state["place"]
@@ -52,12 +52,12 @@ class SavedCheckpoint:
         return place
 
     def place(self) -> dict[str, Any]:
-        """The position of the run."""
+        """Return the position of the run."""
         place: dict[str, Any] = self.state()["place"]
         return place
 
     def state(self) -> dict[str, Any]:
-        """All state but the tensors: ``nodes``, ``random``, ``passing`` and ``place``, checked.
+        """Return the checked state but the tensors: ``nodes``, ``random``, ``passing``, ``place``.
 
         Raises:
             CheckpointError: a field is missing, of another type or out of range; names it.
@@ -76,39 +76,39 @@ class SavedCheckpoint:
         return checked
 
     def tensors(self) -> dict[str, Tensor]:
-        """Every saved tensor, by ``node:name``.
+        """Return every saved tensor, by ``node:name``.
 
         Raises:
-            CheckpointError: one cannot be read.
+            CheckpointError: a tensor cannot be read.
         """
         file = self.path / TENSORS
         try:
             with safe_open(file, "pt") as opened:
                 return {name: opened.get_tensor(name) for name in opened.keys()}
-        except Exception as error:  # of many kinds: a dtype that torch lacks is no SafetensorError
+        except Exception as error:  # a dtype that torch lacks is no SafetensorError
             raise CheckpointError(f"{file} cannot be read: {error}") from error
 
 
 def checkpoints_in(directory: Path) -> list[Path]:
-    """The checkpoints in a directory, the newest first."""
+    """Return the checkpoints in a directory, the newest first."""
     steps = {path: step_of(path.name) for path in directory.glob("step-*")}
     return sorted((p for p in steps if steps[p] is not None), key=steps.__getitem__, reverse=True)  # type: ignore[arg-type]
 
 
 def newest_whole(paths: Sequence[Path], with_config: bool = False) -> SavedCheckpoint:
-    """The first of these checkpoints that is whole; those before it are told in warnings.
+    """Return the first of these checkpoints that is whole; warn of those before it.
 
     Args:
         paths: the newest first.
-        with_config: it must have the config of its run, as those that the command line writes.
+        with_config: require the config of the run, which the command line writes.
 
     Raises:
-        CheckpointError: none is.
+        CheckpointError: no checkpoint is whole.
     """
     refused: list[CheckpointError] = []
     for index, path in enumerate(paths):
         try:
-            saved = replace(_open(path), older=tuple(paths[index + 1 :]))
+            checkpoint = replace(_open(path), older=tuple(paths[index + 1 :]))
             if with_config and not (path / CONFIG).is_file():
                 raise CheckpointError(f"{path} has no {CONFIG}: the command line did not write it")
         except CheckpointError as error:
@@ -116,29 +116,29 @@ def newest_whole(paths: Sequence[Path], with_config: bool = False) -> SavedCheck
             continue
         for reason in refused:
             warnings.warn(f"passed over: {reason}", RlcompWarning, stacklevel=3)
-        return saved
-    told = "; ".join(map(str, refused))
-    raise CheckpointError(f"no checkpoint can be read, so nothing can be continued: {told}")
+        return checkpoint
+    reasons = "; ".join(map(str, refused))
+    raise CheckpointError(f"no checkpoint can be read, so nothing can be continued: {reasons}")
 
 
 def open_checkpoint(path: Path) -> SavedCheckpoint:
-    """A checkpoint by its directory, or the newest whole one of a run's directory.
+    """Open a checkpoint by its directory, or the newest whole one of a run's directory.
 
     Raises:
-        CheckpointError: there is none, or it is not what was written.
+        CheckpointError: there is no checkpoint, or it was changed.
     """
     if step_of(path.name) is not None or (path / MANIFEST).is_file():
         return _open(path.resolve() if path.is_symlink() else path)
-    found = [*checkpoints_in(path), *checkpoints_in(path / "checkpoints")]
-    if not found:
+    paths = [*checkpoints_in(path), *checkpoints_in(path / "checkpoints")]
+    if not paths:
         raise CheckpointError(
             f"{path}: {_no_run(path)}: name a run's directory, or one of its checkpoints/step-..."
         )
-    return newest_whole(found)
+    return newest_whole(paths)
 
 
 def _no_run(path: Path) -> str:
-    """What there is at a path where no checkpoint is."""
+    """Describe a path that has no checkpoint."""
     if any((path / name).is_file() for name in ("config.json", "adapter_config.json")):
         return (
             f"it is a folder of transformers, such as rlcomp-export writes (rlcomp base={path} and "
@@ -152,31 +152,31 @@ def _no_run(path: Path) -> str:
 
 
 def _open(path: Path) -> SavedCheckpoint:
-    """A checkpoint, checked: files, header, config, position and the trees of all states."""
+    """Open a checkpoint; check files, header, config, position and the trees of all states."""
     try:
         check_files(path)
         has_config = (path / CONFIG).is_file()
         config = (
             read_saved_config(path / CONFIG, trust=True) if has_config else None
-        )  # read, not built
+        )  # is only read
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {error}") from error
-    saved = SavedCheckpoint(path)
-    state, left = saved.state(), dict.fromkeys(_header(path / TENSORS))
+    checkpoint = SavedCheckpoint(path)
+    state, unread = checkpoint.state(), dict.fromkeys(_header(path / TENSORS))
     if config is not None:
         _check_seed(path, state["place"], config)
     try:
         for code in (state["random"], *state["nodes"].values()):
-            join_tree(code, left)
-        if unread := [name for name in left if name.startswith("state/")]:
-            raise CheckpointError(f"nothing holds the tensor '{unread[0]}'")
+            join_tree(code, unread)
+        if names := [name for name in unread if name.startswith("state/")]:
+            raise CheckpointError(f"nothing holds the tensor '{names[0]}'")
     except (CheckpointError, RecursionError) as error:
         raise CheckpointError(f"{path / STATE}: {error}") from error
-    return saved
+    return checkpoint
 
 
 def _check_seed(path: Path, place: Mapping[str, Any], config: DictConfig) -> None:
-    """Check that state and config have one seed; another check refuses a config without one."""
+    """Check that state and config have one seed; a config without a seed is refused elsewhere."""
     of_state, of_config = place.get("seed"), config.get("seed")
     if isinstance(of_config, int) and of_state not in (None, of_config):
         raise CheckpointError(
@@ -186,9 +186,9 @@ def _check_seed(path: Path, place: Mapping[str, Any], config: DictConfig) -> Non
 
 
 def _header(file: Path) -> list[str]:
-    """The names of the tensors in a file."""
+    """Return the names of the tensors in a file."""
     try:
-        with safe_open(file, "pt") as opened:  # checks places and lengths, but not this
+        with safe_open(file, "pt") as opened:  # checks offsets and lengths, but not the JSON
             names = list(opened.keys())
         with file.open("rb") as raw:
             parse_json(raw.read(int.from_bytes(raw.read(8), "little")))

@@ -1,4 +1,4 @@
-"""Collects and restores the state of a run's nodes: tensors, generators, plain values."""
+"""State of a run's nodes: collecting and restoring tensors, generators and plain values."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from rlcomp.errors import CheckpointError
 class HasRunState(Protocol):
     """A node with state that is neither parameter nor buffer.
 
-    A class attribute ``begins_anew = True`` says that a run may go on without the saved state.
+    A class attribute ``begins_anew = True`` lets a run continue without the saved state.
     """
 
     def run_state(self) -> dict[str, Any]:
-        """The state, as a tree of plain values and tensors."""
+        """Return the state, as a tree of plain values and tensors."""
         ...
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore such a state."""
+        """Restore a state of :meth:`run_state`."""
         ...
 
 
 @runtime_checkable
 class Settles(Protocol):
-    """A part with work under way, which changes its state, or another part's, once it is done."""
+    """A part with pending work that will change its state, or another part's."""
 
     def settle(self) -> None:
-        """Wait for it: from now until the next step, the state stays as it is."""
+        """Wait for the pending work: until the next step, the state stays as it is."""
         ...
 
 
 def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """All modules of all nodes, by ``node:path.``, and the nodes that are not modules.
+    """Yield all modules of all nodes, by ``node:path.``, and the nodes that are not modules.
 
     A tensor belongs to the node that owns it: the walk does not descend into other nodes.
     """
@@ -59,7 +59,7 @@ def parts(nodes: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 
 def unsaved_state(stages: Iterable[nn.Module], nodes: Mapping[str, object]) -> list[str]:
-    """Unsaved state: classes of stages, or of their parts, whose state no node saves."""
+    """Return the classes of stages, or of their parts, whose state no node saves."""
     known = {
         id(m) for node in nodes.values() if isinstance(node, nn.Module) for m in node.modules()
     }
@@ -78,21 +78,21 @@ def _has_state(module: nn.Module) -> bool:
 
 
 def owned(nodes: Mapping[str, object]) -> dict[str, Tensor]:
-    """Every parameter and buffer once, by name; tied weights under their first name."""
-    found: dict[str, Tensor] = {}
-    seen: set[int] = set()
+    """Return every parameter and buffer once, by name; tied weights under their first name."""
+    tensors: dict[str, Tensor] = {}
+    ids: set[int] = set()
     for prefix, module in parts(nodes):
         if isinstance(module, nn.Module):
             named = [*module.named_parameters(recurse=False), *module.named_buffers(recurse=False)]
             for name, tensor in named:
-                if id(tensor) not in seen:
-                    seen.add(id(tensor))
-                    found[f"{prefix}{name}"] = tensor
-    return found
+                if id(tensor) not in ids:
+                    ids.add(id(tensor))
+                    tensors[f"{prefix}{name}"] = tensor
+    return tensors
 
 
 def generators(nodes: Mapping[str, object]) -> dict[str, torch.Generator]:
-    """Every generator that is an attribute of a module, by name."""
+    """Return every generator that is an attribute of a module, by name."""
     return {
         f"{prefix}{name}": value
         for prefix, part in parts(nodes)
@@ -110,10 +110,9 @@ def _descend(prefix: str, module: nn.Module, own: set[int]) -> Iterator[tuple[st
 
 
 def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """All tensors and all other state of a run, once all parts have settled.
+    """Return all tensors and all other state of a run, after all parts have settled.
 
-    They do so first: a part that waited when it is asked for its own state would be saved with what
-    others were before it.
+    A part that settled later could change a state that was already collected.
     """
     for _, part in parts(nodes):
         if isinstance(part, Settles):
@@ -126,10 +125,10 @@ def collect(nodes: Mapping[str, object]) -> tuple[dict[str, Tensor], dict[str, A
     state: dict[str, Any] = {}
     stateful = _stateful(nodes)
     for prefix, part in stateful.items():
-        state[prefix], found = split_tree(part.run_state(), f"state/{prefix}")
-        tensors |= found
-    tree, found = split_tree(random_state(), "state/random")
-    return tensors | found, {"nodes": state, "random": tree, "passing": _passing(stateful)}
+        state[prefix], own = split_tree(part.run_state(), f"state/{prefix}")
+        tensors |= own
+    tree, own = split_tree(random_state(), "state/random")
+    return tensors | own, {"nodes": state, "random": tree, "passing": _passing(stateful)}
 
 
 def _stateful(nodes: Mapping[str, object]) -> dict[str, HasRunState]:
@@ -137,7 +136,7 @@ def _stateful(nodes: Mapping[str, object]) -> dict[str, HasRunState]:
 
 
 def _passing(stateful: Mapping[str, HasRunState]) -> list[str]:
-    """Parts whose state a run may begin without, or leave behind."""
+    """Return the parts whose state may be missing, or left behind."""
     return [prefix for prefix, part in stateful.items() if getattr(part, "begins_anew", False)]
 
 
@@ -148,27 +147,27 @@ def restore(
     state: dict[str, Any],
     redraw: bool,
 ) -> None:
-    """Restore into the nodes the state that :func:`collect` returned: all of it, or nothing.
+    """Restore the state of :func:`collect` into the nodes: all of it, or nothing.
 
-    States are loaded first, since only they can fail; tensors and generators were checked.
+    States are loaded first, since only they can fail; tensors and generators are checked before.
 
     Args:
         where: the checkpoint, for the messages.
         nodes: those of this run, by name.
         tensors: all tensors, by ``node:name``.
         state: all other state.
-        redraw: leave what draws random numbers as it is here.
+        redraw: leave generators as they are.
 
     Raises:
-        CheckpointError: the nodes, or shapes or dtypes of their tensors, are others, or a state is
-            none. What may be missing is the count of a policy's updates, which 0.1 did not save,
-            and the state of parts that may begin anew (``begins_anew``).
+        CheckpointError: the nodes, or shapes or dtypes of their tensors, differ, or a state is
+            invalid. Two things may be missing: the count of a policy's updates, because 0.1 did
+            not save it, and the state of parts with ``begins_anew``.
     """
     drawn, stateful = generators(nodes), _stateful(nodes)
     passing = {*state.get("passing", ()), *_passing(stateful)}
-    saved = {key for key in tensors if not key.startswith("state/")}
-    here = {k: v for k, v in owned(nodes).items() if k in saved or not _since_0_2(k)}
-    differing = sorted((here.keys() | drawn.keys()) ^ saved) + sorted(
+    keys = {key for key in tensors if not key.startswith("state/")}
+    here = {k: v for k, v in owned(nodes).items() if k in keys or not _since_0_2(k)}
+    differing = sorted((here.keys() | drawn.keys()) ^ keys) + sorted(
         (stateful.keys() ^ state["nodes"].keys()) - passing
     )
     if differing:
@@ -177,10 +176,10 @@ def restore(
             "the config it was written with, or choose another directory"
         )
     check_tensors(where, here, tensors)
-    with _told_of(where):
+    with _checkpoint_errors(where):
         for key, generator in drawn.items():
             check_generator(key, generator, tensors[key])
-        left = dict(tensors)  # what the trees hold is taken out
+        left = dict(tensors)  # join_tree takes tensors out
         random = check_random_state(join_tree(state["random"], left))
         states = {key: join_tree(code, left) for key, code in state["nodes"].items()}
     _load_states(where, {k: (part, states[k]) for k, part in stateful.items() if k in states})
@@ -192,11 +191,11 @@ def restore(
 
 
 def check_tensors(where: Path, here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Check that every tensor of a run has been saved, with its shape and dtype, and finite.
+    """Check that every tensor of a run was saved, with its shape and dtype, and is finite.
 
     Raises:
-        CheckpointError: one is missing, another or not finite; names it. Only the count of a
-            policy's updates, which 0.1 did not save, may be missing.
+        CheckpointError: a tensor is missing, differs or is not finite; names it. Only the count of
+            a policy's updates may be missing: 0.1 did not save it.
     """
     for key, tensor in here.items():
         there = tensors.get(key)
@@ -214,9 +213,9 @@ def check_tensors(where: Path, here: Mapping[str, Tensor], tensors: Mapping[str,
 
 
 def _unlikely(own: Tensor, saved: Tensor) -> str | None:
-    """What a run that began with a tensor cannot have made of it; None: nothing.
+    """Describe a value that training cannot have produced; None if the tensor is possible.
 
-    A buffer may hold infinities from the beginning; a single whole number is a count.
+    A buffer may hold infinities from the beginning. A single whole number is a count.
     """
     if own.is_floating_point() and bool(own.isfinite().all()) and not bool(saved.isfinite().all()):
         return "is not finite"
@@ -225,7 +224,7 @@ def _unlikely(own: Tensor, saved: Tensor) -> str | None:
 
 
 def copy_tensors(here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:
-    """Copy saved tensors, once they are checked, into those of the same names."""
+    """Copy checked saved tensors into the tensors of the same names."""
     with torch.no_grad():
         for key, tensor in here.items():
             if key in tensors:
@@ -233,13 +232,13 @@ def copy_tensors(here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> N
 
 
 def _load_states(where: Path, states: Mapping[str, tuple[HasRunState, dict[str, Any]]]) -> None:
-    """Load the state of every part; those of before come back where one of them is refused."""
+    """Load the state of every part; restore the old states if one is refused."""
     before: list[tuple[HasRunState, dict[str, Any]]] = []
     for key, (part, state) in states.items():
         code, tensors = split_tree(part.run_state(), key)  # a copy
         before.append((part, join_tree(code, tensors)))
         try:
-            with _told_of(where, f"the state of '{key}': "):
+            with _checkpoint_errors(where, f"the state of '{key}': "):
                 part.load_run_state(state)
         except CheckpointError:
             for loaded, old in before:
@@ -248,10 +247,10 @@ def _load_states(where: Path, states: Mapping[str, tuple[HasRunState, dict[str, 
 
 
 @contextmanager
-def _told_of(where: Path, what: str = "") -> Iterator[None]:
-    """Context in which whatever a saved value leads to is the checkpoint's fault.
+def _checkpoint_errors(where: Path, what: str = "") -> Iterator[None]:
+    """Turn any error within the context into a ``CheckpointError`` of this checkpoint.
 
-    A state is a stranger's, and what a part does with one that it never wrote is anything.
+    A state is untrusted: a part may raise anything for a state that it never wrote.
     """
     try:
         yield
@@ -262,8 +261,8 @@ def _told_of(where: Path, what: str = "") -> Iterator[None]:
 
 
 def _since_0_2(key: str) -> bool:
-    """Whether checkpoints of 0.1 lack a tensor: how many updates a policy has had.
+    """Return whether a tensor is a policy's count of updates, which checkpoints of 0.1 lack.
 
-    It stays as it was built, 0: what is compared are the versions of rollouts made from here on.
+    It then stays 0: only versions of later rollouts are compared with it.
     """
     return key.replace(":", ".").endswith(".updates")

@@ -1,4 +1,4 @@
-"""Typed fields of a saved state: what a checkpoint holds is checked before it is used."""
+"""Typed fields of a saved state, checked before they are used."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from rlcomp.errors import CheckpointError
 
 
 def field(state: object, name: str, kind: Any, below: float | None = None) -> Any:  # noqa: ANN401
-    """A field of a saved state.
+    """Return a checked field of a saved state.
 
     Args:
         state: the state, a mapping.
         name: of the field.
-        kind: an annotation as those of constructors (:mod:`rlcomp.arguments`): ``NonNegativeInt``,
+        kind: an annotation, as in constructors (:mod:`rlcomp.arguments`): ``NonNegativeInt``,
             ``list[float]``. Numbers are finite.
         below: a number must be less than this.
 
     Raises:
-        CheckpointError: the field is missing or something else; names it and its value.
+        CheckpointError: the field is missing or of another kind; names it and its value.
 
     Examples:
         >>> field({"epoch": 3}, "epoch", int)
@@ -43,20 +43,20 @@ def field(state: object, name: str, kind: Any, below: float | None = None) -> An
 
 
 def count_field(state: object, name: str, below: int = 2**63) -> int:
-    """Return a count of a saved state: a whole number from 0, as 63 bits hold it.
+    """Return a count of a saved state: a whole number from 0 below ``2^63``.
 
     Raises:
-        CheckpointError: it is missing or something else; names it.
+        CheckpointError: the field is missing or of another kind; names it.
     """
     value: int = field(state, name, NonNegativeInt, below=below)
     return value
 
 
 def seed_field(state: object, name: str = "seed") -> int:
-    """Return a seed of a saved state, as torch's generators have it.
+    """Return a seed of a saved state, a whole number from 0 below ``2^64``.
 
     Raises:
-        CheckpointError: it is missing or something else; names it.
+        CheckpointError: the field is missing or of another kind; names it.
     """
     return count_field(state, name, 2**64)
 
@@ -64,10 +64,10 @@ def seed_field(state: object, name: str = "seed") -> int:
 def tensor_field(
     state: object, name: str, dtype: torch.dtype, shape: Sequence[int] | None = None
 ) -> Tensor:
-    """A tensor of a saved state, of this dtype and shape; ``None``: any shape of one dimension.
+    """Return a tensor of a saved state, of this dtype and shape; None for any 1-d shape.
 
     Raises:
-        CheckpointError: it is missing or something else; names it.
+        CheckpointError: the field is missing or of another kind; names it.
     """
     value = field(state, name, object)
     if not isinstance(value, Tensor):
@@ -85,7 +85,7 @@ def names(state: object, exactly: Sequence[str], perhaps: Sequence[str] = ()) ->
     """Check that a state has these fields, and no others.
 
     Raises:
-        CheckpointError: one is missing, or one is there that nobody would read.
+        CheckpointError: a field is missing, or a field is there that nothing reads.
     """
     if not isinstance(state, Mapping):
         raise CheckpointError(f"the state is {_short(state)}: must be a mapping")

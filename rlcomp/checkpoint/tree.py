@@ -13,7 +13,7 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
     """Split a tree into JSON and named tensors.
 
     Raises:
-        CheckpointError: something is neither a plain value nor a tensor; names its place.
+        CheckpointError: a value is neither plain nor a tensor; names its place.
 
     Examples:
         >>> split_tree({"steps": (1, 2)}, "a")[0]
@@ -25,7 +25,7 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
         if value is None or isinstance(value, (bool, int, float, str)):
             return value
         if isinstance(value, Tensor):
-            # Two places may spell the same: {"a.b": x} and {"a": {"b": y}}.
+            # Two places may have the same name: {"a.b": x} and {"a": {"b": y}}.
             name = place if place not in tensors else f"{place}#{len(tensors)}"
             tensors[name] = value.detach().to("cpu", copy=True).contiguous()
             return {"tensor": name}
@@ -43,14 +43,14 @@ def split_tree(tree: object, path: str) -> tuple[Any, dict[str, Tensor]]:
 
 
 def join_tree(code: object, tensors: dict[str, Any]) -> Any:  # noqa: ANN401
-    """The inverse of :func:`split_tree`.
+    """Join JSON and named tensors to a tree: the inverse of :func:`split_tree`.
 
     Args:
         code: the JSON.
-        tensors: by name; those that the tree holds are taken out, so that none is in two places.
+        tensors: by name; those of the tree are taken out, so that none is in two places.
 
     Raises:
-        CheckpointError: the JSON is not what :func:`split_tree` returns, or a tensor is not there.
+        CheckpointError: the JSON is no result of :func:`split_tree`, or a tensor is missing.
 
     Examples:
         >>> join_tree({"dict": [["steps", {"tuple": [1, 2]}]]}, {})
@@ -74,16 +74,16 @@ def join_tree(code: object, tensors: dict[str, Any]) -> Any:  # noqa: ANN401
 
 
 def _join_dict(body: list[object], tensors: dict[str, Any]) -> dict[Any, Any]:
-    made: dict[Any, Any] = {}
+    entries: dict[Any, Any] = {}
     for pair in body:
         if not isinstance(pair, list) or len(pair) != 2:
             raise CheckpointError(f"{pair!r:.60} is no pair of a key and a value")
         key = join_tree(pair[0], {})  # no tensor is a key
         try:
-            twice = key in made
+            twice = key in entries
         except TypeError:
             raise CheckpointError(f"{key!r:.60} cannot be a key") from None
         if twice:
             raise CheckpointError(f"the key {key!r:.60} is there twice")
-        made[key] = join_tree(pair[1], tensors)
-    return made
+        entries[key] = join_tree(pair[1], tensors)
+    return entries

@@ -25,17 +25,17 @@ from rlcomp.files.untrusted import LARGEST
 
 
 class Checkpoint(Component):
-    """Saves the run under ``directory/step-NNNNNNNN``; only the newest ``keep`` stay.
+    """Rolling checkpoints: ``directory/step-NNNNNNNN``, of which the newest ``keep`` stay.
 
-    What cannot be read (damaged, of a newer format) is never deleted: it stays, as
+    A checkpoint that cannot be read (damaged, of a newer format) is never deleted. It is renamed to
     ``unreadable-step-...`` where the run writes another checkpoint of that step.
 
-    The best step of a phase, where a stage says which it is (:func:`rlcomp.metrics.keep_best`),
-    stays under ``directory/best`` (:mod:`rlcomp.checkpoint.best`).
+    The best step of a phase, where a stage names it (:func:`rlcomp.metrics.keep_best`), stays under
+    ``directory/best`` (:mod:`rlcomp.checkpoint.best`).
 
     Args:
         directory: made when the first checkpoint is written.
-        keep: how many to keep.
+        keep: number of checkpoints to keep.
         config: text of the run's config, stored beside the tensors.
     """
 
@@ -46,19 +46,19 @@ class Checkpoint(Component):
         self.directory = Path(directory)
         self.keep = keep
         self.config = config
-        self.readable: dict[Path, bool] = {}  # whether a checkpoint is, where that is known
+        self.readable: dict[Path, bool] = {}  # of the checkpoints where this is known
 
     def save(self, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
-        """Write one checkpoint; delete the oldest."""
+        """Write a checkpoint; delete the oldest."""
         final = self.write(self.directory, nodes, place)
         self._prune(final)
         return final
 
     def write(self, directory: Path, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
-        """Write one checkpoint atomically into a directory.
+        """Write a checkpoint atomically into a directory.
 
         Raises:
-            CheckpointError: it cannot be written, or would not be read back.
+            CheckpointError: it cannot be written, or could not be read back.
         """
         tensors, state = collect(nodes)
         state["place"] = check_progress(place, "")
@@ -85,7 +85,7 @@ class Checkpoint(Component):
         return final
 
     def put(self, draft: Path, final: Path) -> None:
-        """Give a checkpoint its name; one that has it is deleted, or renamed if unreadable."""
+        """Give a checkpoint its name; delete one of that name, or rename it if unreadable."""
         self.delete([final])
         if os.path.lexists(final):
             os.rename(final, _free(final))
@@ -93,28 +93,28 @@ class Checkpoint(Component):
         self.readable[final] = True
 
     def _prune(self, newest: Path) -> None:
-        """Keep the newest; delete later ones, left by an abandoned continuation."""
-        found = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
-        mine = found[found.index(newest) :]
-        self.delete({*found} - {*mine[: self.keep]})
+        """Keep the newest; delete later ones of an abandoned continuation."""
+        paths = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
+        mine = paths[paths.index(newest) :]
+        self.delete({*paths} - {*mine[: self.keep]})
         delete_drafts(self.directory)
 
     def tidy(self, newest: Path) -> None:
-        """Delete what a kill has left: drafts, and what is older than ``keep`` up to ``newest``.
+        """Delete the remains of a kill: drafts, and all but the newest ``keep`` up to ``newest``.
 
-        Later ones stay until this run writes its own: whoever goes on from an older one may want
-        them.
+        Later ones stay until this run writes its own: a user who continues from an older one may
+        want them.
         """
-        found = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
-        if newest in found:
-            self.delete(found[found.index(newest) + self.keep :])
+        paths = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
+        if newest in paths:
+            self.delete(paths[paths.index(newest) + self.keep :])
             delete_drafts(self.directory)
 
     def delete(self, paths: Iterable[Path]) -> None:
-        """Delete checkpoints; what is there and cannot be read stays."""
+        """Delete checkpoints; unreadable ones stay."""
         for path in paths:
             if path.is_dir() and self._can_read(path):
-                # Killed within, half of one would be unreadable, and stay for ever.
+                # After a kill, half a checkpoint would be unreadable and stay for ever.
                 draft = path.with_name(f".tmp-{path.name}-deleted-{os.getpid()}")
                 clear(draft)
                 os.rename(path, draft)
@@ -122,7 +122,7 @@ class Checkpoint(Component):
                 del self.readable[path]
 
     def _can_read(self, path: Path) -> bool:
-        """Whether a checkpoint is whole: this run wrote it, or it can be opened."""
+        """Return whether a checkpoint is whole: this run wrote it, or it can be opened."""
         if path not in self.readable:
             try:
                 self.readable[path] = open_checkpoint(path).path == path
@@ -131,13 +131,13 @@ class Checkpoint(Component):
         return self.readable[path]
 
     def newest(self) -> SavedCheckpoint | None:
-        """The newest whole checkpoint; broken ones are passed over with a warning. None: no one.
+        """Return the newest whole checkpoint; warn of broken ones. None if there is none.
 
         Raises:
             CheckpointError: checkpoints are there, but none can be read.
         """
-        found = checkpoints_in(self.directory)
-        return newest_whole(found) if found else None
+        paths = checkpoints_in(self.directory)
+        return newest_whole(paths) if paths else None
 
 
 def _limited(text: str) -> str:
@@ -150,6 +150,6 @@ def _limited(text: str) -> str:
 
 
 def _free(final: Path) -> Path:
-    """A name for what cannot be read."""
+    """Return a free name for an unreadable checkpoint."""
     names = (final.with_name(f"unreadable-{final.name}{'-' * bool(n)}{n or ''}") for n in count())
     return next(name for name in names if not os.path.lexists(name))

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and never through a link."""
+"""Atomic writes: a file is written whole or not at all, and never through a link."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 
 @contextmanager
 def atomic_write(file: Path) -> Iterator[Path]:
-    """Context with a new file beside ``file``, which takes its place when the context is left.
+    """Yield a draft beside ``file``; it replaces ``file`` when the context is left.
 
-    A directory may come from a stranger, with links in the places where a run writes: what they
-    lead to is not touched. On an exception the draft is deleted and ``file`` stays as it was; one
-    that a kill has left is replaced by the next.
+    The directory is untrusted and may hold links where a run writes: their targets are not touched.
+    On an exception the draft is deleted and ``file`` stays as it was. A draft that a kill has left
+    is replaced by the next.
     """
     draft = file.with_name(f".tmp-{file.name}")
     clear(draft)
@@ -28,7 +28,7 @@ def atomic_write(file: Path) -> Iterator[Path]:
 
 
 def clear(path: Path) -> None:
-    """Delete what stands where a draft is to be made: a directory, a file or a link."""
+    """Delete the directory, file or link at the path of a draft."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -36,14 +36,14 @@ def clear(path: Path) -> None:
 
 
 def delete_drafts(directory: Path) -> None:
-    """Delete the drafts of checkpoints that a kill has left; files of such names are no drafts."""
+    """Delete the drafts of checkpoints that a kill has left; only directories are drafts."""
     for stale in directory.glob(".tmp-step-*"):
         if stale.is_dir() and not stale.is_symlink():
             shutil.rmtree(stale)
 
 
 def sync(path: Path) -> None:
-    """Wait until what was written into a file, or a directory's names, are on disk."""
+    """Wait until the content of a file, or the names in a directory, are on disk (fsync)."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

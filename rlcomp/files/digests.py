@@ -1,4 +1,4 @@
-"""Running digest of a growing file: SHA-256, with marks that locate changes."""
+"""Digests (SHA-256): of files, of growing files with marks, and of a run's input files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BLOCK = 1 << 20
 
 
 class RunningDigest:
-    """Digest of a file that only grows; appending does not read the file.
+    """Digest of a growing file; appending does not read the file.
 
     Attributes:
         size: of the file, in bytes.
@@ -55,7 +55,7 @@ class RunningDigest:
         self.size += len(data)
 
     def read(self, opened: IO[bytes], end: int) -> int:
-        """Add the bytes of a file up to ``end``, or to its end; return how many lines they end."""
+        """Add the bytes of a file up to ``end``, or to its end; return the number of line ends."""
         lines = 0
         while self.size < end and (block := opened.read(min(_BLOCK, end - self.size))):
             self._add(block)
@@ -85,7 +85,7 @@ def read_digest(file: Path, size: int, marks: Iterable[Mark] = ()) -> RunningDig
             if expected not in (None, digest.hexdigest()):
                 raise CheckpointError(_changed(file, (start, end), (first, max(first, lines))))
             digest.mark()
-    # The run's own marks: it goes on as if it had never stopped.
+    # The marks of the run: it continues as if it had never stopped.
     digest.marks = [*marks] or digest.marks
     return digest
 
@@ -101,7 +101,7 @@ def _changed(file: Path, between: tuple[int, int], lines: tuple[int, int]) -> st
 Files = Mapping[str, Mapping[str, Path]]
 Digests = Mapping[str, Mapping[str, str]]
 
-# Size from which on an unchanged file is not read again, in bytes.
+# Bytes. A larger file is not read again if it is unchanged.
 LARGE = 64 << 20
 # Resolution of file systems' clocks: a second change within it may go unnoticed.
 _NANOSECONDS = 2 * 10**9

@@ -1,4 +1,4 @@
-"""Environment of a run: what its numbers depend on beside config and seed."""
+"""Environment of a run: the versions and hardware that its numbers depend on."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _SECONDS = 5  # that git may take
 
 
 def environment() -> dict[str, str]:
-    """Versions, threads, instruction set, GPU and git commit, each as a text.
+    """Return versions, threads, instruction set, GPU and git commit, each as a text.
 
-    A run repeats to the bit where these are the same: another version or instruction set sums in
+    A run repeats to the bit where these are the same. Another version or instruction set sums in
     another order.
     """
     gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
@@ -46,9 +46,9 @@ def _version(package: str) -> str:
 
 @cache
 def _commit(directory: Path) -> str:
-    """The commit of a checkout, ``+`` behind it where files differ; empty outside of one."""
+    """Return the commit of a checkout, with ``+`` where files differ; empty outside of one."""
     try:
-        done = subprocess.run(
+        process = subprocess.run(
             [
                 "git",
                 "-C",
@@ -66,11 +66,11 @@ def _commit(directory: Path) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return ""
-    return done.stdout.strip() if done.returncode == 0 else ""
+    return process.stdout.strip() if process.returncode == 0 else ""
 
 
 def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What differs between two environments; of what only one of them tells, nothing is known.
+    """List the differences between two environments; a name that only one has is left out.
 
     Examples:
         >>> differences({"torch": "2.11.0", "threads": "1"}, {"torch": "2.13.0", "threads": "1"})

@@ -1,4 +1,4 @@
-"""JSON-lines files: reader, and lines that any JSON reader takes."""
+"""JSON-lines files: reader, and writer of lines in standard JSON."""
 
 from __future__ import annotations
 
@@ -13,36 +13,37 @@ from rlcomp.errors import DataError
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """The objects of a JSON-lines file; none if it is not there.
+    """Return the objects of a JSON-lines file; none if there is no file.
 
-    The last line may be cut off: the run may be writing it, or have been killed over it.
+    The last line may be incomplete: the run may be writing it, or was killed while it did.
 
     Raises:
-        DataError: another line is no JSON, or not to be read, or a line is no object.
+        DataError: another line cannot be read as JSON, or a line is no object.
     """
     if not path.is_file():
         return []
     lines = path.read_bytes().splitlines()
-    found: list[dict[str, Any]] = []
+    rows: list[dict[str, Any]] = []
     for number, line in enumerate(lines, 1):
         try:
             row = json.loads(line.decode("utf-8"))
         except (ValueError, RecursionError) as error:
             if number == len(lines):
                 break
-            told = f"{error}; take the line out"
-            raise DataError(f"{path}, line {number}: {told}") from error
+            raise DataError(f"{path}, line {number}: {error}; take the line out") from error
         if not isinstance(row, dict):
-            told = f"{line[:60].decode('utf-8', 'replace')} is no object ({{...}})"
-            raise DataError(f"{path}, line {number}: {told}; take the line out")
-        found.append(row)
-    return found
+            text = line[:60].decode("utf-8", "replace")
+            raise DataError(
+                f"{path}, line {number}: {text} is no object ({{...}}); take the line out"
+            )
+        rows.append(row)
+    return rows
 
 
 def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """The rows of a ``metrics.jsonl``: a step each; null where a metric was not finite.
+    """Return the rows of a ``metrics.jsonl``, one a step; null where a metric was not finite.
 
-    A phase that is left out (by hand) has no name.
+    A row without ``phase`` (written by hand) gets an empty name.
 
     Raises:
         DataError: as :func:`read_lines`, or a row is no step, or a metric no finite number.
@@ -57,13 +58,13 @@ def read_metrics(path: Path) -> list[dict[str, Any]]:
             if name not in ("total", "phase") and value is not None and not is_number(value)
         ]
         if wrong:
-            told = f"{wrong[0]!r:.60} is {_short(row.get(wrong[0]))} in it; take the line out"
-            raise DataError(f"{path}, line {number}: {told}")
+            fault = f"{wrong[0]!r:.60} is {_short(row.get(wrong[0]))} in it"
+            raise DataError(f"{path}, line {number}: {fault}; take the line out")
     return rows
 
 
 def last_line(file: Path, size: int) -> dict[str, Any] | None:
-    """The object in the line that ends at byte ``size`` > 0; None: no such line ends there."""
+    """Return the object in the line that ends at byte ``size`` > 0; None if no line ends there."""
     with file.open("rb") as opened:
         for length in (1 << 16, 1 << 24, size):  # most lines are short
             opened.seek(max(size - length, 0))
@@ -79,13 +80,13 @@ def last_line(file: Path, size: int) -> dict[str, Any] | None:
 
 
 def is_number(value: object) -> bool:
-    """Whether a value of a file is a number that a float can hold, and finite."""
+    """Return whether a value of a file is a finite number that a float can hold."""
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return number and abs(value) <= sys.float_info.max  # type: ignore[arg-type]
 
 
 def is_count(value: object) -> TypeGuard[int]:
-    """Whether a value of a file counts something, from 1."""
+    """Return whether a value of a file is a count, from 1."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 < value < 2**53
 
 
@@ -94,7 +95,7 @@ def _short(value: object) -> str:
 
 
 def json_line(values: Mapping[str, object]) -> str:
-    r"""One line of a JSON-lines file; NaN and infinities, which JSON lacks, become null.
+    r"""Return one line of a JSON-lines file; NaN and infinities become null.
 
     Examples:
         >>> json_line({"reward": float("nan"), "parts": [1.0, float("inf")]})
@@ -104,7 +105,7 @@ def json_line(values: Mapping[str, object]) -> str:
 
 
 def finite(value: object) -> object:
-    """A value with None for each NaN and infinity in it, however deep."""
+    """Return a value with None for each NaN and infinity in it, at any depth."""
     if isinstance(value, Mapping):
         return {name: finite(part) for name, part in value.items()}
     if isinstance(value, (list, tuple)):

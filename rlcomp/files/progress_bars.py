@@ -1,4 +1,4 @@
-"""Silence of other libraries: progress bars of transformers, notes of bitsandbytes."""
+"""Contexts that silence other libraries: progress bars of transformers, logs of bitsandbytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 @contextlib.contextmanager
 def only_errors(logger: str) -> Iterator[None]:
-    """Context in which a library logs errors only; its level is as before behind it.
+    """Let a library log errors only within a context; restore its level behind it.
 
     Args:
         logger: the name of its logger.
@@ -25,8 +25,8 @@ def only_errors(logger: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_progress_bars() -> Iterator[None]:
-    """Context without progress bars; whether there are some is as before behind it."""
-    from transformers.utils import logging as bars  # not before it is needed: it is slow
+    """Disable progress bars within a context; restore the setting behind it."""
+    from transformers.utils import logging as bars  # imported here because it is slow
 
     enabled = bars.is_progress_bar_enabled()
     bars.disable_progress_bar()

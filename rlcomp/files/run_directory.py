@@ -18,19 +18,19 @@ from rlcomp.files.run_record import ENDED, FAILURE, METRICS, RUN_RECORD, SAMPLES
 # The folder that an overwritten run is moved to, and the files that are moved.
 OVERWRITTEN = "overwritten"
 _OF_A_RUN = (METRICS, SAMPLES, ENDED, RUN_RECORD, FAILURE, "curve.png", "tensorboard")
-# The directory of checkpoints may be any, with other things in it.
+# The directory of checkpoints may be any, and hold other files.
 _CHECKPOINTS = ("step-*", "unreadable-step-*", "best", "dump-*", ".tmp-*")
-# What a run writes through, beside what it replaces (:mod:`rlcomp.files.atomic_write`).
+# Files that a run writes in place; others it replaces (:mod:`rlcomp.files.atomic_write`).
 _WRITTEN = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OVERWRITTEN)
 
 
 def check_links(directory: Path) -> None:
-    """Refuse a directory in which a link or FIFO stands where a run writes: it may be a stranger's.
+    """Refuse an untrusted directory with a link or FIFO in a place where a run writes.
 
-    A link at ``checkpoints`` is usual, to a larger disk.
+    A link at ``checkpoints``, to a larger disk, is usual and allowed.
 
     Args:
-        directory: of a run, or of a sweep, whose jobs are looked at too.
+        directory: of a run, or of a sweep; then its jobs are checked too.
 
     Raises:
         ConfigError: names the link, or what is neither file nor folder.
@@ -50,17 +50,17 @@ def check_links(directory: Path) -> None:
 
 
 def check_record(directory: Path, place: Mapping[str, Any]) -> None:
-    """Check that the record in a directory is that of a run, as far as a position of it.
+    """Check that the record in a directory belongs to a run, up to a position of it.
 
-    At the length that the position tells, the last line of the metrics is its step, and all before
-    has the digest that it tells.
+    At the length that the position states, the last line of the metrics is its step, and all bytes
+    before have the stated digest.
 
     Args:
         directory: of the run.
         place: a position, checked (:func:`rlcomp.checkpoint.progress.check_progress`).
 
     Raises:
-        CheckpointError: the record is shorter, changed, or another run's; names the file.
+        CheckpointError: the record is shorter, changed, or of another run; names the file.
     """
     lengths = place["trackers"].get("json_lines", {})
     if lengths and "digests" not in lengths:
@@ -84,7 +84,7 @@ def check_record(directory: Path, place: Mapping[str, Any]) -> None:
 
 
 def line_before(file: Path, size: int) -> dict[str, Any]:
-    """The object in the line that ends at byte ``size`` of a file.
+    """Return the object in the line that ends at byte ``size`` of a file.
 
     Raises:
         CheckpointError: the file is shorter, or no such line ends there.
@@ -105,17 +105,17 @@ def line_before(file: Path, size: int) -> dict[str, Any]:
 
 
 def cut(file: Path, size: int, marks: Sequence[Mark] = ()) -> RunningDigest:
-    """Cut a file of the record back to a checkpoint's length, once that is checked.
+    """Cut a file of the record back to its length at a checkpoint, after checking it.
 
-    One that is not there is made, one that is empty stays so: the run goes on in another directory.
+    A missing file is made and an empty one stays empty: the run continues in another directory.
 
     Args:
         file: of the record.
         size: its length at the checkpoint.
-        marks: its digests there; none of a checkpoint that has no digests.
+        marks: its digests there; empty for a checkpoint that has no digests.
 
     Returns:
-        The digest of what is left.
+        The digest of the remaining file.
 
     Raises:
         CheckpointError: as :func:`line_before`, or the file was changed.
@@ -132,14 +132,14 @@ def cut(file: Path, size: int, marks: Sequence[Mark] = ()) -> RunningDigest:
 
 
 def set_aside(directory: Path, checkpoints: Path) -> Path | None:
-    """Move what a run has left in its directory to ``overwritten/1``, or ``/2``, ....
+    """Move the files of an earlier run in a directory to ``overwritten/1``, or ``/2``, ....
 
     Args:
         directory: of the run.
         checkpoints: of the run.
 
     Returns:
-        Where it is now; None: there was nothing.
+        The new folder; None if there were no files.
     """
     there = {directory / name: name for name in _OF_A_RUN if (directory / name).exists()}
     for path in {found for pattern in _CHECKPOINTS for found in checkpoints.glob(pattern)}:

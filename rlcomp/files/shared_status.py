@@ -1,4 +1,4 @@
-"""Memory that a run shares with the process that watches over it."""
+"""Status of a run in memory that it shares with its supervisor."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 
 class SharedStatus:
-    """What a run and its watcher tell one another, in memory that outlives either of them.
+    """Shared memory of a run and its supervisor, which outlives both processes.
 
-    The run writes where it is and how it ended; the watcher writes how often it was asked to stop.
-    Without a watcher it is memory like any other.
+    The run writes its position and its outcome. The supervisor writes the number of signals.
+    Without a supervisor it is ordinary memory.
 
     Attributes:
-        watched: whether another process answers signals and tells how the run ended.
+        watched: whether a supervisor answers signals and reports the outcome.
     """
 
     def __init__(self, *, watched: bool = False) -> None:
@@ -25,7 +25,7 @@ class SharedStatus:
 
     @property
     def signals(self) -> int:
-        """How many signals the watcher has got."""
+        """The number of signals that the supervisor has received."""
         return self._signals[0]
 
     @signals.setter
@@ -33,31 +33,31 @@ class SharedStatus:
         self._signals[0] = min(count, 255)
 
     def at(self, phase: str, step: int, steps: int, stage: str) -> None:
-        """The run is here now.
+        """Set the position of the run.
 
         Args:
             phase: its name.
             step: of the phase, from 1.
             steps: of the phase.
-            stage: the node and its class, or what the loop itself does.
+            stage: the node and its class, or the action of the loop itself.
         """
         self._place.write({"phase": phase, "step": step, "steps": steps, "stage": stage})
 
     def doing(self, stage: str) -> None:
-        """The run is where it was, and does this now."""
+        """Set the stage; phase and step stay."""
         if place := self.place():
             self._place.write({**place, "stage": stage})
 
     def place(self) -> dict[str, object]:
-        """Where the run is: ``phase``, ``step``, ``steps``, ``stage``; empty before its first."""
+        """Return ``phase``, ``step``, ``steps`` and ``stage``; empty before the first step."""
         return self._place.read()
 
-    def end(self, told: Mapping[str, object]) -> None:
-        """The run has ended, and how (:func:`rlcomp.cli.guard.verdict`)."""
-        self._end.write(told)
+    def end(self, outcome: Mapping[str, object]) -> None:
+        """Set the outcome of the run (:func:`rlcomp.cli.guard.verdict`)."""
+        self._end.write(outcome)
 
     def ended(self) -> dict[str, object]:
-        """How it ended; empty where it has not said so."""
+        """Return the outcome of the run; empty while it has none."""
         return self._end.read()
 
 
@@ -69,18 +69,18 @@ class _Shared:
 
     def write(self, value: Mapping[str, object]) -> None:
         text = json.dumps(value).encode()
-        self.memory[:4] = bytes(4)  # whoever reads now finds nothing, not half of it
+        self.memory[:4] = bytes(4)  # a reader must see nothing, not half of the text
         self.memory[4 : 4 + len(text)] = text
         self.memory[:4] = len(text).to_bytes(4, "big")
 
     def read(self) -> dict[str, object]:
         size = int.from_bytes(self.memory[:4], "big")
-        found: dict[str, object] = json.loads(self.memory[4 : 4 + size]) if size else {}
-        return found
+        value: dict[str, object] = json.loads(self.memory[4 : 4 + size]) if size else {}
+        return value
 
 
 def describe_place(place: Mapping[str, object]) -> str:
-    """A place in words.
+    """Describe a position in words.
 
     Examples:
         >>> describe_place({"phase": "rl", "step": 2, "steps": 9, "stage": "reward (Regex)"})

@@ -1,4 +1,4 @@
-"""Writing what a run leaves: a full disk or a vanished directory is told with place and remedy."""
+"""Context that turns errors of writing into a ``StorageError`` with place and remedy."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from safetensors import SafetensorError
 from rlcomp.errors import CheckpointError, StorageError
 from rlcomp.files.shared_status import SharedStatus, describe_place
 
-# What to do about a run that ended within.
+# The remedy for a run that ended here.
 GO_ON = (
     "the same command with its directory and resume=auto goes on from the last checkpoint "
     "(overwrite=true begins anew where none was written yet)"
@@ -18,17 +18,17 @@ GO_ON = (
 
 
 @contextmanager
-def storage_errors(what: str, watch: SharedStatus) -> Iterator[None]:
-    """Context in which something is written.
+def storage_errors(what: str, status: SharedStatus) -> Iterator[None]:
+    """Turn an error of writing within the context into a ``StorageError``.
 
     Args:
-        what: as the stage of the run.
-        watch: knows the step.
+        what: the thing that is written, shown as the stage of the run.
+        status: knows the step.
 
     Raises:
-        StorageError: it cannot be written; names the file, the step and the remedy.
+        StorageError: the file cannot be written; names it, the step and the remedy.
     """
-    watch.doing(f"writing {what}")
+    status.doing(f"writing {what}")
     try:
         yield
     except (OSError, CheckpointError) as error:
@@ -40,12 +40,12 @@ def storage_errors(what: str, watch: SharedStatus) -> Iterator[None]:
             if isinstance(cause, FileNotFoundError)
             else f"once there is room, {GO_ON}"
         )
-        told = f"{error}, {describe_place(watch.place())}; {remedy}"
-        raise StorageError(told) from error
+        message = f"{error}, {describe_place(status.place())}; {remedy}"
+        raise StorageError(message) from error
 
 
 def _of_storage(cause: BaseException) -> bool:
-    """Whether a file could not be written; a tracker's network is another thing."""
+    """Return whether an error is of writing a file, and not of a tracker's network."""
     network = isinstance(cause, (ConnectionError, TimeoutError))
     broken = isinstance(cause, OSError) and cause.errno is not None and not network
     return broken or isinstance(cause, (BrokenPipeError, SafetensorError))

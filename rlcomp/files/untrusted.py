@@ -1,4 +1,4 @@
-"""Strict JSON: a file of ours, read as if a stranger had written it."""
+"""Readers of untrusted files: bounded bytes, strict JSON, and yaml as plain values."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from omegaconf.errors import OmegaConfBaseException
 
 from rlcomp.errors import CheckpointError
 
-# What a run keeps beside its tensors has some kilobytes.
+# Bytes. The state of a run beside its tensors has some kilobytes.
 LARGEST = 1 << 28
 
 
 def read_json(file: Path) -> Any:  # noqa: ANN401
-    """The value in a JSON file.
+    """Return the value in a JSON file.
 
     Raises:
         CheckpointError: the file is no JSON, larger than 256 MiB or too deep, or an object has a
@@ -34,7 +34,7 @@ def read_json(file: Path) -> Any:  # noqa: ANN401
 
 
 def read_bounded(file: Path, largest: int) -> bytes:
-    """The bytes of a file that may be anything, a link to ``/dev/zero`` too.
+    """Return the bytes of an untrusted file, which may be a link to ``/dev/zero``.
 
     Raises:
         ValueError: it is no file, or larger.
@@ -42,60 +42,60 @@ def read_bounded(file: Path, largest: int) -> bytes:
     if file.exists() and not file.is_file():
         raise ValueError("it is no file")
     with file.open("rb") as opened:
-        found = opened.read(largest + 1)
-    if len(found) > largest:
+        content = opened.read(largest + 1)
+    if len(content) > largest:
         raise ValueError(f"it is larger than {largest:,} bytes")
-    return found
+    return content
 
 
 def parse_json(text: bytes, constant: Callable[[str], float] = float) -> Any:  # noqa: ANN401
-    """The value in a JSON text.
+    """Return the value in a JSON text.
 
     Args:
         text: the text.
-        constant: what ``NaN``, ``Infinity`` and ``-Infinity`` are, which Python's JSON knows.
+        constant: converts ``NaN``, ``Infinity`` and ``-Infinity``, which Python's JSON accepts.
 
     Raises:
-        ValueError: it is none, or an object has a name twice.
+        ValueError: the text is no JSON, or an object has a name twice.
     """
     return json.loads(text.decode("utf-8"), object_pairs_hook=_object, parse_constant=constant)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
+    values = dict(pairs)
+    if len(values) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"it has {twice!r:.60} twice")
-    return made
+    return values
 
 
 # A config of ours has some ten kilobytes, and ten levels.
 _LARGEST = 1 << 20
 _DEEPEST = 40
 _ALIAS = re.compile(r"(?:^|[\s\[{,:-])\*[^\s*]")
-# An interpolation that only refers: ${model}, ${task.length}. All others call a resolver, whose
-# name may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
+# An interpolation that only refers: ${model}, ${task.length}. All others call a resolver. Its name
+# may be an interpolation itself: ${oc.env:SECRET}, ${${name}:SECRET}.
 _REFERENCE = re.compile(r"\$\{[\w.\[\]]+\}")
 
 
 def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
-    """A config that was written beside a checkpoint or into a run's directory.
+    """Return a config that was written beside a checkpoint or into a run's directory.
 
-    Read as plain values: no tags, no anchors (which unfold without end), no resolvers but with
-    ``trust`` (one reads the environment).
+    It is read as plain values: no tags and no anchors (they can unfold without end). Resolvers are
+    allowed only with ``trust``: one reads the environment.
 
     Raises:
-        CheckpointError: it is none of ours; names the file and what is wrong.
+        CheckpointError: the file is no such config; names the file and the fault.
     """
     try:
         text = read_bounded(file, _LARGEST).decode("utf-8")
-        found = yaml.load(text, _Plain)
-        if not isinstance(found, dict):
+        config = yaml.load(text, _Plain)
+        if not isinstance(config, dict):
             raise TypeError("it is no mapping")
         if not trust:
-            _refuse_resolvers(found, "")
-        return DictConfig(found)
+            _refuse_resolvers(config, "")
+        return DictConfig(config)
     except (
         OSError,
         RecursionError,
@@ -104,28 +104,28 @@ def read_saved_config(file: Path, trust: bool = False) -> DictConfig:
         OmegaConfBaseException,
         yaml.YAMLError,
     ) as error:
-        told = " ".join(str(error).split())[:300] or type(error).__name__
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
+        fault = " ".join(str(error).split())[:300] or type(error).__name__
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
 
 
 def check_plain(file: Path) -> None:
-    """Refuse a yaml that a run has left, before it is loaded, if it unfolds without end.
+    """Refuse the yaml of a run before it is loaded, if it unfolds without end.
 
     Raises:
         CheckpointError: it has an alias (``*name``), is too large, or cannot be read.
     """
     try:
         text = read_bounded(file, _LARGEST).decode("utf-8")
-        # To look for what can be one is fast; to read the text takes as long as to load it.
+        # The regular expression is fast; a scan takes as long as loading.
         if _ALIAS.search(text) and any(isinstance(t, yaml.AliasToken) for t in yaml.scan(text)):
             raise ValueError("it has anchors")
     except (OSError, ValueError, yaml.YAMLError) as error:
-        told = " ".join(str(error).split())[:300]
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}") from error
+        fault = " ".join(str(error).split())[:300]
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {fault}") from error
 
 
 class _Plain(get_yaml_loader()):  # type: ignore[misc]
-    """Refuses anchors and nesting without end, and reads no tag."""
+    """Loader of plain values: refuses anchors and deep nesting, and reads no tag."""
 
     depth = 0
 

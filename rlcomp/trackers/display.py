@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-# What is shown, under which name; a metric that a run does not record is left out.
+# Label by metric. A metric that a run does not record is left out.
 SHOWN = {
     "reward/mean": "reward",
     "evaluation/sampled": "sampled",
@@ -20,11 +20,11 @@ SHOWN = {
     "loss/sft": "loss",
     "episode/return": "return",
 }
-# Without a terminal: one line every so many seconds.
+# Seconds between two lines where there is no terminal.
 QUIET_SECONDS = 10.0
 
 
-# Means of the reward where it does not say what is correct, and called so in its place.
+# Held-out accuracies, which are means of the reward where it does not say what is correct.
 ACCURACIES = ("evaluation/sampled", "evaluation/greedy")
 
 
@@ -61,7 +61,7 @@ class Display:
         self.said = 0.0
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Show every phase, with what is done already."""
+        """Show every phase, with the steps that are done already."""
         self.phases = dict(phases)
         plan = ", then ".join(f"{name} for {steps} steps" for name, steps in phases.items())
         again = f", continued after step {done}" if done else ""
@@ -92,7 +92,7 @@ class Display:
     ) -> None:
         """Show one step."""
         del total, samples
-        if step == 1:  # what an earlier phase measured of itself is no news any more
+        if step == 1:  # values of an earlier phase are out of date
             self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
         names = [*SHOWN, *held_out_rewards(metrics)]
         self.latest |= {name: metrics[name] for name in names if name in metrics}
@@ -107,10 +107,10 @@ class Display:
             self.console.print(line, highlight=False, soft_wrap=True)
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """Say why."""
+        """Print the reason."""
         del total
-        told = f"{ended['phase']} ended after step {ended['step']} of {ended['steps']}"
-        self.console.print(f"{told}: {ended['reason']}", highlight=False, soft_wrap=True)
+        end = f"{ended['phase']} ended after step {ended['step']} of {ended['steps']}"
+        self.console.print(f"{end}: {ended['reason']}", highlight=False, soft_wrap=True)
 
     def _shown(self, metrics: Mapping[str, float]) -> str:
         free = held_out_rewards(self.latest)
@@ -126,7 +126,7 @@ class Display:
         return "  ".join(words)
 
     def place(self) -> dict[str, Any]:
-        """The latest values."""
+        """Return the latest values."""
         return {"latest": self.latest}
 
     def rewind(self, place: dict[str, Any]) -> None:
@@ -134,6 +134,6 @@ class Display:
         self.latest = dict(place.get("latest", {}))
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Leave the terminal as it was; the command line tells the error."""
+        """Restore the terminal; the command line reports the error."""
         if self.live is not None:
             self.live.stop()

@@ -1,4 +1,4 @@
-"""Which way a metric gets better, where its name tells."""
+"""Better direction of a metric (higher or lower), by its name."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LOWER = re.compile(r"evaluation/nats|loss/sft|rollout/truncated|\w+/invalid_fra
 
 
 def better(metric: str) -> Direction:
-    """The better direction of a metric; empty where neither is (an entropy, a length, a KL).
+    """Return the better direction of a metric; empty for an entropy, a length or a KL.
 
-    The loss of a policy says nothing of how good the policy is; that of demonstrations does.
+    The loss of a policy does not measure how good it is; the loss on demonstrations does.
 
     Examples:
         >>> better("evaluation/pass@4"), better("rollout/truncated"), better("loss/policy")

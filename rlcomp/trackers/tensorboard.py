@@ -1,4 +1,4 @@
-"""TensorBoard: event files of a run."""
+"""TensorBoard tracker: event files of a run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TensorBoard:
         self.writer: Any = None
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Open the event file; a resumed run purges what came after its checkpoint."""
+        """Open the event file; a resumed run purges the steps after its checkpoint."""
         del phases
         from torch.utils.tensorboard import SummaryWriter
 
@@ -48,23 +48,23 @@ class TensorBoard:
         for name, value in metrics.items():
             self.writer.add_scalar(name, value, total)
         if samples:
-            told = json.dumps([finite(sample) for sample in samples], indent=1)
-            self.writer.add_text("samples", told, total)
-        self.writer.flush()  # a run that is killed has no time for it
+            text = json.dumps([finite(sample) for sample in samples], indent=1)
+            self.writer.add_text("samples", text, total)
+        self.writer.flush()  # a killed run cannot flush
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """The reason stands among the texts."""
+        """Write the reason as a text."""
         self.writer.add_text(f"ended/{ended['phase']}", str(ended["reason"]), total)
 
     def place(self) -> dict[str, Any]:
-        """Nothing: steps are passed explicitly."""
+        """Return an empty position: steps are passed explicitly."""
         return {}
 
     def rewind(self, place: dict[str, Any]) -> None:
-        """Nothing to do: ``start`` purges."""
+        """No-op: ``start`` purges."""
 
     def finish(self, error: BaseException | None = None) -> None:
-        """An error stands among the texts; flush and close."""
+        """Write the error as a text, flush and close."""
         if self.writer is not None:
             if error is not None:
                 self.writer.add_text("error", f"{type(error).__name__}: {error}")
@@ -73,7 +73,7 @@ class TensorBoard:
     @classmethod
     @contextmanager
     def outlive(cls, settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
-        """Context around the process of a run; the error of a dead one gets a file of its own."""
+        """Yield a function that writes the error of a dead run into an event file of its own."""
 
         def close(error: BaseException) -> None:
             tracker = cls(directory=str(settings["directory"]))

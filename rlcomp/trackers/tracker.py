@@ -1,4 +1,4 @@
-"""Metric trackers: their interface, and the one of every run, JSON lines."""
+"""Metric trackers: the interface, and ``JsonLines``, which every run has."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Tracker(Protocol):
     name: str
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """The run begins: the phases with their steps, and how many steps are done already."""
+        """Begin a run: the phases with their steps, and the number of steps that are done."""
 
     def log(
         self,
@@ -37,10 +37,10 @@ class Tracker(Protocol):
         metrics: Mapping[str, float],
         samples: Sequence[Sample],
     ) -> None:
-        """One step is over: ``total`` counts over the run, ``step`` in the phase, both from 1."""
+        """Log a step: ``total`` counts over the run, ``step`` in the phase, both from 1."""
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """A phase was ended early after step ``total``.
+        """Log that a phase was ended early after step ``total``.
 
         Args:
             total: counts over the run, from 1.
@@ -50,13 +50,13 @@ class Tracker(Protocol):
         """
 
     def place(self) -> dict[str, Any]:
-        """The position of this tracker, for the checkpoint."""
+        """Return the position of this tracker, for the checkpoint."""
 
     def rewind(self, place: dict[str, Any]) -> None:
         """Return to the position of the checkpoint."""
 
     def finish(self, error: BaseException | None = None) -> None:
-        """The run has ended: with every step done, or else by this error."""
+        """End the run: with every step done, or else by this error."""
 
 
 class JsonLines:
@@ -110,7 +110,7 @@ class JsonLines:
     def _append(self, path: Path, text: str) -> None:
         digest = self.digests[path.name]
         size = path.stat().st_size if path.is_file() else 0
-        # Where the directory is gone, opening the file says so.
+        # If the directory is gone, opening the file raises.
         if size != digest.size and path.parent.is_dir():
             raise StorageError(_resized(path, size, digest.size))
         with path.open("a") as file:
@@ -118,7 +118,7 @@ class JsonLines:
         digest.append(text.encode())
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """One line more."""
+        """Add a line to ``ended.jsonl``."""
         self.rows.append({"total": total, **ended})
         self._write_ended()
 
@@ -131,8 +131,8 @@ class JsonLines:
     def place(self) -> dict[str, Any]:
         """Return the files' sizes and digests, synced to disk, and the phases that ended early.
 
-        A checkpoint never counts a line that is not on disk. A run that goes on in another
-        directory needs the phases: the steps that they have spared are not missing there either.
+        A checkpoint never counts a line that is not on disk. A run that continues in another
+        directory needs the phases: the steps that they spared must not count as missing there.
         """
         for path in (self.metrics, self.samples, self.metrics.parent):
             sync(path)
@@ -147,8 +147,8 @@ class JsonLines:
         """Cut the files back to the checkpoint.
 
         Raises:
-            CheckpointError: a file is shorter than the checkpoint tells, changed, another run's, or
-                a folder.
+            CheckpointError: a file is shorter than the checkpoint states, changed, of another run,
+                or a folder.
         """
         if self.ended.exists() and not self.ended.is_file():
             raise CheckpointError(f"{self.ended} is no file: move it out of the run's directory")
@@ -159,7 +159,7 @@ class JsonLines:
             self.digests[file.name] = cut(file, place[file.stem], marks)
 
     def check(self) -> None:
-        """Check that the files are what this run has written, all of it.
+        """Check that the files hold exactly the lines that this run has written.
 
         Raises:
             StorageError: one was changed in the meantime; names the file and the lines.
@@ -178,7 +178,7 @@ class JsonLines:
             raise StorageError(f"{self.ended} is not what the run wrote: {_PUT_BACK}")
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Every line is on disk already, and an error is kept by the command line."""
+        """No-op: every line is on disk, and the command line writes the error."""
 
 
 def _resized(path: Path, size: int, written: int) -> str:

@@ -1,4 +1,4 @@
-"""Trackers of a run, opened and closed: they are told how it ended."""
+"""Session of a run's trackers: contexts that start and finish them."""
 
 from __future__ import annotations
 
@@ -16,38 +16,38 @@ from rlcomp.trackers.tracker import JsonLines, Tracker
 def tracker_session(
     trackers: Sequence[Tracker], phases: Mapping[str, int], done: int, watch: SharedStatus
 ) -> Iterator[None]:
-    """Context in which trackers are open; every one that was started is finished.
+    """Start trackers, and finish every started one when the context is left.
 
-    At the end the record is compared with what was written into it. A tracker that cannot finish
+    At the end the record is compared with the lines that were written. A tracker that cannot finish
     does not hide the error that the run ended by.
 
     Args:
         trackers: of the run.
         phases: their steps.
-        done: how many steps are done already.
+        done: number of steps that are done already.
         watch: of the run.
 
     Raises:
         StorageError: the record cannot be written, or was changed while the run went on.
     """
-    started: list[Tracker] = []
+    open_trackers: list[Tracker] = []
     try:
         with storage_errors("the record", watch):
             for tracker in trackers:
-                started.append(tracker)
+                open_trackers.append(tracker)
                 tracker.start(phases, done)
         yield
-        for tracker in started:
+        for tracker in open_trackers:
             if isinstance(tracker, JsonLines):
                 tracker.check()
     except BaseException as error:
-        for tracker in started:
+        for tracker in open_trackers:
             try:
                 tracker.finish(error)
             except Exception as late:
                 add_note(error, f"tracker {tracker.name}: {type(late).__name__}: {late}")
         raise
-    for tracker in started:
+    for tracker in open_trackers:
         tracker.finish(None)
 
 
@@ -56,10 +56,10 @@ Close = Callable[[BaseException], None]
 
 @runtime_checkable
 class Outlives(Protocol):
-    """Class of trackers that the waiting process can close for a run that has died."""
+    """Class of trackers that the supervisor can close for a run that has died."""
 
     def outlive(self, settings: Mapping[str, Any]) -> AbstractContextManager[Close]:
-        """Context around the process of a run; gives the function that closes a dead run's tracker.
+        """Yield the function that closes the tracker of a dead run.
 
         Args:
             settings: of the tracker, as its constructor takes them.
@@ -70,7 +70,7 @@ class Outlives(Protocol):
 def closing_tracker(
     kind: object, settings: Mapping[str, Any], watch: SharedStatus
 ) -> Iterator[None]:
-    """Context around the process of a run; closes the run's tracker if the run dies.
+    """Run a process of a run within the context; close its tracker if it dies.
 
     Args:
         kind: class of the tracker; one without ``outlive`` is left alone.

@@ -1,4 +1,4 @@
-"""Weights & Biases: a run with its choices, axes, tables, and what it leaves to look at."""
+"""Weights & Biases tracker: choices, axes, tables of samples, pictures and pages of a run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlcomp.errors import Interrupted, exit_code
 from rlcomp.trackers.metric_direction import better
 from rlcomp.trackers.tracker import Sample
 
-# What curves can be drawn along; steps unless the user chooses.
+# Axes of curves; steps unless the user chooses.
 STEPS, TOKENS, SECONDS = AXES = ("axis/step", "axis/tokens", "axis/seconds")
 _HELD_OUT = "evaluation/"
 
@@ -29,14 +29,14 @@ class WandB:
     Args:
         directory: the run's directory.
         project: W&B project.
-        run_name: what the run is called there.
+        run_name: name of the run there.
         group: runs that belong together, usually a sweep.
-        job_type: what is varied within the group.
+        job_type: the setting that is varied within the group.
         tags: methods of this run.
 
     Attributes:
         config: the run's config, shown with it.
-        leaves: gives the files that a finished run leaves to look at: pictures and pages.
+        leaves: returns the pictures and pages of a finished run.
     """
 
     name = "wandb"
@@ -66,7 +66,7 @@ class WandB:
         self.best: dict[str, float] = {}
 
     def start(self, phases: Mapping[str, int], done: int) -> None:
-        """Open the run; a resumed one keeps its id, a job of ``wandb agent`` has one already."""
+        """Open the run; a resumed run keeps its id, a job of ``wandb agent`` has one already."""
         del phases
         import wandb
 
@@ -92,9 +92,9 @@ class WandB:
     @staticmethod
     @contextmanager
     def outlive(settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
-        """Context in which W&B's own process belongs to this one and outlives the run's.
+        """Start W&B's own process here, so that it outlives the process of the run.
 
-        That process has all that a run has logged, so that a dead run loses nothing.
+        It holds all that a run has logged, so that a dead run loses nothing.
         """
         import wandb
 
@@ -113,10 +113,10 @@ class WandB:
 
     @staticmethod
     def _mode() -> Any:  # noqa: ANN401
-        """What the user set, else online with a key and offline without."""
-        chosen = os.environ.get("WANDB_MODE")
-        if chosen:
-            return chosen
+        """Return the mode that the user set, else online with a key and offline without."""
+        mode = os.environ.get("WANDB_MODE")
+        if mode:
+            return mode
         key = os.environ.get("WANDB_API_KEY") or _netrc_key()
         return "online" if key else "offline"
 
@@ -128,7 +128,7 @@ class WandB:
         metrics: Mapping[str, float],
         samples: Sequence[Sample],
     ) -> None:
-        """Log one step with its place on every axis; samples become a table a kind."""
+        """Log one step with its value on every axis, and a table for each kind of samples."""
         import wandb
 
         self.total = total
@@ -145,7 +145,7 @@ class WandB:
             self._keep_best(name, value)
 
     def _keep_best(self, name: str, value: float) -> None:
-        """In the summary held-out results stand with their last value (W&B's own) and the best."""
+        """Add the best value of a held-out result to the summary; W&B adds the last."""
         direction = better(name)
         if name.startswith(_HELD_OUT) and direction and math.isfinite(value):
             best = max if direction == "higher" else min
@@ -153,12 +153,12 @@ class WandB:
             self.run.summary[f"best/{name.removeprefix(_HELD_OUT)}"] = self.best[name]
 
     def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
-        """The reason stands in the run's summary."""
+        """Write the reason into the run's summary."""
         del total
         self.run.summary[f"ended/{ended['phase']}"] = ended["reason"]
 
     def place(self) -> dict[str, Any]:
-        """The run's id, how far it is on the axes, and its best held-out results."""
+        """Return the run's id, its values on the axes, and its best held-out results."""
         return {"id": self.id, "spent": dict(self.spent), "best": dict(self.best)}
 
     def rewind(self, place: dict[str, Any]) -> None:
@@ -168,7 +168,7 @@ class WandB:
         self.best = {**place.get("best", {})}
 
     def finish(self, error: BaseException | None = None) -> None:
-        """Close the run, with the error's exit code; say how an offline one is uploaded.
+        """Close the run, with the error's exit code; print how to upload an offline run.
 
         An interrupted run is marked as preempted: W&B gives it to the next agent of its sweep,
         and it goes on from its checkpoint.
@@ -185,7 +185,7 @@ class WandB:
             self._close(error)
 
     def _leave(self) -> None:
-        """Pictures and pages as media, and all files as one artifact."""
+        """Log pictures and pages as media, and all files as one artifact."""
         import wandb
 
         files = [*self.leaves()]
@@ -218,12 +218,12 @@ def _folders(directory: Path) -> set[Path]:
 
 
 def _close_open_runs(directory: Path, before: set[Path], error: BaseException) -> None:
-    """Close the runs that a process left open when it died, with the error's exit code.
+    """Close the runs that a dead process left open, with the error's exit code.
 
     Args:
         directory: of the run.
         before: folders of earlier runs.
-        error: that the run ended by.
+        error: the cause of the end.
     """
     from wandb.sdk.wandb_init import _attach
 
@@ -240,7 +240,7 @@ def _is(file: Path, kind: str) -> bool:
 
 
 def _netrc_key() -> bool:
-    """Whether ``wandb login`` left a key."""
+    """Return whether ``wandb login`` left a key."""
     try:
         return netrc.netrc().authenticators("api.wandb.ai") is not None
     except (FileNotFoundError, netrc.NetrcParseError):
@@ -249,17 +249,17 @@ def _netrc_key() -> bool:
 
 @dataclass(frozen=True)
 class SampleTable:
-    """Columns in the order in which samples brought them, and a row a sample."""
+    """Table of samples: columns in order of first appearance, and one row a sample."""
 
     columns: list[str]
     rows: list[list[object]]
 
 
 def sample_tables(samples: Sequence[Mapping[str, object]]) -> dict[str, SampleTable]:
-    """The samples of one step by kind: ``rollouts`` have tokens, ``answers`` only texts.
+    """Return a table for each kind of samples: ``rollouts`` have tokens, ``answers`` only texts.
 
-    ``problems`` have counts of answers; what has none of these is of the kind ``others``. A column
-    in which no sample has anything is left out.
+    ``problems`` have counts of answers. All other samples are of the kind ``others``. A column that
+    is empty in all samples is left out.
 
     Examples:
         >>> tables = sample_tables([{"prompt": "1+1=", "response": "2", "reward": None}])
