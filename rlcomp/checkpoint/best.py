@@ -68,7 +68,7 @@ def retain_best(checkpoint: Checkpoint, records: Iterable[Record], source: Path 
 
 
 def best_checkpoint(checkpoint: Checkpoint | None, record: Record) -> str | None:
-    """Return ``checkpoints/best/step-...``, the checkpoint of a best step; None if there is none."""
+    """Return ``checkpoints/best/step-...``, the checkpoint of a best step, or None if missing."""
     if checkpoint is None or not (checkpoint.directory / BEST / step_name(record)).is_dir():
         return None
     return f"{checkpoint.directory.name}/{BEST}/{step_name(record)}"
