@@ -261,7 +261,7 @@ T = TypeVar("T")
 def within(module: nn.Module, function: Callable[..., T], *given: object) -> T:
     """What a function gives that reads a module's parameters past its ``forward``.
 
-    Where the module's parameters are in parts (:mod:`rlcomp.parallel.fsdp`), they are whole
+    Where the module's parameters are in parts (:mod:`rlcomp.parallel.sharded`), they are whole
     meanwhile.
     """
     run = vars(module).get(WITHIN)

@@ -54,7 +54,7 @@ from rlcomp.model.pretrained import context_limit
 from rlcomp.model.stop_tokens import stop_ids
 from rlcomp.model.token_rows import token_rows
 from rlcomp.parallel.ranks import here, ranks
-from rlcomp.parallel.scoring import scored
+from rlcomp.parallel.scoring import score_on_ranks
 from rlcomp.text.answer_ids import note_stops
 from rlcomp.text.rows import check_room, pad_id, rollout_rows
 from rlcomp.text.token_bytes import token_bytes
@@ -187,12 +187,12 @@ class LanguageModel(Component):
         self._write(batch, self._scored(self._columns(batch, self.decoding), None))
         return batch
 
-    def _write(self, batch: TensorDict, scored: Scored) -> None:
+    def _write(self, batch: TensorDict, score_on_ranks: Scored) -> None:
         readings: dict[str, Reading] = {"log_probs": log_probs_read, "entropy": entropy_read}
         if asked("log_distribution"):
             readings["log_distribution"] = distribution_read
         wanted = [asked(key) for key in readings]
-        found = self._read(scored, list(readings.values()), wanted, self.decoding)
+        found = self._read(score_on_ranks, list(readings.values()), wanted, self.decoding)
         for key, entry in zip(readings, found, strict=True):
             batch[key] = entry.to(batch["tokens"].device)
 
@@ -252,8 +252,8 @@ class LanguageModel(Component):
             order = self._order(columns, self._budget())
             for some in order:
                 with recorded(self._routers) as passes:
-                    scored = self._scored(columns[some], None)
-                log_probs += self._read(scored, [log_probs_read], [True], self.decoding)
+                    score_on_ranks = self._scored(columns[some], None)
+                log_probs += self._read(score_on_ranks, [log_probs_read], [True], self.decoding)
                 kept = passes[0].view(len(some), -1, *passes[0].shape[1:])
                 missing = width - kept.shape[1]
                 routes.append(F.pad(kept, (0, 0, 0, 0, 0, missing), value=UNKNOWN))
@@ -328,7 +328,7 @@ class LanguageModel(Component):
         def read_by(model: LanguageModel, some: TensorDict) -> Tensor:
             return model._read(model._scored(some, None), [reading], [True], decoding)[0]
 
-        return scored(here(), self, columns, split, read_by)
+        return score_on_ranks(here(), self, columns, split, read_by)
 
     def _budget(self) -> int:
         """Tokens that a pass without gradient reads at once."""
@@ -355,13 +355,13 @@ class LanguageModel(Component):
 
     def _read(
         self,
-        scored: Scored,
+        score_on_ranks: Scored,
         readings: Sequence[Reading],
         differentiable: Sequence[bool],
         decoding: Decoding,
     ) -> list[Tensor]:
-        suppressed = self._suppressed_on(scored.states.device)
-        return read(scored, readings, differentiable, decoding, suppressed)
+        suppressed = self._suppressed_on(score_on_ranks.states.device)
+        return read(score_on_ranks, readings, differentiable, decoding, suppressed)
 
     def _columns(self, batch: TensorDict, decoding: Decoding) -> TensorDict:
         kept = [

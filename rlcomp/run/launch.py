@@ -37,11 +37,11 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
-from rlcomp.run.take_part import shared_by, take_part
 from rlcomp.run.try_engines import try_engines
 from rlcomp.run.try_environments import try_environments
 from rlcomp.run.try_rewards import try_rewards
 from rlcomp.run.unreachable import tell_unreachable
+from rlcomp.run.worker_rank import run_worker_rank, shared_by
 from rlcomp.text.folder import check_at_hand
 from rlcomp.trackers.display import Display
 from rlcomp.trackers.tracker import JsonLines, Tracker
@@ -78,7 +78,7 @@ def launch(
     builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
     with shared_by(builder, where) as found:
         if found is not None and found.rank > 0:
-            take_part(found, builder, watch or SharedStatus())
+            run_worker_rank(found, builder, watch or SharedStatus())
             return
         directory = Path(config.directory)
         check_links(directory)

@@ -247,12 +247,12 @@ def test_a_job_does_not_outlive_what_watches_over_it(tmp_path):
     program = f"""
 import os, time
 from rlcomp.cli.child import in_child
-from rlcomp.files.shared_status import Watch
+from rlcomp.files.shared_status import SharedStatus
 def job():
     open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
     os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "job")!r})
     time.sleep(60)
-in_child(job, Watch(watched=True))
+in_child(job, SharedStatus(watched=True))
 """
     parent = subprocess.Popen([sys.executable, "-c", program])
     until((tmp_path / "job").exists)

@@ -35,7 +35,7 @@ for folder in ("docs", "benchmarks", "experiments"):
     PAGES += sorted((ROOT / folder).rglob("*.md")) + sorted((ROOT / folder).rglob("*.py"))
 # Commands that no test here runs, by their first words, and why.
 ALLOWED = {
-    "torchrun": "tests/parallel/test_take_part.py starts it",
+    "torchrun": "tests/parallel/test_worker_rank.py starts it",
     "rlcomp recipe=constitutional ++phases": "its stores need whole runs; tests/recipe makes them",
     "rlcomp recipe=deepseek_v32_specialists ++phases": "as the one above",
     "make": "each target is made of commands that CI runs",

@@ -136,7 +136,7 @@ def packed(forward):
     make, counts = Make(0), {"ours": 0, "theirs": 0}
     with on(Shard()) as ranks, pytest.MonkeyPatch.context() as patch:
         policy, learner = parts(make, engine=Engine(forward=forward))
-        twin = learner.share.module
+        twin = learner.strategy.module
         assert twin is not policy
         if twin._transformer is not None:
             plain = type(twin._transformer)._run

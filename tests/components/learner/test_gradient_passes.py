@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.learner.full_batch import full_batch_forward
+from components.learner.gradient_passes import full_batch_forward
 
 BATCH = TensorDict(
     {

@@ -51,7 +51,7 @@ from rlcomp.model.critic import Critic
 from rlcomp.model.label_classifier import LabelClassifier
 from rlcomp.model.scorer import Scorer
 from rlcomp.model.token_scorer import TokenScorer
-from rlcomp.parallel.dealt import Dealt, share_of
+from rlcomp.parallel.data_parallel import DataParallelUpdate, choose_strategy
 from rlcomp.parallel.ranks import sharing
 from rlcomp.parallel.sharded import Sharded
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
@@ -135,9 +135,9 @@ class Watched(Learner):
     """Shows its gradient, whole, on any number of ranks."""
 
     def gradients(self):
-        if not hasattr(self.share, "weights"):
+        if not hasattr(self.strategy, "weights"):
             return [parameter.grad for parameter in self.trained]
-        whole, divided = self.share.weights.whole, self.share.weights.divided
+        whole, divided = self.strategy.weights.whole, self.strategy.weights.divided
         return [whole(p.grad, p) if divided(p) else p.grad for p in self.trained]
 
 
@@ -181,7 +181,7 @@ def taken(learner, batch):
     """What there is of four steps, and of the gradient before them."""
     with recording(progress=0.5), torch.no_grad():
         learner.accumulate(batch)
-        gradients = learner.share.together(learner, "gradients")
+        gradients = learner.strategy.run(learner, "gradients")
     with recording(progress=0.5) as ledger, torch.no_grad():
         learner(batch)
     moments = learner.run_state()["optimizer"]["state"]
@@ -238,14 +238,14 @@ def shares(case):
     """Of each pass over the rows of a batch: how many this rank has, and their response tokens."""
     make, found = Make(0), []
     with pytest.MonkeyPatch.context() as patch, sharing(Replicate()) as ranks:
-        mine = Dealt._mine
+        mine = DataParallelUpdate._mine
 
         def noted(self, rows, split):
             own, pieces = mine(self, rows, split)
             found.append((len(own), int(rows[own]["response_mask"].sum())))
             return own, pieces
 
-        patch.setattr(Dealt, "_mine", noted)
+        patch.setattr(DataParallelUpdate, "_mine", noted)
         one = learner(make, case, torch.float64)
         if ranks.lead(make.nodes):
             with recording(progress=0.5), torch.no_grad():
@@ -334,7 +334,7 @@ def stepped(parallel, change=lambda patch: None, dtype=torch.float64, optimizer=
         with recording(progress=0.5) as ledger, torch.no_grad():
             before = model.log_probs(batch)
             one.accumulate(batch)
-            gradients = one.share.together(one, "gradients")
+            gradients = one.strategy.run(one, "gradients")
             one(batch)
             between = model.log_probs(batch)
             one(batch)
@@ -399,10 +399,12 @@ def test_gradients_that_are_averaged_over_ranks_are_wrong(of_all, parallel, chan
 
 def test_without_idle_passes_ranks_wait_for_one_another(ranks_of):
     def change(patch):
-        patch.setattr(Dealt, "_passes", lambda self, rows, split: self._mine(rows, split)[1])
+        patch.setattr(
+            DataParallelUpdate, "_passes", lambda self, rows, split: self._mine(rows, split)[1]
+        )
         # All rows to rank 0.
         patch.setattr(
-            "rlcomp.parallel.dealt.dealt",
+            "rlcomp.parallel.data_parallel.assign_rows",
             lambda rows, split, size: [torch.arange(len(rows)), torch.arange(0)],
         )
 
@@ -486,7 +488,7 @@ def test_an_optimiser_from_before_sharding_is_refused(ranks_of):
 
 def test_an_optimiser_from_before_sharding_would_step_what_nobody_reads(of_all):
     def unchecked(patch):
-        patch.setattr(Dealt, "check", lambda self, optimizer: None)
+        patch.setattr(DataParallelUpdate, "check", lambda self, optimizer: None)
 
     found = of_all(2, partial(with_early_optimizer, unchecked))[0]
 
@@ -497,7 +499,7 @@ def test_an_optimiser_from_before_sharding_would_step_what_nobody_reads(of_all):
 
 def test_without_the_ledgers_of_other_ranks_metrics_are_of_some_rows(of_all):
     def change(patch):
-        patch.setattr("rlcomp.parallel.dealt.merged", lambda ledgers: ledgers[0])
+        patch.setattr("rlcomp.parallel.data_parallel.merged", lambda ledgers: ledgers[0])
 
     found = of_all(2, partial(stepped, Replicate(), change))[0]
 
@@ -598,6 +600,6 @@ def test_learners_whose_steps_cannot_be_shared_are_refused(model, losses, told):
 
     given = {"policy": partial(policy, "uneven"), "control": Control}.get(model, lambda: None)()
 
-    assert share_of(given, [], sums=not losses).module is given  # of one process
+    assert choose_strategy(given, [], sums=not losses).module is given  # of one process
     with sharing(Replicate()), pytest.raises(ConfigError, match=rf"^parallel: .*{told}.*seed=0,1$"):
-        share_of(given, [], sums=not losses)
+        choose_strategy(given, [], sums=not losses)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from components.learner.checks import check_gradient
 from components.learner.gradient import Learner
-from components.learner.gradient_path import check_gradient
 from components.loss.policy import PolicyLoss
 from components.loss.ratio.token import TokenRatio
 from components.loss.reduction.token_mean import TokenMean

@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlcomp.engine.minibatch import micro_batches
-from rlcomp.parallel.dealing import balanced, dealt
+from rlcomp.parallel.load_balancing import assign_rows, balance
 
 
 @given(st.lists(st.integers(0, 50), max_size=7), st.integers(1, 4))
 def test_every_piece_is_dealt_once_and_none_much_more_than_another(costs, size):
-    shares = balanced(costs, size)
+    shares = balance(costs, size)
 
     assert sorted(itertools.chain(*shares)) == [*range(len(costs))]
     held = [sum(costs[n] for n in share) for share in shares]
@@ -36,7 +36,7 @@ def test_every_piece_is_dealt_once_and_none_much_more_than_another(costs, size):
     ],
 )
 def test_the_longest_goes_first_to_whoever_has_the_least(costs, size, shares):
-    assert balanced(costs, size) == shares
+    assert balance(costs, size) == shares
 
 
 def rows(lengths, width=12):
@@ -55,21 +55,21 @@ def split(unit=1, packed=False):
 
 @pytest.mark.parametrize("packed", [False, True])
 def test_rows_are_dealt_by_their_tokens(packed):
-    shares = dealt(rows([12, 2, 10, 4]), split(packed=packed), 2)
+    shares = assign_rows(rows([12, 2, 10, 4]), split(packed=packed), 2)
 
     assert [share.tolist() for share in shares] == [[0, 1], [2, 3]]
     assert all(share.dtype == torch.int64 for share in shares)
 
 
 def test_pairs_stay_together():
-    shares = dealt(rows([2, 12, 3, 3, 8, 8]), split(unit=2), 2)
+    shares = assign_rows(rows([2, 12, 3, 3, 8, 8]), split(unit=2), 2)
 
     # 14, 6 and 16 tokens.
     assert [share.tolist() for share in shares] == [[4, 5], [0, 1, 2, 3]]
 
 
 def test_fewer_rows_than_ranks_leave_some_without():
-    shares = dealt(rows([5]), split(), 3)
+    shares = assign_rows(rows([5]), split(), 3)
 
     assert [share.tolist() for share in shares] == [[0], [], []]
     assert shares[1].dtype == torch.int64
@@ -77,7 +77,7 @@ def test_fewer_rows_than_ranks_leave_some_without():
 
 def test_rows_are_cut_finer_than_shares():
     # 10 of length 6: 60 tokens, 60 // (2 * 4) = 7 a piece: one row each, five for each rank.
-    shares = dealt(rows([6] * 10), split(), 2)
+    shares = assign_rows(rows([6] * 10), split(), 2)
 
     assert [len(share) for share in shares] == [5, 5]
     assert sorted(torch.cat(shares).tolist()) == [*range(10)]

@@ -17,7 +17,7 @@ _CUTS = 4
 Split = Callable[[TensorDict, "int | None"], Iterable[TensorDict]]
 
 
-def dealt(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
+def assign_rows(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
     """The rows of each rank, as even in tokens as pieces allow; every rank finds the same.
 
     Longest first, each piece to the rank with the fewest tokens. Rows of a unit (a pair) stay
@@ -38,18 +38,18 @@ def dealt(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
     costs = [int(tokens[piece].sum()) for piece in pieces]
     return [
         torch.cat([pieces[n] for n in share]).sort().values if share else tokens[:0].long()
-        for share in balanced(costs, size)
+        for share in balance(costs, size)
     ]
 
 
-def balanced(costs: Sequence[int], size: int) -> list[list[int]]:
+def balance(costs: Sequence[int], size: int) -> list[list[int]]:
     """Numbers of pieces for each rank, the longest first to whoever has the least.
 
     Source:
         Graham 1969, Bounds on multiprocessing timing anomalies (LPT).
 
     Examples:
-        >>> balanced([5, 3, 3, 1], 2)
+        >>> balance([5, 3, 3, 1], 2)
         [[0, 3], [1, 2]]
     """
     shares, held = [list[int]() for _ in range(size)], [0] * size

@@ -27,7 +27,7 @@ def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[R
     return sharing(cast("Parallel", builder.build(node)), where)
 
 
-def take_part(ranks: Ranks, builder: Builder, watch: SharedStatus) -> None:
+def run_worker_rank(ranks: Ranks, builder: Builder, watch: SharedStatus) -> None:
     """Build the learners and their models, and take part in their steps until rank 0 is done.
 
     A signal that all ranks get is rank 0's to answer; a second one ends this rank at once.

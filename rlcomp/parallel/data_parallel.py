@@ -1,4 +1,4 @@
-"""A learner's share of an optimiser step that several ranks take together."""
+"""Data-parallel update strategy: several ranks take an optimiser step together."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from torch.nn import Parameter
 
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import merge, recording
-from rlcomp.parallel.dealing import Split, dealt
-from rlcomp.parallel.lockstep import add_sums, added, sums
+from rlcomp.parallel.load_balancing import Split, assign_rows
 from rlcomp.parallel.ranks import Ranks, merged, ranks
-from rlcomp.parallel.share import Forward, Pass, Share
+from rlcomp.parallel.state_sync import add_sums, added, sums
+from rlcomp.parallel.update_strategy import Forward, LocalUpdate, Pass
 from rlcomp.parallel.weights import summed_gradients
 
-# They treat every number of a parameter by itself, and so those of a part.
+# Optimisers that step every number by itself, and so can step parts of a parameter.
 _ELEMENTWISE = (
     optim.Adadelta,
     optim.Adagrad,
@@ -34,22 +34,22 @@ _ELEMENTWISE = (
 )
 
 
-def share_of(
+def choose_strategy(
     model: TensorDictModuleBase | None, others: Sequence[Parameter], *, sums: bool
-) -> Share:
-    """The share of a learner that is being built: on the ranks of the context, if there are any.
+) -> LocalUpdate:
+    """Return the strategy of a learner under construction: that of the ranks, if there are any.
 
     Args:
-        model: what it trains; None where the losses hold their own.
-        others: what it trains beside the model.
-        sums: whether all of its losses are weighted sums over the whole step.
+        model: the trained model; None where the losses hold their own.
+        others: trained parameters outside of the model.
+        sums: whether all losses are weighted sums over the whole step.
 
     Raises:
         ConfigError: the ranks cannot share its steps.
     """
-    found = ranks()
-    if found is None:
-        return Share(model)
+    group = ranks()
+    if group is None:
+        return LocalUpdate(model)
     if model is None or not sums or "attention_mask" not in model.in_keys:
         why = (
             "its losses hold their own models (control)"
@@ -61,51 +61,51 @@ def share_of(
         raise ConfigError(
             f"parallel: ranks cannot share the steps of this learner: {why}; {_ALONE}"
         )
-    return Dealt(found, model, others)
+    return DataParallelUpdate(group, model, others)
 
 
 _ALONE = "use parallel=none, without torchrun; several seeds at once: rlcomp -m seed=0,1"
 
 
-class Dealt(Share):
-    """The share of a learner that several ranks step together.
+class DataParallelUpdate(LocalUpdate):
+    """Update strategy of a learner on several ranks.
 
-    Every rank has all rows and prepares the same step; it reads its share of the rows, and takes
-    the step of what it trains with the gradient of all.
+    Every rank has all rows and prepares the same step. It reads its share of the rows, and steps
+    its parts of the parameters with the gradient of all rows.
 
     Args:
-        found: the ranks.
-        model: what the learner trains.
-        others: what it trains beside the model: parameters of losses, whole on every rank.
+        group: the ranks.
+        model: the trained model.
+        others: trained parameters of losses, whole on every rank.
     """
 
-    alone = False
+    splits_rows = False
 
     def __init__(
-        self, found: Ranks, model: TensorDictModuleBase, others: Sequence[Parameter]
+        self, group: Ranks, model: TensorDictModuleBase, others: Sequence[Parameter]
     ) -> None:
-        self.ranks, self.weights = found, found.weights(model)
+        self.ranks, self.weights = group, group.weights(model)
         super().__init__(self.weights.module)
         self.in_parts = self.weights.in_parts
         self.others = [*others]
-        self._shapes = {id(self.part(p)): p.shape for p in (*model.parameters(), *others)}
+        self._shapes = {id(self.trained_part(p)): p.shape for p in (*model.parameters(), *others)}
 
-    def part(self, parameter: Parameter) -> Parameter:
-        """What this rank trains of a parameter."""
+    def trained_part(self, parameter: Parameter) -> Parameter:
+        """Return the part of a parameter that this rank trains."""
         if any(parameter is other for other in self.others):
             return parameter
         return self.weights.part(parameter)
 
-    def shape(self, part: Tensor) -> torch.Size:
-        """The shape of the parameter that a part is of."""
-        found: torch.Size = self._shapes[id(part)]
-        return found
+    def whole_shape(self, part: Tensor) -> torch.Size:
+        """Return the shape of the whole parameter of a part."""
+        shape: torch.Size = self._shapes[id(part)]
+        return shape
 
     def check(self, optimizer: optim.Optimizer) -> None:
-        """Refuse an optimiser that looks at whole matrices, where there are parts.
+        """Refuse an optimiser that needs whole matrices, where there are parts.
 
         Raises:
-            ConfigError: names it; or it does not step what is trained.
+            ConfigError: names it; or it does not step the trained parameters.
         """
         if self.in_parts and not isinstance(optimizer, _ELEMENTWISE):
             raise ConfigError(
@@ -113,18 +113,18 @@ class Dealt(Share):
                 "matrices, which only optimisers of single numbers can step (AdamW, SGD, ...): "
                 "use parallel=replicate, or optimizer@learner.optimizer=adamw"
             )
-        held = [p for group in optimizer.param_groups for p in group["params"]]
-        if any(id(parameter) not in self._shapes for parameter in held):
+        stepped = [p for group in optimizer.param_groups for p in group["params"]]
+        if any(id(parameter) not in self._shapes for parameter in stepped):
             raise ConfigError(
                 "optimizer holds parameters from before they were put into parts, and would step "
                 "what nobody reads: build it from the named parameters that the learner gives it"
             )
 
-    def together(self, learner: nn.Module, method: str, *given: object) -> Any:  # noqa: ANN401
-        """As :meth:`rlcomp.parallel.ranks.Ranks.together`."""
-        return self.ranks.together(learner, method, *given)
+    def run(self, learner: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Call a method of the learner on all ranks (:meth:`Ranks.together`)."""
+        return self.ranks.together(learner, method, *arguments)
 
-    def add_up(
+    def accumulate(
         self,
         rows: TensorDict,
         split: Split,
@@ -134,7 +134,7 @@ class Dealt(Share):
         names: Sequence[str],
         parts: Iterable[nn.Module],
     ) -> dict[str, float]:
-        """As :meth:`Share.add_up`: of the passes of all ranks, the same on each."""
+        """Add the gradient of all ranks' passes to ``.grad``; return the losses by name."""
         parts = [*parts]
         before, aside = sums(parts), self._put_aside()
         totals, failed = dict.fromkeys(names, 0.0), None
@@ -143,10 +143,10 @@ class Dealt(Share):
                 try:
                     for name, value in (idle(rows[:1]) if micro is None else one(micro)).items():
                         totals[name] += value
-                except NumericalError as error:  # the others wait for what is left
+                except NumericalError as error:  # the others wait for the remaining passes
                     failed = failed or str(error)
-        found = self.ranks.gathered((failed, ledger, [*totals.values()], added(parts, before)))
-        failures, ledgers, values, moved = zip(*found, strict=True)
+        results = self.ranks.gathered((failed, ledger, [*totals.values()], added(parts, before)))
+        failures, ledgers, values, moved = zip(*results, strict=True)
         if any(failures):
             self.weights.forget()
             raise NumericalError(next(filter(None, failures)))
@@ -156,18 +156,18 @@ class Dealt(Share):
         return dict(zip(names, [sum(column) for column in zip(*values, strict=True)], strict=True))
 
     def _passes(self, rows: TensorDict, split: Split) -> list[TensorDict | None]:
-        """The micro-batches of this rank; None for a pass that only other ranks need."""
+        """Return the micro-batches of this rank; None for a pass that only other ranks need."""
         mine = self._mine(rows, split)[1]
         idle = self.ranks.most(len(mine)) - len(mine) if self.in_parts else 0
         return [*mine, *[None] * idle]
 
     def _mine(self, rows: TensorDict, split: Split) -> tuple[Tensor, list[TensorDict]]:
-        """Which rows this rank reads, and its micro-batches."""
-        own = dealt(rows, split, self.ranks.size)[self.ranks.rank]
+        """Return the indices of this rank's rows, and its micro-batches."""
+        own = assign_rows(rows, split, self.ranks.size)[self.ranks.rank]
         return own, [*split(rows[own], None)] if len(own) else []
 
     def _put_aside(self) -> list[tuple[Parameter, Tensor | None]]:
-        """Gradients that were added up before: they are of all ranks already."""
+        """Take away earlier gradients: they are sums over all ranks already."""
         trained = [*map(self.weights.part, self.weights.owner.parameters()), *self.others]
         aside = [(parameter, parameter.grad) for parameter in trained]
         for parameter in trained:
@@ -181,25 +181,25 @@ class Dealt(Share):
             if grad is not None:
                 parameter.grad = grad if parameter.grad is None else grad + parameter.grad
 
-    def nothing(self, seen: TensorDict) -> None:
-        """The backward pass that other ranks wait for, of nothing."""
+    def backward_zero(self, outputs: TensorDict) -> None:
+        """Run the backward pass that other ranks wait for, with a gradient of 0."""
         if self.in_parts:
-            outputs = [v for v in seen.values() if isinstance(v, Tensor) and v.requires_grad]
-            torch.autograd.backward(outputs, [torch.zeros_like(output) for output in outputs])
+            roots = [v for v in outputs.values() if isinstance(v, Tensor) and v.requires_grad]
+            torch.autograd.backward(roots, [torch.zeros_like(root) for root in roots])
 
-    def forward_of_all(self, forward: Forward, split: Split) -> dict[str, Tensor]:
-        """As :meth:`Share.forward_of_all`: every rank makes its rows, and has all."""
+    def forward_all(self, forward: Forward, split: Split) -> dict[str, Tensor]:
+        """Return outputs without gradient for all rows; every rank computes its share."""
         own = torch.empty(0, dtype=torch.int64)
 
         def some(rows: TensorDict) -> list[TensorDict]:
             nonlocal own
             own, mine = self._mine(rows, split)
-            # One pass at least, which shows what the outputs look like.
+            # One pass at least, for the shapes of the outputs.
             idle = max(1, self.ranks.most(len(mine))) - len(mine)
             return [*mine, *[rows[:1]] * idle]
 
         outputs = forward(some)
-        self.rest()
+        self.end_forward()
         return {key: self._joined(output, own) for key, output in outputs.items()}
 
     def _joined(self, output: Tensor, own: Tensor) -> Tensor:
@@ -207,12 +207,12 @@ class Dealt(Share):
         mine[own] = output[own]
         return self.ranks.total(mine)
 
-    def rest(self) -> None:
-        """As :meth:`rlcomp.parallel.weights.Weights.rest`."""
+    def end_forward(self) -> None:
+        """End passes without gradient (:meth:`rlcomp.parallel.weights.Weights.rest`)."""
         self.weights.rest()
 
     def norm(self, parameters: Sequence[Parameter]) -> Tensor:
-        """As :meth:`Share.norm`: the squares of parts are added up over ranks."""
+        """Return the norm of the gradient; squares of parts are summed over ranks."""
         if not self.in_parts:
             return super().norm(parameters)
         squares = torch.zeros(2, dtype=torch.float64, device=parameters[0].device)
@@ -223,24 +223,24 @@ class Dealt(Share):
         total = squares[0] + self.weights.total_of_parts(squares[1])
         return total.sqrt().to(parameters[0].dtype)
 
-    def first(self, number: int | None) -> int | None:
-        """The smallest of the ranks' numbers."""
+    def smallest(self, number: int | None) -> int | None:
+        """Return the smallest number of all ranks; None where no rank has one."""
         return min((n for n in self.ranks.gathered(number) if n is not None), default=None)
 
     def total(self, tensor: Tensor) -> Tensor:
-        """As :meth:`Share.total`."""
+        """Return the sum over ranks."""
         return self.ranks.total(tensor)
 
     def union(self, numbers: set[int]) -> set[int]:
-        """As :meth:`Share.union`."""
+        """Return the numbers that any rank has."""
         return set[int]().union(*self.ranks.gathered(numbers))
 
-    def whole(self, state: dict[str, Any], optimizer: optim.Optimizer) -> dict[str, Any]:
-        """As :meth:`Share.whole`; on all ranks."""
+    def gather_state(self, state: dict[str, Any], optimizer: optim.Optimizer) -> dict[str, Any]:
+        """Return the optimiser state of whole parameters; all ranks must call this."""
         return self._moments(state, optimizer, self.weights.whole)
 
-    def own(self, state: dict[str, Any], optimizer: optim.Optimizer) -> dict[str, Any]:
-        """As :meth:`Share.own`."""
+    def split_state(self, state: dict[str, Any], optimizer: optim.Optimizer) -> dict[str, Any]:
+        """Return this rank's part of the optimiser state of whole parameters."""
         return self._moments(state, optimizer, self.weights.own)
 
     def _moments(
@@ -261,6 +261,6 @@ class Dealt(Share):
         }
         return {**state, "state": changed}
 
-    def gather(self) -> None:
-        """As :meth:`rlcomp.parallel.weights.Weights.gather`."""
+    def write_back(self) -> None:
+        """Copy the trained values into the model of rank 0."""
         self.weights.gather()
