@@ -174,6 +174,7 @@ def _copied(owner: nn.Module) -> nn.Module:
         id(value): value
         for value in vars(owner).values()
         if not isinstance(value, (dict, set, list, Transformer, Tensor))
+        and not getattr(value, "reads_weights", False)
     }
     return copy.deepcopy(owner, shared)
 

@@ -138,14 +138,14 @@ def packed(forward):
         policy, learner = parts(make, engine=Engine(forward=forward))
         twin = learner.strategy.module
         assert twin is not policy
-        if twin._transformer is not None:
-            plain = type(twin._transformer)._run
+        if twin.causal_forward.transformer is not None:
+            plain = type(twin.causal_forward.transformer)._run
 
             def ours(self, *given):
                 counts["ours"] += 1
                 return plain(self, *given)
 
-            patch.setattr(type(twin._transformer), "_run", ours)
+            patch.setattr(type(twin.causal_forward.transformer), "_run", ours)
         theirs = type(twin.model).forward
 
         def counted(self, *given, **named):
