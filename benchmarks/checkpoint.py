@@ -18,9 +18,9 @@ from step_rlcomp import stages_of
 from workloads import STEPS, build
 
 from rlcomp import Component, Phase, run_phases
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
-from rlcomp.io.state import collect
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.state import collect
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.wiring.compose import compose_config
 
 GOAL = 0.05

@@ -21,9 +21,9 @@ from omegaconf import OmegaConf
 from rlcomp.engine import decode_native, draw, readouts, scoring
 from rlcomp.engine import decode_packed as loop
 from rlcomp.engine.transformer import Transformer
-from rlcomp.io.tracking import JsonLines
 from rlcomp.run.launch import build_phase
 from rlcomp.run.program import Program
+from rlcomp.trackers.tracker import JsonLines
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

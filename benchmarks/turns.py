@@ -33,17 +33,17 @@ def sessions(name):
     prompts = [row for row in encode_prompts(tokenizer, texts) for _ in range(group)]
     tokens = TokenDraw(policy.decoding)
     # Both sides sample by the same loop.
-    in_c = policy.engine.not_native(policy._transformer, policy.decoding) is None
+    in_c = policy.engine.not_native(policy.causal_forward.transformer, policy.decoding) is None
     kind, decode = (NativeSession, decode_native) if in_c else (PackedSession, decode_packed)
 
     def sampling(draw):
         return Sampling(NEVER, (), tokens, torch.Generator().manual_seed(draw))
 
     def native(draw):
-        return kind(policy._transformer, prompts, sampling(draw), longest=4096)
+        return kind(policy.causal_forward.transformer, prompts, sampling(draw), longest=4096)
 
     def again(draw):
-        loop = partial(decode.decode, policy._transformer)
+        loop = partial(decode.decode, policy.causal_forward.transformer)
         return Rereading(loop, prompts, sampling(draw))
 
     def single(draw):

@@ -17,7 +17,7 @@ from rich.console import Console, Group
 
 import rlcomp.run.launch as launching
 from rlcomp.cli.report import report
-from rlcomp.io.display import Display
+from rlcomp.trackers.display import Display
 from rlcomp.report.summary import summarise
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 
 Claim = dict[str, Any]
 CLAIMS: dict[str, list[Claim]] = yaml.safe_load(

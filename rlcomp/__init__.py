@@ -12,10 +12,9 @@ if TYPE_CHECKING:
     from rlcomp.batch import decode_texts, encode_texts
     from rlcomp.component import Component
     from rlcomp.engine.decoding import Decoding
+    from rlcomp.files.json_lines import read_lines
     from rlcomp.interfaces.advantage import broadcast
     from rlcomp.interfaces.loss import Loss, RowLoss, TokenLoss
-    from rlcomp.io.json_lines import read_lines
-    from rlcomp.io.tracking import JsonLines
     from rlcomp.metrics import progress, record
     from rlcomp.model.build import causal_lm
     from rlcomp.model.language_model import LanguageModel
@@ -26,13 +25,14 @@ if TYPE_CHECKING:
     from rlcomp.run.program import run_phases
     from rlcomp.text.answers import answer_prompts
     from rlcomp.text.tokenizer import character_tokenizer
+    from rlcomp.trackers.tracker import JsonLines
     from rlcomp.wiring.build import Make
 
 __version__ = "0.2.0.dev0"
 
 _HOME = {
     "Component": "rlcomp.component",
-    "JsonLines": "rlcomp.io.tracking",
+    "JsonLines": "rlcomp.trackers.tracker",
     "LanguageModel": "rlcomp.model.language_model",
     "Loss": "rlcomp.interfaces.loss",
     "Make": "rlcomp.wiring.build",
@@ -50,7 +50,7 @@ _HOME = {
     "encode_texts": "rlcomp.batch",
     "load": "rlcomp.run.parts",
     "progress": "rlcomp.metrics",
-    "read_lines": "rlcomp.io.json_lines",
+    "read_lines": "rlcomp.files.json_lines",
     "record": "rlcomp.metrics",
     "run_phases": "rlcomp.run.program",
     "save": "rlcomp.run.parts",

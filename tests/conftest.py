@@ -246,7 +246,7 @@ def metrics() -> Callable[[Path], list[dict[str, Any]]]:
 @pytest.fixture(scope="session")
 def bits(metrics: Callable[[Path], list[dict[str, Any]]]) -> Callable[[Path], tuple[Any, ...]]:
     """All that a run leaves, to be equal to the bit: metrics, samples, digests of its tensors."""
-    from rlcomp.io.saved import open_checkpoint
+    from rlcomp.checkpoint.reader import open_checkpoint
 
     def digest(tensor: torch.Tensor) -> str:
         return hashlib.sha256(tensor.flatten().view(torch.uint8).numpy().tobytes()).hexdigest()

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 
 SCRIPT = Path(__file__).parents[1] / "experiments" / "by_hand" / "sort_digits.py"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 
 pytestmark = pytest.mark.no_cover
 

@@ -9,12 +9,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.checkpoint.state import HasRunState
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.group_statistics import is_rounding
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.advantage import write_advantage
-from rlcomp.io.state import HasRunState
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, weighed
 from rlcomp.pareto.objectives import observed, stacked

@@ -8,10 +8,16 @@ from typing import Any
 from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
+from rlcomp.checkpoint.buffered_rollout import (
+    BufferedRollout,
+    ledger_state,
+    load_ledger,
+    load_rows,
+    record_age,
+)
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.io.fields import field
-from rlcomp.io.made import Made, ledger_of, ledger_state, record_age, saved_rows
 from rlcomp.metrics import Ledger, merge, recording
 
 
@@ -41,7 +47,7 @@ class DelayedCollector(Component):
         super().__init__()
         self.collector = collector
         self.staleness = staleness
-        self.queue: deque[Made] = deque()
+        self.queue: deque[BufferedRollout] = deque()
 
     @property
     def undelayed(self) -> Component:
@@ -56,7 +62,7 @@ class DelayedCollector(Component):
         """Roll out; return the rollout made ``staleness`` steps ago."""
         while len(self.queue) <= self.staleness:
             with recording() as ledger:
-                self.queue.append(Made(self.collector(batch.copy()), ledger))
+                self.queue.append(BufferedRollout(self.collector(batch.copy()), ledger))
         stale, newest = self.queue.popleft(), self.queue[-1].rows
         # A new TensorDict: later stages write into it.
         rows = stale.on(newest["response_mask"].device)
@@ -79,9 +85,9 @@ class DelayedCollector(Component):
             if missing := sorted(required - rollout.keys()):
                 raise CheckpointError(f"a rollout of 'queue' has no '{missing[0]}'")
         records = field(state, "recorded", list) if "recorded" in state else None
-        ledgers = [Ledger() for _ in queue] if records is None else [*map(ledger_of, records)]
+        ledgers = [Ledger() for _ in queue] if records is None else [*map(load_ledger, records)]
         if len(ledgers) != len(queue):
             raise CheckpointError(
                 f"'recorded' is of {len(ledgers)} rollouts, 'queue' of {len(queue)}"
             )
-        self.queue = deque(map(Made, map(saved_rows, queue), ledgers))
+        self.queue = deque(map(BufferedRollout, map(load_rows, queue), ledgers))

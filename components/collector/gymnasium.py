@@ -9,8 +9,8 @@ from torchrl.collectors import Collector
 from torchrl.envs import EnvBase
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import check_arguments
-from rlcomp.io.fields import field
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
 

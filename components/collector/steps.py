@@ -10,9 +10,9 @@ from tensordict.nn import TensorDictModuleBase
 from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component
 from rlcomp.interfaces.rewinds import Rewinds
-from rlcomp.io.fields import field
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
 

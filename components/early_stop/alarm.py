@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.early_stop import EarlyStop
-from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 

@@ -7,10 +7,10 @@ from typing import Any, Literal
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.errors import CheckpointError
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.interfaces.early_stop import EarlyStop
-from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.interfaces.early_stop import EarlyStop
-from rlcomp.io.fields import field
 from rlcomp.metrics import record
 
 

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.component import Component
 from rlcomp.data.examples import demonstrations
 from rlcomp.engine.decoding import Decoding
@@ -18,7 +19,6 @@ from rlcomp.functional.mean_interval import difference_interval
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
-from rlcomp.io.fields import field, names
 from rlcomp.metrics import record
 from rlcomp.text.rows import check_room, demonstration_rows
 

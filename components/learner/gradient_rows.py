@@ -7,12 +7,17 @@ after sampling they are what the sampler recorded; later they are read without a
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 
 import torch
 from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
+from components.learner.checks import check_routes
+from rlcomp.canonical import canonical
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
 from rlcomp.functional.masked import masked
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import Policy
@@ -59,6 +64,35 @@ def gradient_rows(losses: Iterable[Loss], rows: TensorDict, unit_rows: int) -> T
     if not bool(needed.any()):
         needed[:unit_rows] = True
     return needed
+
+
+def needed_rows(
+    model: TensorDictModuleBase, batch: TensorDict, wanted: Set[str], *, replayed: bool, name: str
+) -> TensorDict:
+    """Return the rows with the keys that model and losses read, checked and canonical.
+
+    Args:
+        model: that is trained.
+        batch: of the learner.
+        wanted: keys that the losses read.
+        replayed: whether truncated sampling must be replayed from ``sampling_mask``.
+        name: of the learner's class, for messages.
+
+    Raises:
+        ConfigError: the batch lacks the sampling sets or the routes that must be replayed.
+    """
+    if replayed and "sampling_mask" not in batch.keys():
+        raise ConfigError(
+            "decoding.replay is true and the learner takes several optimiser steps a batch, "
+            "but the batch has no sampling_mask: its rows are not the policy's own rollouts; "
+            "use decoding=full, or one optimiser step a batch"
+        )
+    check_routes(model, batch, wanted)
+    needed = {*wanted, *model.in_keys, "attention_mask"}
+    if isinstance(model, Component):
+        needed |= set(model.optional)
+    needed |= sampled_keys(batch)
+    return canonical(name, batch.select(*needed, strict=False), needed)
 
 
 class OnPolicy:

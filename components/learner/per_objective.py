@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable
 import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
-from torch import Tensor, nn
+from torch import Tensor
 
 from components.learner.checks import compared_parameters, reading_advantage
-from components.learner.gradient import PREPARED, Learner, constant
+from components.learner.gradient import Learner, constant
+from components.learner.gradient_passes import PREPARED
 from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
@@ -127,7 +128,7 @@ class PerObjectiveLearner(Learner):
             non_finite=non_finite,
             gradient_spike=gradient_spike,
         )
-        if self.share.in_parts:
+        if self.strategy.in_parts:
             raise ConfigError(
                 "learner compares whole gradients of objectives, and parallel=shard has parts of "
                 "them: use parallel=replicate"
@@ -140,11 +141,8 @@ class PerObjectiveLearner(Learner):
         chosen = {id(parameter) for parameter in self._selected}
         self._left_out = [p for p in self.trained if id(p) not in chosen]
         self.aggregator = aggregator
-        self.wanted |= {*self.reads, *self.optional}
-
-    def parts_of_a_step(self) -> list[nn.Module]:
-        """The losses and the aggregator."""
-        return [*super().parts_of_a_step(), self.aggregator]
+        self.passes.others.append(aggregator)
+        self.wanted.update(self.reads, self.optional)  # the set of the passes
 
     def differentiate(self, batch: TensorDict) -> dict[str, float]:
         """Put the aggregated gradient of an optimiser step in ``.grad``; its losses by name."""
@@ -159,10 +157,10 @@ class PerObjectiveLearner(Learner):
                 values = self._add_rows(jacobian, used, micro)
             return {entry: float(value.detach()) for entry, value in values.items()}
 
-        totals = self.summed(rows, one, [*rows[PREPARED].keys()])
-        jacobian = [self.share.total(part) for part in jacobian]
+        totals = self.passes.add_up(rows, one, [*rows[PREPARED].keys()])
+        jacobian = [self.strategy.total(part) for part in jacobian]
         found = {place for place, p in enumerate(self._selected) if id(p) in used}
-        reached_by_any = self.share.union(found)
+        reached_by_any = self.strategy.union(found)
         weights = self._weights(names, known, jacobian, batch)
         for place, (parameter, part) in enumerate(zip(self._selected, jacobian, strict=True)):
             # Without a gradient the optimiser leaves it alone; at 0 it would decay.
@@ -184,7 +182,7 @@ class PerObjectiveLearner(Learner):
                 f"'advantages' has shape {list(batch['advantages'].shape)}, but 'rewards' holds "
                 f"{number} objectives ({', '.join(batch['rewards'].keys())})"
             )
-        seen = self._with_full_batch_forward(batch)
+        seen = self.passes.with_full_batch_outputs(batch)
         entries = {name: self.own[name].prepare(self.own[name].view(seen)) for name in self._shared}
         for k in range(number):
             advantage = batch["advantages"][..., k]
@@ -203,7 +201,7 @@ class PerObjectiveLearner(Learner):
 
         The ids of the parameters that have a row are added to ``used``.
         """
-        seen = self._read(micro)
+        seen = self.passes.read(micro)
         shared = {name: self._told(name, name, seen, micro) for name in self._shared}
         if shared:
             torch.stack([*shared.values()]).sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
@@ -258,7 +256,7 @@ class PerObjectiveLearner(Learner):
 
         def one(micro: TensorDict) -> dict[str, float]:
             with torch.enable_grad(), asking(self.wanted), recording():
-                seen = self._read(micro)
+                seen = self.passes.read(micro)
                 values = [
                     float(weight) * self._told(name, f"{name}.{k}", seen, micro)
                     for k, weight in enumerate(weights)
@@ -267,4 +265,4 @@ class PerObjectiveLearner(Learner):
                 torch.autograd.backward(torch.stack(values).sum(), inputs=self._left_out)
             return {}
 
-        self.summed(rows, one, [])
+        self.passes.add_up(rows, one, [])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from tensordict import TensorDict
 
-from components.learner.undo import undoing
+from components.learner.minibatch_step import undoing
 from rlcomp.component import asking
 from rlcomp.engine.finite import first_bad
 from rlcomp.errors import NumericalError
@@ -28,7 +28,7 @@ def trace(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
         By stage, in their order: the first bad key, in words, or None. A stage behind one that
         ended the step is not there.
     """
-    undo = undoing(learner.parts_of_a_step())
+    undo = undoing(learner.passes.parts)
     found = {"batch": first_bad(batch), "parameters": _first_bad_parameter(learner)}
     try:
         found["outputs"] = _first_bad_output(learner, batch)
@@ -36,26 +36,13 @@ def trace(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
         losses = learner.differentiate(batch)
         bad = [f"'{name}' is {value}" for name, value in losses.items() if not math.isfinite(value)]
         found["losses"] = bad[0] if bad else None
-        found["gradients"] = first_bad_gradient(learner)
+        found["gradients"] = learner.optimizer_step.first_bad_gradient()
     except NumericalError as error:
         found["losses" if "outputs" in found else "outputs"] = str(error)
     finally:
         undo()
         learner.optimizer.zero_grad()
     return found
-
-
-def first_bad_gradient(learner: Learner) -> str | None:
-    """The first parameter whose gradient is not finite; the norm alone may overflow as well."""
-    gradients = [p.grad for p in learner.trained]
-    bad = [n for n, g in enumerate(gradients) if g is not None and not bool(g.isfinite().all())]
-    first = learner.share.first(bad[0] if bad else None)
-    if first is not None:
-        return f"the gradient of {learner.trained_names[first]} is not finite"
-    norm = learner.share.norm(learner.trained)
-    return (
-        None if bool(norm.isfinite()) else "the gradient of all parameters together is not finite"
-    )
 
 
 def _first_bad_parameter(learner: Learner) -> str | None:
@@ -66,13 +53,13 @@ def _first_bad_parameter(learner: Learner) -> str | None:
 
 
 def _first_bad_output(learner: Learner, batch: TensorDict) -> str | None:
-    model = learner.share.module
+    model = learner.strategy.module
     if model is None:
         return None
     with torch.no_grad(), asking(learner.wanted):
-        for micro in learner.micro_batches(batch):
+        for micro in learner.passes.micro_batches(batch):
             seen = model(micro.copy())
-            learner.share.rest()
+            learner.strategy.end_forward()
             masks = [key for key in ("response_mask", "reward_valid") if key in seen.keys()]
             bad = first_bad(seen.select(*model.out_keys, *masks, strict=False))
             if bad is not None:

@@ -9,12 +9,12 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
+from rlcomp.checkpoint.state_fields import count_field
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.importance import sampler_gap
 from rlcomp.functional.mismatch import effective_sample_size, sampler_kl
 from rlcomp.interfaces.policy import Policy
-from rlcomp.io.fields import count_field
 from rlcomp.metrics import record
 
 

@@ -16,12 +16,11 @@ from torchrl.data.replay_buffers import RandomSampler
 
 from components.replay.uniform import UniformReplay
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import check_arguments
 from rlcomp.errors import CheckpointError
-from rlcomp.io.draft import draft_of
-from rlcomp.io.fields import field
-from rlcomp.io.manifest import digest
-from rlcomp.io.sync import sync
+from rlcomp.files.atomic_write import atomic_write, sync
+from rlcomp.files.digests import file_digest
 from rlcomp.keys import nested
 
 _NAME = re.compile(r"rows-(\d{15})-(\d{15})\.safetensors")
@@ -98,10 +97,10 @@ class MemoryMappedReplay(UniformReplay):
             start, end = _range(file.name)
             if start >= first or end <= self.total - 2 * self.capacity:
                 file.unlink()
-        with draft_of(folder / name) as draft:
+        with atomic_write(folder / name) as draft:
             save_file(self._rows(first, self.total), draft)
             sync(draft)
-            entry = (draft.stat().st_size, digest(draft))
+            entry = (draft.stat().st_size, file_digest(draft))
         sync(folder)
         held = {key: value for key, value in self.segments.items() if self._holds(key)}
         self.segments = {**held, name: entry}
@@ -201,7 +200,7 @@ def _checked(listed: list[object]) -> dict[str, tuple[int, str]]:
 def _segment(file: Path, entry: tuple[int, str], rows: int) -> TensorDict:
     if not file.is_file() or file.is_symlink():
         raise CheckpointError(f"{file}, a segment of the replay, is missing")
-    if (file.stat().st_size, digest(file)) != entry:
+    if (file.stat().st_size, file_digest(file)) != entry:
         raise CheckpointError(f"{file} is not what was written: size or checksum differ")
     try:
         with safe_open(file, framework="pt") as opened:

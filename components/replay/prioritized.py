@@ -8,6 +8,7 @@ from torch import Tensor
 
 from components.replay.uniform import UniformReplay
 from rlcomp.arguments import PositiveFloat, PositiveInt, Probability
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import check_arguments
 from rlcomp.errors import CheckpointError
 from rlcomp.functional.priority import (
@@ -15,7 +16,6 @@ from rlcomp.functional.priority import (
     importance_weight,
     priority_probability,
 )
-from rlcomp.io.fields import field
 
 
 class PrioritizedReplay(UniformReplay):

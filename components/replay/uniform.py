@@ -12,9 +12,9 @@ from torchrl.data import LazyTensorStorage, TensorDictReplayBuffer
 from torchrl.data.replay_buffers import RandomSampler
 
 from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import check_arguments
 from rlcomp.errors import CheckpointError, ConfigError
-from rlcomp.io.fields import field
 from rlcomp.keys import nested
 from rlcomp.seed import new_generator
 

@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from rlcomp.arguments import Probability
 from rlcomp.errors import DataError
+from rlcomp.files.json_lines import is_number
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.io.json_lines import is_number
 from rlcomp.verify.answers import extract, read_json
 from rlcomp.verify.boxes import is_box, mean_average_precision
 from rlcomp.verify.columns import column

@@ -7,8 +7,8 @@ from typing import Literal
 
 from rlcomp.arguments import NonNegativeFloat
 from rlcomp.errors import DataError
+from rlcomp.files.json_lines import is_number
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.io.json_lines import is_number
 from rlcomp.verify.answers import extract, read_json
 from rlcomp.verify.boxes import keyframe_f1
 from rlcomp.verify.columns import column

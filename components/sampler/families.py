@@ -10,12 +10,12 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import MinLen, NonNegativeInt, PositiveInt, Probability
+from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
-from rlcomp.io.fields import field, names
 from rlcomp.metrics import record
 from rlcomp.seed import named_seed
 

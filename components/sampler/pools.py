@@ -9,12 +9,12 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeFloat, PositiveInt
+from rlcomp.checkpoint.state_fields import names
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
-from rlcomp.io.fields import names
 from rlcomp.metrics import progress, record
 from rlcomp.seed import named_seed, new_generator
 

@@ -24,8 +24,8 @@ from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFl
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled
 from rlcomp.errors import ConfigError, RlcompError
+from rlcomp.files.untrusted import parse_json
 from rlcomp.interfaces.sampler_engine import SamplingRequest
-from rlcomp.io.strict_json import parse_json
 from rlcomp.metrics import record_total
 from rlcomp.sandbox.http_post import Lost, Refused, api_address, connect, post
 from rlcomp.seed import named_seed

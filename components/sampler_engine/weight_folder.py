@@ -10,7 +10,7 @@ from pathlib import Path
 from transformers import PreTrainedModel
 
 from rlcomp.errors import ConfigError, RlcompError
-from rlcomp.io.quiet import no_progress_bars
+from rlcomp.files.progress_bars import no_progress_bars
 
 # Link to the folder of the last version, for servers with a fixed path.
 CURRENT = "current"

@@ -10,9 +10,9 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import cat, trim
+from rlcomp.checkpoint.state_fields import count_field, field
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.io.fields import count_field, field
 from rlcomp.keys import TEXT_END
 from rlcomp.metrics import record
 

@@ -12,10 +12,10 @@ from tensordict import TensorDict
 from components.store.collected import Collected
 from rlcomp.arguments import PositiveInt
 from rlcomp.batch import trim
+from rlcomp.checkpoint.state_fields import count_field, seed_field
 from rlcomp.component import Component
 from rlcomp.data.task import permutation
 from rlcomp.errors import NoRows
-from rlcomp.io.fields import count_field, seed_field
 
 
 class Replay(Component):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 
 ARMS = ("reverse", "forward", "top4", "advantage", "samples", "grpo")
 # Sampled tokens at which the arms are compared, in thousands.

@@ -9,8 +9,8 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict.nn import TensorDictModule
 
 from components.evaluator.episodes import first_return, greedy_steps
-from rlcomp.io.saved import open_checkpoint
-from rlcomp.io.state import owned
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.state import owned
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.report.runs import finished
 from rlcomp.wiring.build import Builder

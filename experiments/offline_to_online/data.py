@@ -6,7 +6,7 @@ from pathlib import Path
 from tensordict import TensorDict
 
 from rlcomp.data.transitions import write_transitions
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.checkpoint.reader import open_checkpoint
 
 ROWS = "state/replay:.rows."
 

@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 from tensordict import TensorDict
 
 from rlcomp.functional.min_norm import min_norm
-from rlcomp.io.saved import Saved, open_checkpoint
-from rlcomp.io.state import owned
+from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
+from rlcomp.checkpoint.state import owned
 from rlcomp.pareto.objectives import centred, stacked
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate
@@ -75,7 +75,7 @@ def noise_of(inner, weights):
     return float((2 * between.square().sum()).sqrt()) / (len(along) * (len(along) - 1))
 
 
-def built(saved: Saved, prompts):
+def built(saved: SavedCheckpoint, prompts):
     """What a run samples with, at a checkpoint's weights, with random numbers of its own."""
     config = cast("DictConfig", OmegaConf.load(saved.path / "config.yaml"))
     config.prompts.batch_size, config.group_size = prompts, GROUP

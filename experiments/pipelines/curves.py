@@ -8,7 +8,7 @@ from statistics import mean
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.report.colours import colour_of
 from rlcomp.report.experiment import show
 

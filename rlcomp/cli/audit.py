@@ -152,9 +152,9 @@ def check_words(words: Sequence[str]) -> None:
 
 def _of_run(run: Path) -> list[str]:
     """Return the words of a run's command line that choose its reward and its task."""
-    from rlcomp.io.attempt import attempt_in
+    from rlcomp.files.run_record import read_run_record
 
-    attempt = attempt_in(run)
+    attempt = read_run_record(run)
     own = re.compile(r"\+{0,2}(recipe|experiment|reward\w*|task|tokenizer|base)([.@=])")
     words = [word for word in attempt.overrides if own.match(word)]
     chosen = [f"{name}={attempt.choices[name]}" for name in ("reward", "task")]

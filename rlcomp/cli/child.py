@@ -24,8 +24,8 @@ from typing import IO, NoReturn
 from rlcomp.cli.guard import verdict
 from rlcomp.cli.stack import innermost
 from rlcomp.errors import Died, Interrupted, RunFailed
-from rlcomp.io.storing import GO_ON
-from rlcomp.io.watch import Watch, where
+from rlcomp.files.shared_status import SharedStatus, describe_place
+from rlcomp.files.storage_errors import GO_ON
 from rlcomp.run.signals import answer, stop_at_once
 
 _PR_SET_PDEATHSIG = 1
@@ -33,7 +33,7 @@ _PR_SET_PDEATHSIG = 1
 _ASKING = (signal.SIGINT, signal.SIGTERM)
 
 
-def in_child(job: Callable[[], None], watch: Watch) -> None:
+def in_child(job: Callable[[], None], watch: SharedStatus) -> None:
     """Run a job in a forked process and wait for it.
 
     Raises:
@@ -68,7 +68,9 @@ def in_child(job: Callable[[], None], watch: Watch) -> None:
         raise _died(status, watch, stack.read().decode(errors="replace"))
 
 
-def _be_the_child(job: Callable[[], None], watch: Watch, stack: IO[bytes], parent: int) -> NoReturn:
+def _be_the_child(
+    job: Callable[[], None], watch: SharedStatus, stack: IO[bytes], parent: int
+) -> NoReturn:
     """Run the job, report how it ended, and leave as a process leaves at its end."""
     try:
         _forget_the_parents_end()
@@ -97,7 +99,7 @@ def _forget_the_parents_end() -> None:
     atexit.register(weakref.finalize._exitfunc)  # type: ignore[attr-defined]
 
 
-def _outcome(job: Callable[[], None], watch: Watch) -> dict[str, object]:
+def _outcome(job: Callable[[], None], watch: SharedStatus) -> dict[str, object]:
     try:
         if _at_once(watch):  # requested before this process had handlers
             raise KeyboardInterrupt
@@ -107,7 +109,7 @@ def _outcome(job: Callable[[], None], watch: Watch) -> dict[str, object]:
     return {"exit_code": 0}
 
 
-def _at_once(watch: Watch) -> bool:
+def _at_once(watch: SharedStatus) -> bool:
     """Return whether the run must stop now: two requests, or one before its first step."""
     return watch.signals > bool(watch.place())
 
@@ -121,7 +123,7 @@ def _die_with(parent: int) -> None:
 
 
 @contextmanager
-def _passing_on_signals(watch: Watch) -> Iterator[list[int]]:
+def _passing_on_signals(watch: SharedStatus) -> Iterator[list[int]]:
     """Pass signals on to the run: the first is answered, and the run sees it after its step.
 
     A terminal sends a signal to both processes, ``kill`` to one: the run counts both counters.
@@ -153,8 +155,8 @@ def _passing_on_signals(watch: Watch) -> Iterator[list[int]]:
             signal.signal(number, handler)
 
 
-def _died(status: int, watch: Watch, stack: str) -> Died:
-    place = where(watch.place())
+def _died(status: int, watch: SharedStatus, stack: str) -> Died:
+    place = describe_place(watch.place())
     again = f"its record and its checkpoints are as they were: {GO_ON}"
     code = os.waitstatus_to_exitcode(status)
     if code >= 0:

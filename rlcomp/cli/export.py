@@ -239,7 +239,7 @@ def at_step(run: Path, step: int) -> Path:
     Raises:
         CheckpointError: there is no such step.
     """
-    from rlcomp.io.place import step_name
+    from rlcomp.checkpoint.progress import step_name
 
     place = _home(run) / step_name({"total": step})
     if not place.is_dir():
@@ -253,7 +253,7 @@ def _home(run: Path) -> Path:
 
 def _kept(run: Path) -> str:
     """Return the steps of a run's checkpoints."""
-    from rlcomp.io.saved import checkpoints_in
+    from rlcomp.checkpoint.reader import checkpoints_in
 
     return ", ".join(str(int(path.name[5:])) for path in checkpoints_in(_home(run))) or "none"
 

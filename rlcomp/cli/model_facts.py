@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from rlcomp.errors import DataError
-from rlcomp.io.strict_json import bounded, parse_json
+from rlcomp.files.untrusted import parse_json, read_bounded
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
@@ -77,7 +77,7 @@ def _object(file: Path) -> dict[str, object]:
     if not file.is_file():
         return {}
     try:
-        value = parse_json(bounded(file, _LARGEST))
+        value = parse_json(read_bounded(file, _LARGEST))
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"{file} cannot be read: {error}") from None
     return value if isinstance(value, dict) else {}

@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 
 from rlcomp.errors import RlcompWarning, UserError, nearest
-from rlcomp.io.record import check_links
+from rlcomp.files.run_directory import check_links
 from rlcomp.sweep.jobs import check_count, texts_of
 from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.explain import as_corrected

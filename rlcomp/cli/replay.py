@@ -10,8 +10,8 @@ from rlcomp.cli.parsed import Parser
 from rlcomp.cli.printable import printable
 
 if TYPE_CHECKING:
+    from rlcomp.checkpoint.dump import Dump
     from rlcomp.interfaces.traced import Traced
-    from rlcomp.io.dump import Dump
 
 
 def main() -> None:
@@ -73,10 +73,10 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
         CheckpointError: it is no dump; its run has no config, because the command line did not
             start it; or its config names code that rlcomp does not ship.
     """
+    from rlcomp.checkpoint.dump import read_dump
     from rlcomp.errors import CheckpointError
+    from rlcomp.files.untrusted import read_saved_config
     from rlcomp.interfaces.traced import Traced
-    from rlcomp.io.dump import read_dump
-    from rlcomp.io.saved_config import saved_config
     from rlcomp.model.allowance import Allowance
     from rlcomp.run.launch import device, place_on
     from rlcomp.wiring.build import Builder
@@ -87,7 +87,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     file = dump.saved.path / "config.yaml"
     if not file.is_file():
         raise CheckpointError(f"{dump.saved.path} has no config.yaml: build the learner by hand")
-    config = update_classes(saved_config(file, trust))
+    config = update_classes(read_saved_config(file, trust))
     node = saved_node(config, dump.node, file, trust, LEARNER)
     if node is None:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")

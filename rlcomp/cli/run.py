@@ -42,13 +42,12 @@ from rlcomp.cli.overrides import (
 from rlcomp.cli.printable import printable
 from rlcomp.cli.ranks import as_a_rank, check_shared, leads
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
-from rlcomp.io.attempt import chosen_options
-from rlcomp.io.outcome import failure_kept
-from rlcomp.io.tracked import closing_tracker
-from rlcomp.io.watch import Watch
+from rlcomp.files.run_record import chosen_options, record_failure
+from rlcomp.files.shared_status import SharedStatus
 from rlcomp.sweep.job_configs import REFUSED, hidden
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
+from rlcomp.trackers.tracker_session import closing_tracker
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.choices import check_choices
 from rlcomp.wiring.explain import unreadable_yaml
@@ -92,10 +91,10 @@ class Jobs:
         self.started = True
         if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
-        watch = Watch(watched=self.apart)
+        watch = SharedStatus(watched=self.apart)
         multirun = HydraConfig.get().mode == RunMode.MULTIRUN
         try:
-            with failure_kept(Path(HydraConfig.get().runtime.output_dir), watch, verdict):
+            with record_failure(Path(HydraConfig.get().runtime.output_dir), watch, verdict):
                 run_job(config, watch, preload=multirun)
         # Any failure of a job: none is swallowed. The failure of a single run is raised when Hydra
         # is done; Hydra would report it in its own way.
@@ -193,7 +192,7 @@ def unknown_to_sweep(words: Sequence[str]) -> list[str]:
     return [text for text, _ in refused]
 
 
-def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
+def run_job(config: DictConfig, watch: SharedStatus, *, preload: bool) -> None:
     """Run one run, or one job of a sweep.
 
     Args:
@@ -227,7 +226,7 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
         job()
 
 
-def _tracker_closed(config: DictConfig, watch: Watch) -> AbstractContextManager[None]:
+def _tracker_closed(config: DictConfig, watch: SharedStatus) -> AbstractContextManager[None]:
     """Close the tracker of a run that dies, at the end of a context."""
     tracker = config.get("tracker")
     if not tracker or not leads():
@@ -236,16 +235,16 @@ def _tracker_closed(config: DictConfig, watch: Watch) -> AbstractContextManager[
     return closing_tracker(get_object(str(settings.pop("_target_"))), settings, watch)
 
 
-def _job(config: DictConfig, plan: Plan, watch: Watch, words: Sequence[str]) -> None:
+def _job(config: DictConfig, plan: Plan, watch: SharedStatus, words: Sequence[str]) -> None:
     from rlcomp.cli.report import left_by
-    from rlcomp.io.storing import storing
+    from rlcomp.files.storage_errors import storage_errors
     from rlcomp.report.summary import summarise
     from rlcomp.run.launch import launch
 
     with traced_errors(plan, words):
         launch(config, plan, watch, left_by)
     if leads():
-        with storing("the summary", watch):
+        with storage_errors("the summary", watch):
             print(summarise(config.directory), flush=True)
 
 

@@ -16,10 +16,10 @@ import cloudpickle  # type: ignore[import-untyped]
 import torch
 from torch import Tensor, nn
 
+from rlcomp.checkpoint.state import HasRunState
 from rlcomp.engine.part import PartGenerator
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.rewinds import Rewinds
-from rlcomp.io.state import HasRunState
 
 
 class Carried:

@@ -11,13 +11,13 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import encode_columns, encode_texts
+from rlcomp.checkpoint.state_fields import count_field, field, seed_field
 from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.held_out import fitting_share
 from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.prompt import Demonstration, Prompt
 from rlcomp.interfaces.task import Example, Task
-from rlcomp.io.fields import count_field, field, seed_field
 from rlcomp.text.prompt import or_text
 
 if TYPE_CHECKING:

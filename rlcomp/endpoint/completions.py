@@ -21,7 +21,7 @@ from rlcomp.endpoint.request import parsed
 from rlcomp.endpoint.server import Server, serving
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import RlcompError
-from rlcomp.io.quiet import no_progress_bars
+from rlcomp.files.progress_bars import no_progress_bars
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.pretrained import check_filled, read_config, read_weights
 

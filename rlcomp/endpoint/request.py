@@ -9,7 +9,7 @@ from typing import Any
 from rlcomp.endpoint.messages import no_number, read_messages, whole_text
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.engine.decoding import Decoding
-from rlcomp.io.strict_json import parse_json
+from rlcomp.files.untrusted import parse_json
 
 _MOST_CHOICES = 64
 _MOST_STOPS = 16

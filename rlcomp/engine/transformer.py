@@ -260,7 +260,7 @@ T = TypeVar("T")
 def within(module: nn.Module, function: Callable[..., T], *args: object) -> T:
     """Call a function that reads a module's parameters outside its ``forward``; return its result.
 
-    A sharded module (:mod:`rlcomp.parallel.fsdp`) gathers its parameters for the call.
+    A sharded module (:mod:`rlcomp.parallel.sharded`) gathers its parameters for the call.
     """
     run = vars(module).get(WITHIN)
     result: T = function(*args) if run is None else run(function, *args)

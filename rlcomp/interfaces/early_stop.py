@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Literal
 from tensordict import TensorDict
 
 from rlcomp.arguments import NonEmptyText
+from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.component import Component
 from rlcomp.errors import RlcompWarning, nearest
-from rlcomp.io.fields import field, names
 from rlcomp.metrics import end_phase, keep_best, measured, record
 
 

@@ -66,7 +66,7 @@ class ActorCritic(LanguageModel):
             lambda _, __, output: states.append(output.last_hidden_state)
         )
         with watch:  # the native pass returns the states, the pass of transformers hides them
-            scored = self._scored(self._columns(batch, self.decoding), None)
+            scored = self.scoring.score(self._columns(batch, self.decoding))
         self._write(batch, scored)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
             if self.packs:
@@ -85,4 +85,6 @@ class ActorCritic(LanguageModel):
         Returns:
             Shape ``[B, T]``, in reward units; 0 at t = 0 and outside ``response_mask``.
         """
-        return read_values(self.model.get_decoder(), self._transformer, self.value_head, batch)
+        return read_values(
+            self.model.get_decoder(), self.causal_forward.transformer, self.value_head, batch
+        )

@@ -13,7 +13,7 @@ from transformers.pytorch_utils import Conv1D
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, require
-from rlcomp.io.quiet import only_errors
+from rlcomp.files.progress_bars import only_errors
 
 
 def lora(

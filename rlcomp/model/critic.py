@@ -15,7 +15,7 @@ from rlcomp.engine.transformer import Transformer
 from rlcomp.model.token_rows import token_rows
 from rlcomp.model.value_head import ValueHead, parted, read_values
 from rlcomp.parallel.ranks import here, ranks
-from rlcomp.parallel.scoring import scored
+from rlcomp.parallel.scoring import score_on_ranks
 
 
 class Critic(Component):
@@ -94,4 +94,6 @@ class Critic(Component):
 
     def values_together(self, rows: TensorDict) -> Tensor:
         """Compute values without gradient; each rank reads a part of the rows."""
-        return scored(here(), self, rows.to(self.value_head.weight.device), parted, Critic._values)
+        return score_on_ranks(
+            here(), self, rows.to(self.value_head.weight.device), parted, Critic._values
+        )

@@ -20,7 +20,7 @@ from transformers.models.auto.modeling_auto import (
 )
 
 from rlcomp.errors import ConfigError
-from rlcomp.io.quiet import no_progress_bars
+from rlcomp.files.progress_bars import no_progress_bars
 from rlcomp.model.adapters import has_adapters
 from rlcomp.model.critic import Critic
 from rlcomp.model.language_model import LanguageModel

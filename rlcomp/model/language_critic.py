@@ -82,7 +82,9 @@ class LanguageCritic(LanguageModel):
             Shape ``[B, T]``, in reward units, 0 outside ``response_mask``.
         """
         batch = token_rows(type(self).__name__, batch)
-        rows = max(1, _AT_ONCE // (batch["tokens"].shape[1] * self._traits.vocabulary))
+        rows = max(
+            1, _AT_ONCE // (batch["tokens"].shape[1] * self.causal_forward.signature.vocabulary)
+        )
         with torch.no_grad():
             pieces = [self._values(some) for some in batch.split(rows)]
         return masked(torch.cat(pieces), batch["response_mask"])

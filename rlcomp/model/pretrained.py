@@ -15,7 +15,7 @@ from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
 from rlcomp.engine.free_memory import machine_memory
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.io.quiet import no_progress_bars
+from rlcomp.files.progress_bars import no_progress_bars
 from rlcomp.model.allowance import Allowance
 from rlcomp.text.folder import foreign, local_only
 from rlcomp.text.untrusted_files import check_regular, json_object

@@ -14,12 +14,12 @@ from torch import nn
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.checkpoint.manifest import MANIFEST
+from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
+from rlcomp.checkpoint.state import check_tensors, copy_tensors, owned
 from rlcomp.errors import CheckpointError, ConfigError
-from rlcomp.io.attempt import ACCEPTED
-from rlcomp.io.manifest import MANIFEST
-from rlcomp.io.saved import Saved, open_checkpoint
-from rlcomp.io.saved_config import saved_config
-from rlcomp.io.state import check_tensors, copy_tensors, owned
+from rlcomp.files.run_record import RUN_RECORD
+from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.allowance import Allowance
 from rlcomp.model.build import (
     check_context,
@@ -101,14 +101,14 @@ def _opened(path: Path) -> Iterator[None]:
 
 
 def _trained_part(
-    checkpoint: Saved, name: str, kind: type[Part], trust: bool
+    checkpoint: SavedCheckpoint, name: str, kind: type[Part], trust: bool
 ) -> tuple[Part, DictConfig, Path]:
     none = f"{checkpoint.path}: its run has no {_WORDS[kind]} named '{name}'"
     if not (checkpoint.path / "config.yaml").is_file():
         raise CheckpointError(
             f"{checkpoint.path} has no config.yaml: build the {name} and use restore()"
         )
-    config = update_classes(saved_config(checkpoint.path / "config.yaml", trust))
+    config = update_classes(read_saved_config(checkpoint.path / "config.yaml", trust))
     old = of_version_0_1(config)
     if old is not None:
         raise CheckpointError(f"{checkpoint.path}: {old}; train it again, or take rlcomp 0.1")
@@ -218,5 +218,5 @@ def _named(node: str, path: str | None) -> str:
 def is_run(path: str) -> bool:
     """Return whether a path is a run's, and neither a folder of transformers nor a hub name."""
     place = Path(path)
-    signs = (place / "checkpoints", place / ACCEPTED, place / MANIFEST, *place.glob("step-*"))
+    signs = (place / "checkpoints", place / RUN_RECORD, place / MANIFEST, *place.glob("step-*"))
     return any(sign.exists() for sign in signs) and not (place / "config.json").is_file()

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ProcessEnded, add_note
 from rlcomp.metrics import Ledger, progress, recording, step
-from rlcomp.parallel.lockstep import State, small_state, take_state
+from rlcomp.parallel.state_sync import State, small_state, take_state
 from rlcomp.parallel.weights import Weights
 from rlcomp.parallel.world import local_rank, world
 

@@ -9,12 +9,12 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from rlcomp.parallel.dealing import ROW, Split, dealt
+from rlcomp.parallel.load_balancing import ROW, Split, assign_rows
 from rlcomp.parallel.ranks import Ranks
 
 
 @torch.no_grad()
-def scored(
+def score_on_ranks(
     ranks: Ranks,
     owner: nn.Module,
     rows: TensorDict,
@@ -35,7 +35,7 @@ def scored(
     """
     weights = ranks.weights(owner)
     numbered = rows.copy().set(ROW, torch.arange(rows.shape[0], device=rows["tokens"].device))
-    own = dealt(rows, split, ranks.size)[ranks.rank]
+    own = assign_rows(rows, split, ranks.size)[ranks.rank]
     mine = [*split(numbered[own], None)] if len(own) else []
     idle = max(1, ranks.most(len(mine))) - len(mine)
     found = [read(weights.module, piece) for piece in (*mine, *[numbered[:1]] * idle)]

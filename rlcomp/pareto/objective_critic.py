@@ -8,9 +8,9 @@ from typing import ClassVar
 from tensordict import TensorDict
 from transformers import PreTrainedModel
 
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import CheckpointError
-from rlcomp.io.fields import field
 from rlcomp.keys import Key, OwnKey
 from rlcomp.model.critic import Critic
 from rlcomp.model.value_head import ValueHead

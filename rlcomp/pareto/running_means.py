@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import nn
 
-from rlcomp.io.fields import field
+from rlcomp.checkpoint.state_fields import field
 
 
 class RunningMeans(nn.Module):

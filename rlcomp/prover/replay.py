@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.errors import ConfigError, DataError
+from rlcomp.files.json_lines import read_lines
 from rlcomp.interfaces.task import Example
-from rlcomp.io.json_lines import read_lines
 from rlcomp.prover.lean import LeanState
 from rlcomp.prover.repl import ReplLean, Reply, replies
 

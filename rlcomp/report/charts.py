@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from rlcomp.functional.front import nondominated
-from rlcomp.io.direction import better
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
 from rlcomp.report.points import Rows, asked_for, path_of
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, band, curve
+from rlcomp.trackers.metric_direction import better
 
 # A point of a line has four numbers of about six bytes; this keeps a page below 3 MB.
 MOST_POINTS = 40_000

@@ -11,6 +11,8 @@ import torch
 
 from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.errors import DataError
+from rlcomp.files.json_lines import is_count, read_lines
+from rlcomp.files.run_record import SAMPLES
 from rlcomp.functional.coverage import (
     Crossing,
     Point,
@@ -18,8 +20,6 @@ from rlcomp.functional.coverage import (
     coverage_difference,
     crossings,
 )
-from rlcomp.io.json_lines import is_count, read_lines
-from rlcomp.io.record import SAMPLES
 
 # Binomials of more answers than these take minutes.
 _MOST = 100_000

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import DataError
-from rlcomp.io.json_lines import is_count, is_number, read_lines
-from rlcomp.io.record import ENDED
+from rlcomp.files.json_lines import is_count, is_number, read_lines
+from rlcomp.files.run_record import ENDED
 
 _Fields = Mapping[str, Callable[[object], bool]]
 

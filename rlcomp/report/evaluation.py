@@ -14,9 +14,9 @@ from rich import box
 from rich.table import Table
 
 from rlcomp.errors import DataError
+from rlcomp.files.atomic_write import atomic_write
+from rlcomp.files.json_lines import json_line, read_lines
 from rlcomp.functional.mean_interval import difference_interval, share_interval
-from rlcomp.io.draft import draft_of
-from rlcomp.io.json_lines import json_line, read_lines
 from rlcomp.report.digits import half_width, rounded
 from rlcomp.report.statistics import LEVEL, Estimate
 
@@ -69,7 +69,7 @@ def write_verdicts(
 ) -> Scores:
     """Write verdicts as JSON lines, all or none, after a line with the settings."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with draft_of(file) as draft, draft.open("w", encoding="utf-8") as opened:
+    with atomic_write(file) as draft, draft.open("w", encoding="utf-8") as opened:
         opened.write(json_line(header))
         for verdict in verdicts:
             opened.write(json_line(verdict))

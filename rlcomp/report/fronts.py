@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from rlcomp.errors import ConfigError, DataError, MissingExtra, nearest
+from rlcomp.files.atomic_write import atomic_write
 from rlcomp.functional.front import additive_epsilon, extent, hypervolume, igd_plus, nondominated
-from rlcomp.io.draft import draft_of
 from rlcomp.report.groups import Group, grouped
 from rlcomp.report.points import objectives_of, reached
 from rlcomp.report.runs import Run
@@ -243,7 +243,7 @@ def _quality(family: str, sets: Sequence[Array], reference: Sequence[float], aim
 
 def write_fronts(path: Path, fronts: Fronts) -> None:
     """Write one line for each family and measure."""
-    with draft_of(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["front", "measure", "mean", "low", "high", "n"])
         for quality in fronts.qualities:

@@ -12,14 +12,14 @@ import yaml  # type: ignore[import-untyped]
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import problem
+from rlcomp.checkpoint.manifest import written_in
+from rlcomp.checkpoint.progress import step_of
 from rlcomp.errors import CheckpointError
-from rlcomp.io.attempt import ACCEPTED
-from rlcomp.io.display import held_out_rewards
-from rlcomp.io.json_lines import read_metrics
-from rlcomp.io.manifest import written_in
-from rlcomp.io.place import step_of
-from rlcomp.io.saved_config import saved_config
+from rlcomp.files.json_lines import read_metrics
+from rlcomp.files.run_record import RUN_RECORD
+from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.trained import is_run
+from rlcomp.trackers.display import held_out_rewards
 
 _HELD_OUT = "evaluation/"
 _NAME = re.compile(r"[\w@./+-]{1,80}")
@@ -81,14 +81,14 @@ def _run_of(checkpoint: Path) -> Path | None:
     home = checkpoint.resolve().parent
     home = home.parent if home.name == "best" else home
     run = home.parent
-    return run if home.name == "checkpoints" and (run / ACCEPTED).is_file() else None
+    return run if home.name == "checkpoints" and (run / RUN_RECORD).is_file() else None
 
 
 def _asked(run: Path) -> tuple[Mapping[str, str], Sequence[str]]:
     """Return a run's chosen options without empty slots, and the words of its command line."""
-    file = run / ACCEPTED
+    file = run / RUN_RECORD
     # Resolvers are not called: nothing is resolved here.
-    record = OmegaConf.to_container(saved_config(file, trust=True), resolve=False)
+    record = OmegaConf.to_container(read_saved_config(file, trust=True), resolve=False)
     assert isinstance(record, dict)
     words, choices = record.get("overrides", []), record.get("choices", {})
     if problem(list[str], words) or not isinstance(choices, dict):

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import require
-from rlcomp.io.direction import better
-from rlcomp.io.draft import draft_of
+from rlcomp.files.atomic_write import atomic_write
 from rlcomp.report.answers import cut, side_by_side
 from rlcomp.report.charts import (
     axes_of,
@@ -32,6 +31,7 @@ from rlcomp.report.samples import read_samples
 from rlcomp.report.statistics import Estimate
 from rlcomp.report.tables import Result, costs, placed
 from rlcomp.report.verdicts import headline, judged, verdicts
+from rlcomp.trackers.metric_direction import better
 
 # Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.
 MOST_GROUPS, MOST_RUNS, MOST_CELLS, MOST_METRICS = 64, 300, 4_000, 24
@@ -80,7 +80,7 @@ def write_page(path: Path, report: Report) -> None:
         **_compared(report),
         **_drawn(report),
     )
-    with draft_of(path) as draft:
+    with atomic_write(path) as draft:
         draft.write_text(page, encoding="utf-8", errors="replace")
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlcomp.files.atomic_write import atomic_write
 from rlcomp.functional.calibration import Bin
-from rlcomp.io.draft import draft_of
 
 
 def save_reliability(bins: Sequence[Bin], path: Path, title: str) -> None:
@@ -34,5 +34,5 @@ def save_reliability(bins: Sequence[Bin], path: Path, title: str) -> None:
         axes.set_xlabel("probability given to the first answer")
         axes.set_ylabel("share in which it is the chosen one")
         path.parent.mkdir(parents=True, exist_ok=True)
-        with draft_of(path) as draft:
+        with atomic_write(path) as draft:
             figure.savefig(draft, dpi=150, format="png")

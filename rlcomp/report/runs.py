@@ -17,18 +17,18 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from rlcomp.errors import DataError, RlcompWarning, in_one_line, nearest
-from rlcomp.io.attempt import ACCEPTED, FAILURE, attempt_in
-from rlcomp.io.json_lines import read_metrics
-from rlcomp.io.outcome import failure, running
-from rlcomp.io.record import OVERWRITTEN
-from rlcomp.io.saved_config import check_plain
+from rlcomp.files.json_lines import read_metrics
+from rlcomp.files.lock import is_locked
+from rlcomp.files.run_directory import OVERWRITTEN
+from rlcomp.files.run_record import FAILURE, RUN_RECORD, read_failure, read_run_record
+from rlcomp.files.untrusted import check_plain
 from rlcomp.report.ended import ended_phases
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
 from rlcomp.wiring.compare import flat
 
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
 # Places of a run's config.
-_YAMLS = (ACCEPTED, ".hydra/*.yaml", "checkpoints/*/config.yaml")
+_YAMLS = (RUN_RECORD, ".hydra/*.yaml", "checkpoints/*/config.yaml")
 # Errors from a value of another type.
 _UNFIT = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError, OSError)
 # A folder with one of these is a run.
@@ -179,7 +179,7 @@ def read_run(directory: Path) -> Run:
     rows = read_metrics(directory / "metrics.jsonl")
     ended = ended_phases(directory)
     with _left_by_a_run(directory):
-        attempt = attempt_in(directory)
+        attempt = read_run_record(directory)
         config = attempt.config
         planned = None if config is None else _planned(config, ended)
         every = {} if config is None else _phases(config, "every")
@@ -245,13 +245,13 @@ def _ended(directory: Path, steps: int, planned: int | None) -> tuple[State, str
         return "failed", error
     if steps and (planned is None or steps >= planned):
         return "finished", ""
-    return ("running", "") if running(directory) else ("stopped", "")
+    return ("running", "") if is_locked(directory) else ("stopped", "")
 
 
 def _failure(directory: Path) -> str | None:
     """Return the error of a failed run; an unreadable failure file counts as a failure."""
     try:
-        return failure(directory)
+        return read_failure(directory)
     except _UNFIT as error:
         message = f"{directory / FAILURE} is not what a run leaves ({in_one_line(error)})"
         warnings.warn(message, RlcompWarning, stacklevel=2)

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlcomp.arguments import problem
 from rlcomp.errors import RlcompWarning
-from rlcomp.io.json_lines import is_count, read_lines
+from rlcomp.files.json_lines import is_count, read_lines
 
 # Fields of a sample on a page; only the first three are required.
 _NUMBERS = list[float | None] | None
@@ -41,7 +41,7 @@ def read_samples(directory: Path) -> list[dict[str, Any]]:
     A row that no run writes is left out with a warning.
 
     Raises:
-        DataError: a line is no object (:func:`rlcomp.io.json_lines.read_lines`).
+        DataError: a line is no object (:func:`rlcomp.files.json_lines.read_lines`).
     """
     file = directory / "samples.jsonl"
     samples, wrong = [], []

@@ -10,13 +10,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rlcomp.io.display import ACCURACIES, held_out_rewards
-from rlcomp.io.draft import draft_of
-from rlcomp.io.json_lines import read_metrics
+from rlcomp.files.atomic_write import atomic_write
+from rlcomp.files.json_lines import read_metrics
 from rlcomp.report.ended import ended_phases, ended_words
 from rlcomp.report.front_figures import run_figure
 from rlcomp.report.points import objectives_of
 from rlcomp.report.samples import read_samples
+from rlcomp.trackers.display import ACCURACIES, held_out_rewards
 
 CURVES = {
     "reward/mean": "reward",
@@ -157,7 +157,7 @@ def _front(rows: list[dict[str, Any]], path: Path) -> bool:
     figure = run_figure(rows, names) if len(names) > 1 else None
     if figure is None:
         return False
-    with draft_of(path) as draft:
+    with atomic_write(path) as draft:
         figure.savefig(draft, dpi=150, format="png")
     return True
 
@@ -194,6 +194,6 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
     axes.set_ylabel(shares if "episode/return" not in rows[-1] else "return")
     axes.legend()
     axes.grid(alpha=0.3)
-    with draft_of(path) as draft:
+    with atomic_write(path) as draft:
         figure.savefig(draft, dpi=150, format="png")
     return True

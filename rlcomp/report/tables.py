@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlcomp.errors import ConfigErrors, nearest
-from rlcomp.io.display import ACCURACIES, held_out_rewards
-from rlcomp.io.draft import draft_of
+from rlcomp.files.atomic_write import atomic_write
 from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Estimate, area, estimate, final, paired
+from rlcomp.trackers.display import ACCURACIES, held_out_rewards
 
 # The usual metrics; a final slash stands for all names with this beginning.
 METRICS = (
@@ -164,7 +164,7 @@ def write_results(path: Path, rows: Sequence[Result]) -> None:
     """Write one line for each group, metric and kind."""
     header = ["group", "metric", "kind", "mean", "low", "high", "n"]
     header += ["difference", "difference_low", "difference_high", "pairs"]
-    with draft_of(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(header)
         for row in rows:
@@ -181,7 +181,7 @@ def write_runs(
     """Write one line for each run: its end, its costs, its own numbers."""
     measured = [(kind, metric) for metric in metrics for kind in KINDS]
     header = ["run", "group", "seed", "state", "steps", "seconds", "seconds_beside", "tokens"]
-    with draft_of(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
+    with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*header, *(f"{metric} {kind}" for kind, metric in measured), "error"])
         for run, group in placed(runs, groups):

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from rlcomp.io.direction import Direction, better
 from rlcomp.report.digits import half_width, number, rounded
 from rlcomp.report.groups import Group
 from rlcomp.report.statistics import Estimate
 from rlcomp.report.tables import Result
+from rlcomp.trackers.metric_direction import Direction, better
 
 Judgement = Literal["better", "worse", "higher", "lower", "no difference", "unknown"]
 HYPERVOLUME = "evaluation/hypervolume"

@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from rlcomp.arguments import Fraction, NonNegativeInt
+from rlcomp.checkpoint.buffered_rollout import load_rows
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.cluster.pool import Name
 from rlcomp.errors import CheckpointError
 from rlcomp.interfaces.cluster import Part, Request
-from rlcomp.io.fields import field
-from rlcomp.io.made import saved_rows
 
 
 def state_of(request: Request) -> dict[str, Any]:
@@ -42,7 +42,7 @@ def request_of(state: object) -> Request:
         step=field(state, "step", NonNegativeInt),
         seeds=tuple(field(state, "seeds", list[int])),
         part=Part(*part),
-        batch=saved_rows(field(state, "batch", dict)),
+        batch=load_rows(field(state, "batch", dict)),
     )
 
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import warnings
 
+from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.errors import CheckpointError, RlcompWarning
-from rlcomp.io.input_digests import Digests, changes
-from rlcomp.io.saved import Saved
+from rlcomp.files.digests import Digests, digest_changes
 from rlcomp.run.resume import ANEW
 
 # Largest number of changed files in a message.
 _SHOWN = 5
 
 
-def check_inputs(saved: Saved, now: Digests, accept: bool) -> None:
+def check_inputs(saved: SavedCheckpoint, now: Digests, accept: bool) -> None:
     """Check that the files of a continued run are the files that it has read so far.
 
     Args:
@@ -33,7 +33,7 @@ def check_inputs(saved: Saved, now: Digests, accept: bool) -> None:
             stacklevel=2,
         )
         return
-    changed_files = [*changes(then, now)]
+    changed_files = [*digest_changes(then, now)]
     if not changed_files:
         return
     more = f" and {len(changed_files) - _SHOWN} more" if len(changed_files) > _SHOWN else ""

@@ -11,13 +11,13 @@ from tensordict.nn import TensorDictModuleBase
 
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import cat
+from rlcomp.checkpoint import state_fields
+from rlcomp.checkpoint.buffered_rollout import BufferedRollout, load_buffered_rollout, record_age
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.pool import Admission, Pool
 from rlcomp.cluster.worker import version_of
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import Cluster, Part, RefillsSeats, Reply, Request, WorkerLost
-from rlcomp.io import fields
-from rlcomp.io.made import Made, made_of, record_age
 from rlcomp.metrics import Ledger, merge, progress, record, step
 from rlcomp.run.asked import check_requests, request_of, state_of
 from rlcomp.run.remote import RemoteStages, device_of
@@ -62,7 +62,7 @@ class FreeStages(RemoteStages):
         super().__init__(stages=stages, cluster=cluster)
         age = cluster.free.max_age
         self.max_age = self.staleness if age is None else age
-        self.pool = Pool[Request, Made](cluster.workers)
+        self.pool = Pool[Request, BufferedRollout](cluster.workers)
         self.admission = Admission(self.staleness)
         self._quiet = [0.0] * cluster.workers  # start of each worker's silence
         self._weights: object = None
@@ -177,7 +177,7 @@ class FreeStages(RemoteStages):
                 assert reply.part is not None
                 self._busy += reply.seconds
                 self._quiet[worker] = time.monotonic()
-                rollout = Made(reply.rows, reply.ledger, reply.seconds)
+                rollout = BufferedRollout(reply.rows, reply.ledger, reply.seconds)
                 self.pool.come_back(worker, (reply.number, reply.part.first), rollout)
 
     def _reply_of(self, worker: int) -> Reply | None:
@@ -201,7 +201,7 @@ class FreeStages(RemoteStages):
         for request in has.values():
             self.cluster.ask(worker, self._weights, request)
 
-    def _consumed(self, groups: list[Made], payload: Carried) -> TensorDict:
+    def _consumed(self, groups: list[BufferedRollout], payload: Carried) -> TensorDict:
         """Join groups to a batch, with their ages."""
         ledger = Ledger()
         for group in groups:
@@ -230,13 +230,13 @@ class FreeStages(RemoteStages):
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the groups; unfinished ones wait to be begun."""
         self._forget()
-        self.number = fields.field(state, "number", NonNegativeInt)
-        self.admission.allowed = fields.field(state, "allowed", NonNegativeInt)
-        for each in fields.field(state, "done", list):
-            name = tuple(fields.field(each, of, NonNegativeInt) for of in ("number", "place"))
-            rollout = {of: fields.field(each, of, dict) for of in ("rows", "recorded")}
-            self.pool.done[name[0], name[1]] = made_of(rollout)
-        for request in map(request_of, fields.field(state, "asked", list)):
+        self.number = state_fields.field(state, "number", NonNegativeInt)
+        self.admission.allowed = state_fields.field(state, "allowed", NonNegativeInt)
+        for each in state_fields.field(state, "done", list):
+            name = tuple(state_fields.field(each, of, NonNegativeInt) for of in ("number", "place"))
+            rollout = {of: state_fields.field(each, of, dict) for of in ("rows", "recorded")}
+            self.pool.done[name[0], name[1]] = load_buffered_rollout(rollout)
+        for request in map(request_of, state_fields.field(state, "asked", list)):
             self.pool.waiting.append(((request.number, request.part.first), request))
         # Unfinished groups have not been started in this process.
         left = len(self.pool.waiting) * self._size

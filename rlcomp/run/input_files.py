@@ -11,9 +11,9 @@ from typing import Protocol, runtime_checkable
 from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
+from rlcomp.checkpoint.manifest import MANIFEST
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import CheckpointError
-from rlcomp.io.manifest import MANIFEST
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.source_files import source_files
@@ -28,7 +28,12 @@ _SETTINGS = ("directory", "resume")
 # An argument that names a program: a part of the machine, like its packages.
 _PROGRAM = "program"
 # Parts whose paths are outputs.
-_WRITERS = ("components.replay.", "components.sampler_engine.", "rlcomp.io.")
+_WRITERS = (
+    "components.replay.",
+    "components.sampler_engine.",
+    "rlcomp.trackers.",
+    "rlcomp.checkpoint.",
+)
 # Files that are read in the folder of a model, which has no subfolders except for templates.
 _OF_MODELS = ("config.json", "tokenizer_config.json", "tokenizer.json", "adapter_config.json")
 _MODEL_SUFFIXES = (".safetensors", ".json", ".jinja", ".model", ".txt", ".tiktoken")

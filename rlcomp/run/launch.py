@@ -16,21 +16,18 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from torch import nn
 
+from rlcomp.checkpoint.reader import SavedCheckpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.engine.freed_memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
+from rlcomp.files.digests import Digests, input_digests
+from rlcomp.files.environment import environment
+from rlcomp.files.lock import locked
+from rlcomp.files.run_directory import check_links, set_aside
+from rlcomp.files.run_record import chosen_options, write_run_record
+from rlcomp.files.shared_status import SharedStatus
+from rlcomp.files.storage_errors import storage_errors
 from rlcomp.interfaces.cluster import Cluster
-from rlcomp.io.attempt import accept, chosen_options
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.display import Display
-from rlcomp.io.environment import environment
-from rlcomp.io.input_digests import Digests, digests
-from rlcomp.io.lock import locked
-from rlcomp.io.record import check_links, set_aside
-from rlcomp.io.saved import Saved
-from rlcomp.io.storing import storing
-from rlcomp.io.tracking import JsonLines, Tracker
-from rlcomp.io.wandb_run import WandB
-from rlcomp.io.watch import Watch
 from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
@@ -40,12 +37,15 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
-from rlcomp.run.take_part import shared_by, take_part
 from rlcomp.run.try_engines import try_engines
 from rlcomp.run.try_environments import try_environments
 from rlcomp.run.try_rewards import try_rewards
 from rlcomp.run.unreachable import tell_unreachable
+from rlcomp.run.worker_rank import run_worker_rank, shared_by
 from rlcomp.text.folder import check_at_hand
+from rlcomp.trackers.display import Display
+from rlcomp.trackers.tracker import JsonLines, Tracker
+from rlcomp.trackers.wandb import WandB
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.plan import PhasePlan, Plan, read
@@ -60,7 +60,7 @@ Leaves = Callable[[Path], Sequence[Path]]
 
 
 def launch(
-    config: DictConfig, plan: Plan, watch: Watch | None = None, leaves: Leaves | None = None
+    config: DictConfig, plan: Plan, watch: SharedStatus | None = None, leaves: Leaves | None = None
 ) -> None:
     """Build and run a checked plan.
 
@@ -78,19 +78,19 @@ def launch(
     builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
     with shared_by(builder, where) as shared:
         if shared is not None and shared.rank > 0:
-            take_part(shared, builder, watch or Watch())
+            run_worker_rank(shared, builder, watch or SharedStatus())
             return
         directory = Path(config.directory)
         check_links(directory)
         with locked(directory):
-            _launch(config, builder, directory, watch or Watch(), leaves, where)
+            _launch(config, builder, directory, watch or SharedStatus(), leaves, where)
 
 
 def _launch(
     config: DictConfig,
     builder: Builder,
     directory: Path,
-    watch: Watch,
+    watch: SharedStatus,
     leaves: Leaves | None,
     where: torch.device,
 ) -> None:
@@ -119,7 +119,7 @@ def _launch(
     place_on(where if shared is None else shared.device, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
     place_remote(phases, nodes, remote_runs(plan), directory)
-    with storing("run.yaml", watch):
+    with storage_errors("run.yaml", watch):
         _accept(config, directory, checkpoint)
     if shared is not None:
         shared.lead(nodes)
@@ -140,7 +140,7 @@ def _launch(
         raise Interrupted(f"{error}; go on with: {resume_command(directory)}") from error
 
 
-def _inputs(config: DictConfig, builder: Builder, saved: Saved | None) -> Digests:
+def _inputs(config: DictConfig, builder: Builder, saved: SavedCheckpoint | None) -> Digests:
     """Return the digests of the files that the config points to.
 
     A run that continues with its own config leaves out files that did not exist when it began,
@@ -150,7 +150,7 @@ def _inputs(config: DictConfig, builder: Builder, saved: Saved | None) -> Digest
     then: Digests | None = None if saved is None else saved.place().get("inputs")
     if then is not None and str(config.resume) in ("auto", "must"):
         files = {name: group for name, group in files.items() if name in then}
-    return digests(files, then)
+    return input_digests(files, then)
 
 
 def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:
@@ -159,7 +159,7 @@ def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) 
         home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
         if (old := set_aside(directory, home)) is not None:
             print(f"overwrite: what was in {directory} is in {old}", flush=True)
-    accept(config, directory, environment())
+    write_run_record(config, directory, environment())
 
 
 def device(name: str) -> torch.device:

@@ -9,9 +9,9 @@ from typing import NoReturn
 
 from omegaconf import OmegaConf
 
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import device, place_on
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.explain import compose_or_explain

@@ -13,6 +13,11 @@ import torch
 from tensordict import TensorDict
 from torch import nn
 
+from rlcomp.checkpoint.best import best_checkpoint, retain_best, save_best
+from rlcomp.checkpoint.dump import write_dump
+from rlcomp.checkpoint.reader import SavedCheckpoint
+from rlcomp.checkpoint.state import unsaved_state
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.engine.finite import first_bad
 from rlcomp.errors import (
@@ -27,16 +32,9 @@ from rlcomp.errors import (
     add_note,
     exit_refused,
 )
-from rlcomp.io.best import best_checkpoint, retain_best, save_best
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.dump import write_dump
-from rlcomp.io.input_digests import Digests
-from rlcomp.io.saved import Saved
-from rlcomp.io.state import unsaved_state
-from rlcomp.io.storing import storing
-from rlcomp.io.tracked import tracked
-from rlcomp.io.tracking import Tracker
-from rlcomp.io.watch import Watch
+from rlcomp.files.digests import Digests
+from rlcomp.files.shared_status import SharedStatus
+from rlcomp.files.storage_errors import storage_errors
 from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
@@ -45,6 +43,8 @@ from rlcomp.run.resume import restored
 from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import Nothing, empty_batch
 from rlcomp.seed import named_seed
+from rlcomp.trackers.tracker import Tracker
+from rlcomp.trackers.tracker_session import tracker_session
 from rlcomp.workers.pool import closing
 
 
@@ -70,7 +70,7 @@ class Program:
         seed: int,
         trackers: Sequence[Tracker] = (),
         checkpoint: Checkpoint | None = None,
-        watch: Watch | None = None,
+        watch: SharedStatus | None = None,
         inputs: Digests | None = None,
     ) -> None:
         if not phases:
@@ -97,11 +97,11 @@ class Program:
         self.skipped: set[str] = set()  # phases with a step without rows
         self.saved = 0  # number of steps at the last checkpoint
         self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, if a stage names one
-        self.watch = watch or Watch()
+        self.watch = watch or SharedStatus()
         self.inputs = {} if inputs is None else {"inputs": inputs}
         self.stop = StopRequest(self.watch)
 
-    def run(self, saved: Saved | None = None) -> None:
+    def run(self, saved: SavedCheckpoint | None = None) -> None:
         """Run the remaining steps.
 
         Raises:
@@ -113,13 +113,13 @@ class Program:
         if self.checkpoint is not None:
             retain_best(self.checkpoint, self.best.values(), source.path if source else None)
             if source is not None:
-                with storing("the checkpoints", self.watch):
+                with storage_errors("the checkpoints", self.watch):
                     self.checkpoint.tidy(source.path)
         plan = {name: phase.steps for name, phase in self.phases.items()}
         with (
             closing(self.nodes.values()),
             self.stop.listening(),
-            tracked(self.trackers, plan, self.total, self.watch),
+            tracker_session(self.trackers, plan, self.total, self.watch),
         ):
             for index, (name, phase) in enumerate(self.phases.items()):
                 if index >= self.phase:
@@ -132,7 +132,7 @@ class Program:
         random.seed(start)
         np.random.seed(start % 2**32)
 
-    def _resume(self, saved: Saved) -> Saved:
+    def _resume(self, saved: SavedCheckpoint) -> SavedCheckpoint:
         """Restore the newest intact checkpoint, and return it."""
         steps = {name: phase.steps for name, phase in self.phases.items()}
         saved, place, passed = restored(saved, self.nodes, self.seed, steps)
@@ -178,7 +178,7 @@ class Program:
                 for component in self._components(phase):
                     component.finish_phase()
         self.step, self.total = self.step + 1, self.total + 1
-        with storing("the metrics", self.watch):
+        with storage_errors("the metrics", self.watch):
             for tracker in self.trackers:
                 tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)
         if ledger.best is not None:
@@ -198,7 +198,7 @@ class Program:
     def _keep_best(self, name: str, best: dict[str, object]) -> None:
         self.best[name] = {**best, "phase": name, "step": self.step, "total": self.total}
         if self.checkpoint is not None:
-            with storing("the best checkpoint", self.watch):
+            with storage_errors("the best checkpoint", self.watch):
                 save_best(self.checkpoint, self.nodes, self._place(), [*self.best.values()])
 
     def _end_early(self, name: str, phase: Phase, reason: str) -> None:
@@ -207,7 +207,7 @@ class Program:
         best = self.best.get(name)
         if best is not None:
             best = {**best, "checkpoint": best_checkpoint(self.checkpoint, best)}
-        with storing("the early end", self.watch):
+        with storage_errors("the early end", self.watch):
             for tracker in self.trackers:
                 tracker.phase_ended(self.total, {**ended, "best": best})
         self.phase, self.step = self.phase + 1, 0
@@ -277,7 +277,7 @@ class Program:
 
     def _save(self) -> None:
         if self.checkpoint is not None and self.saved != self.total:
-            with storing("the checkpoint", self.watch):
+            with storage_errors("the checkpoint", self.watch):
                 self.checkpoint.save(self.nodes, self._place())
             self.saved = self.total
 
@@ -309,8 +309,8 @@ def run_phases(
     seed: int,
     trackers: Sequence[Tracker] = (),
     checkpoint: Checkpoint | None = None,
-    saved: Saved | None = None,
-    watch: Watch | None = None,
+    saved: SavedCheckpoint | None = None,
+    watch: SharedStatus | None = None,
     inputs: Digests | None = None,
 ) -> None:
     """Run phases of stages: everything that the command line does once a config is built.

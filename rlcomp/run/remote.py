@@ -17,6 +17,8 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import cat
+from rlcomp.checkpoint import state_fields
+from rlcomp.checkpoint.buffered_rollout import BufferedRollout, load_buffered_rollout, record_age
 from rlcomp.cluster.carried import Carried
 from rlcomp.cluster.worker import version_of
 from rlcomp.errors import ConfigError, FlowError, ProcessEnded, add_note
@@ -29,8 +31,6 @@ from rlcomp.interfaces.cluster import (
     SimulatesDelay,
     WorkerLost,
 )
-from rlcomp.io import fields
-from rlcomp.io.made import Made, made_of, record_age
 from rlcomp.metrics import Ledger, merge, progress, record, record_total, step
 from rlcomp.run.stages import Sequence
 from rlcomp.seed import next_request
@@ -50,14 +50,14 @@ class Asked:
     requests: dict[int, Request]
     replies: dict[int, Reply] = field(default_factory=dict)
 
-    def made(self) -> Made:
+    def made(self) -> BufferedRollout:
         """Return the rollout from all replies: rows and records in the order of the prompts."""
         replies = [self.replies[worker] for worker in self.requests]
         ledger = Ledger()
         for reply in replies:
             ledger.merge(reply.ledger)
         rows = replies[0].rows if len(replies) == 1 else cat([reply.rows for reply in replies])
-        return Made(rows, ledger, max(reply.seconds for reply in replies))
+        return BufferedRollout(rows, ledger, max(reply.seconds for reply in replies))
 
 
 class RemoteStages(Sequence):
@@ -109,7 +109,7 @@ class RemoteStages(Sequence):
         self.staleness: NonNegativeInt = delay if cluster.staleness is None else cluster.staleness
         self.path = type(first).__name__
         self.directory: Path | None = None
-        self.queue: deque[Asked | Made] = deque()
+        self.queue: deque[Asked | BufferedRollout] = deque()
         self.number = 0
         self._carried: Carried | None = None
         self._under_way: list[Asked] = []
@@ -167,13 +167,13 @@ class RemoteStages(Sequence):
 
     def run_state(self) -> dict[str, Any]:
         """Return the waiting rollouts, and the number of requests."""
-        waiting = [each.state() for each in self.queue if isinstance(each, Made)]
+        waiting = [each.state() for each in self.queue if isinstance(each, BufferedRollout)]
         return {"queue": waiting, "number": self.number}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the rollouts."""
-        self.queue = deque(map(made_of, fields.field(state, "queue", list)))
-        self.number = fields.field(state, "number", NonNegativeInt)
+        self.queue = deque(map(load_buffered_rollout, state_fields.field(state, "queue", list)))
+        self.number = state_fields.field(state, "number", NonNegativeInt)
 
     def _start(self, free: Free | None = None) -> Carried:
         """Start the workers at the first call, when constant parts have their final values."""
@@ -214,8 +214,8 @@ class RemoteStages(Sequence):
         ends = itertools.pairwise(bounds)
         return {n: Part(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
 
-    def _made(self, rollout: Asked | Made) -> Made:
-        if isinstance(rollout, Made):
+    def _made(self, rollout: Asked | BufferedRollout) -> BufferedRollout:
+        if isinstance(rollout, BufferedRollout):
             return rollout
         for worker in rollout.requests:
             while worker not in rollout.replies:

@@ -10,14 +10,15 @@ from typing import Any
 
 from omegaconf import DictConfig
 
+from rlcomp.checkpoint.manifest import CONFIG, written_in
+from rlcomp.checkpoint.progress import check_within
+from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_whole, open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.environment import differences, environment
-from rlcomp.io.manifest import CONFIG, written_in
-from rlcomp.io.place import check_within
-from rlcomp.io.record import OVERWRITTEN, check_record, has_record
-from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
-from rlcomp.io.saved_config import saved_config
+from rlcomp.files.environment import differences, environment
+from rlcomp.files.run_directory import OVERWRITTEN, check_record
+from rlcomp.files.run_record import has_record
+from rlcomp.files.untrusted import read_saved_config
 from rlcomp.wiring.compare import changed
 from rlcomp.wiring.renamed import of_version_0_1, update_classes
 
@@ -25,7 +26,7 @@ from rlcomp.wiring.renamed import of_version_0_1, update_classes
 ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
 
 
-def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
+def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
     """Return the checkpoint by ``resume``: auto (the newest, if any), must, never, or a path.
 
     A run begins at zero only in a directory without a record and without checkpoints, or with
@@ -42,7 +43,7 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
     return source
 
 
-def _tell_differences(saved: Saved) -> None:
+def _tell_differences(saved: SavedCheckpoint) -> None:
     """Warn if the numbers of a continued run may differ from an uninterrupted run."""
     if other := differences(written_in(saved.path), environment()):
         warnings.warn(
@@ -53,7 +54,7 @@ def _tell_differences(saved: Saved) -> None:
         )
 
 
-def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
+def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
     resume, directory = str(config.resume), Path(config.directory)
     home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
     anew = bool(config.get("overwrite", False))
@@ -79,7 +80,7 @@ def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None:
     return source
 
 
-def _check_left(saved: Saved, config: DictConfig, resume: str) -> None:
+def _check_left(saved: SavedCheckpoint, config: DictConfig, resume: str) -> None:
     """Refuse to continue a finished run in another directory."""
     if end := _at_end(saved, config):
         done, more = end
@@ -90,7 +91,7 @@ def _check_left(saved: Saved, config: DictConfig, resume: str) -> None:
         )
 
 
-def _at_end(saved: Saved, config: DictConfig) -> tuple[str, str] | None:
+def _at_end(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str] | None:
     """Return the last phase's steps and twice as many if all are done; None otherwise."""
     phases = [*(config.get("phases") or {}).items()]
     if not phases:  # a custom program: its phases are not settings
@@ -101,7 +102,7 @@ def _at_end(saved: Saved, config: DictConfig) -> tuple[str, str] | None:
     return f"phases.{name}.steps={last.steps}", f"phases.{name}.steps={2 * last.steps}"
 
 
-def _tell_end(saved: Saved, config: DictConfig) -> None:
+def _tell_end(saved: SavedCheckpoint, config: DictConfig) -> None:
     if end := _at_end(saved, config):
         print(
             f"{saved.path}: all steps are done ({end[0]}), and nothing is run; to go on, set "
@@ -127,7 +128,7 @@ def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -
         )
 
 
-def _own(there: list[Path], directory: Path, config: DictConfig) -> Saved:
+def _own(there: list[Path], directory: Path, config: DictConfig) -> SavedCheckpoint:
     """Return the newest readable checkpoint of a run if it was written with this config."""
     try:
         source = newest_whole(there, with_config=True)
@@ -141,7 +142,7 @@ def _own(there: list[Path], directory: Path, config: DictConfig) -> Saved:
     return replace(source, older=tuple(path for path in source.older if _same(path, config)))
 
 
-def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> Saved:
+def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> SavedCheckpoint:
     """Return the checkpoint at a path; refuse to write into another run's directory.
 
     Args:
@@ -172,7 +173,7 @@ def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> Saved:
     return replace(source, older=())
 
 
-def _check_reach(saved: Saved, directory: Path) -> None:
+def _check_reach(saved: SavedCheckpoint, directory: Path) -> None:
     """Refuse a checkpoint beyond the end of the record; name an earlier one if there is any."""
     try:
         check_record(directory, saved.place())
@@ -194,8 +195,8 @@ def _reached(path: Path, directory: Path) -> bool:
 
 
 def restored(
-    saved: Saved, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
-) -> tuple[Saved, dict[str, Any], list[Path]]:
+    saved: SavedCheckpoint, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
+) -> tuple[SavedCheckpoint, dict[str, Any], list[Path]]:
     """Restore the newest intact checkpoint completely, and nothing of skipped ones.
 
     Args:
@@ -242,7 +243,7 @@ def _free(path: str) -> bool:
     return path.split(".")[0] in FREE or path.endswith(".trust")
 
 
-def same_config(saved: Saved, config: DictConfig) -> None:
+def same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
     """Refuse to resume under a changed config unless allowed.
 
     Raises:
@@ -270,7 +271,7 @@ def _same(path: Path, config: DictConfig) -> bool:
 
 def _changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
     """Return the changes between the config of a checkpoint and this one, by path."""
-    old = update_classes(saved_config(path / CONFIG, trust=True))  # compared, not built
+    old = update_classes(read_saved_config(path / CONFIG, trust=True))  # compared, not built
     fault = of_version_0_1(old)
     if fault is not None:
         raise CheckpointError(f"{path}: {fault}; choose another directory")

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
-from rlcomp.io.watch import Watch, where
+from rlcomp.files.shared_status import SharedStatus, describe_place
 
 
 class StopRequest:
@@ -19,7 +19,7 @@ class StopRequest:
         watch: a watcher counts the signals that it gets, and answers them.
     """
 
-    def __init__(self, watch: Watch) -> None:
+    def __init__(self, watch: SharedStatus) -> None:
         self.watch = watch
         self.count = 0
 
@@ -63,10 +63,10 @@ def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt(f"signal {number}")
 
 
-def answer(watch: Watch) -> None:
+def answer(watch: SharedStatus) -> None:
     """Say at the first signal what the run waits for."""
     message = (
-        f"\nrlcomp: stopping at the end of this step; still {where(watch.place())}; "
+        f"\nrlcomp: stopping at the end of this step; still {describe_place(watch.place())}; "
         "a second signal stops at once\n"
     )
     os.write(2, message.encode())  # not print: the signal may have interrupted one

@@ -13,10 +13,10 @@ from typing import NamedTuple, cast
 
 from omegaconf import DictConfig, OmegaConf
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning
 from rlcomp.interfaces.reward import check_decides
 from rlcomp.interfaces.suite import Suite
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.trained import is_run, trained_part
 from rlcomp.model.trained_prompt import trained_prompt

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from rlcomp.checkpoint.random_state import random_state, set_random_state
 from rlcomp.episodes.host import Broken, Start
 from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigErrors
-from rlcomp.io.random_state import random_state, set_random_state
 from rlcomp.run.try_rewards import first_examples
 
 

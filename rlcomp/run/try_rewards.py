@@ -8,11 +8,11 @@ from itertools import islice
 from tensordict import TensorDict
 
 from rlcomp.batch import encode_texts
+from rlcomp.checkpoint.random_state import random_state, set_random_state
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import ConfigErrors, UserError
 from rlcomp.interfaces.reward import TriedFirst
 from rlcomp.interfaces.task import Example
-from rlcomp.io.random_state import random_state, set_random_state
 from rlcomp.metrics import recording
 from rlcomp.run.check_columns import pairs
 from rlcomp.wiring.plan import Plan

@@ -14,7 +14,7 @@ from hydra.core.override_parser.types import ChoiceSweep, Override, RangeSweep
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import ConfigError
-from rlcomp.io.saved_config import check_plain
+from rlcomp.files.untrusted import check_plain
 from rlcomp.wiring.options import config_directory
 
 # A day has 86,400 seconds, and every run takes at least one.

@@ -153,7 +153,7 @@ class Search(Sweeper, metaclass=_Kind):
 
     def _value(self, result: JobReturn) -> float | None:
         """Return the metric of a run; None if it failed, since the run has reported why."""
-        from rlcomp.io.json_lines import read_metrics
+        from rlcomp.files.json_lines import read_metrics
 
         if result.status != JobStatus.COMPLETED:
             if isinstance(result._return_value, Interrupted):

@@ -17,8 +17,8 @@ import yaml  # type: ignore[import-untyped]
 from hydra.core.override_parser.types import IntervalSweep, Override
 
 from rlcomp.errors import ConfigError, UserError
-from rlcomp.io.direction import better
 from rlcomp.sweep.jobs import overrides_of, texts_of
+from rlcomp.trackers.metric_direction import better
 
 # Default objective of a search.
 METRIC = "evaluation/sampled"

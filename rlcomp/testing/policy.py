@@ -9,9 +9,9 @@ import torch.nn.functional as F
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ContractError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.io.state import collect, restore
 from rlcomp.testing.subject import difference
 
 _GROUP, _LONGEST = 2, 3

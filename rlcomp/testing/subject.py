@@ -10,10 +10,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.checkpoint.state import HasRunState, generators, owned, parts
 from rlcomp.component import Component
 from rlcomp.errors import ContractError
 from rlcomp.interfaces.fact_reward import FactReward
-from rlcomp.io.state import HasRunState, generators, owned, parts
 from rlcomp.keys import Key, Spec, lookup, spec
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing.example import example_batch, masks

@@ -11,7 +11,7 @@ from typing import Any
 from transformers import PreTrainedTokenizerBase
 
 from rlcomp.errors import ConfigError, DataError, in_one_line
-from rlcomp.io.strict_json import bounded
+from rlcomp.files.untrusted import read_bounded
 from rlcomp.text.marked import MARK
 from rlcomp.text.special_tokens import special_ids, special_tokens
 from rlcomp.text.tokenizer import encode_all
@@ -277,7 +277,7 @@ def _written(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def _read(file: str) -> str:
     try:
-        return bounded(Path(file).expanduser(), LARGEST_TEMPLATE).decode()
+        return read_bounded(Path(file).expanduser(), LARGEST_TEMPLATE).decode()
     except (OSError, ValueError) as error:
         raise ConfigError(
             f"prompt.template {file!r} cannot be read ({in_one_line(error)}): name a file of a "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import DataError, in_one_line
-from rlcomp.io.strict_json import bounded, parse_json
+from rlcomp.files.untrusted import parse_json, read_bounded
 
 # Files that transformers reads in a folder, besides weights and templates.
 JSON = (
@@ -88,7 +88,9 @@ def json_object(file: Path) -> dict[str, Any]:
         DataError: it holds none, a name twice or NaN, or is too large or too deep.
     """
     try:
-        value = parse_json(bounded(file, _LARGEST.get(file.name, _LARGEST_JSON)), constant=_no_nan)
+        value = parse_json(
+            read_bounded(file, _LARGEST.get(file.name, _LARGEST_JSON)), constant=_no_nan
+        )
         if not isinstance(value, dict):
             raise TypeError(f"it holds {value!r:.40}, no object {{...}}")
         if file.name != TOKENIZER:

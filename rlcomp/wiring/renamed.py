@@ -40,7 +40,7 @@ _CLASSES = {
     ),
     "components.shaping.shuffled.Shuffled": "components.shaping.shuffled.ShuffledShaping",
 }
-# Modules that moved into the folder of their world.
+# Modules that moved: into the folder of their world, or out of the room io.
 _MODULES = {
     "components.agent.folding": "components.worlds.lookup.folding_agent",
     "components.agent.lookup": "components.worlds.lookup.agent",
@@ -93,6 +93,10 @@ _MODULES = {
     "components.task.verdicts": "components.worlds.sorting.verdicts",
     "components.tool.fixed": "components.worlds.planted_calls.fixed_answer",
     "components.tool.stack": "components.worlds.stack_language.tool",
+    "rlcomp.io.checkpoint": "rlcomp.checkpoint.writer",
+    "rlcomp.io.tensorboard_files": "rlcomp.trackers.tensorboard",
+    "rlcomp.io.tracking": "rlcomp.trackers.tracker",
+    "rlcomp.io.wandb_run": "rlcomp.trackers.wandb",
 }
 # Groups, nodes and arguments.
 _NAMES = {"sampling": "decoding", "proximal": "old_log_probs", "never": "suppressed_tokens"}

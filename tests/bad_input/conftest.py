@@ -11,7 +11,7 @@ import rlcomp.model.build as model_build
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder with the files that the command lines name."""
-    from rlcomp.io.checkpoint import Checkpoint
+    from rlcomp.checkpoint.writer import Checkpoint
 
     folder = tmp_path_factory.mktemp("bad")
     (folder / "rows.jsonl").write_text('{"question": "1", "answer": "2"}\n')

@@ -15,12 +15,12 @@ import pytest
 
 from rlcomp.cli.child import in_child
 from rlcomp.errors import DataError, Died, Interrupted, RunFailed
-from rlcomp.io.storing import GO_ON
-from rlcomp.io.watch import Watch
+from rlcomp.files.shared_status import SharedStatus
+from rlcomp.files.storage_errors import GO_ON
 
 
 def watched(*, begun=True):
-    watch = Watch(watched=True)
+    watch = SharedStatus(watched=True)
     if begun:
         watch.at("rl", 2, 9, "reward (Regex)")
     return watch
@@ -247,12 +247,12 @@ def test_a_job_does_not_outlive_what_watches_over_it(tmp_path):
     program = f"""
 import os, time
 from rlcomp.cli.child import in_child
-from rlcomp.io.watch import Watch
+from rlcomp.files.shared_status import SharedStatus
 def job():
     open({str(tmp_path / "pid")!r}, "w").write(str(os.getpid()))
     os.rename({str(tmp_path / "pid")!r}, {str(tmp_path / "job")!r})
     time.sleep(60)
-in_child(job, Watch(watched=True))
+in_child(job, SharedStatus(watched=True))
 """
     parent = subprocess.Popen([sys.executable, "-c", program])
     until((tmp_path / "job").exists)

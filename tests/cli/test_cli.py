@@ -87,7 +87,7 @@ def swept(tmp_path_factory):
     from hydra.core.global_hydra import GlobalHydra
 
     from rlcomp.cli.run import main
-    from rlcomp.io.wandb_run import WandB
+    from rlcomp.trackers.wandb import WandB
 
     folder = tmp_path_factory.mktemp("sweep") / "all"
     made = []

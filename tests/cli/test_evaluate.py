@@ -8,7 +8,7 @@ import pytest
 
 from rlcomp.cli.evaluate import column_names, main, read_words
 from rlcomp.errors import UserError
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.run.suites import open_suites
 from rlcomp.testing.tiny import tiny_model

@@ -81,16 +81,16 @@ def test_every_model_is_looked_at_before_one_is_asked(tmp_path, monkeypatch):
 
 def test_a_run_is_audited_by_its_reward_and_task(tmp_path, monkeypatch):
     from rlcomp.cli.audit import check_words
-    from rlcomp.io import attempt
+    from rlcomp.files import run_record
 
     (tmp_path / "run.yaml").touch()
-    seen = attempt.Attempt(
+    seen = run_record.RunRecord(
         config=None,
         overrides=["seed=1", "reward=numeric", "reward.absolute=0.1", "learner.epochs=2"],
         choices={"reward": "numeric", "task": "sorting"},
         environment={},
     )
-    monkeypatch.setattr(attempt, "attempt_in", lambda directory: seen)
+    monkeypatch.setattr(run_record, "read_run_record", lambda directory: seen)
     with pytest.raises(UserError, match=r"line: rlcomp-audit reward=numeric reward.absolute=0.1 t"):
         check_words([str(tmp_path)])
 

@@ -16,10 +16,10 @@ from transformers import (
     GenerationConfig,
 )
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.cli.export import _check_words, export, main
 from rlcomp.cli.sample import sample
 from rlcomp.errors import CheckpointError, ConfigError, UserError
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.model import hub
 from rlcomp.report.model_card import model_card
 from rlcomp.run.launch import launch

@@ -10,10 +10,10 @@ from omegaconf import OmegaConf
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from rlcomp.checkpoint.dump import read_dump
 from rlcomp.cli import replay as command
 from rlcomp.cli.replay import dumped_learner, replay
 from rlcomp.errors import CheckpointError, NonFiniteSteps, UserError
-from rlcomp.io.dump import read_dump
 from rlcomp.metrics import recording
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config

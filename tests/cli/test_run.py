@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from rlcomp import __version__
 from rlcomp.cli import run as module
 from rlcomp.cli.run import main
-from rlcomp.io.watch import Watch
+from rlcomp.files.shared_status import SharedStatus
 
 
 @pytest.fixture
@@ -87,7 +87,10 @@ def test_the_tracker_of_a_run_that_dies_is_closed_by_the_process_that_leads(monk
     Tracker.ended.clear()
 
     def dies(settings):
-        with pytest.raises(ValueError, match="boom"), module._tracker_closed(settings, Watch()):
+        with (
+            pytest.raises(ValueError, match="boom"),
+            module._tracker_closed(settings, SharedStatus()),
+        ):
             raise ValueError("boom")
 
     for leads, settings, ended in (
@@ -107,7 +110,7 @@ def test_a_job_runs_and_whoever_leads_sums_it_up(monkeypatch, tmp_path, capsys, 
     from rlcomp.report import summary
     from rlcomp.run import launch
 
-    config, watch, launched = OmegaConf.create({"directory": str(tmp_path)}), Watch(), []
+    config, watch, launched = OmegaConf.create({"directory": str(tmp_path)}), SharedStatus(), []
     monkeypatch.setattr(launch, "launch", lambda *words: launched.append(words[:3]))
     monkeypatch.setattr(summary, "summarise", lambda directory: f"sum of {directory}")
     monkeypatch.setattr(module, "leads", lambda: leads)
@@ -142,6 +145,8 @@ def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, w
     for name in ("plan_of", "check_shared", "tell_idle"):
         monkeypatch.setattr(module, name, lambda *words: None)
 
-    module.run_job(OmegaConf.create({"directory": "x"}), Watch(watched=watched), preload=False)
+    module.run_job(
+        OmegaConf.create({"directory": "x"}), SharedStatus(watched=watched), preload=False
+    )
 
     assert called == (["child"] if watched else ["here"])

@@ -130,7 +130,7 @@ def test_a_place_without_a_checkpoint_ends_with_2(ask, tmp_path):
 
 
 def test_a_checkpoint_written_by_hand_says_what_to_do(ask, tmp_path):
-    from rlcomp.io.checkpoint import Checkpoint
+    from rlcomp.checkpoint.writer import Checkpoint
 
     place = {"phase": 0, "step": 1, "total": 1, "trackers": {}}
     path = Checkpoint(directory=str(tmp_path), keep=1).save({}, place)
@@ -142,7 +142,7 @@ def test_a_checkpoint_written_by_hand_says_what_to_do(ask, tmp_path):
 
 
 def test_a_run_without_a_language_model_cannot_be_asked(ask, tmp_path):
-    from rlcomp.io.checkpoint import Checkpoint
+    from rlcomp.checkpoint.writer import Checkpoint
 
     config = "seed: 0\nkl: {_target_: rlcomp.run.stages.Nothing}\nphases: {}\n"
     place = {"phase": 0, "step": 1, "total": 1, "trackers": {}}

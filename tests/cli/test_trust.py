@@ -12,7 +12,7 @@ import yaml
 from omegaconf import OmegaConf
 
 from rlcomp.errors import CheckpointError, ConfigError, DataError
-from rlcomp.io.saved_config import saved_config
+from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.build import load_causal_lm
 from rlcomp.model.merge import soup
 from rlcomp.model.text_classifier import load_classifier
@@ -57,7 +57,7 @@ GADGETS = {
     # Attributes of what is ours or allowed.
     "components.reward.function.importlib.import_module": {"name": "evil_module"},
     "components.loss.policy.PolicyLoss.mro": {},
-    "rlcomp.io.checkpoint.shutil.rmtree": {"path": "VICTIM"},
+    "rlcomp.checkpoint.writer.shutil.rmtree": {"path": "VICTIM"},
     "torch.nn.modules.torch.load": {"f": "PICKLE", "weights_only": False},
     "torch.optim.os.system": {"command": "TOUCH"},
     "torch.nn.init.torch.load": {"f": "PICKLE", "weights_only": False},
@@ -66,7 +66,7 @@ GADGETS = {
     "components.environment.gymnasium.GymnasiumEnvironment": {"name": "evil_module:Env-v0"},
     "components.task.hub.Hub": {"name": "FOLDER"},
     "components.reward.learned.LearnedReward": {"path": "FOLDER"},
-    "rlcomp.io.tensorboard_files.TensorBoard": {"directory": "RAN"},
+    "rlcomp.trackers.tensorboard.TensorBoard": {"directory": "RAN"},
     # Files and the network.
     "shutil.rmtree": {"path": "VICTIM"},
     "pathlib.Path.unlink": {"self": "VICTIM"},
@@ -397,7 +397,7 @@ def test_a_config_is_plain_values(tmp_path, text, said):
     with pytest.raises(
         CheckpointError, match=r"config\.yaml is no config that rlcomp wrote"
     ) as told:
-        saved_config(tmp_path / "config.yaml")
+        read_saved_config(tmp_path / "config.yaml")
     assert said in str(told.value)
     assert len(str(told.value).splitlines()) == 1
 
@@ -414,24 +414,24 @@ def test_a_config_is_plain_values(tmp_path, text, said):
 def test_a_config_is_read_up_to_its_limits(tmp_path, fits, said):
     file, (text, beyond) = tmp_path / "config.yaml", fits
     file.write_text(f"a: {text}")
-    assert OmegaConf.to_container(saved_config(file)) == {"a": yaml.safe_load(text)}
+    assert OmegaConf.to_container(read_saved_config(file)) == {"a": yaml.safe_load(text)}
 
     file.write_text(f"a: {beyond}")
     with pytest.raises(CheckpointError, match=said):
-        saved_config(file)
+        read_saved_config(file)
 
 
 def test_a_config_that_is_no_text_is_told(tmp_path):
     (tmp_path / "config.yaml").write_bytes(b"a: \xff\n")
 
     with pytest.raises(CheckpointError, match="no config that rlcomp wrote"):
-        saved_config(tmp_path / "config.yaml")
+        read_saved_config(tmp_path / "config.yaml")
 
 
 def test_a_config_comes_back_as_it_was_saved(run_directory):
     (file,) = sorted((run_directory / "checkpoints").glob("step-*/config.yaml"))[-1:]
 
-    assert saved_config(file) == OmegaConf.load(file)
+    assert read_saved_config(file) == OmegaConf.load(file)
 
 
 @pytest.fixture

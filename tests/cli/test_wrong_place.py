@@ -36,7 +36,7 @@ def here(tmp_path, monkeypatch):
 def test_a_checkpoint_is_looked_for_where_none_is(path, told):
     from pathlib import Path
 
-    from rlcomp.io.saved import open_checkpoint
+    from rlcomp.checkpoint.reader import open_checkpoint
 
     with pytest.raises(CheckpointError, match=told):
         open_checkpoint(Path(path))

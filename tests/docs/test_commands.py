@@ -22,7 +22,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp import causal_lm, character_tokenizer
 from rlcomp.errors import NonFiniteSteps
-from rlcomp.io.attempt import ACCEPTED
+from rlcomp.files.run_record import RUN_RECORD
 from rlcomp.run.launch import launch
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.compose import compose_config
@@ -35,7 +35,7 @@ for folder in ("docs", "benchmarks", "experiments"):
     PAGES += sorted((ROOT / folder).rglob("*.md")) + sorted((ROOT / folder).rglob("*.py"))
 # Commands that no test here runs, by their first words, and why.
 ALLOWED = {
-    "torchrun": "tests/parallel/test_take_part.py starts it",
+    "torchrun": "tests/parallel/test_worker_rank.py starts it",
     "rlcomp recipe=constitutional ++phases": "its stores need whole runs; tests/recipe makes them",
     "rlcomp recipe=deepseek_v32_specialists ++phases": "as the one above",
     "make": "each target is made of commands that CI runs",
@@ -250,8 +250,8 @@ class Place:
         self.composed[exact] = directory
         # As the app would, which knows the words.
         said = {"config": OmegaConf.to_container(config), "overrides": own, "choices": {}}
-        (directory / ACCEPTED).unlink()
-        OmegaConf.save(OmegaConf.create(said), directory / ACCEPTED)
+        (directory / RUN_RECORD).unlink()
+        OmegaConf.save(OmegaConf.create(said), directory / RUN_RECORD)
 
     def sweep(self, words):
         """Every job of a command line."""

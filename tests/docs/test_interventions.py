@@ -7,7 +7,7 @@ from statistics import mean
 
 import pytest
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 
 FOLDER = Path(__file__).resolve().parents[2] / "experiments" / "interventions"
 PAGE = (FOLDER / "README.md").read_text(encoding="utf-8")

@@ -6,7 +6,7 @@ from statistics import mean
 
 import pytest
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 
 EXPERIMENTS = Path(__file__).resolve().parents[2] / "experiments"
 PIPELINES = read_lines(EXPERIMENTS / "pipelines" / "results.jsonl")

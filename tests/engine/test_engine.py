@@ -77,7 +77,7 @@ def told(caplog, engine=AUTO, **model):
     caplog.set_level(logging.INFO)
     made = make_model()
     made = made.to(model["dtype"]) if model else made
-    used = policy(made, engine)._transformer.native
+    used = policy(made, engine).causal_forward.transformer.native
     lines = [line for line in caplog.messages if "attention, norms and softmax by " in line]
     return used, lines[-1].rpartition("attention, norms and softmax by ")[2]
 
@@ -243,7 +243,9 @@ def test_the_product_is_the_one_that_was_chosen(linear):
 
 def kernel_of(engine=AUTO, **model):
     made = make_model()
-    return policy(made.to(model["dtype"]) if model else made, engine)._transformer.kernel
+    return policy(
+        made.to(model["dtype"]) if model else made, engine
+    ).causal_forward.transformer.kernel
 
 
 @pytest.fixture
@@ -283,9 +285,9 @@ def test_where_it_cannot_be_taken_it_is_not_or_refused(unit, monkeypatch, why, e
 def test_what_is_read_off_logits_is_native_where_the_layers_are():
     build()
 
-    assert policy(make_model())._transformer.head().native
-    assert not policy(make_model(), Engine(update="torch"))._transformer.head().native
-    assert not policy(make_model().double())._transformer.head().native
+    assert policy(make_model()).causal_forward.transformer.head().native
+    assert not policy(make_model(), Engine(update="torch")).causal_forward.transformer.head().native
+    assert not policy(make_model().double()).causal_forward.transformer.head().native
 
 
 @pytest.mark.parametrize("argument", ["forward", "linear", "compute"])

@@ -12,6 +12,8 @@ from components.learner.checks import check_routes
 from components.old_log_probs.recomputed import Recomputed
 from components.reference.teacher import Teacher
 from rlcomp.batch import cat, encode_texts
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled
 from rlcomp.engine.engine import Engine
@@ -25,8 +27,6 @@ from rlcomp.engine.routing import (
 )
 from rlcomp.errors import ConfigError, RlcompError, ShapeError
 from rlcomp.interfaces.policy import check_turns
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_policy

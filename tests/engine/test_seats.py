@@ -75,12 +75,12 @@ def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
 
     found = joined(run(seats, steps=3, turns=4))
 
-    whole = model._decode(model._draw(None, ()))
+    whole = model.generation.decode_loop(model.generation.draw(model.decoding))
     sampled = whole(
         PROMPTS,
         group_size=1,
         stop=StopRule(model.stops, [12, 12, 9, 9]),
-        draw=model._draw(None, ()),
+        draw=model.generation.draw(model.decoding),
         uniforms=Uniforms(4, torch.Generator().manual_seed(5)),
     )
     lengths = sampled.lengths.tolist()

@@ -15,8 +15,8 @@ from signal import SIGKILL
 import torch
 from events import Events, watch
 
+from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, Interrupted, StorageError
-from rlcomp.io.saved import checkpoints_in, open_checkpoint
 from rlcomp.run.launch import launch
 
 DONE, FAILED, REFUSED, STORAGE, INTERRUPTED, NO_CHECKPOINT = 0, 1, 2, 74, 75, 76

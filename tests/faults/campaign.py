@@ -11,7 +11,7 @@ from signal import SIGCONT, SIGINT, SIGKILL, SIGSTOP, SIGTERM
 from attempts import DONE, INTERRUPTED, NO_CHECKPOINT, after_seconds, attempt, die, left
 from events import kind
 
-from rlcomp.io.saved import checkpoints_in
+from rlcomp.checkpoint.reader import checkpoints_in
 
 # How often a random run is tried: one that came to its end before its last kill does not count.
 TRIES = 20

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import torch
 
+from rlcomp.checkpoint import writer
 from rlcomp.engine import decode_native, draw
-from rlcomp.io import attempt, checkpoint
-from rlcomp.io.tracking import JsonLines
+from rlcomp.files import run_record
 from rlcomp.run.program import Program
+from rlcomp.trackers.tracker import JsonLines
 
 DRAFT = re.compile(r"\.tmp-(step-\d+)(-deleted)?-\d+")
 
@@ -99,13 +100,13 @@ def _watch_stages(events):
 
 
 def _watch_writes(events):
-    events.around(checkpoint, "save_file", lambda _, path: f"writing {called(path)}", half_a_file)
+    events.around(writer, "save_file", lambda _, path: f"writing {called(path)}", half_a_file)
     events.around(Path, "write_text", lambda path, *_, **__: f"writing {called(path)}", half_a_text)
     events.around(os, "fsync", lambda handle: f"fsync of {called(_opened(handle))}")
     events.around(os, "rename", lambda _, to: f"renaming to {called(to)}")
     events.around(os, "replace", lambda _, to: f"replacing {called(to)}")
     events.around(shutil, "rmtree", _deleted, half_a_directory)
-    events.around(attempt, "accept", lambda *_: "accepting the run")
+    events.around(run_record, "write_run_record", lambda *_: "accepting the run")
 
 
 def _watch_record(events):

@@ -9,7 +9,7 @@ from attempts import DONE, INTERRUPTED, attempt, left
 from page import rows_of
 from recipes import TEXT, TINY, planned, pretrain
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

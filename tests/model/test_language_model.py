@@ -602,7 +602,7 @@ def test_without_gradient_rows_are_read_in_pieces_that_fit(monkeypatch, engine):
     with torch.enable_grad():
         expected = policy.log_probs(batch).detach()
     seen = tokens_read(policy)
-    monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 16)
+    monkeypatch.setattr("rlcomp.model.causal_forward._NO_GRAD_TOKENS", 16)
 
     with torch.no_grad():
         scored = policy.log_probs(batch)
@@ -618,7 +618,7 @@ def test_a_row_beyond_the_budget_is_read_alone(monkeypatch, engine):
     batch = encode_answers(policy, ["a", "a"], ["abcabc", "b"])
     expected = policy.log_probs(batch).detach()
     seen = tokens_read(policy)
-    monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 2)
+    monkeypatch.setattr("rlcomp.model.causal_forward._NO_GRAD_TOKENS", 2)
 
     with torch.no_grad():
         torch.testing.assert_close(policy.log_probs(batch), expected, atol=1e-5, rtol=0)
@@ -632,7 +632,7 @@ def test_large_vocabularies_count_in_the_budget(monkeypatch):
     batch = rows(policy)
     seen = tokens_read(policy)
     # 5 ids: room for 10 tokens at a time, and 6 rows of up to 9.
-    monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_LOGITS", 50)
+    monkeypatch.setattr("rlcomp.model.causal_forward._NO_GRAD_LOGITS", 50)
 
     with torch.no_grad():
         policy.log_probs(batch)

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import ConfigError, ShapeError
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.model.adapters import has_adapters, lora
 from rlcomp.model.build import load_causal_lm
 from rlcomp.model.merge import average, merge_adapters, mixed, soup

@@ -13,10 +13,10 @@ from components.objectives.several import Several
 from components.pareto.linear import Linear
 from components.reward.brevity import Brevity
 from components.worlds.sorting.task import Sorting
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.model.adapters import lora
 from rlcomp.model.build import load_causal_lm
 from rlcomp.model.language_model import LanguageModel

@@ -152,8 +152,8 @@ def test_what_there_is_not_is_told(tmp_path, read):
 def test_a_run_that_is_its_own_base_is_refused(run, tmp_path):
     import shutil
 
-    from rlcomp.io.manifest import write_manifest
-    from rlcomp.io.saved import open_checkpoint
+    from rlcomp.checkpoint.manifest import write_manifest
+    from rlcomp.checkpoint.reader import open_checkpoint
 
     place = tmp_path / "step-00000002"
     shutil.copytree(open_checkpoint(run).path, place)

@@ -14,6 +14,7 @@ from components.parallel.replicate import Replicate
 from components.parallel.shard import Shard
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
+from rlcomp.model.causal_forward import CausalForward
 from rlcomp.model.copied import CopiedWeights
 from rlcomp.model.critic import Critic
 from rlcomp.parallel.ranks import sharing
@@ -48,13 +49,13 @@ def scores(parallel, forward="packed"):
         learner(make, "learner", policy, SFTLoss(reduction=TokenMean()))
         loss = ValueLoss(clip=0.2, value_coef=1.0, reduction=TokenMean())
         learner(make, "value_learner", critic, loss)
-        plain = type(policy)._scored
+        plain = CausalForward.score
 
-        def counted(self, columns, weights):
+        def counted(self, columns, weights, routers):
             passes.append((ranks is not None and ranks.busy, columns.shape[0]))
-            return plain(self, columns, weights)
+            return plain(self, columns, weights, routers)
 
-        patch.setattr(type(policy), "_scored", counted)
+        patch.setattr(CausalForward, "score", counted)
         if ranks is not None and not ranks.lead(make.nodes):
             return passes
         with torch.no_grad():

@@ -15,9 +15,9 @@ from components.loss.trust_region.clip import Clip
 from components.parallel.hybrid import Hybrid
 from components.parallel.replicate import Replicate
 from components.parallel.shard import Shard
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
-from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import adapters_off
 from rlcomp.model.muon import MuonAdamW
@@ -136,16 +136,16 @@ def packed(forward):
     make, counts = Make(0), {"ours": 0, "theirs": 0}
     with on(Shard()) as ranks, pytest.MonkeyPatch.context() as patch:
         policy, learner = parts(make, engine=Engine(forward=forward))
-        twin = learner.share.module
+        twin = learner.strategy.module
         assert twin is not policy
-        if twin._transformer is not None:
-            plain = type(twin._transformer)._run
+        if twin.causal_forward.transformer is not None:
+            plain = type(twin.causal_forward.transformer)._run
 
             def ours(self, *given):
                 counts["ours"] += 1
                 return plain(self, *given)
 
-            patch.setattr(type(twin._transformer), "_run", ours)
+            patch.setattr(type(twin.causal_forward.transformer), "_run", ours)
         theirs = type(twin.model).forward
 
         def counted(self, *given, **named):

@@ -8,11 +8,11 @@ import torch
 from tokenizers import AddedToken
 from transformers import AutoTokenizer, GenerationConfig
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.cli.export import export
 from rlcomp.cli.sample import sample
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.model.trained import trained_policy
 from rlcomp.model.trained_prompt import trained_prompt
 from rlcomp.text.chat import ChatPrompt

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import RlcompError
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

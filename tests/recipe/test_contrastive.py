@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config

@@ -10,7 +10,7 @@ from torchrl.collectors import Collector
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config

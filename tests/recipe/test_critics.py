@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import ConfigErrors
-from rlcomp.io.saved import open_checkpoint
 
 TINY = [
     "recipe=grpo",

@@ -8,8 +8,8 @@ import torch
 from omegaconf import OmegaConf, open_dict
 from torch import nn
 
-from rlcomp.io.saved import open_checkpoint
-from rlcomp.io.state import owned
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.state import owned
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer

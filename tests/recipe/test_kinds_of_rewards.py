@@ -6,7 +6,7 @@ import pytest
 from transformers import AutoModelForSequenceClassification
 
 from rlcomp import character_tokenizer
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.wiring.compose import compose_config

@@ -5,8 +5,8 @@ import shutil
 import pytest
 import torch
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import ConfigErrors
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config

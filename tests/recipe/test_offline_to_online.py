@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.data.transitions import write_transitions
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config

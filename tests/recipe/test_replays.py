@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

@@ -4,10 +4,10 @@ import pytest
 import torch
 
 from components.reward.learned import Learned
+from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
 from rlcomp.cli.export import export
 from rlcomp.errors import ConfigError
-from rlcomp.io.json_lines import read_lines
-from rlcomp.io.saved import checkpoints_in, open_checkpoint
+from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

@@ -6,7 +6,7 @@ import torch
 from rlcomp.endpoint.completions import serving_policy
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.errors import ConfigError, RlcompError
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.model.trained import trained_policy
 from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

@@ -7,8 +7,8 @@ import torch
 from hydra.utils import instantiate
 from omegaconf import OmegaConf
 
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import ConfigErrors
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.pareto.aggregator import Objectives
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory

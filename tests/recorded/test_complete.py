@@ -89,9 +89,11 @@ BESIDE = [
         ),
     ),
     (
-        "rlcomp/io/made.py",
+        "rlcomp/checkpoint/buffered_rollout.py",
         {
-            "rollout/staleness": "tests/io/test_made.py::test_the_age_is_that_of_response_tokens",
+            "rollout/staleness": (
+                "tests/checkpoint/test_buffered_rollout.py::test_the_age_is_that_of_response_tokens"
+            ),
         },
     ),
     (
@@ -1049,7 +1051,13 @@ def test_every_number_is_pinned_once(metrics_of):
         if any(fnmatch(name, metric.split("/", 1)[1]) for name in numbers)
     }
     beside = {(file, metric) for file, tests in BESIDE for metric in tests}
-    folders = ["components/**", "rlcomp/interfaces", "rlcomp/pareto", "rlcomp/run", "rlcomp/io"]
+    folders = [
+        "components/**",
+        "rlcomp/interfaces",
+        "rlcomp/pareto",
+        "rlcomp/run",
+        "rlcomp/checkpoint",
+    ]
     files = [path for folder in folders for path in ROOT.glob(f"{folder}/*.py")]
     names = [path.relative_to(ROOT).as_posix() for path in files]
     recorded = {(name, metric) for name in names for metric in metrics_of(name)}

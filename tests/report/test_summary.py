@@ -3,7 +3,7 @@ import struct
 
 import pytest
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.report.summary import summarise
 
 

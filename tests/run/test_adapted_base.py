@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from rlcomp.io.saved import open_checkpoint
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer

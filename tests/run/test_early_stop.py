@@ -9,12 +9,11 @@ from tensordict import TensorDict
 
 from components.early_stop.alarm import Alarm
 from components.early_stop.plateau import Plateau
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.cli.report import report
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors, StorageError
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
-from rlcomp.io.tracking import JsonLines
 from rlcomp.metrics import end_phase, keep_best, record
 from rlcomp.report.ended import ended_phases, ended_words
 from rlcomp.report.runs import read_run
@@ -22,6 +21,7 @@ from rlcomp.report.summary import summarise
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.seed import new_generator
+from rlcomp.trackers.tracker import JsonLines
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 

@@ -11,10 +11,10 @@ from components.collector.delayed import DelayedCollector
 from components.collector.greedy_baseline import GreedyBaselineCollector
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import Free, Part
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
 from rlcomp.run.free import FreeStages, aged
 from rlcomp.run.phase import Phase

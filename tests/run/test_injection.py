@@ -11,9 +11,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.component import Component
 from rlcomp.errors import NumericalError
-from rlcomp.io.state import collect, restore
 from rlcomp.keys import lookup
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases

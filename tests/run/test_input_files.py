@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, RlcompWarning
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.check_inputs import check_inputs
 from rlcomp.run.input_files import input_files
 from rlcomp.run.launch import launch

@@ -10,8 +10,8 @@ import torch
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from rlcomp.io.json_lines import read_lines
-from rlcomp.io.watch import Watch
+from rlcomp.files.json_lines import read_lines
+from rlcomp.files.shared_status import SharedStatus
 from rlcomp.run import launch as module
 from rlcomp.run.launch import launch, place_on, resume_command
 from rlcomp.wiring.plan import Plan
@@ -110,7 +110,7 @@ def test_the_command_that_goes_on_has_every_word_but_its_directory_and_resume(mo
 
 
 def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monkeypatch):
-    given, seen = Watch(), []
+    given, seen = SharedStatus(), []
     config = OmegaConf.create({"directory": str(tmp_path), "seed": 0})
     monkeypatch.setattr(
         "rlcomp.run.launch._launch",
@@ -121,7 +121,7 @@ def test_a_run_tells_the_watch_that_it_is_given_or_one_of_its_own(tmp_path, monk
     launch(config, Plan({}, {}, {}))
 
     assert seen[0] is given
-    assert isinstance(seen[1], Watch)
+    assert isinstance(seen[1], SharedStatus)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_a_job_of_a_sweep_goes_on_with_its_sweep(monkeypatch, mode, directory):
 def test_wandb_is_told_the_config_and_other_trackers_are_not(tmp_path, monkeypatch):
     from hydra.core.hydra_config import HydraConfig
 
-    from rlcomp.io.tensorboard_files import TensorBoard
-    from rlcomp.io.wandb_run import WandB
     from rlcomp.run.launch import trackers
+    from rlcomp.trackers.tensorboard import TensorBoard
+    from rlcomp.trackers.wandb import WandB
 
     # No run has begun: a test of the command line in this process may have left its own.
     monkeypatch.setattr(HydraConfig.instance(), "cfg", None)

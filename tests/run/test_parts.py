@@ -8,8 +8,8 @@ import torch
 from tensordict import TensorDict
 
 import rlcomp
+from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import Parts, build, load, save
 from rlcomp.wiring.compose import compose_config

@@ -12,6 +12,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import (
     ConfigError,
@@ -22,16 +23,15 @@ from rlcomp.errors import (
     RlcompWarning,
     StorageError,
 )
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.manifest import digest
-from rlcomp.io.tracking import JsonLines
-from rlcomp.io.watch import Watch
+from rlcomp.files.digests import file_digest
+from rlcomp.files.shared_status import SharedStatus
 from rlcomp.metrics import progress, record, record_sample
 from rlcomp.run import program
 from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.stages import Nothing
 from rlcomp.seed import new_generator
+from rlcomp.trackers.tracker import JsonLines
 
 
 class Draw(Component):
@@ -410,7 +410,7 @@ def test_a_phase_that_a_resumed_run_reaches_begins(tmp_path):
     play(tmp_path, phases, nodes, checkpoint)
 
     phases, nodes, checkpoint = scene(tmp_path, every=3)
-    from rlcomp.io.saved import open_checkpoint
+    from rlcomp.checkpoint.reader import open_checkpoint
 
     play(
         tmp_path, phases, nodes, checkpoint, open_checkpoint(tmp_path / "checkpoints/step-00000003")
@@ -486,7 +486,7 @@ def test_by_hand_too_the_first_signal_is_answered(capfd):
 
 @pytest.mark.parametrize(("own", "passed_on"), [(1, 1), (0, 1), (1, 0)])
 def test_a_watched_run_that_is_asked_once_finishes_its_step(capfd, own, passed_on):
-    watch, after = Watch(watched=True), []
+    watch, after = SharedStatus(watched=True), []
 
     def ask(batch):
         watch.signals = passed_on
@@ -501,7 +501,7 @@ def test_a_watched_run_that_is_asked_once_finishes_its_step(capfd, own, passed_o
 
 
 def test_a_watched_run_stops_at_once_when_its_watcher_was_asked_twice():
-    watch, before = Watch(watched=True), signal.getsignal(signal.SIGINT)
+    watch, before = SharedStatus(watched=True), signal.getsignal(signal.SIGINT)
     stopping = []
 
     def ask(batch):
@@ -519,7 +519,7 @@ def test_a_watched_run_stops_at_once_when_its_watcher_was_asked_twice():
 
 
 def test_a_run_says_where_it_is():
-    watch, seen = Watch(), []
+    watch, seen = SharedStatus(), []
 
     class Begins(Do):
         def begin_phase(self):
@@ -657,7 +657,7 @@ def test_a_checkpoint_is_written_after_the_metrics_of_its_step(tmp_path):
     record, lines = tmp_path / "metrics.jsonl", newest["place"]["trackers"]["json_lines"]
     size = record.stat().st_size
     assert (lines["metrics"], lines["samples"], lines["ended"]) == (size, 0, [])
-    assert lines["digests"]["metrics"][-1] == [size, digest(record)]
+    assert lines["digests"]["metrics"][-1] == [size, file_digest(record)]
     assert lines["digests"]["samples"] == []
 
 

@@ -12,10 +12,10 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GroupCollector
 from rlcomp.batch import encode_texts
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, FlowError, ProcessEnded
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import recording
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote

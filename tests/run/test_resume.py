@@ -10,10 +10,10 @@ from omegaconf import OmegaConf
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from rlcomp.checkpoint.manifest import write_manifest
+from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.manifest import write_manifest
-from rlcomp.io.saved import checkpoints_in, open_checkpoint
 from rlcomp.run.launch import launch
 from rlcomp.run.resume import restored, saved_run
 from rlcomp.wiring.compose import compose_config
@@ -224,7 +224,7 @@ def test_a_tracker_changes_nothing(play, bits, tmp_path, whole, monkeypatch, tra
 
 
 def test_a_sample_table_changes_nothing(play, metrics, tmp_path, whole, monkeypatch):
-    from rlcomp.io.tracking import JsonLines
+    from rlcomp.trackers.tracker import JsonLines
 
     log, tables = JsonLines.log, []
 

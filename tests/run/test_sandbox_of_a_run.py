@@ -3,7 +3,7 @@
 import pytest
 
 from rlcomp.errors import ConfigError, ConfigErrors
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.run.check_columns import check_columns
 from rlcomp.run.launch import launch
 from rlcomp.sandbox import tier

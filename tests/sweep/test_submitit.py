@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 
 pytest.importorskip("hydra_plugins.hydra_submitit_launcher", reason="needs rlcomp[slurm]")
 

@@ -3,9 +3,9 @@
 import pytest
 from omegaconf import OmegaConf
 
+from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.errors import CheckpointError, ConfigErrors
-from rlcomp.io.saved import Saved
-from rlcomp.io.saved_config import saved_config
+from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.trained import trained_policy
 from rlcomp.run.resume import same_config
 from rlcomp.wiring.compose import compose_config
@@ -77,7 +77,7 @@ def test_every_new_place_is_there(new):
 @pytest.fixture
 def saved(tmp_path):
     (tmp_path / "config.yaml").write_text(OmegaConf.to_yaml(OmegaConf.create(OLD)))
-    return Saved(tmp_path)
+    return SavedCheckpoint(tmp_path)
 
 
 def test_a_checkpoint_with_such_a_config_is_not_sampled_from(saved, monkeypatch):
@@ -145,13 +145,13 @@ def old_countdown(folder):
 def test_a_checkpoint_with_a_renamed_class_is_continued(tmp_path):
     config = old_countdown(tmp_path)
 
-    same_config(Saved(tmp_path), config)
-    assert update_classes(saved_config(tmp_path / "config.yaml", trust=True)) == config
+    same_config(SavedCheckpoint(tmp_path), config)
+    assert update_classes(read_saved_config(tmp_path / "config.yaml", trust=True)) == config
 
 
 def test_a_checkpoint_with_a_renamed_class_is_read(tmp_path):
     old_countdown(tmp_path)
-    config = update_classes(saved_config(tmp_path / "config.yaml", trust=True))
+    config = update_classes(read_saved_config(tmp_path / "config.yaml", trust=True))
 
     assert saved_node(config, "reward", tmp_path, True) is not None
 

@@ -10,7 +10,7 @@ from annotated_types import Gt
 from torch import nn
 
 from rlcomp.arguments import Checked, NonNegativeFloat, PositiveInt
-from rlcomp.io.fields import field
+from rlcomp.checkpoint.state_fields import field
 from rlcomp.metrics import step
 
 _LOG = logging.getLogger(__name__)

@@ -4,10 +4,10 @@ from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
 from rlcomp.batch import decode_texts, encode_texts, keep_prompt
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, FlowError
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.saved import open_checkpoint
 from rlcomp.metrics import record, recording
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component

@@ -21,7 +21,7 @@ from components.old_log_probs.recomputed import Recomputed
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigErrors
-from rlcomp.io.json_lines import read_lines
+from rlcomp.files.json_lines import read_lines
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.launch import launch

@@ -7,8 +7,8 @@ from components.collector.steps import StepCollector
 from components.environment.gymnasium import gymnasium_environment
 from components.environment.pendulum import Pendulum
 from components.exploration.gaussian import GaussianExploration
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ConfigError
-from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor
 from rlcomp.run.check_flow import built_flow

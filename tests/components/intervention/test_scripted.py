@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.intervention.scripted import ScriptedIntervention
 from components.worlds.point_maze.reach import Reach
-from rlcomp.io.state import collect, restore
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.metrics import recording
 
 

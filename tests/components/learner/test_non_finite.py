@@ -315,7 +315,7 @@ def test_what_comes_of_a_sound_batch_is_named_by_its_stage(inject, told):
     value = ValueLoss(clip=None, value_coef=1.0, reduction=TokenMean())
     made = learner({"policy": policy_loss(), "value": value}, non_finite=SkipNonFinite(limit=1))
     inject(made)
-    made.own = dict(made.losses.items())
+    made.own.update(made.losses.items())
     before = state(made)
 
     with pytest.raises(NonFiniteSteps, match=rf"first bad key: {told}"):

@@ -4,7 +4,7 @@ import pytest
 
 
 def test_losses_are_numbers_whose_gradients_are_taken():
-    from components.learner.values import Values
+    from components.learner.loss_value import Values
 
     values = Values(policy=0.5)
 

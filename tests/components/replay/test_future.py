@@ -5,8 +5,8 @@ from tensordict import TensorDict
 from components.replay.extend_goals import ExtendGoals
 from components.replay.sample_future import SampleFuture
 from components.replay.uniform import UniformReplay
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ConfigError, FlowError
-from rlcomp.io.state import collect, restore
 from rlcomp.seed import seeded
 
 

@@ -7,8 +7,8 @@ from components.replay.extend_goals import ExtendGoals
 from components.replay.sample_hindsight import SampleHindsight
 from components.replay.uniform import UniformReplay
 from components.worlds.point_maze.reach import Reach
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ConfigError, FlowError
-from rlcomp.io.state import collect, restore
 from rlcomp.keys import nested
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded

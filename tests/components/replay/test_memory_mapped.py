@@ -5,8 +5,8 @@ import torch
 from tensordict import TensorDict
 
 from components.replay.memory_mapped import MemoryMappedReplay
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError
-from rlcomp.io.state import collect, restore
 from rlcomp.seed import seeded
 
 

@@ -4,8 +4,8 @@ from tensordict import TensorDict
 
 from components.replay.prioritized import PrioritizedReplay
 from components.replay.reprioritise import Reprioritise
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError, ConfigError
-from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
 

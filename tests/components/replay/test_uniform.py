@@ -7,8 +7,8 @@ from tensordict import TensorDict
 from components.replay.extend import Extend
 from components.replay.sample import Sample
 from components.replay.uniform import UniformReplay
+from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError, ConfigError, FlowError
-from rlcomp.io.state import collect, restore
 from rlcomp.metrics import recording
 from rlcomp.run.check_flow import built_flow
 from rlcomp.seed import seeded

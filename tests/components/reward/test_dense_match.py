@@ -5,12 +5,12 @@ import torch
 from tokenizers import AddedToken
 
 from components.reward.dense_match import DenseMatch
+from rlcomp.checkpoint.state import owned
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
-from rlcomp.io.state import owned
 from rlcomp.testing import check_component, tiny_policy
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import byte_tokenizer

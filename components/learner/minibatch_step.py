@@ -1,0 +1,119 @@
+"""Step on a minibatch: gradient, checks of its numbers, and the update or a skip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.errors import NonFiniteSteps, NumericalError
+from rlcomp.metrics import progress, record, record_total, take_back
+
+if TYPE_CHECKING:
+    from components.learner.gradient import Learner
+
+
+def minibatch_step(learner: Learner, batch: TensorDict) -> bool:
+    """Take an optimiser step on a minibatch, or skip it; return whether it was taken.
+
+    A step is skipped if its loss or gradient is not finite, or if its gradient is a spike and
+    spikes are skipped. A skipped step changes nothing.
+
+    Raises:
+        NonFiniteSteps: so many steps in a row were not finite that the run must stop.
+    """
+    undo = undoing(learner.passes.parts)
+    learner.optimizer.zero_grad()
+    try:
+        norm = _gradient(learner, batch)
+    except NumericalError as error:
+        undo()
+        _count_non_finite(learner, batch, error)
+        return False
+    spike = learner.gradient_spike.is_spike(float(norm))
+    skipped = spike and learner.gradient_spike.action == "skip"
+    if skipped:
+        undo()
+    else:
+        learner.take(norm, progress())
+    learner.non_finite.taken()
+    record_total(f"{learner.name}/non_finite", 0.0)
+    record_total(f"{learner.name}/gradient_spikes", float(spike))
+    return not skipped
+
+
+def _gradient(learner: Learner, batch: TensorDict) -> Tensor:
+    """Put the gradient of an optimiser step into ``.grad``; return its norm."""
+    if "response_mask" in batch.keys():
+        record_total(f"{learner.name}/tokens", float(batch["response_mask"].sum()))
+    losses = learner.differentiate(batch)
+    norm = learner.optimizer_step.norm(learner.frozen)
+    for name, value in losses.items():
+        if not math.isfinite(value):
+            raise NumericalError(f"the loss {name} is {value}, its gradient is finite")
+        record(f"loss/{name}", value)
+    return norm
+
+
+def _count_non_finite(learner: Learner, batch: TensorDict, error: NumericalError) -> None:
+    """Count a step that is not finite; raise if the limit is reached."""
+    record_total(f"{learner.name}/non_finite", 1.0)
+    if not learner.non_finite.skipped():
+        return
+    number, limit = learner.non_finite.in_a_row, learner.non_finite.limit
+    steps = f"{number} optimiser steps in a row were" if number > 1 else "an optimiser step was"
+    bad = [f"{key} (in its {stage})" for stage, key in learner.trace(batch).items() if key]
+    first = bad[0] if bad else str(error)
+    raise NonFiniteSteps(
+        f"{steps} not finite ({learner.name}.non_finite.limit is {limit}); first bad key: {first}; "
+        f"{error}: mend what writes that key, or lower the learning rate",
+        learner,
+        batch,
+    ) from error
+
+
+def undoing(parts: Iterable[nn.Module]) -> Callable[[], None]:
+    """A function that restores parts of a step, streams of random numbers and metrics.
+
+    What counts as the state of a part: buffers, generators and plain numbers, which sum up what its
+    micro-batches measured.
+
+    Args:
+        parts: losses and aggregators; they hold no model.
+
+    Returns:
+        Called without arguments, as often as one likes.
+    """
+    modules = [module for part in parts for module in part.modules()]
+    buffers = [(b, b.clone()) for module in modules for b in module.buffers(recurse=False)]
+    plain = [
+        (vars(m), {k: v for k, v in vars(m).items() if type(v) in (int, float)}) for m in modules
+    ]
+    drawing = {
+        id(value): value
+        for module in modules
+        for value in vars(module).values()
+        if isinstance(value, torch.Generator)
+    }
+    streams = [(generator, generator.get_state()) for generator in drawing.values()]
+    cpu, forget = torch.get_rng_state(), take_back()
+    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+
+    def undo() -> None:
+        with torch.no_grad():
+            for buffer, value in buffers:
+                buffer.copy_(value)
+        for attributes, values in plain:
+            attributes.update(values)
+        for generator, state in streams:
+            generator.set_state(state)
+        torch.set_rng_state(cpu)
+        if gpus:
+            torch.cuda.set_rng_state_all(gpus)
+        forget()
+
+    return undo

@@ -1,0 +1,121 @@
+"""Buffered rollouts: their rows, and the metrics that were recorded with them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.checkpoint.state_fields import field, names, tensor_field
+from rlcomp.errors import CheckpointError, FlowError
+from rlcomp.metrics import Ledger, record
+
+
+@dataclass(frozen=True)
+class BufferedRollout:
+    """A finished rollout that waits for its step.
+
+    Attributes:
+        rows: the batch.
+        ledger: metrics that were recorded during the rollout, for that step.
+        seconds: duration of the rollout; None from a checkpoint, which holds no times.
+    """
+
+    rows: TensorDict
+    ledger: Ledger
+    seconds: float | None = None
+
+    def on(self, device: torch.device) -> TensorDict:
+        """Return its rows on a device; from a checkpoint they come on the CPU."""
+        return self.rows.apply(lambda entry: entry.to(device))
+
+    def state(self) -> dict[str, Any]:
+        """Return its state, for a checkpoint."""
+        return {"rows": self.rows.to_dict(), "recorded": ledger_state(self.ledger)}
+
+
+def record_age(rows: TensorDict, newest: int) -> None:
+    """Record ``rollout/staleness``: by how many versions response tokens are behind.
+
+    Args:
+        rows: of a buffered rollout.
+        newest: version of the policy.
+
+    Raises:
+        FlowError: a token is of newer weights.
+    """
+    age = newest - rows["policy_version"]
+    if bool((age < 0)[rows["response_mask"]].any()):
+        raise FlowError(
+            "a rollout that waited is of newer weights than the policy's: the policy lost its "
+            "version when the run was continued; keep it in a buffer or in run_state"
+        )
+    record("rollout/staleness", age, where=rows["response_mask"])
+
+
+def load_buffered_rollout(state: object) -> BufferedRollout:
+    """Return a rollout from its saved state.
+
+    Raises:
+        CheckpointError: the rows are no batch of tensors, or the ledger is none.
+    """
+    names(state, ("rows", "recorded"))
+    return BufferedRollout(
+        load_rows(field(state, "rows", dict)), load_ledger(field(state, "recorded", dict))
+    )
+
+
+def load_rows(rows: dict[str, Any]) -> TensorDict:
+    """Return a batch from its saved entries.
+
+    Raises:
+        CheckpointError: the entries are no tensors of equally many rows.
+    """
+    batch = TensorDict(rows).auto_batch_size_(1)
+    if not _all_tensors(rows) or not batch.batch_dims:
+        raise CheckpointError("a rollout that waits is no batch of tensors")
+    return batch
+
+
+def ledger_state(ledger: Ledger) -> dict[str, Any]:
+    """Return the state of a ledger; numbers are tensors, since JSON has no NaN."""
+    numbers = [[ledger.sums[name], ledger.counts[name]] for name in ledger.sums]
+    return {
+        "names": list(ledger.sums),
+        "numbers": torch.tensor(numbers, dtype=torch.float64).reshape(-1, 2),
+        "totals": sorted(ledger.totals),
+        "samples": json.dumps(ledger.samples),
+    }
+
+
+def load_ledger(state: object) -> Ledger:
+    """Return a ledger from its saved state.
+
+    Raises:
+        CheckpointError: the state is no ledger; names the field.
+    """
+    names(state, ("names", "numbers", "totals", "samples"))
+    ledger, metrics = Ledger(), field(state, "names", list[str])
+    numbers = tensor_field(state, "numbers", torch.float64, [len(metrics), 2])
+    ledger.sums = dict(zip(metrics, numbers[:, 0].tolist(), strict=True))
+    ledger.counts = dict(zip(metrics, numbers[:, 1].tolist(), strict=True))
+    ledger.totals = {*field(state, "totals", list[str])}
+    if not ledger.totals <= {*metrics}:
+        raise CheckpointError("'totals' names what 'names' does not")
+    try:
+        samples = json.loads(field(state, "samples", str))
+    except ValueError as error:
+        raise CheckpointError(f"'samples' is no JSON: {error}") from error
+    ledger.samples = field({"samples": samples}, "samples", list[dict[str, Any]])
+    return ledger
+
+
+def _all_tensors(value: object) -> bool:
+    """Return whether a value is a tensor, or a mapping of tensors."""
+    return isinstance(value, Tensor) or (
+        isinstance(value, dict) and all(map(_all_tensors, value.values()))
+    )

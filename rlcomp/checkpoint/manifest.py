@@ -1,0 +1,121 @@
+"""Manifest of a checkpoint: its format, and size and SHA-256 of every file."""
+
+from __future__ import annotations
+
+import json
+import re
+import stat
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
+from rlcomp.errors import CheckpointError
+from rlcomp.files.digests import file_digest
+from rlcomp.files.environment import environment
+from rlcomp.files.untrusted import read_json
+
+FORMAT = 1
+# Limits of an environment: entries, and characters of each.
+_MOST_WORDS, _LONGEST_WORD = 64, 200
+# Number of checkpoints in a message, the last ones.
+_SHOWN = 8
+MANIFEST = "manifest.json"
+TENSORS, STATE, CONFIG = "tensors.safetensors", "state.json", "config.yaml"
+
+
+def write_manifest(directory: Path) -> None:
+    """Write the manifest of the files in a directory."""
+    files = sorted(directory.iterdir())
+    manifest = {
+        "format": FORMAT,
+        "torch": torch.__version__,
+        "threads": torch.get_num_threads(),
+        "environment": environment(),
+        "files": {path.name: [path.stat().st_size, file_digest(path)] for path in files},
+    }
+    (directory / MANIFEST).write_text(json.dumps(manifest, indent=1))
+
+
+def check_files(path: Path) -> None:
+    """Check that a checkpoint has exactly the files of its manifest, unchanged.
+
+    Raises:
+        CheckpointError: a file is missing, changed, foreign or of another format; names it and
+            the remedy.
+    """
+    _check_folder(path)
+    listed = _read_manifest(path / MANIFEST)
+    for name in sorted(file.name for file in path.iterdir()):
+        if name not in (*listed, MANIFEST):
+            raise CheckpointError(f"{path / name} is not of this checkpoint: move it elsewhere")
+    for name, (size, checksum) in listed.items():
+        file = path / name
+        if not file.is_file():
+            raise CheckpointError(f"{file} is missing")
+        if file.stat().st_size != size or file_digest(file) != checksum:
+            raise CheckpointError(f"{file} is not what was written: size or checksum differ")
+
+
+def _check_folder(path: Path) -> None:
+    """Refuse links, of the folder and in it: the checkpoint is untrusted."""
+    if not path.exists() and path.parent.is_dir():
+        there = sorted(entry.name for entry in path.parent.glob("step-*"))[-_SHOWN:]
+        raise CheckpointError(
+            f"{path} is not there; {path.parent} has {', '.join(there) or 'no checkpoint'}"
+        )
+    if path.is_symlink() or not path.is_dir():
+        raise CheckpointError(f"{path} is no directory: a checkpoint is one, and no link to one")
+    for file in sorted(path.iterdir()):
+        if not stat.S_ISREG(file.lstat().st_mode):
+            raise CheckpointError(f"{file} is a link or no file: a checkpoint consists of files")
+
+
+def _read_manifest(file: Path) -> dict[str, tuple[int, str]]:
+    """Return size and digest of every file of a checkpoint."""
+    if not file.is_file():
+        raise CheckpointError(f"{file} is missing")
+    manifest = read_json(file)
+    try:
+        written = field(manifest, "format", PositiveInt)
+        if written != FORMAT:
+            raise CheckpointError(
+                f"format {written}, this version reads format {FORMAT}: take the rlcomp that wrote "
+                "it"
+            )
+        field(manifest, "torch", str)
+        field(manifest, "threads", PositiveInt)
+        _environment(manifest)
+        listed = field(manifest, "files", dict)
+        if not {TENSORS, STATE} <= listed.keys() <= {TENSORS, STATE, CONFIG}:
+            raise CheckpointError(f"'files' are {', '.join(listed)[:100]}")
+        return {name: _size_and_digest(listed, name) for name in listed}
+    except CheckpointError as error:
+        raise CheckpointError(f"{file}: {error}") from None
+
+
+def written_in(path: Path) -> dict[str, str]:
+    """Return the environment a checkpoint was written in; before 0.2 it has two entries."""
+    manifest = read_json(path / MANIFEST)
+    return _environment(manifest)
+
+
+def _environment(manifest: Mapping[str, Any]) -> dict[str, str]:
+    minimal = {name: str(manifest[name]) for name in ("torch", "threads")}
+    entries: dict[str, str] = field(
+        {"environment": minimal, **manifest}, "environment", dict[str, str]
+    )
+    if len(entries) > _MOST_WORDS or any(len(text) > _LONGEST_WORD for text in entries.values()):
+        raise CheckpointError("'environment' is longer than rlcomp writes it")
+    return entries
+
+
+def _size_and_digest(listed: dict[str, Any], name: str) -> tuple[int, str]:
+    entry: Sequence[Any] = field(listed, name, tuple[NonNegativeInt, str])
+    size, checksum = entry
+    if not re.fullmatch("[0-9a-f]{64}", checksum):
+        raise CheckpointError(f"the checksum of '{name}' is {checksum!r:.60}: no SHA-256")
+    return size, checksum

@@ -1,0 +1,155 @@
+"""Writer of checkpoints: one directory per step, safetensors and JSON, atomic writes."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError
+from safetensors.torch import save_file
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.checkpoint.manifest import CONFIG, STATE, TENSORS, write_manifest
+from rlcomp.checkpoint.progress import check_progress, step_name
+from rlcomp.checkpoint.reader import SavedCheckpoint, checkpoints_in, newest_whole, open_checkpoint
+from rlcomp.checkpoint.state import collect
+from rlcomp.component import Component
+from rlcomp.errors import CheckpointError
+from rlcomp.files.atomic_write import clear, delete_drafts, sync
+from rlcomp.files.untrusted import LARGEST
+
+
+class Checkpoint(Component):
+    """Rolling checkpoints: ``directory/step-NNNNNNNN``, of which the newest ``keep`` stay.
+
+    A checkpoint that cannot be read (damaged, of a newer format) is never deleted. It is renamed to
+    ``unreadable-step-...`` where the run writes another checkpoint of that step.
+
+    The best step of a phase, where a stage names it (:func:`rlcomp.metrics.keep_best`), stays under
+    ``directory/best`` (:mod:`rlcomp.checkpoint.best`).
+
+    Args:
+        directory: made when the first checkpoint is written.
+        keep: number of checkpoints to keep.
+        config: text of the run's config, stored beside the tensors.
+    """
+
+    def __init__(
+        self, *, directory: NonEmptyText, keep: PositiveInt = 2, config: str | None = None
+    ) -> None:
+        super().__init__()
+        self.directory = Path(directory)
+        self.keep = keep
+        self.config = config
+        self.readable: dict[Path, bool] = {}  # of the checkpoints where this is known
+
+    def save(self, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
+        """Write a checkpoint; delete the oldest."""
+        final = self.write(self.directory, nodes, place)
+        self._prune(final)
+        return final
+
+    def write(self, directory: Path, nodes: Mapping[str, object], place: dict[str, Any]) -> Path:
+        """Write a checkpoint atomically into a directory.
+
+        Raises:
+            CheckpointError: it cannot be written, or could not be read back.
+        """
+        tensors, state = collect(nodes)
+        state["place"] = check_progress(place, "")
+        final = directory / step_name(place)
+        draft = directory / f".tmp-{final.name}-{os.getpid()}"
+        try:
+            clear(draft)
+            draft.mkdir(parents=True)
+            save_file(tensors, draft / TENSORS)
+            (draft / STATE).write_text(_limited(json.dumps(state)))
+            if self.config is not None:
+                (draft / CONFIG).write_text(self.config, encoding="utf-8")
+            write_manifest(draft)
+            for path in (*draft.iterdir(), draft):
+                sync(path)
+            self.put(draft, final)
+            sync(final.parent)
+        except (OSError, SafetensorError) as error:
+            raise CheckpointError(
+                f"{final} cannot be written ({error}): is the directory writable, the disk full?"
+            ) from error
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return final
+
+    def put(self, draft: Path, final: Path) -> None:
+        """Give a checkpoint its name; delete one of that name, or rename it if unreadable."""
+        self.delete([final])
+        if os.path.lexists(final):
+            os.rename(final, _free(final))
+        os.rename(draft, final)
+        self.readable[final] = True
+
+    def _prune(self, newest: Path) -> None:
+        """Keep the newest; delete later ones of an abandoned continuation."""
+        paths = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
+        mine = paths[paths.index(newest) :]
+        self.delete({*paths} - {*mine[: self.keep]})
+        delete_drafts(self.directory)
+
+    def tidy(self, newest: Path) -> None:
+        """Delete the remains of a kill: drafts, and all but the newest ``keep`` up to ``newest``.
+
+        Later ones stay until this run writes its own: a user who continues from an older one may
+        want them.
+        """
+        paths = [path for path in checkpoints_in(self.directory) if self._can_read(path)]
+        if newest in paths:
+            self.delete(paths[paths.index(newest) + self.keep :])
+            delete_drafts(self.directory)
+
+    def delete(self, paths: Iterable[Path]) -> None:
+        """Delete checkpoints; unreadable ones stay."""
+        for path in paths:
+            if path.is_dir() and self._can_read(path):
+                # After a kill, half a checkpoint would be unreadable and stay for ever.
+                draft = path.with_name(f".tmp-{path.name}-deleted-{os.getpid()}")
+                clear(draft)
+                os.rename(path, draft)
+                shutil.rmtree(draft)
+                del self.readable[path]
+
+    def _can_read(self, path: Path) -> bool:
+        """Return whether a checkpoint is whole: this run wrote it, or it can be opened."""
+        if path not in self.readable:
+            try:
+                self.readable[path] = open_checkpoint(path).path == path
+            except CheckpointError:
+                self.readable[path] = False
+        return self.readable[path]
+
+    def newest(self) -> SavedCheckpoint | None:
+        """Return the newest whole checkpoint; warn of broken ones. None if there is none.
+
+        Raises:
+            CheckpointError: checkpoints are there, but none can be read.
+        """
+        paths = checkpoints_in(self.directory)
+        return newest_whole(paths) if paths else None
+
+
+def _limited(text: str) -> str:
+    if len(text) > LARGEST:
+        raise CheckpointError(
+            f"the state of the run's parts has {len(text):,} characters, and would not be read "
+            "back: save large states as tensors"
+        )
+    return text
+
+
+def _free(final: Path) -> Path:
+    """Return a free name for an unreadable checkpoint."""
+    names = (final.with_name(f"unreadable-{final.name}{'-' * bool(n)}{n or ''}") for n in count())
+    return next(name for name in names if not os.path.lexists(name))

@@ -1,0 +1,83 @@
+"""Environment of a run: the versions and hardware that its numbers depend on."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import torch
+
+_PACKAGES = ("rlcomp", "torch", "torchrl", "tensordict", "transformers", "numpy", "safetensors")
+_SECONDS = 5  # that git may take
+
+
+def environment() -> dict[str, str]:
+    """Return versions, threads, instruction set, GPU and git commit, each as a text.
+
+    A run repeats to the bit where these are the same. Another version or instruction set sums in
+    another order.
+    """
+    gpu = torch.cuda.get_device_name() if torch.cuda.is_available() else "none"
+    commits = {"commit of rlcomp": _commit(Path(__file__).parent), "commit": _commit(Path.cwd())}
+    return {
+        **_versions(),
+        "threads": str(torch.get_num_threads()),
+        "instruction set": f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}",
+        "GPU": gpu,
+        **{name: commit for name, commit in commits.items() if commit},
+    }
+
+
+@cache
+def _versions() -> Mapping[str, str]:
+    return {"python": platform.python_version(), **{name: _version(name) for name in _PACKAGES}}
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@cache
+def _commit(directory: Path) -> str:
+    """Return the commit of a checkout, with ``+`` where files differ; empty outside of one."""
+    try:
+        process = subprocess.run(
+            [
+                "git",
+                "-C",
+                str(directory),
+                "describe",
+                "--always",
+                "--exclude=*",
+                "--dirty=+",
+                "--abbrev=40",
+            ],
+            capture_output=True,
+            text=True,
+            timeout=_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return process.stdout.strip() if process.returncode == 0 else ""
+
+
+def differences(then: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """List the differences between two environments; a name that only one has is left out.
+
+    Examples:
+        >>> differences({"torch": "2.11.0", "threads": "1"}, {"torch": "2.13.0", "threads": "1"})
+        ["torch was '2.11.0', is '2.13.0'"]
+    """
+    return [
+        f"{name} was {then[name]!r}, is {now[name]!r}"
+        for name in now
+        if name in then and then[name] != now[name]
+    ]

@@ -1,0 +1,157 @@
+"""Files in the directory of a run: links refused, the record checked, cut back or moved away."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from rlcomp.errors import CheckpointError, ConfigError, RlcompWarning
+from rlcomp.files.digests import Mark, RunningDigest, read_digest
+from rlcomp.files.json_lines import is_count, last_line
+from rlcomp.files.run_record import ENDED, FAILURE, METRICS, RUN_RECORD, SAMPLES
+
+# The folder that an overwritten run is moved to, and the files that are moved.
+OVERWRITTEN = "overwritten"
+_OF_A_RUN = (METRICS, SAMPLES, ENDED, RUN_RECORD, FAILURE, "curve.png", "tensorboard")
+# The directory of checkpoints may be any, and hold other files.
+_CHECKPOINTS = ("step-*", "unreadable-step-*", "best", "dump-*", ".tmp-*")
+# Files that a run writes in place; others it replaces (:mod:`rlcomp.files.atomic_write`).
+_WRITTEN = (".hydra", "rlcomp.log", "multirun.yaml", METRICS, SAMPLES, ENDED, OVERWRITTEN)
+
+
+def check_links(directory: Path) -> None:
+    """Refuse an untrusted directory with a link or FIFO in a place where a run writes.
+
+    A link at ``checkpoints``, to a larger disk, is usual and allowed.
+
+    Args:
+        directory: of a run, or of a sweep; then its jobs are checked too.
+
+    Raises:
+        ConfigError: names the link, or what is neither file nor folder.
+    """
+    for place in (directory, *directory.glob("[0-9]*")):
+        for path in (*(place / name for name in _WRITTEN), *(place / ".hydra").glob("*")):
+            if path.is_symlink():
+                raise ConfigError(
+                    f"{path} is a link: what a run writes there would land elsewhere; delete the "
+                    "link, or choose another directory"
+                )
+            if path.exists() and not (path.is_file() or path.is_dir()):
+                raise ConfigError(
+                    f"{path} is neither a file nor a folder, and a run would wait there for ever: "
+                    "delete it, or choose another directory"
+                )
+
+
+def check_record(directory: Path, place: Mapping[str, Any]) -> None:
+    """Check that the record in a directory belongs to a run, up to a position of it.
+
+    At the length that the position states, the last line of the metrics is its step, and all bytes
+    before have the stated digest.
+
+    Args:
+        directory: of the run.
+        place: a position, checked (:func:`rlcomp.checkpoint.progress.check_progress`).
+
+    Raises:
+        CheckpointError: the record is shorter, changed, or of another run; names the file.
+    """
+    lengths = place["trackers"].get("json_lines", {})
+    if lengths and "digests" not in lengths:
+        warnings.warn(
+            f"the checkpoint at step {place['total']} is of an earlier version and has no digest "
+            f"of the record in {directory}: only its size and its last line are checked",
+            RlcompWarning,
+            stacklevel=2,
+        )
+    for name, file in (("metrics", METRICS), ("samples", SAMPLES)):
+        if lengths.get(name):
+            total = line_before(directory / file, lengths[name]).get("total")
+            steps = place["total"]
+            # A step need not have samples.
+            if not is_count(total) or total > steps or (name == "metrics" and total < steps):
+                raise CheckpointError(
+                    f"{directory / file} has step {total!r:.20} where the checkpoint has step "
+                    f"{steps}: it is the record of another run"
+                )
+            read_digest(directory / file, lengths[name], lengths.get("digests", {}).get(name, ()))
+
+
+def line_before(file: Path, size: int) -> dict[str, Any]:
+    """Return the object in the line that ends at byte ``size`` of a file.
+
+    Raises:
+        CheckpointError: the file is shorter, or no such line ends there.
+    """
+    there = file.stat().st_size if file.is_file() else 0
+    if there < size:
+        raise CheckpointError(
+            f"{file} has {there:,} bytes, the checkpoint tells of {size:,}: a part of the record "
+            "was lost"
+        )
+    row = last_line(file, size)
+    if row is None:
+        raise CheckpointError(
+            f"{file} has no line that ends at byte {size:,}, as the checkpoint tells: it was "
+            "changed, or is the record of another run"
+        )
+    return row
+
+
+def cut(file: Path, size: int, marks: Sequence[Mark] = ()) -> RunningDigest:
+    """Cut a file of the record back to its length at a checkpoint, after checking it.
+
+    A missing file is made and an empty one stays empty: the run continues in another directory.
+
+    Args:
+        file: of the record.
+        size: its length at the checkpoint.
+        marks: its digests there; empty for a checkpoint that has no digests.
+
+    Returns:
+        The digest of the remaining file.
+
+    Raises:
+        CheckpointError: as :func:`line_before`, or the file was changed.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch()
+    if not file.stat().st_size:
+        return RunningDigest()
+    if size:
+        line_before(file, size)
+    digest = read_digest(file, size, marks)
+    os.truncate(file, size)
+    return digest
+
+
+def set_aside(directory: Path, checkpoints: Path) -> Path | None:
+    """Move the files of an earlier run in a directory to ``overwritten/1``, or ``/2``, ....
+
+    Args:
+        directory: of the run.
+        checkpoints: of the run.
+
+    Returns:
+        The new folder; None if there were no files.
+    """
+    there = {directory / name: name for name in _OF_A_RUN if (directory / name).exists()}
+    for path in {found for pattern in _CHECKPOINTS for found in checkpoints.glob(pattern)}:
+        there[path] = f"checkpoints/{path.name}"
+    if not there:
+        return None
+    folders = (directory / OVERWRITTEN / str(n) for n in count(1))
+    folder = next(path for path in folders if not path.exists())
+    (folder / "checkpoints").mkdir(parents=True)
+    for path, name in there.items():
+        shutil.move(path, folder / name)
+    ours = checkpoints != directory and not checkpoints.is_symlink()
+    if ours and checkpoints.is_dir() and not any(checkpoints.iterdir()):
+        checkpoints.rmdir()
+    return folder

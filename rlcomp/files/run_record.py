@@ -1,0 +1,175 @@
+"""Record of a run attempt: command line and config (``run.yaml``), and ``failure.json``."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from rlcomp.errors import Interrupted, add_note
+from rlcomp.files.atomic_write import atomic_write
+from rlcomp.files.lock import is_locked
+from rlcomp.files.shared_status import SharedStatus
+from rlcomp.files.untrusted import parse_json, read_bounded
+
+METRICS, SAMPLES = "metrics.jsonl", "samples.jsonl"
+# Phases that were ended early.
+ENDED = "ended.jsonl"
+# Hydra writes its own files before an attempt can be refused, over those of an earlier run. They
+# may therefore describe another run than the record does.
+RUN_RECORD = "run.yaml"
+# The failure of the last accepted attempt.
+FAILURE = "failure.json"
+# A full disk has room for the failure because this file is deleted first.
+RESERVED = ".reserved"
+# Bytes, enough for all but a failure whose every character JSON escapes.
+ROOM = 1 << 16
+# Limit for reading: each of some 40,000 characters may be an escape of six bytes or twelve.
+_LARGEST = 1 << 20
+
+Verdict = Callable[[BaseException], Mapping[str, object]]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """The requested command line and config of a run.
+
+    Attributes:
+        config: None where it was not kept.
+        overrides: those of the command line.
+        choices: the option of every group of options.
+        environment: versions, commits and the like (:mod:`rlcomp.files.environment`).
+    """
+
+    config: DictConfig | None = None
+    overrides: list[str] = field(default_factory=list)
+    choices: dict[str, str] = field(default_factory=dict)
+    environment: dict[str, str] = field(default_factory=dict)
+
+
+def write_run_record(
+    config: DictConfig, directory: Path, environment: Mapping[str, str] | None = None
+) -> None:
+    """Store this attempt as the owner of a directory's metrics; delete an earlier failure.
+
+    Args:
+        config: of the run.
+        directory: of the run; exists already.
+        environment: in which it runs.
+    """
+    # Unresolved: the value of an interpolation may be a secret of the environment.
+    hydra = HydraConfig.get() if HydraConfig.initialized() else None
+    content = {
+        "config": OmegaConf.to_container(config, resolve=False),
+        "overrides": OmegaConf.to_container(hydra.overrides.task, resolve=False) if hydra else [],
+        "choices": chosen_options(),
+        "environment": dict(environment or {}),
+    }
+    with atomic_write(directory / RUN_RECORD) as draft:
+        OmegaConf.save(OmegaConf.create(content), draft)
+    (directory / FAILURE).unlink(missing_ok=True)
+
+
+def chosen_options() -> dict[str, Any]:
+    """Return the option of every group of options in the running job; none outside of one."""
+    if not HydraConfig.initialized():
+        return {}
+    choices = OmegaConf.to_container(HydraConfig.get().runtime.choices, resolve=False)
+    return {str(group): option for group, option in dict(choices).items()}  # type: ignore[arg-type]
+
+
+def run_record_time(directory: Path) -> int | None:
+    """Return when ``run.yaml`` was written, in nanoseconds of the clock of files; None: never."""
+    file = directory / RUN_RECORD
+    return file.stat().st_mtime_ns if file.is_file() else None
+
+
+def read_run_record(directory: Path) -> RunRecord:
+    """Return the accepted attempt, or else the one that Hydra or the newest checkpoint holds."""
+    file = directory / RUN_RECORD
+    if file.is_file():
+        content: Any = OmegaConf.to_container(OmegaConf.load(file), resolve=False)
+        # A root of its own, for the interpolations in it.
+        config, environment = DictConfig(content["config"]), content.get("environment") or {}
+        return RunRecord(config, content["overrides"], content["choices"], environment)
+    hydra = directory / ".hydra"
+    checkpoints = sorted((directory / "checkpoints").glob("*/config.yaml"), reverse=True)
+    configs = [file for file in (hydra / "config.yaml", *checkpoints) if file.is_file()]
+    choices = OmegaConf.select(_load(hydra / "hydra.yaml"), "hydra.runtime.choices", default={})
+    return RunRecord(
+        _load(configs[0]) if configs else None,
+        [str(text) for text in _load(hydra / "overrides.yaml")],
+        {str(group): str(option) for group, option in choices.items()},
+    )
+
+
+def _load(file: Path) -> Any:  # noqa: ANN401
+    return OmegaConf.load(file) if file.is_file() else DictConfig({})
+
+
+def has_record(directory: Path) -> bool:
+    """Return whether a directory holds the metrics of a run, if only of one step."""
+    file = directory / METRICS
+    return file.is_file() and file.stat().st_size > 0
+
+
+@contextmanager
+def record_failure(directory: Path, status: SharedStatus, verdict: Verdict) -> Iterator[None]:
+    """Write ``failure.json`` on an exception; delete that of an earlier failure.
+
+    Stopping on request is no failure. A directory that another run holds is left alone. One that
+    was deleted in the meantime is made again, with nothing else in it. In a run with metrics, only
+    an accepted attempt (:func:`write_run_record`) writes and deletes the file.
+
+    Args:
+        directory: the run's directory.
+        status: knows where the run is.
+        verdict: ``error``, ``type``, ``exit_code`` and ``traceback`` of an exception.
+    """
+    exists, reserved = directory.is_dir(), directory / RESERVED
+    has_metrics, time = has_record(directory), run_record_time(directory)
+    if exists and not is_locked(directory):
+        if not has_metrics:
+            (directory / FAILURE).unlink(missing_ok=True)
+        # An error about a directory that cannot be written into is raised later.
+        with contextlib.suppress(OSError), atomic_write(reserved) as draft:
+            draft.write_bytes(bytes(ROOM))
+    try:
+        yield
+    except (Interrupted, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        refused = has_metrics and run_record_time(directory) == time
+        if exists and not refused and not is_locked(directory):
+            _write_failure(directory, {**verdict(error), **status.place()}, error)
+        raise
+    finally:
+        if not is_locked(directory):
+            reserved.unlink(missing_ok=True)
+
+
+def _write_failure(directory: Path, failure: Mapping[str, object], error: BaseException) -> None:
+    """Write the failure whole or not at all; an error of writing becomes a note of ``error``."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / RESERVED).unlink(missing_ok=True)
+        with atomic_write(directory / FAILURE) as draft:
+            draft.write_text(json.dumps(failure, indent=1), encoding="utf-8")
+    except OSError as late:
+        add_note(error, f"{directory / FAILURE} cannot be written: {late}")
+
+
+def read_failure(directory: Path) -> str | None:
+    """Return the error a run failed with, its type in front; None if it did not fail."""
+    file = directory / FAILURE
+    if not file.is_file():
+        return None
+    failure = parse_json(read_bounded(file, _LARGEST))
+    return f"{failure['type']}: {failure['error']}"

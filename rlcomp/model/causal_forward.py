@@ -1,0 +1,133 @@
+"""Forward pass of a causal language model: states of tokens, and readouts of their logits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.engine import Engine
+from rlcomp.engine.packing import packed_pieces
+from rlcomp.engine.probe import probe
+from rlcomp.engine.readouts import Reading, read
+from rlcomp.engine.scoring import Scored, pieces, score, score_packed
+from rlcomp.engine.transformer import has_hooks
+from rlcomp.errors import ConfigError
+from rlcomp.model.build import check_vocabulary
+from rlcomp.text.tokenizer import suppressed_token_mask
+
+# Limits of a pass without gradient: tokens, and numbers among the logits (4 GB).
+_NO_GRAD_TOKENS = 32_768
+_NO_GRAD_LOGITS = 2**30
+
+
+class CausalForward:
+    """Forward pass of a causal language model, by our own transformer where it can run it.
+
+    Args:
+        model: a causal model of transformers.
+        tokenizer: the model's tokenizer.
+        engine: settings of the computation.
+        stops: ids that end a response.
+
+    Attributes:
+        signature: call signature of the model, and the width of its logits.
+        transformer: our own forward pass over the model's weights; None where it cannot run them.
+
+    Raises:
+        ConfigError: the model is not causal, has no cache, or has fewer tokens than the tokenizer.
+    """
+
+    # A copy of the policy gets a copy of this object, which reads the weights of the copy.
+    reads_weights = True
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        engine: Engine,
+        stops: Sequence[int],
+    ) -> None:
+        self.model = model
+        self.tokenizer = tokenizer
+        self.engine = engine
+        self.signature = probe(model)
+        self.transformer = engine.transformer(model)
+        check_vocabulary("policy", self.signature.vocabulary, tokenizer)
+        # No buffer: it follows from the tokenizer, and checkpoints need not hold it.
+        self.suppressed = suppressed_token_mask(tokenizer, self.signature.vocabulary, stops=stops)
+
+    @property
+    def packs(self) -> bool:
+        """Whether sequences are packed, with shared prompts read once."""
+        return self.transformer is not None
+
+    def has_hooks(self) -> bool:
+        """Return whether a module of the model has hooks."""
+        return any(has_hooks(part) for part in self.model.modules())
+
+    def suppressed_on(
+        self, device: torch.device, stops: Sequence[int] = (), more: Sequence[int] = ()
+    ) -> Tensor | None:
+        """Return a mask of the ids that have probability 0, ``[V]``; None if there are none.
+
+        Args:
+            device: of the mask.
+            stops: ids that end a response, which stay possible; needed with ``more``.
+            more: further ids to suppress.
+        """
+        suppressed = self.suppressed
+        if more:
+            vocabulary = self.signature.vocabulary
+            suppressed = suppressed_token_mask(self.tokenizer, vocabulary, more, stops)
+        return None if suppressed is None else suppressed.to(device)
+
+    def budget(self) -> int:
+        """Return the number of tokens that one pass without gradient reads."""
+        if self.packs:
+            return _NO_GRAD_TOKENS
+        return min(_NO_GRAD_TOKENS, _NO_GRAD_LOGITS // self.signature.vocabulary)
+
+    def split(self, columns: TensorDict, budget: int) -> list[Tensor]:
+        """Return indices of rows, in pieces of at most ``budget`` tokens."""
+        if self.packs:
+            return packed_pieces(columns, budget)
+        return pieces(columns["response_mask"], budget)
+
+    def score(
+        self,
+        columns: TensorDict,
+        weights: Mapping[str, Tensor] | None,
+        routers: Sequence[nn.Module],
+    ) -> Scored:
+        """Return the states that predict the response tokens of rows.
+
+        Args:
+            columns: ``tokens``, ``attention_mask``, ``response_mask``, and recorded choices.
+            weights: parameters of ``model`` to use in place of its own, by name.
+            routers: replay the recorded routes; only with the model's own weights.
+        """
+        if weights is not None and torch.is_grad_enabled() and self.engine.checkpointing:
+            raise ConfigError(
+                "engine.checkpointing computes layers again with the model's own weights: set it "
+                "to false for gradients at other weights"
+            )
+        if self.transformer is None:
+            replayed = routers if weights is None else ()
+            return score(self.model, self.signature, columns, weights, replayed)
+        return score_packed(self.transformer, columns, weights)
+
+    def read(
+        self,
+        scored: Scored,
+        readings: Sequence[Reading],
+        differentiable: Sequence[bool],
+        decoding: Decoding,
+    ) -> list[Tensor]:
+        """Return readouts ``[B, T, ...]`` of states, 0 outside ``response_mask``."""
+        suppressed = self.suppressed_on(scored.states.device)
+        return read(scored, readings, differentiable, decoding, suppressed)

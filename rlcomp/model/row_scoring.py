@@ -1,0 +1,167 @@
+"""Scoring of rows by a language model, piece by piece, and the routes that it records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import torch
+import torch.nn.functional as F
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.component import asked
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.readouts import (
+    Reading,
+    distribution_read,
+    entropy_read,
+    log_probs_read,
+)
+from rlcomp.engine.routing import UNKNOWN, recorded, routers_of
+from rlcomp.engine.scoring import Scored
+from rlcomp.errors import ConfigError
+from rlcomp.model.causal_forward import CausalForward
+from rlcomp.model.token_rows import token_rows
+
+
+class RowScoring:
+    """Scores rows with a forward pass; without gradient, some rows at a time.
+
+    Args:
+        forward: the forward pass.
+        decoding: of the policy; says whether routes are recorded and replayed.
+
+    Raises:
+        ConfigError: routing is to be kept, and the model has no known routers, or its layers are
+            computed again.
+    """
+
+    # A copy of the policy gets a copy of this object, which reads the weights of the copy.
+    reads_weights = True
+
+    def __init__(self, forward: CausalForward, decoding: Decoding) -> None:
+        self.forward = forward
+        self.routers = _recording_routers(forward, decoding)
+
+    def columns(self, owner: str, batch: TensorDict, decoding: Decoding) -> TensorDict:
+        """Return the checked entries of a batch that a forward pass reads, on the model's device.
+
+        Args:
+            owner: class of the policy, for messages.
+            batch: any batch with rows of tokens.
+            decoding: says which recorded choices are replayed.
+        """
+        replayed = [
+            *(["sampling_mask"] if decoding.replays else []),
+            *(["routed_experts"] if decoding.keep_routing != "none" else []),
+        ]
+        vocabulary = self.forward.signature.vocabulary
+        rows = token_rows(owner, batch, optional=replayed, vocabulary=vocabulary)
+        device = self.forward.model.device
+        # Rows that no model has sampled are on the CPU.
+        return rows if rows["tokens"].device == device else rows.to(device)
+
+    def score(self, columns: TensorDict) -> Scored:
+        """Return the states that predict the response tokens of rows, from one forward pass."""
+        return self.forward.score(columns, None, self.routers)
+
+    def outputs(self, scored: Scored, decoding: Decoding) -> dict[str, Tensor]:
+        """Return ``log_probs``, ``entropy``, and ``log_distribution`` where it is asked for."""
+        readings: dict[str, Reading] = {"log_probs": log_probs_read, "entropy": entropy_read}
+        if asked("log_distribution"):
+            readings["log_distribution"] = distribution_read
+        wanted = [asked(key) for key in readings]
+        values = self.forward.read(scored, list(readings.values()), wanted, decoding)
+        return dict(zip(readings, values, strict=True))
+
+    def read_once(
+        self,
+        columns: TensorDict,
+        reading: Reading,
+        decoding: Decoding,
+        weights: Mapping[str, Tensor] | None = None,
+    ) -> Tensor:
+        """Return a readout of rows from one forward pass."""
+        scored = self.forward.score(columns, weights, self.routers)
+        return self.forward.read(scored, [reading], [True], decoding)[0]
+
+    def read(
+        self,
+        columns: TensorDict,
+        reading: Reading,
+        decoding: Decoding,
+        weights: Mapping[str, Tensor] | None,
+        device: torch.device,
+    ) -> Tensor:
+        """Return a readout of rows on a device; without gradient, from several passes.
+
+        Args:
+            columns: of :meth:`columns`.
+            reading: the readout.
+            decoding: the distribution.
+            weights: parameters of the model to use in place of its own, by name.
+            device: of the result.
+        """
+        budget = self.forward.budget()
+        if torch.is_grad_enabled() or columns["tokens"].numel() <= budget:
+            return self.read_once(columns, reading, decoding, weights).to(device)
+        order = self.forward.split(columns, budget)
+        parts = [
+            self.read_once(columns[rows], reading, decoding, weights).to(device) for rows in order
+        ]
+        return torch.cat(parts)[torch.cat(order).argsort()]
+
+    def pieces(self, columns: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
+        """Yield rows in pieces of at most ``tokens``, or as one pass without gradient reads."""
+        budget = self.forward.budget()
+        budget = budget if tokens is None else min(tokens, budget)
+        return (columns[rows] for rows in self.forward.split(columns, budget))
+
+    def same_on_ranks(self, reading: Reading) -> bool:
+        """Return whether other ranks would read the same, and the readout is small enough to send.
+
+        Adapters may be switched off here only, and hooks may change a pass here only.
+        """
+        adapted = any(not parameter.requires_grad for parameter in self.forward.model.parameters())
+        return not (reading is distribution_read or adapted or self.forward.has_hooks())
+
+    @torch.no_grad()
+    def log_probs_and_routes(
+        self, columns: TensorDict, width: int, decoding: Decoding
+    ) -> tuple[Tensor, Tensor]:
+        """Return log-probs ``[B, T]`` and the experts ``[B, T, L, E]`` that the model chose.
+
+        Args:
+            columns: of :meth:`columns`; recorded routes are not replayed.
+            width: ``T``.
+            decoding: the distribution.
+
+        Raises:
+            ConfigError: ``decoding.keep_routing`` is ``none``.
+        """
+        if not self.routers:
+            raise ConfigError("decoding.keep_routing is none: set it to proximal or rollout")
+        columns = columns.exclude("routed_experts")
+        log_probs, routes = list[Tensor](), list[Tensor]()
+        order = self.forward.split(columns, self.forward.budget())
+        for rows in order:
+            with recorded(self.routers) as passes:
+                log_probs.append(self.read_once(columns[rows], log_probs_read, decoding))
+            chosen = passes[0].view(len(rows), -1, *passes[0].shape[1:])
+            missing = width - chosen.shape[1]
+            routes.append(F.pad(chosen, (0, 0, 0, 0, 0, missing), value=UNKNOWN))
+        back = torch.cat(order).argsort()
+        padding = ~columns["attention_mask"][..., None, None]
+        return torch.cat(log_probs)[back], torch.cat(routes)[back].masked_fill(padding, UNKNOWN)
+
+
+def _recording_routers(forward: CausalForward, decoding: Decoding) -> list[nn.Module]:
+    """Return the routers whose choices are recorded and replayed; none without ``keep_routing``."""
+    if decoding.keep_routing == "none":
+        return []
+    if forward.engine.checkpointing:
+        raise ConfigError(
+            "engine.checkpointing computes layers again in the backward pass, when no route is "
+            "replayed any more: set it to false, or decoding.keep_routing=none"
+        )
+    return routers_of(forward.model)

@@ -1,0 +1,129 @@
+"""Update strategy of a learner: how its passes run. ``LocalUpdate`` is that of one process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor, nn
+from torch.nn import Parameter
+
+from rlcomp.parallel.load_balancing import Split
+
+# A micro-batch to its losses by name, whose gradient is then in ``.grad``.
+Pass = Callable[[TensorDict], dict[str, float]]
+# Makes the passes over rows, which it splits by its argument; returns outputs for all rows by key.
+Forward = Callable[[Callable[[TensorDict], Iterable[TensorDict]]], dict[str, Tensor]]
+
+
+class LocalUpdate:
+    """Update strategy of a learner that is one process.
+
+    Args:
+        module: runs the passes; None where the losses hold their own models.
+
+    Attributes:
+        in_parts: whether this process trains parts of parameters.
+        splits_rows: whether the learner may read the rows of a step in separate passes.
+    """
+
+    in_parts = False
+    splits_rows = True
+
+    def __init__(self, module: TensorDictModuleBase | None) -> None:
+        self.module = module
+
+    def trained_part(self, parameter: Parameter) -> Parameter:
+        """Return the part of a parameter that this process trains."""
+        return parameter
+
+    def whole_shape(self, part: Tensor) -> torch.Size:
+        """Return the shape of the whole parameter of a part."""
+        return part.shape
+
+    def check(self, optimizer: torch.optim.Optimizer) -> None:
+        """Refuse an optimiser that cannot step parts.
+
+        Raises:
+            ConfigError: names it.
+        """
+
+    def run(self, learner: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Call a method of the learner in all processes; return its result here."""
+        return getattr(learner, method)(*arguments)
+
+    def accumulate(
+        self,
+        rows: TensorDict,
+        split: Split,
+        one: Pass,
+        idle: Pass,
+        *,
+        names: Sequence[str],
+        parts: Iterable[nn.Module],
+    ) -> dict[str, float]:
+        """Add the gradient of a step to ``.grad`` of the trained parts; return its losses by name.
+
+        Args:
+            rows: of the whole step, the same in all processes.
+            split: splits rows into micro-batches.
+            one: a pass.
+            idle: a pass that adds nothing.
+            names: of the losses.
+            parts: modules whose plain numbers the passes add up.
+
+        Raises:
+            NumericalError: a pass raised it, in any process.
+        """
+        del idle, parts
+        totals = dict.fromkeys(names, 0.0)
+        for micro in split(rows, None):
+            for name, value in one(micro).items():
+                totals[name] += value
+        return totals
+
+    def backward_zero(self, outputs: TensorDict) -> None:
+        """End a pass that has no loss."""
+
+    def forward_all(self, forward: Forward, split: Split) -> dict[str, Tensor]:
+        """Return outputs without gradient for all rows, ``[B, ...]`` by key."""
+        return forward(lambda rows: split(rows, None))
+
+    def end_forward(self) -> None:
+        """End passes without gradient."""
+
+    def norm(self, parameters: Sequence[Parameter]) -> Tensor:
+        """Return the norm of the gradient in ``.grad`` of the trained parts."""
+        return torch.nn.utils.get_total_norm([p.grad for p in parameters if p.grad is not None])
+
+    def smallest(self, number: int | None) -> int | None:
+        """Return the smallest number of all processes; None where no process has one."""
+        return number
+
+    def total(self, tensor: Tensor) -> Tensor:
+        """Return the sum over processes of a tensor that their passes have added up."""
+        return tensor
+
+    def union(self, numbers: set[int]) -> set[int]:
+        """Return the numbers that any process has."""
+        return numbers
+
+    def gather_state(
+        self, state: dict[str, Any], optimizer: torch.optim.Optimizer
+    ) -> dict[str, Any]:
+        """Return the optimiser state of whole parameters, from that of parts."""
+        del optimizer
+        return state
+
+    def split_state(
+        self, state: dict[str, Any], optimizer: torch.optim.Optimizer
+    ) -> dict[str, Any]:
+        """Return this process's part of the optimiser state of whole parameters."""
+        del optimizer
+        return state
+
+    def write_back(self) -> None:
+        """Copy the trained values into the model of rank 0."""

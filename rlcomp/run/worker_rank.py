@@ -1,0 +1,52 @@
+"""Ranks above 0 of a run: they build the learners, and wait for rank 0."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from contextlib import AbstractContextManager
+from typing import cast
+
+import torch
+from hydra.utils import get_object
+from torch import nn
+
+from rlcomp.files.shared_status import SharedStatus
+from rlcomp.interfaces.learner import SharesSteps
+from rlcomp.parallel.ranks import Parallel, Ranks, sharing
+from rlcomp.run.signals import StopRequest
+from rlcomp.wiring.build import Builder
+from rlcomp.wiring.reader import Node
+
+
+def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[Ranks | None]:
+    """Return the context of the ranks that share a run; of None if ``parallel=none``."""
+    node = builder.plan.nodes.get("parallel")
+    if node is None:
+        return contextlib.nullcontext()
+    return sharing(cast("Parallel", builder.build(node)), where)
+
+
+def run_worker_rank(ranks: Ranks, builder: Builder, watch: SharedStatus) -> None:
+    """Build the learners and their models, and take part in their steps until rank 0 is done.
+
+    Rank 0 answers a signal that all ranks get; a second one ends this rank at once.
+
+    Raises:
+        ProcessEnded: rank 0 has ended.
+    """
+    logging.getLogger("rlcomp").setLevel(logging.ERROR)  # rank 0 has logged it
+    for node in builder.plan.nodes.values():
+        if _shares_steps(node):
+            builder.build(node)
+    for part in builder.built.values():
+        if isinstance(part, nn.Module):
+            part.to(ranks.device)
+    watch.at("all", 1, 1, f"rank {ranks.rank}")
+    with StopRequest(watch).listening():
+        ranks.lead(builder.built)
+
+
+def _shares_steps(node: Node) -> bool:
+    target = get_object(node.target)
+    return isinstance(target, type) and issubclass(target, SharesSteps)

@@ -1,0 +1,139 @@
+"""The live display: phase, step, reward, accuracies, KL, tokens per second, time left."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+from rich.text import Text
+
+# Label by metric. A metric that a run does not record is left out.
+SHOWN = {
+    "reward/mean": "reward",
+    "evaluation/sampled": "sampled",
+    "evaluation/greedy": "greedy",
+    "kl/reference": "KL",
+    "loss/sft": "loss",
+    "episode/return": "return",
+}
+# Seconds between two lines where there is no terminal.
+QUIET_SECONDS = 10.0
+
+
+# Held-out accuracies, which are means of the reward where it does not say what is correct.
+ACCURACIES = ("evaluation/sampled", "evaluation/greedy")
+
+
+def held_out_rewards(metrics: Iterable[str]) -> dict[str, str]:
+    """Return the metrics that stand for accuracies where the reward does not say what is correct.
+
+    Examples:
+        >>> held_out_rewards(["evaluation/greedy", "evaluation/reward/length/greedy"])
+        {'evaluation/reward/length/greedy': 'length greedy'}
+        >>> [*held_out_rewards(["evaluation/reward/a/b/greedy"]).values()]
+        ['a/b greedy']
+    """
+    start = "evaluation/reward/"
+    free = [name for name in metrics if name.startswith(start)]
+    return {name: " ".join(name.removeprefix(start).rsplit("/", 1)) for name in free}
+
+
+class Display:
+    """Shows a run while it runs: a live bar on a terminal, a line now and then elsewhere.
+
+    Args:
+        seed: shown once, at the start.
+    """
+
+    name = "display"
+
+    def __init__(self, *, seed: int, console: Console | None = None) -> None:
+        self.console = console or Console()
+        self.seed = seed
+        self.latest: dict[str, float] = {}
+        self.live: Live | None = None
+        self.line = Text()
+        self.tasks: dict[str, TaskID] = {}
+        self.said = 0.0
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """Show every phase, with the steps that are done already."""
+        self.phases = dict(phases)
+        plan = ", then ".join(f"{name} for {steps} steps" for name, steps in phases.items())
+        again = f", continued after step {done}" if done else ""
+        self.console.print(f"seed {self.seed}: {plan}{again}", highlight=False)
+        if not self.console.is_terminal:
+            return
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=16),
+            TextColumn("step {task.completed}/{task.total}, left"),
+            TimeRemainingColumn(),
+        )
+        self.bars = Progress(*columns, console=self.console)
+        for name, steps in phases.items():
+            before = min(done, steps)
+            done -= before
+            self.tasks[name] = self.bars.add_task(name, total=steps, completed=before, start=False)
+        self.live = Live(Group(self.bars, self.line), console=self.console)
+        self.live.start()
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Mapping[str, object]],
+    ) -> None:
+        """Show one step."""
+        del total, samples
+        if step == 1:  # values of an earlier phase are out of date
+            self.latest = {k: v for k, v in self.latest.items() if k.startswith("evaluation/")}
+        names = [*SHOWN, *held_out_rewards(metrics)]
+        self.latest |= {name: metrics[name] for name in names if name in metrics}
+        shown = self._shown(metrics)
+        if self.live is not None:
+            self.bars.start_task(self.tasks[phase])
+            self.bars.update(self.tasks[phase], completed=step)
+            self.line.plain = shown
+        elif time.monotonic() - self.said > QUIET_SECONDS or step == self.phases[phase]:
+            self.said = time.monotonic()
+            line = f"{phase} {step}/{self.phases[phase]}  {shown}"
+            self.console.print(line, highlight=False, soft_wrap=True)
+
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """Print the reason."""
+        del total
+        end = f"{ended['phase']} ended after step {ended['step']} of {ended['steps']}"
+        self.console.print(f"{end}: {ended['reason']}", highlight=False, soft_wrap=True)
+
+    def _shown(self, metrics: Mapping[str, float]) -> str:
+        free = held_out_rewards(self.latest)
+        hidden = ACCURACIES if free else ()
+        labels = {name: label for name, label in SHOWN.items() if name not in hidden} | free
+        words = [
+            f"{label} {self.latest[name]:.3f}"
+            for name, label in labels.items()
+            if name in self.latest
+        ]
+        if "rollout/tokens" in metrics:
+            words.append(f"{metrics['rollout/tokens'] / metrics['time/step']:,.0f} tok/s")
+        return "  ".join(words)
+
+    def place(self) -> dict[str, Any]:
+        """Return the latest values."""
+        return {"latest": self.latest}
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Show them again."""
+        self.latest = dict(place.get("latest", {}))
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Restore the terminal; the command line reports the error."""
+        if self.live is not None:
+            self.live.stop()

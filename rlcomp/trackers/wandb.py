@@ -1,0 +1,290 @@
+"""Weights & Biases tracker: choices, axes, tables of samples, pictures and pages of a run."""
+
+from __future__ import annotations
+
+import math
+import netrc
+import os
+import re
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rlcomp.errors import Interrupted, exit_code
+from rlcomp.trackers.metric_direction import better
+from rlcomp.trackers.tracker import Sample
+
+# Axes of curves; steps unless the user chooses.
+STEPS, TOKENS, SECONDS = AXES = ("axis/step", "axis/tokens", "axis/seconds")
+_HELD_OUT = "evaluation/"
+
+
+class WandB:
+    """Weights & Biases; offline when there is no key.
+
+    Args:
+        directory: the run's directory.
+        project: W&B project.
+        run_name: name of the run there.
+        group: runs that belong together, usually a sweep.
+        job_type: the setting that is varied within the group.
+        tags: methods of this run.
+
+    Attributes:
+        config: the run's config, shown with it.
+        leaves: returns the pictures and pages of a finished run.
+    """
+
+    name = "wandb"
+
+    def __init__(
+        self,
+        *,
+        directory: str,
+        project: str = "rlcomp",
+        run_name: str | None = None,
+        group: str | None = None,
+        job_type: str | None = None,
+        tags: list[str],
+    ) -> None:
+        self.directory = directory
+        self.project = project
+        self.run_name = run_name
+        self.group = group
+        self.job_type = job_type
+        self.tags = tags
+        self.config: Mapping[str, Any] = {}
+        self.leaves: Callable[[], Sequence[Path]] = list
+        self.run: Any = None
+        self.id: str | None = None
+        self.total = 0
+        self.spent = {TOKENS: 0.0, SECONDS: 0.0}
+        self.best: dict[str, float] = {}
+
+    def start(self, phases: Mapping[str, int], done: int) -> None:
+        """Open the run; a resumed run keeps its id, a job of ``wandb agent`` has one already."""
+        del phases
+        import wandb
+
+        self.id = self.id or os.environ.get("WANDB_RUN_ID") or secrets.token_hex(4)
+        self.total = done
+        self.run = wandb.init(
+            dir=self.directory,
+            project=self.project,
+            name=self.run_name,
+            group=self.group,
+            job_type=self.job_type,
+            tags=self.tags,
+            config=dict(self.config),
+            mode=self._mode(),
+            id=self.id,
+            resume="allow",
+            settings=wandb.Settings(quiet=True),
+        )
+        for axis in AXES:
+            self.run.define_metric(axis, hidden=True)
+        self.run.define_metric("*", step_metric=STEPS)
+
+    @staticmethod
+    @contextmanager
+    def outlive(settings: Mapping[str, Any]) -> Iterator[Callable[[BaseException], None]]:
+        """Start W&B's own process here, so that it outlives the process of the run.
+
+        It holds all that a run has logged, so that a dead run loses nothing.
+        """
+        import wandb
+
+        own = not os.environ.get("WANDB_SERVICE")
+        directory = Path(str(settings["directory"]))
+        wandb.setup(settings=wandb.Settings(silent=True))
+        error: BaseException | None = None
+        try:
+            yield partial(_close_open_runs, directory, _folders(directory))
+        except BaseException as raised:
+            error = raised
+            raise
+        finally:
+            if own:
+                wandb.teardown(exit_code=exit_code(error))
+
+    @staticmethod
+    def _mode() -> Any:  # noqa: ANN401
+        """Return the mode that the user set, else online with a key and offline without."""
+        mode = os.environ.get("WANDB_MODE")
+        if mode:
+            return mode
+        key = os.environ.get("WANDB_API_KEY") or _netrc_key()
+        return "online" if key else "offline"
+
+    def log(
+        self,
+        total: int,
+        phase: str,
+        step: int,
+        metrics: Mapping[str, float],
+        samples: Sequence[Sample],
+    ) -> None:
+        """Log one step with its value on every axis, and a table for each kind of samples."""
+        import wandb
+
+        self.total = total
+        self.spent[TOKENS] += metrics.get("rollout/tokens", 0.0)
+        self.spent[SECONDS] += metrics.get("time/step", 0.0)
+        row: dict[str, Any] = {**metrics, "phase/step": step, STEPS: total, **self.spent}
+        for kind, table in sample_tables(samples).items():
+            row[f"samples/{kind}"] = wandb.Table(
+                columns=table.columns, data=table.rows, allow_mixed_types=True
+            )
+        self.run.log(row, step=total)
+        self.run.summary["phase"] = phase
+        for name, value in metrics.items():
+            self._keep_best(name, value)
+
+    def _keep_best(self, name: str, value: float) -> None:
+        """Add the best value of a held-out result to the summary; W&B adds the last."""
+        direction = better(name)
+        if name.startswith(_HELD_OUT) and direction and math.isfinite(value):
+            best = max if direction == "higher" else min
+            self.best[name] = best(value, self.best.get(name, value))
+            self.run.summary[f"best/{name.removeprefix(_HELD_OUT)}"] = self.best[name]
+
+    def phase_ended(self, total: int, ended: Mapping[str, Any]) -> None:
+        """Write the reason into the run's summary."""
+        del total
+        self.run.summary[f"ended/{ended['phase']}"] = ended["reason"]
+
+    def place(self) -> dict[str, Any]:
+        """Return the run's id, its values on the axes, and its best held-out results."""
+        return {"id": self.id, "spent": dict(self.spent), "best": dict(self.best)}
+
+    def rewind(self, place: dict[str, Any]) -> None:
+        """Continue the same run; steps are passed explicitly, metrics.jsonl stays the truth."""
+        self.id = place.get("id")
+        self.spent |= place.get("spent", {})
+        self.best = {**place.get("best", {})}
+
+    def finish(self, error: BaseException | None = None) -> None:
+        """Close the run, with the error's exit code; print how to upload an offline run.
+
+        An interrupted run is marked as preempted: W&B gives it to the next agent of its sweep,
+        and it goes on from its checkpoint.
+        """
+        if self.run is None:
+            return
+        try:
+            if error is None:
+                self._leave()
+        except BaseException as late:
+            error = late
+            raise
+        finally:
+            self._close(error)
+
+    def _leave(self) -> None:
+        """Log pictures and pages as media, and all files as one artifact."""
+        import wandb
+
+        files = [*self.leaves()]
+        if not files:
+            return
+        media = {f"media/{file.stem}": wandb.Image(str(file)) for file in files if _is(file, "png")}
+        for file in files:
+            if _is(file, "html"):
+                media[f"media/{file.stem}"] = wandb.Html(file.read_text("utf-8"), inject=False)
+        self.run.log(media, step=self.total)
+        artifact = wandb.Artifact(f"run-{self.id}-report", type="report")
+        for file in files:
+            artifact.add_file(str(file), policy="immutable")
+        self.run.log_artifact(artifact)
+
+    def _close(self, error: BaseException | None) -> None:
+        offline, folder = self.run.settings._offline, self.run.dir
+        if error is not None:
+            self.run.summary["error"] = f"{type(error).__name__}: {error}"
+        if isinstance(error, Interrupted):
+            self.run.mark_preempting()
+        self.run.finish(exit_code=exit_code(error))
+        if offline:
+            print(f"W&B offline; upload with: wandb sync {Path(folder).parent}")
+
+
+def _folders(directory: Path) -> set[Path]:
+    """Return W&B's run folders in a run's directory."""
+    return {*directory.glob("wandb/*run-*-*")}
+
+
+def _close_open_runs(directory: Path, before: set[Path], error: BaseException) -> None:
+    """Close the runs that a dead process left open, with the error's exit code.
+
+    Args:
+        directory: of the run.
+        before: folders of earlier runs.
+        error: the cause of the end.
+    """
+    from wandb.sdk.wandb_init import _attach
+
+    for folder in _folders(directory) - before:
+        run = _attach(attach_id=re.sub(r".*run-\d+_\d+-", "", folder.name))
+        run.summary["error"] = f"{type(error).__name__}: {error}"
+        run.finish(exit_code=exit_code(error))
+        if run.settings._offline:
+            print(f"W&B offline; upload with: wandb sync {folder}")
+
+
+def _is(file: Path, kind: str) -> bool:
+    return file.suffix == f".{kind}"
+
+
+def _netrc_key() -> bool:
+    """Return whether ``wandb login`` left a key."""
+    try:
+        return netrc.netrc().authenticators("api.wandb.ai") is not None
+    except (FileNotFoundError, netrc.NetrcParseError):
+        return False
+
+
+@dataclass(frozen=True)
+class SampleTable:
+    """Table of samples: columns in order of first appearance, and one row a sample."""
+
+    columns: list[str]
+    rows: list[list[object]]
+
+
+def sample_tables(samples: Sequence[Mapping[str, object]]) -> dict[str, SampleTable]:
+    """Return a table for each kind of samples: ``rollouts`` have tokens, ``answers`` only texts.
+
+    ``problems`` have counts of answers. All other samples are of the kind ``others``. A column that
+    is empty in all samples is left out.
+
+    Examples:
+        >>> tables = sample_tables([{"prompt": "1+1=", "response": "2", "reward": None}])
+        >>> tables["answers"]
+        SampleTable(columns=['prompt', 'response'], rows=[['1+1=', '2']])
+    """
+    by_kind: dict[str, list[Mapping[str, object]]] = {}
+    for sample in samples:
+        by_kind.setdefault(_kind(sample), []).append(sample)
+    return {kind: _table(rows) for kind, rows in by_kind.items()}
+
+
+def _kind(sample: Mapping[str, object]) -> str:
+    if "tokens" in sample:
+        return "rollouts"
+    if "problem" in sample:
+        return "problems"
+    return "answers" if "prompt" in sample else "others"
+
+
+def _table(samples: Sequence[Mapping[str, object]]) -> SampleTable:
+    known = dict.fromkeys(column for sample in samples for column in sample)
+    columns = [name for name in known if any(not _empty(sample.get(name)) for sample in samples)]
+    return SampleTable(columns, [[sample.get(name) for name in columns] for sample in samples])
+
+
+def _empty(value: object) -> bool:
+    return value is None or (isinstance(value, (list, tuple, dict, str)) and not value)
