@@ -66,7 +66,7 @@ def _app() -> None:
         errors += [] if errors else [str(error)]
     if errors:
         raise ConfigErrors(as_typed(errors, given.overrides, plan))
-    tell_doubts(plan, given.overrides)
+    tell_doubts(plan.reached(), given.overrides)
     tell_idle(plan, given.overrides)
 
 
@@ -74,7 +74,7 @@ def describe(plan: Plan) -> list[Table | str]:
     """One table a phase, or one for each list of stages that a phase has in turn; the ranks."""
     at = marks(plan)
     tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
-    return [*tables, *ranks_told(plan)]
+    return [*tables, *ranks_told(plan.reached())]
 
 
 def _phase(name: str, phase: PhasePlan, at: Mapping[str, str]) -> list[Table | str]:

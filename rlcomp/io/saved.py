@@ -18,7 +18,7 @@ from rlcomp.io.fields import field, names
 from rlcomp.io.manifest import CONFIG, MANIFEST, STATE, TENSORS, check_files
 from rlcomp.io.place import check_place, step_of
 from rlcomp.io.saved_config import saved_config
-from rlcomp.io.state import restore
+from rlcomp.io.state import node_of, restore
 from rlcomp.io.strict_json import parse_json, strict_json
 from rlcomp.io.tree import join_tree
 
@@ -30,10 +30,12 @@ class Saved:
     Attributes:
         path: its directory.
         older: others of its run, the newest first, to be taken where this one cannot be restored.
+        skipped: nodes whose state is neither restored nor missed.
     """
 
     path: Path
     older: tuple[Path, ...] = ()
+    skipped: frozenset[str] = frozenset()
 
     def restore(self, nodes: Mapping[str, object], seed: int | None = None) -> dict[str, Any]:
         """Restore everything, or nothing; return the position of the run.
@@ -49,8 +51,17 @@ class Saved:
         state = self.state()
         place: dict[str, Any] = state["place"]
         redraw = seed is not None and seed != place.get("seed", seed)
-        restore(self.path, nodes, self.tensors(), state, redraw)
+        restore(self.path, nodes, self.tensors(), state, redraw, self.skipped)
         return place
+
+    def nodes(self) -> set[str]:
+        """Return the paths of the nodes that have state in it.
+
+        Raises:
+            CheckpointError: it cannot be read.
+        """
+        keys = [name for name in _header(self.path / TENSORS) if not name.startswith("state/")]
+        return {node_of(key) for key in (*keys, *self.state()["nodes"])}
 
     def place(self) -> dict[str, Any]:
         """The position of the run."""

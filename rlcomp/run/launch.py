@@ -62,7 +62,7 @@ Leaves = Callable[[Path], Sequence[Path]]
 def launch(
     config: DictConfig, plan: Plan, watch: Watch | None = None, leaves: Leaves | None = None
 ) -> None:
-    """Build and run a checked plan.
+    """Build and run a checked plan; of its nodes only those that the run needs.
 
     Args:
         config: of the run.
@@ -75,7 +75,8 @@ def launch(
         ConfigError: the directory has links where a run writes.
     """
     keep_freed_memory()
-    builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
+    builder = Builder(plan.reached(), int(config.seed))
+    where = device(str(config.get("device", "auto")))
     with shared_by(builder, where) as found:
         if found is not None and found.rank > 0:
             take_part(found, builder, watch or Watch())

@@ -19,6 +19,7 @@ from rlcomp.io.record import OVERWRITTEN, check_record, has_record
 from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
 from rlcomp.io.saved_config import saved_config
 from rlcomp.wiring.compare import changed
+from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.renamed import of_version_0_1, update_classes
 
 # The remedy of messages that refuse to go on.
@@ -37,9 +38,35 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> Saved | None
         ConfigError: ``overwrite`` would move away what is to be continued.
     """
     saved = _chosen(config, checkpoint)
-    if saved is not None:
-        _tell_differences(saved)
-    return saved
+    if saved is None:
+        return None
+    _tell_differences(saved)
+    return _skip_unused(saved, read(config)[0])
+
+
+def _skip_unused(saved: Saved, plan: Plan) -> Saved:
+    """Skip the state of nodes that this run, or the one that wrote the checkpoint, does not use.
+
+    Checkpoints of 0.2 hold the state of every node of their config. A node that only this run uses
+    begins anew.
+    """
+    stored = saved.nodes()
+    unused = _unused(plan) & stored
+    if tops := sorted(path for path in unused if path.rpartition(".")[0] not in unused):
+        warnings.warn(
+            f"{saved.path}: the state of {', '.join(tops)} is left out, for no phase of this run "
+            f"uses {'it' if len(tops) == 1 else 'them'}",
+            RlcompWarning,
+            stacklevel=4,
+        )
+    file = saved.path / CONFIG
+    there = read(update_classes(saved_config(file, trust=True)))[0] if file.is_file() else None
+    missing = _unused(there) - stored if there else frozenset[str]()
+    return replace(saved, skipped=unused | missing)
+
+
+def _unused(plan: Plan) -> frozenset[str]:
+    return frozenset(plan.nodes.keys() - plan.reached().nodes.keys())
 
 
 def _tell_differences(saved: Saved) -> None:
@@ -221,7 +248,7 @@ def restored(
                 raise
             warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
             passed.append(saved.path)
-            saved = newest_whole(saved.older)
+            saved = replace(newest_whole(saved.older), skipped=saved.skipped)
 
 
 # What may change between a run and its continuation without changing its numbers.

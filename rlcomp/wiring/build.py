@@ -24,7 +24,6 @@ from rlcomp.seed import seeded
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan, below, children
 from rlcomp.wiring.reader import Node
-from rlcomp.wiring.unused import leave_out_told
 
 
 class Builder:
@@ -44,19 +43,15 @@ class Builder:
         """Build the nodes that need no model: cheap checks before expensive construction."""
         for node in self._own():
             if not builds_model(node):
-                self._build(node)
+                self.build(node)
         return self.built
 
     def all(self) -> dict[str, object]:
         """Every node, models last."""
         self.without_models()
         for node in self._own():
-            self._build(node)
-        return self.built
-
-    def _build(self, node: Node) -> None:
-        with leave_out_told(self.plan, node):
             self.build(node)
+        return self.built
 
     def _own(self) -> list[Node]:
         """The nodes that are built here: not those that are handed over as they stand."""

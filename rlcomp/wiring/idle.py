@@ -7,11 +7,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 
 from rlcomp.errors import RlcompWarning
-from rlcomp.wiring.plan import Plan, collect
+from rlcomp.wiring.plan import OWN, Plan, collect
 from rlcomp.wiring.reader import Node
 
-# Nodes of the program itself, which no phase has to name.
-_OWN = ("tracker", "checkpoint", "cluster", "parallel")
 _CLIP = re.compile(r"\+{0,2}(\w+(?:\.\w+)*?)([./])trust_region(?:\.\w+)*=(?!none$)")
 
 
@@ -44,7 +42,7 @@ def _of_no_phase(plan: Plan, used: dict[str, Node], word: str) -> str | None:
     names = word.lstrip("+").partition("=")[0].split(".")
     paths = [".".join(names[:end]) for end in range(1, len(names))]
     node = next((path for path in paths if path in plan.nodes), None)
-    if node is None or names[0] in _OWN or {*paths} & used.keys():
+    if node is None or names[0] in OWN or {*paths} & used.keys():
         return None
     return f"no phase of this run uses {node}; leave it out"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -14,6 +14,9 @@ from rlcomp.wiring.insert import inserted
 from rlcomp.wiring.phase_order import arranged
 from rlcomp.wiring.reader import BROKEN, Node, Reader
 from rlcomp.wiring.renamed import of_version_0_1, renamed_classes
+
+# Nodes of the run itself, which no phase has to name.
+OWN = ("tracker", "checkpoint", "cluster", "parallel")
 
 
 @dataclass
@@ -51,6 +54,18 @@ class Plan:
     nodes: dict[str, Node]
     phases: dict[str, PhasePlan]
     origins: dict[str, str] = field(default_factory=dict)
+
+    def reached(self) -> Plan:
+        """Return the plan of the nodes that a run needs.
+
+        These are the stages of its phases, its tracker, its checkpoint and its processes, with all
+        that they are built of. The order of the nodes stays.
+        """
+        parts = [(p.lists(), p.every, p.on_begin) for p in self.phases.values()]
+        reached: dict[str, Node] = {}
+        collect([*parts, *(self.tree.get(name) for name in OWN)], reached)
+        nodes = {path: node for path, node in self.nodes.items() if path in reached}
+        return replace(self, nodes=nodes)
 
 
 def read(config: DictConfig) -> tuple[Plan, list[str]]:

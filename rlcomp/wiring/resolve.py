@@ -41,7 +41,7 @@ def plan_of(config: DictConfig, words: Sequence[str] = ()) -> Plan:
     errors += check_plan(plan)
     if errors:
         raise ConfigErrors(as_typed(errors, words, plan))
-    tell_doubts(plan, words)
+    tell_doubts(plan.reached(), words)
     return plan
 
 
@@ -73,26 +73,27 @@ def traced_errors(plan: Plan, words: Sequence[str]) -> Iterator[None]:
 
 
 def check_plan(plan: Plan) -> list[str]:
-    """Everything that is wrong with a plan that could be read."""
-    refused = check_foreign(plan)
+    """Return the mistakes in a plan that could be read; of nodes that it needs, but for names."""
+    reached = plan.reached()
+    refused = check_foreign(reached)
     # What a foreign loss asks for is no news beside that it cannot run.
     return (
         check_settings(plan)
         + _check_tracker(plan)
-        + _check_adapters(plan)
+        + _check_adapters(reached)
         + _check_patches(plan)
         + _check_randomise(plan)
-        + _check_rates(plan)
-        + check_base(plan)
+        + _check_rates(reached)
+        + check_base(reached)
         + (refused or check_arguments(plan))
-        + check_returned(plan)
-        + check_scoring(plan)
-        + check_bounds(plan)
+        + check_returned(reached)
+        + check_scoring(reached)
+        + check_bounds(reached)
         + check_flow(plan)
         + check_begun(plan)
         + check_watched(plan)
-        + check_remote(plan)
-        + check_ranks(plan)
+        + check_remote(reached)
+        + check_ranks(reached)
     )
 
 
