@@ -215,7 +215,7 @@ def audited(
     from rlcomp.audit.forms import all_forms
     from rlcomp.audit.judge import Judge
     from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.explain import compose_or_explain
+    from rlcomp.wiring.composition import compose_or_explain
 
     worn = all_forms(forms)
     plan, reads_tokens = _checked(compose_or_explain(overrides, config_dirs))

@@ -17,10 +17,10 @@ from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import CONTROL, lookup
 from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.compare import changed
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.equation import equations
-from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.flow_source import flow_of, ran
 from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.plan import PhasePlan, Plan, read

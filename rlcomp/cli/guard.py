@@ -21,7 +21,6 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.cli.printable import printable
 from rlcomp.cli.stack import stack_of
 from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError, exit_code
-from rlcomp.wiring.explain import explained
 
 # Errors whose message says all; of any other the lines of code count as well.
 FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)
@@ -117,6 +116,8 @@ def explain(error: BaseException) -> str:
         # A mistake that only shows while a stage runs carries a note that says which.
         remedy = [error.remedy] if isinstance(error, RlcompError) and error.remedy else []
         return "\n".join([str(error), *getattr(error, "__notes__", []), *remedy])
+    from rlcomp.advice.explain import explained
+
     return explained(error, sys.argv[1:], user_directories())
 
 

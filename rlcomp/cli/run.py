@@ -51,14 +51,13 @@ from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.choices import check_choices
-from rlcomp.wiring.explain import unreadable_yaml
+from rlcomp.wiring.filter_overrides import sift
 from rlcomp.wiring.idle import tell_idle
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.own_yaml import check_own_yamls
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
-from rlcomp.wiring.sifted import sift
 from rlcomp.wiring.unread import check_unread
+from rlcomp.wiring.user_yaml import check_own_yamls
 
 
 def main(*, apart: bool = True) -> None:
@@ -126,6 +125,8 @@ class Jobs:
         if isinstance(error, OSError):
             return UserError(f"{error}: choose a directory you can write into, directory=...")
         if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+            from rlcomp.advice.explain import unreadable_yaml
+
             return UserError(unreadable_yaml(error, user_directories()))
         return error
 

@@ -14,7 +14,7 @@ from rlcomp.io.checkpoint import Checkpoint
 from rlcomp.io.saved import open_checkpoint
 from rlcomp.run.launch import device, place_on
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.explain import compose_or_explain
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
 
 

@@ -19,8 +19,8 @@ from rlcomp.io.record import OVERWRITTEN, check_record, has_record
 from rlcomp.io.saved import Saved, checkpoints_in, newest_whole, open_checkpoint
 from rlcomp.io.saved_config import saved_config
 from rlcomp.wiring.compare import changed
+from rlcomp.wiring.migrations import of_version_0_1, update_classes
 from rlcomp.wiring.plan import Plan, read
-from rlcomp.wiring.renamed import of_version_0_1, update_classes
 
 # The remedy of messages that refuse to go on.
 ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"

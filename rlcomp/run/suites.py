@@ -26,7 +26,7 @@ from rlcomp.text.folder import check_at_hand
 from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base, check_models
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.explain import compose_or_explain
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.plan import Plan, below, read
 from rlcomp.wiring.reader import Node
 from rlcomp.wiring.resolve import as_typed, check_settings

@@ -11,9 +11,9 @@ from rlcomp.arguments import problem, remedy
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.keys import prompt_keys
 from rlcomp.wiring.declare import declare
+from rlcomp.wiring.migrations import new_name
 from rlcomp.wiring.plan import Plan, nodes_in
 from rlcomp.wiring.reader import BROKEN, Node
-from rlcomp.wiring.renamed import new_name
 
 # One step at such a learning rate leaves no weight that means anything, by any optimiser.
 _HIGHEST_RATE = 100

@@ -10,14 +10,18 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import ConfigErrors, nearest
-from rlcomp.wiring.line import line_of
-from rlcomp.wiring.options import config_directory, options_of
-from rlcomp.wiring.translated import as_typed, whole_line
-from rlcomp.wiring.unswept import NO_SWEEP, TOGETHER
-from rlcomp.wiring.weighed import weighed_line
+from rlcomp.wiring.command_line import line_of
+from rlcomp.wiring.options import NO_SWEEP, TOGETHER, config_directory, options_of
+from rlcomp.wiring.shell_words import as_typed, whole_line
 
 _LIST = re.compile(r"([\w/@.]+)=\[ *(\w+(?: *, *\w+)+) *\]")
 _OPTION = re.compile(r"([\w/.]+)=(\w+(?:,\w+)*)")
+
+
+_NAMES = re.compile(
+    r"(?:\w+\.)*(?:reward|rewards|reward_funcs|reward\.(?:parts|functions|names))=\[(.*)\]"
+)
+_MAPPING = re.compile(r"reward\.(?:parts|rewards)=\{(.*)\}")
 
 
 def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
@@ -68,8 +72,8 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
 
 def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iterator[str]:
     places = [config_directory(), *map(Path, directories)]
-    if weighed := weighed_line(word, words, options_of("reward", places), places):
-        yield f"{word}: {weighed}"
+    if message := _weighed(word, words, places):
+        yield f"{word}: {message}"
     elif below := _below_path(word, words):
         yield f"{word}: {below}"
     elif found := _LIST.fullmatch(word):
@@ -80,6 +84,31 @@ def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iter
         told = _chosen_by(option[1], option[2], words, directories)
         if told:
             yield f"{word}: {told}"
+
+
+def _weighed(word: str, words: Sequence[str], places: Sequence[Path]) -> str | None:
+    """Return how several rewards of one word are weighed; None: it names no several."""
+    options = options_of("reward", places)
+    names = rewards_in(word)
+    if len(names) < 2 or not all(name in options for name in names.values()):
+        return None
+    from rlcomp.advice.weighted_rewards import weighed_line
+
+    return weighed_line(names, words, places)
+
+
+def rewards_in(word: str) -> dict[str, str]:
+    """Return the rewards that a word names, by the names of their parts.
+
+    Examples:
+        >>> rewards_in("reward=[boxed,format]"), rewards_in("reward=boxed")
+        ({'boxed': 'boxed', 'format': 'format'}, {})
+    """
+    if found := _NAMES.fullmatch(word):
+        return {name: name for name in re.findall(r"\w+", found[1])}
+    if found := _MAPPING.fullmatch(word):
+        return dict(re.findall(r"(\w+) *: *(\w+)", found[1]))
+    return {}
 
 
 def _below_path(word: str, words: Sequence[str]) -> str | None:

@@ -12,7 +12,7 @@ from omegaconf import DictConfig
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.own_yaml import check_own_yamls
+from rlcomp.wiring.user_yaml import check_own_yamls
 
 # Set by the running app; a description stands outside one.
 _PLACEHOLDERS = ["directory=runs/..."]

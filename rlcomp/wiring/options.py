@@ -11,6 +11,11 @@ from pathlib import Path
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.declare import Declaration, declare
 
+# What a run has one of, and nobody compares.
+NO_SWEEP = ("tracker",)
+# Groups of whose options any number is put together.
+TOGETHER = ("experiment", "measure", "objective", "suite", "loss/weight")
+
 _TARGET = re.compile(r"^\s*_target_:\s*(\S+)\s*$", re.MULTILINE)
 _PACKAGED = re.compile(r"^\s*- /([\w/]+)@(\w+): ", re.MULTILINE)
 

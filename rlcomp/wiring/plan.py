@@ -11,9 +11,9 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.arguments import NonNegativeInt, problem, remedy
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.wiring.insert import inserted
+from rlcomp.wiring.migrations import of_version_0_1, renamed_classes
 from rlcomp.wiring.phase_order import arranged
 from rlcomp.wiring.reader import BROKEN, Node, Reader
-from rlcomp.wiring.renamed import of_version_0_1, renamed_classes
 
 # Nodes of the run itself, which no phase has to name.
 OWN = ("tracker", "checkpoint", "cluster", "parallel")

@@ -16,9 +16,9 @@ from omegaconf import Node as ConfigNode
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
 from rlcomp.errors import as_dotted, nearest
+from rlcomp.wiring.migrations import new_name
 from rlcomp.wiring.options import recipes_with
-from rlcomp.wiring.own_yaml import meant_target
-from rlcomp.wiring.renamed import new_name
+from rlcomp.wiring.user_yaml import meant_target
 
 Path = tuple[Any, ...]
 

@@ -18,7 +18,6 @@ from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.foreign import check_foreign
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.origin import trace
-from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
 from rlcomp.wiring.ranks import check_ranks
 from rlcomp.wiring.reader import BROKEN, Node
@@ -220,6 +219,8 @@ def _is_value(config: DictConfig, name: str) -> bool:
 
 
 def _here(config: DictConfig, name: str) -> str | None:
+    from rlcomp.advice.foreign_options import word_here
+
     inner = [*config[name]] if isinstance(config[name], Mapping) else []
     return word_here(".".join([name, *map(str, inner[:1])]))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.wiring.line import Line
+from rlcomp.wiring.command_line import Line
 
 # Read by the program itself, and told elsewhere.
 _ALWAYS_READ = ("phases", "hydra", "tracker")

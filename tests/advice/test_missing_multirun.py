@@ -3,9 +3,9 @@
 import pytest
 from omegaconf import OmegaConf
 
-from rlcomp.wiring import unswept as module
-from rlcomp.wiring.line import Line
-from rlcomp.wiring.unswept import as_text, is_sentence, several, unswept
+from rlcomp.advice import missing_multirun as module
+from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
+from rlcomp.wiring.command_line import Line
 
 CONFIG = {"seed": 0, "lr": 0.1, "fast": True, "names": ["a"], "template": "x", "prompt": None}
 

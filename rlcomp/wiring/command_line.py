@@ -11,14 +11,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.wiring.compose import compose_config, compose_with_choices
+from rlcomp.wiring.compose import compose_with_choices
 from rlcomp.wiring.options import config_directory, usual_option
-from rlcomp.wiring.words_of_control import PLACES
 
-# Where the same setting stands in recipes that imitate instead of sampling.
-_LIKES = {"prompts": "demonstrations", "learner": "sft_learner"}
-# What control is used to call settings, where a recipe has them.
-_OF_CONTROL = {**PLACES, "batch_size": "sample.batch_size", "gamma": "loss.gamma"}
 _NOT_ASKED = ("experiment", "suite")
 
 
@@ -43,40 +38,9 @@ class Line(NamedTuple):
         node = OmegaConf.select(self.config, parent) if parent else self.config
         return isinstance(node, DictConfig) and name in node
 
-    def like(self, path: str) -> str | None:
-        """The same setting in this config: itself, or what does that here; None: nothing does."""
-        if self.has(path):
-            return path
-        if path in _OF_CONTROL and self.has(_OF_CONTROL[path]):
-            return _OF_CONTROL[path]
-        root, _, rest = path.partition(".")
-        phase, _, of_phase = rest.partition(".")
-        others = [f"{_LIKES.get(root)}.{rest}"]
-        if root == "phases" and len(self.config.phases) == 1:
-            others = [f"phases.{only}.{of_phase}" for only in self.config.phases if only != phase]
-        return next((one for one in others if rest and self.has(one)), None)
-
     def places(self, name: str) -> list[str]:
         """Return the paths of all settings of this name in its config."""
         return sorted(_paths(self.config, name))
-
-    def fit(self, remedy: str) -> str | None:
-        """Overrides that this line takes: as they are, or with what its config has instead."""
-        instead = " ".join(self._instead(word) for word in remedy.split())
-        return next((one for one in (remedy, instead) if self._takes(one)), None)
-
-    def _instead(self, word: str) -> str:
-        path, is_set, value = word.partition("=")
-        return f"{self.like(path) or path}{is_set}{value}"
-
-    def _takes(self, remedy: str) -> bool:
-        if any(self.lacks(word.partition("=")[0].split(".")[0]) for word in remedy.split()):
-            return False
-        try:
-            compose_config([*self.words, *remedy.split()], self.config_dirs)
-        except (HydraException, OmegaConfBaseException, ValueError):
-            return False
-        return True
 
     def lacks(self, name: str) -> str | None:
         """Why its config has no such group or setting, and which choice has it; None: none has.

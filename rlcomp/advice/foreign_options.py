@@ -1,24 +1,41 @@
-"""Our names for options of TRL, verl, OpenRLHF, transformers, SB3 and CleanRL."""
+"""Our names for options of TRL, verl, OpenRLHF, transformers, SB3 and CleanRL.
+
+The names stand in ``foreign_options.yaml``.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
 
 from rlcomp.errors import as_dotted, nearest
-from rlcomp.wiring.words_of_control import CONTROL
-from rlcomp.wiring.words_of_options import OPTIONS, PLUGINS
-from rlcomp.wiring.words_of_runs import PRETRAINED, RUNS
-from rlcomp.wiring.words_of_trainers import TRAINERS
-from rlcomp.wiring.words_of_training import TRAINING
 
-_HERE = {**CONTROL, **TRAINERS, **TRAINING, **RUNS}
-
-# Where nothing stands behind it.
-_WHOLE = dict.fromkeys(
-    ("algorithm", "algo", "trainer"),
-    "recipe=grpo, whose parts are groups of options (rlcomp --help)",
+TABLE: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("foreign_options.yaml").read_text(encoding="utf-8")
 )
+_SECTIONS = ("control", "machinery", "training", "runs")
+# What each setting of others is here, by the last names of its path.
+HERE: dict[str, str] = {
+    word: entry["here"]
+    for section in _SECTIONS
+    for entry in TABLE[section]
+    for word in entry["words"].split()
+}
+# Settings of control that count in the same unit here, with their paths.
+PLACES = {
+    word: HERE[word].split(" ")[0]
+    for entry in TABLE["control"]
+    for word in entry["words"].split()
+    if re.match(
+        r"(replay|environment|exploration|collector|loss\.objective|targets\.updater)\.",
+        entry["here"],
+    )
+}
+WHOLE: dict[str, str] = TABLE["whole"]
 
 
 def option_here(group: str, option: str) -> str | None:
@@ -32,14 +49,15 @@ def option_here(group: str, option: str) -> str | None:
     """
     if group.split("/")[0] == "model" and ("/" in group or "." in option):
         path = f"{group}/{option}".removeprefix("model/")
-        return PRETRAINED.replace("DIR", path)
+        return HERE["model_name_or_path"].replace("DIR", path)
     if group == "reward" and "." in option:
         file = option.endswith(".py")
         own = f"{option[:-3]}.FUNCTION" if file else as_dotted(option) or option
         return f"reward=function reward.function={own}"
     if group == "environment" and re.search(r"-v\d+$", option):
         return f"environment.name={option} (of gymnasium)"
-    return OPTIONS.get((group, option.lower()))
+    options: dict[str, str] = TABLE["options"].get(group, {})
+    return options.get(option.lower())
 
 
 def plugin_hint(group: str, option: str) -> str | None:
@@ -52,7 +70,7 @@ def plugin_hint(group: str, option: str) -> str | None:
         "hydra/launcher=slurm: there is no such option; did you mean 'submitit_slurm'? (known: \
 basic, joblib, submitit_local, submitit_slurm)"
     """
-    known = PLUGINS.get(group)
+    known: dict[str, str] | None = TABLE["plugins"].get(group)
     if known is None:
         return None
     if install := known.get(option):
@@ -75,7 +93,7 @@ def word_here(key: str) -> str | None:
         ('decoding.top_p', None)
     """
     known = known_by(key)
-    return _WHOLE.get(known) or _HERE.get(known)
+    return WHOLE.get(known) or HERE.get(known)
 
 
 def known_by(key: str) -> str:
@@ -87,7 +105,7 @@ def known_by(key: str) -> str:
     """
     words = key.lstrip("+~-").replace("-", "_").lower().split(".")
     ends = [".".join(words[start:]) for start in range(len(words))]
-    return ends[0] if ends[0] in _WHOLE else next((end for end in ends if end in _HERE), "")
+    return ends[0] if ends[0] in WHOLE else next((end for end in ends if end in HERE), "")
 
 
 def near_word(name: str, group: str) -> str | None:
@@ -105,7 +123,7 @@ def near_word(name: str, group: str) -> str | None:
     """
     words = {
         word: here
-        for word, here in _HERE.items()
+        for word, here in HERE.items()
         if here.startswith(f"{group}.") or (here.startswith("nothing") and f"{group}=" in here)
     }
     asked = sorted(name.lower().split("_"))

@@ -9,22 +9,23 @@ from pathlib import Path
 import pytest
 from omegaconf import OmegaConf
 
+from rlcomp.advice.foreign_options import HERE, TABLE, option_here, word_here
+from rlcomp.advice.translation import translated
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import _HERE, _WHOLE, option_here, word_here
 from rlcomp.wiring.resolve import check_used
-from rlcomp.wiring.translated import translated
-from rlcomp.wiring.words_of_options import OPTIONS
+
+OPTIONS = [here for group in TABLE["options"].values() for here in group.values()]
 
 # In a remedy: group=option, a.path.to.a.setting (with the value it takes), a setting at the root.
 CHOICE = re.compile(r"(?<![\w.])([a-z_/]+(?:@[a-z_.]+)?)=([a-z0-9_]+)\b")
 PATH = re.compile(r"(?!rlcomp)(?<![\w./@=])[a-z_]+(?:\.[a-z_]+)+(?!\w*['(:,]? _)")
 WHOLE = re.compile(r"^[a-z_]+(?= \(|$)")
 SAID = {
-    _HERE[word]
+    HERE[word]
     for word in ("logging_steps", "trust_remote_code", "val_kwargs.top_p", "entity", "nnodes")
 }
-REMEDIES = sorted({*_HERE.values(), *OPTIONS.values(), *_WHOLE.values()} - SAID)
+REMEDIES = sorted({*HERE.values(), *OPTIONS, *TABLE["whole"].values()} - SAID)
 # What has the same name here, or is a word of anything.
 OURS = {"seed", "debug", "project"}
 composed = functools.cache(lambda *words: compose_config(list(words)))
@@ -37,7 +38,7 @@ def has(config, path):
 
 
 def test_there_are_words_enough():
-    assert len(_HERE) >= 100
+    assert len(HERE) >= 100
     assert len(OPTIONS) >= 20
 
 
@@ -93,7 +94,7 @@ def test_every_setting_of_their_trainers_has_an_answer(package, file, name):
             "actor_rollout_ref.rollout.gpu_memory_utilization",
             "nothing to set: answers are sampled in the run's own process; leave it out",
         ),
-        ("trainer.n_gpus_per_node", _HERE["num_processes"]),
+        ("trainer.n_gpus_per_node", HERE["num_processes"]),
         ("group_size", None),
         ("numgenerations", None),
     ],

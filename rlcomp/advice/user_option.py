@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcomp.errors import as_dotted
-from rlcomp.wiring.line import Line
+from rlcomp.wiring.command_line import Line
 from rlcomp.wiring.options import config_directory, options_of, usual_option
 
 # What reads a folder, by its group.

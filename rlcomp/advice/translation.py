@@ -8,98 +8,21 @@ from collections.abc import Callable, Mapping, Sequence
 from hydra.errors import HydraException, OverrideParseException
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.wiring.base_model import with_base
+from rlcomp.advice.foreign_options import TABLE, known_by, option_here, word_here
 from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.filter_overrides import Refused, sift
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import known_by, option_here, word_here
-from rlcomp.wiring.sifted import Refused, sift
-from rlcomp.wiring.words_of_runs import RANKS
+from rlcomp.wiring.shell_words import as_typed, overrides_in, whole_line
 
 _NUMBER = r"\d+(\.\d*)?(e[+-]?\d+)?"
-_CLIP = "loss.trust_region.clip_low={0} loss.trust_region.clip_high={0}"
-
-# Where a remedy says more than the path of the setting that takes the value as it stands.
-_TAKES = {
-    **dict.fromkeys(
-        ("train_batch_size", "rollout_batch_size", "batch_size"), "prompts.batch_size={}"
-    ),
-    **dict.fromkeys(("max_steps", "total_training_steps"), "phases.rl.steps={}"),
-    **dict.fromkeys(RANKS, "adapter=lora adapter.rank={}"),
-    **dict.fromkeys(("epsilon", "cliprange", "clip_ratio", "eps_clip"), _CLIP),
-    **dict.fromkeys(("warmup_ratio", "lr_warmup_steps_ratio"), "learner.schedule.warmup={}"),
-    "lora_alpha": "adapter=lora adapter.alpha={}",
-}
-# The same of those that take a text.
-_TAKES_TEXT = {
-    **dict.fromkeys(("model.path", "model_name_or_path", "model_name", "pretrain"), "base={}"),
-    **dict.fromkeys(("output_dir", "save_path", "ckpt_path"), "directory={}"),
-    **dict.fromkeys(("train_files", "prompt_data"), "task=file task.path={}"),
-    **dict.fromkeys(("run_name", "experiment_name"), "tracker=wandb tracker.run_name={}"),
-    **dict.fromkeys(("wandb_project", "project_name"), "tracker=wandb tracker.project={}"),
-    "default_local_dir": "directory={}",
-    "resume_from_checkpoint": "resume={}",
-    "resume_from_path": "resume={}",
-    "dataset_name": "task=hub task.name={}",
-}
-# The group whose option the value is.
-_GROUPS = {
-    "adv_estimator": "advantage",
-    "advantage_estimator": "advantage",
-    "loss_type": "loss",
-    "loss_agg_mode": "loss/reduction",
-    "importance_sampling_level": "loss/ratio",
-    "report_to": "tracker",
-    "logger": "tracker",
-    "lr_scheduler_type": "schedule@learner.schedule",
-}
-# Whose values name methods as well.
-_METHODS = ("loss_type", "adv_estimator", "advantage_estimator")
-_SWITCHES = {
-    ("use_peft", "true"): "adapter=lora",
-    ("use_peft", "false"): "adapter=none",
-    ("bf16", "true"): "engine=bfloat16",
-    **{
-        (name, value): "engine=bfloat16"
-        for name in ("precision", "mixed_precision")
-        for value in ("bf16", "bfloat16", "bf16-mixed", "bf16-true")
-    },
-    **{
-        (name, value): f"{place}={ours}"
-        for name, place in (
-            ("kl_loss_type", "learner.losses.kl.estimator"),
-            ("kl_penalty", "kl.estimator"),
-        )
-        for value, ours in (
-            *(("kl", "k1"), ("mse", "k2"), ("low_var_kl", "k3"), ("abs", "abs")),
-            *((same, same) for same in ("k1", "k2", "k3")),
-        )
-    },
-    ("use_kl_loss", "true"): "kl=in_loss",
-    ("use_kl_loss", "false"): "kl=none",
-    ("use_kl_in_reward", "true"): "kl=in_reward",
-    ("gradient_checkpointing", "true"): "engine.checkpointing=true",
-    ("enable_gradient_checkpointing", "true"): "engine.checkpointing=true",
-    **{
-        (name, value): f"{setting}=null"
-        for name, setting in (
-            ("eval_strategy", "phases.rl.every.evaluation"),
-            ("evaluation_strategy", "phases.rl.every.evaluation"),
-            ("save_strategy", "phases.rl.every.checkpoint"),
-        )
-        for value in ("no", "none", "false")
-    },
-    ("use_cpu", "true"): "device=cpu",
-    ("no_cuda", "true"): "device=cpu",
-    ("resume_from_checkpoint", "true"): "resume=must",
-    ("resume_from_checkpoint", "false"): "resume=never",
-    ("scale_rewards", "true"): "advantage=group_mean_std",
-    ("scale_rewards", "group"): "advantage=group_mean_std",
-    ("scale_rewards", "batch"): "advantage=group_batch_std",
-    ("scale_rewards", "false"): "advantage=group_mean",
-    ("scale_rewards", "none"): "advantage=group_mean",
-    ("norm_adv_by_std_in_grpo", "true"): "advantage=group_mean_std",
-    ("norm_adv_by_std_in_grpo", "false"): "advantage=group_mean",
-}
+# Overrides that a setting of others becomes, by its name: "{}" is its value.
+_NUMBERS: dict[str, str] = TABLE["numbers"]
+_TEXTS: dict[str, str] = TABLE["texts"]
+# The group whose option the value is; of some of these, a whole method as well.
+_GROUPS: dict[str, str] = TABLE["groups"]
+_METHODS: list[str] = TABLE["methods"]
+# By name and value.
+_SWITCHES: dict[str, dict[str, str]] = TABLE["switches"]
 
 
 def translated(key: str, value: str) -> str | None:
@@ -120,12 +43,12 @@ def translated(key: str, value: str) -> str | None:
         return None
     if group := _GROUPS.get(word):
         return _option(group, value)
-    if (word, value.lower()) in _SWITCHES:
-        return _SWITCHES[word, value.lower()]
-    if word in _TAKES_TEXT:
-        return _TAKES_TEXT[word].format(value)
+    if override := _SWITCHES.get(word, {}).get(value.lower()):
+        return override
+    if word in _TEXTS:
+        return _TEXTS[word].format(value)
     plain = word_here(word) or ""
-    takes = _TAKES.get(word) or (f"{plain}={{}}" if re.fullmatch(r"[\w.]+", plain) else None)
+    takes = _NUMBERS.get(word) or (f"{plain}={{}}" if re.fullmatch(r"[\w.]+", plain) else None)
     return takes.format(value) if takes and re.fullmatch(_NUMBER, value, re.I) else None
 
 
@@ -246,34 +169,3 @@ def _composes(words: Sequence[str], config_dirs: Sequence[str]) -> bool:
     except (HydraException, OmegaConfBaseException, ValueError):
         return False
     return True
-
-
-def as_typed(words: Sequence[str]) -> list[str]:
-    """A command line without what ``base=DIR`` chooses."""
-    own = [*words]
-    return own[:-2] if with_base(own[:-2]) == own else own
-
-
-def overrides_in(words: Sequence[str]) -> list[str]:
-    """Those words of a command line that set something."""
-    return [word for word in words if "=" in word and not word.startswith("-")]
-
-
-def whole_line(words: Sequence[str]) -> str:
-    """A command line, each word once, as it is typed in a shell."""
-    return " ".join(["rlcomp", *map(in_shell, dict.fromkeys(words))])
-
-
-def in_shell(word: str) -> str:
-    r"""A word as it is typed in a shell: in quotes where the shell would read it otherwise.
-
-    Examples:
-        >>> print(in_shell("seed=0,1"), in_shell('directory="my runs"'), in_shell("a=it's"))
-        seed=0,1 'directory="my runs"' "a=it's"
-    """
-    if re.fullmatch(r"[\w@%+=:,./~-]+", word):
-        return word
-    if "'" not in word:
-        return f"'{word}'"
-    escaped = re.sub(r'([\\"$`])', r"\\\1", word)
-    return f'"{escaped}"'

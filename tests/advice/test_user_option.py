@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcomp.wiring import own_option as module
-from rlcomp.wiring.own_option import misplaced, own_option
+from rlcomp.advice import user_option as module
+from rlcomp.advice.user_option import misplaced, own_option
 
 FILES = {
     "advantage/gae.yaml": "_target_: a.Gae\nlow: 1\n",

@@ -4,60 +4,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException, OverrideParseException
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from rlcomp.errors import ConfigError, in_one_line, nearest
-from rlcomp.wiring.choices import check_choices
+from rlcomp.advice.foreign_options import option_here, plugin_hint
+from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
+from rlcomp.advice.similar_settings import fit
+from rlcomp.advice.translation import all_refused, corrected
+from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
+from rlcomp.advice.user_option import own_option
+from rlcomp.errors import nearest
+from rlcomp.wiring.command_line import Line, line_of
 from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.line import Line, line_of
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import option_here, plugin_hint
-from rlcomp.wiring.own_option import own_option
 from rlcomp.wiring.reader import unset_variable
-from rlcomp.wiring.translated import (
-    all_refused,
-    as_typed,
-    corrected,
-    in_shell,
-    overrides_in,
-    whole_line,
-)
-from rlcomp.wiring.unknown_key import keys_below, unknown_key, unmatched_group
-from rlcomp.wiring.unswept import as_text, is_sentence, several, unswept
-
-
-def compose_or_explain(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
-    """The config of overrides.
-
-    Args:
-        overrides: as on the command line.
-        config_dirs: directories of the user's own configs.
-
-    Raises:
-        ConfigError: what Hydra refuses: what, where and the nearest name.
-
-    Examples:
-        >>> compose_or_explain(["learning_rate=1e-5"])
-        Traceback (most recent call last):
-            ...
-        rlcomp.errors.ConfigError: learning_rate is not in the config; here it is \
-learner.optimizer.lr=1e-5
-    """
-    try:
-        check_choices(overrides, config_dirs)
-        return compose_config(overrides, config_dirs)
-    except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(explained(error, overrides, config_dirs)) from None  # it says all
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
-        raise ConfigError(unreadable_yaml(error, config_dirs)) from None
-    except ValueError as error:  # Hydra's own, of overrides that cannot mean anything
-        raise ConfigError(f"{' '.join(overrides)}: {in_one_line(error)}") from None
+from rlcomp.wiring.shell_words import as_typed, in_shell, overrides_in, whole_line
 
 
 def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
@@ -87,7 +54,7 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
     sure = len(refused) > 1 or (refused and "; " not in lines[0])
     if sure and all(unswept(str(one)) for _, one in all_of):
         return "\n".join([*lines, f"the whole line: {whole_line(['-m', *as_typed(words)])}"])
-    return "\n".join([*lines, *corrected(words, refused, config_dirs, line.fit)])
+    return "\n".join([*lines, *corrected(words, refused, config_dirs, partial(fit, line))])
 
 
 def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.wiring.translated import corrected
+from rlcomp.advice.translation import corrected
 
 HERE = "x is not in the config; here it is "
 NOTHING = f"{HERE}nothing to set: leave it out"

@@ -1,58 +1,14 @@
-"""Remedies that fit the choices of a line, and choices that have what a line lacks."""
+"""Choices that have what a line lacks."""
 
 import functools
 
 import pytest
 
 from rlcomp.errors import ConfigError
-from rlcomp.wiring.explain import compose_or_explain
-from rlcomp.wiring.line import line_of
+from rlcomp.wiring.command_line import line_of
+from rlcomp.wiring.composition import compose_or_explain
 
 line = functools.cache(lambda *words: line_of(words, []))
-
-
-@pytest.mark.parametrize(
-    ("path", "like"),
-    [
-        ("prompts.batch_size", "demonstrations.batch_size"),
-        ("learner.optimizer.lr", "sft_learner.optimizer.lr"),
-        ("phases.rl.steps", "phases.warm_start.steps"),
-        ("phases.rl.every.checkpoint", "phases.warm_start.every.checkpoint"),
-        ("sft_learner.optimizer.lr", "sft_learner.optimizer.lr"),
-        ("context_length", "context_length"),
-        ("group_size", None),
-        ("phases", "phases"),
-        ("advantage.gamma", None),
-        ("gamma", None),
-    ],
-)
-def test_what_imitates_has_the_same_settings_elsewhere(path, like):
-    assert line("recipe=sft").like(path) == like
-
-
-@pytest.mark.parametrize(
-    ("word", "here"),
-    [
-        ("batch_size", "sample.batch_size"),
-        ("buffer_size", "replay.capacity"),
-        ("env", "environment.name"),
-        ("env_id", "environment.name"),
-        ("gamma", "loss.gamma"),
-        ("num_envs", "environment.num_envs"),
-        ("tau", "targets.updater.tau"),
-    ],
-)
-def test_words_of_control_where_the_recipe_has_them(word, here):
-    assert line("recipe=sac").like(word) == here
-    assert line("recipe=sft").like(word) is None
-
-
-def test_a_remedy_is_as_it_stands_or_in_the_words_of_the_line_or_none():
-    assert line().fit("prompts.batch_size=8") == "prompts.batch_size=8"
-    assert line("recipe=sft").fit("prompts.batch_size=8") == "demonstrations.batch_size=8"
-    assert line("recipe=sft").fit("adapter=lora adapter.rank=4") == "adapter=lora adapter.rank=4"
-    assert line("recipe=sft").fit("kl=in_loss") is None
-    assert line("kl=none").fit("kl_controller.kl_coef=0.1") is None  # left over from the recipe
 
 
 @pytest.mark.parametrize(

@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable
 
 from omegaconf import DictConfig, OmegaConf
 
+from rlcomp.advice.foreign_options import known_by, near_word, word_here
+from rlcomp.advice.similar_settings import fit, like
+from rlcomp.advice.translation import in_our_words, translated
 from rlcomp.errors import nearest
-from rlcomp.wiring.line import Line
+from rlcomp.wiring.command_line import Line
+from rlcomp.wiring.migrations import new_name
 from rlcomp.wiring.options import config_directory, having
-from rlcomp.wiring.other_words import known_by, near_word, word_here
-from rlcomp.wiring.renamed import new_name
-from rlcomp.wiring.translated import in_our_words, translated
 
 # Most options, and most places of a setting, in a message.
 _SHOWN, _PLACES = 5, 3
-# Where the settings of other libraries stand; there is no name near to these.
-# What a phase may say that is like another, which says it as well.
+# Settings that a phase may take over from the one that it is like.
 _OF_PHASES = ("steps", "stages", "every", "without", "insert")
+# Nodes of other libraries' configs; no name here is near to these.
 _FOREIGN = ("trainer", "data", "algorithm", "actor_rollout_ref", "critic", "actor", "algo")
 
 
@@ -223,9 +224,9 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
     """What the setting is here, or which choice has it; None: nothing is known."""
     root, (given, value) = key.split(".")[0], _given(key, text)
     set_to = "" if value is None else f"={value}"
-    if line and (like := line.like(given)) and like != given:
+    if line and (same := like(line, given)) and same != given:
         recipe = line.choices["recipe"]
-        return f"{given} is not in the config with recipe={recipe}; here it is {like}{set_to}"
+        return f"{given} is not in the config with recipe={recipe}; here it is {same}{set_to}"
     lacks = line and root != given and root not in _FOREIGN and line.lacks(root)
     if lacks and known_by(given) != given:
         return f"{given} is not in the config: {lacks}"
@@ -249,11 +250,11 @@ def _fitting(given: str, value: str, told: str, line: Line | None) -> str:
     if line is None or path is None:
         return f"here it is {told}"
     if ours:
-        fit = line.fit(ours)
-        if fit is not None:
-            return f"here it is {told if fit == ours else fit}"
-    elif (like := line.like(path[0])) and not line.lacks(path[0].split(".")[0]):
-        return f"here it is {told if like == path[0] else like}"
+        override = fit(line, ours)
+        if override is not None:
+            return f"here it is {told if override == ours else override}"
+    elif (same := like(line, path[0])) and not line.lacks(path[0].split(".")[0]):
+        return f"here it is {told if same == path[0] else same}"
     lacks = line.lacks(path[0].split(".")[0]) or line.lacks(path[0])
     return f"here it is {told}" + (f", but {lacks}" if lacks else "")
 

@@ -3,13 +3,19 @@
 import pytest
 from omegaconf import OmegaConf
 
-from rlcomp.wiring import unknown_key as module
-from rlcomp.wiring.line import Line
-from rlcomp.wiring.unknown_key import keys_below, unknown_key, unmatched_group
+from rlcomp.advice import unknown_key as module
+from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
+from rlcomp.wiring.command_line import Line
 
 
 class Known(Line):
     """A line whose words are told to it."""
+
+
+@pytest.fixture(autouse=True)
+def _alike_by_the_line(monkeypatch):
+    monkeypatch.setattr(module, "like", lambda line, path: line.like(path))
+    monkeypatch.setattr(module, "fit", lambda line, remedy: line.fit(remedy))
 
 
 def line(config=None, *, lacks=None, like=None, fit=None, **choices):

@@ -6,14 +6,9 @@ import re
 
 from omegaconf import ListConfig, OmegaConf
 
-from rlcomp.wiring.line import Line
-from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.translated import in_shell
-
-# What a run has one of, and nobody compares.
-NO_SWEEP = ("tracker",)
-# Groups of whose options any number is put together.
-TOGETHER = ("experiment", "measure", "objective", "suite", "loss/weight")
+from rlcomp.wiring.command_line import Line
+from rlcomp.wiring.options import NO_SWEEP, TOGETHER, config_directory
+from rlcomp.wiring.shell_words import in_shell
 
 
 def unswept(text: str) -> str | None:

@@ -4,7 +4,7 @@ import pytest
 
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.own_yaml import check_own_yamls
+from rlcomp.wiring.user_yaml import check_own_yamls
 
 STEPS = "phases:\n  rl:\n    steps: 3\n"
 HEAD = "# Mine.\n# @package _global_\n"

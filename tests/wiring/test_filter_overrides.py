@@ -4,7 +4,7 @@ import pytest
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
 
-from rlcomp.wiring.sifted import sift
+from rlcomp.wiring.filter_overrides import sift
 
 
 def composing(bad, told="{}"):

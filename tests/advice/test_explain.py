@@ -4,8 +4,8 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import OmegaConf
 from omegaconf.errors import ConfigAttributeError
 
-from rlcomp.wiring.explain import explain_composition, unreadable_yaml
-from rlcomp.wiring.unknown_key import keys_below
+from rlcomp.advice.explain import explain_composition, unreadable_yaml
+from rlcomp.advice.unknown_key import keys_below
 
 
 def told(error, keys=()):

@@ -10,7 +10,7 @@ from rlcomp.model.trained import trained_policy
 from rlcomp.run.resume import same_config
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
-from rlcomp.wiring.renamed import (
+from rlcomp.wiring.migrations import (
     _CLASSES,
     _MODULES,
     _TARGETS,
