@@ -53,7 +53,7 @@ def test_types_ranges_and_missing_arguments_are_told():
     [
         ("advantage.gdpo.Gdpo", "weights", lambda part: {"a": 1.0, "b": part}),
         ("advantage.gdpo.Gdpo", "weights", lambda part: {"a": {"b": [2.0, part]}, "c": 1.0}),
-        ("task.running_sum.RunningSum", "probabilities", lambda part: [0.5, part]),
+        ("worlds.running_sum.task.RunningSum", "probabilities", lambda part: [0.5, part]),
     ],
 )
 def test_what_is_told_elsewhere_of_a_part_of_a_value_is_not_told_again(target, name, value):

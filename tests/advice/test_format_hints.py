@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from rlcomp.data.converted import converted
+from rlcomp.advice.format_hints import converted
 from rlcomp.data.records import read_rows
 from rlcomp.errors import DataError
 
