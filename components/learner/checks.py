@@ -16,7 +16,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import Loss, Part
 from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import dotted
-from rlcomp.wiring.foreign import refusal
+from rlcomp.wiring.checks.foreign_losses import refusal
 
 
 def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:

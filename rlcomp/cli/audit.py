@@ -263,9 +263,10 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
     Raises:
         ConfigError: one of them is not there, or cannot work.
     """
-    from rlcomp.wiring.arguments import check_arguments
+    from rlcomp.wiring.checks.arguments import check_arguments
+    from rlcomp.wiring.checks.settings import check_settings
     from rlcomp.wiring.plan import Plan, below, read
-    from rlcomp.wiring.resolve import as_typed, check_settings
+    from rlcomp.wiring.resolve import as_typed
 
     plan, errors = read(config)
     missing = [name for name in names if name not in plan.nodes]

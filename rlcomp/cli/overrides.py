@@ -17,9 +17,9 @@ from hydra.core.override_parser.types import Override
 from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.io.record import check_links
 from rlcomp.sweep.jobs import check_count, texts_of
+from rlcomp.wiring.checks.settings import SETTINGS
 from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.resolve import SETTINGS
 from rlcomp.wiring.shell_words import whole_line
 
 

@@ -52,11 +52,11 @@ from rlcomp.sweep.search import offer_search
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.choices import check_choices
 from rlcomp.wiring.filter_overrides import sift
-from rlcomp.wiring.idle import tell_idle
+from rlcomp.wiring.lint.no_effect import warn_of_no_effect
+from rlcomp.wiring.lint.unused_settings import check_unread
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
-from rlcomp.wiring.unread import check_unread
 from rlcomp.wiring.user_yaml import check_own_yamls
 
 
@@ -215,7 +215,7 @@ def run_job(config: DictConfig, watch: Watch, *, preload: bool) -> None:
     plan = plan_of(config, words)
     check_shared(plan)
     if leads():
-        tell_idle(plan, words)
+        warn_of_no_effect(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 

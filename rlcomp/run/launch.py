@@ -48,9 +48,9 @@ from rlcomp.run.unreachable import tell_unreachable
 from rlcomp.text.folder import check_at_hand
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
+from rlcomp.wiring.checks.remote_stages import remote_runs
+from rlcomp.wiring.checks.settings import SETTINGS
 from rlcomp.wiring.plan import PhasePlan, Plan, read
-from rlcomp.wiring.remote import remote_runs
-from rlcomp.wiring.resolve import SETTINGS
 
 # Keys at the root of a config that are for the run itself.
 _OF_RUNS = (*SETTINGS, "base")

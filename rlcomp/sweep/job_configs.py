@@ -17,7 +17,7 @@ from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
 from rlcomp.wiring.command_line import Line
 from rlcomp.wiring.filter_overrides import Refused, sift
-from rlcomp.wiring.unread import check_unread, unread
+from rlcomp.wiring.lint.unused_settings import check_unread, unread
 
 # Where a job finds that its config could not be composed: Hydra hands env_set to every job.
 REFUSED = "RLCOMP_REFUSED"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rlcomp.wiring.checks.foreign_losses import losses_of
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.flow_source import ran
-from rlcomp.wiring.foreign import losses_of
 from rlcomp.wiring.plan import PhasePlan, Plan, children
 from rlcomp.wiring.reader import Node
 

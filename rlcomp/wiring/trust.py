@@ -18,11 +18,11 @@ from omegaconf import DictConfig
 
 from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.errors import CheckpointError, RlcompError, in_one_line
-from rlcomp.wiring.arguments import check_arguments
+from rlcomp.wiring.checks.arguments import check_arguments
+from rlcomp.wiring.checks.settings import check_settings
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.plan import Plan, below, read
 from rlcomp.wiring.reader import Node
-from rlcomp.wiring.resolve import check_settings
 
 _OF_TORCH = re.compile(r"torch\.(?:optim\.(?:lr_scheduler\.)?|nn\.)[A-Z]\w*")
 _SHIPPED = re.compile(r"^[^#\n]*_target_: *([\w.]+)", re.MULTILINE)

@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.errors import ConfigError
-from rlcomp.wiring.begun import check_begun
+from rlcomp.wiring.checks.prerequisites import check_begun
 from rlcomp.wiring.phase_order import arranged
 from rlcomp.wiring.plan import read
 

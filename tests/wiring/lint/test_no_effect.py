@@ -4,7 +4,7 @@ import pytest
 
 from rlcomp.errors import RlcompWarning
 from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.idle import tell_idle
+from rlcomp.wiring.lint.no_effect import warn_of_no_effect
 from rlcomp.wiring.resolve import plan_of
 
 CLIP = "loss.trust_region.clip_high=0.28"
@@ -28,7 +28,7 @@ def test_a_setting_that_changes_nothing_is_told(words, told):
     plan = plan_of(compose_config(words))
 
     with pytest.warns(RlcompWarning, match=told):
-        tell_idle(plan, words)
+        warn_of_no_effect(plan, words)
 
 
 @pytest.mark.parametrize(
@@ -49,4 +49,4 @@ def test_a_setting_that_counts_is_not(words):
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        tell_idle(plan, words)
+        warn_of_no_effect(plan, words)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rlcomp.wiring.checks.return_value import check_returned, check_scoring, not_returned
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.plan import read
-from rlcomp.wiring.returned import check_returned, check_scoring, not_returned
 
 HEAD = """
 import torch
@@ -107,7 +107,7 @@ def test_a_run_with_such_a_stage_is_refused(written):
 
 
 def test_every_component_here_is_let_through():
-    root = Path(__file__).parents[2]
+    root = Path(__file__).parents[3]
     targets = [
         f"{'.'.join(file.relative_to(root).with_suffix('').parts)}.{cls.name}"
         for file in (root / "components").rglob("*.py")

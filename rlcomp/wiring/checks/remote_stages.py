@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rlcomp.errors import nearest
+from rlcomp.wiring.checks.async_rollout import check_free
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.flow_source import flow_of, ran
-from rlcomp.wiring.free import check_free
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 

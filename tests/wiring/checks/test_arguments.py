@@ -1,6 +1,6 @@
 import pytest
 
-from rlcomp.wiring.arguments import check_arguments
+from rlcomp.wiring.checks.arguments import check_arguments
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import BROKEN, Node
 

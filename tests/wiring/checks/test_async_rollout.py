@@ -1,9 +1,9 @@
 import pytest
 
+from rlcomp.wiring.checks.async_rollout import check_free
+from rlcomp.wiring.checks.remote_stages import check_remote, marks, remote_runs
 from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.free import check_free
 from rlcomp.wiring.plan import read
-from rlcomp.wiring.remote import check_remote, marks, remote_runs
 
 FREE = ("cluster=local", "cluster.schedule=free")
 UNCORRECTED = "takes tokens of older weights for tokens of now: set recipe=areal_decoupled"

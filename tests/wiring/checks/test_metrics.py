@@ -4,11 +4,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.errors import ConfigErrors
+from rlcomp.wiring.checks.metrics import check_watched
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.plan import read
 from rlcomp.wiring.resolve import check_plan, plan_of
-from rlcomp.wiring.watched import check_watched
 
 PLATEAU = {"_target_": "components.early_stop.plateau.Plateau", "metric": "evaluation/sampled"}
 ALARM = {"_target_": "components.early_stop.alarm.Alarm", "metric": "own/x", "watch": "own/y"}

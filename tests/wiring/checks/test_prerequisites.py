@@ -3,8 +3,8 @@
 import pytest
 
 from rlcomp.errors import ConfigError
-from rlcomp.wiring import begun as module
-from rlcomp.wiring.begun import check_begun
+from rlcomp.wiring.checks import prerequisites as module
+from rlcomp.wiring.checks.prerequisites import check_begun
 from rlcomp.wiring.declare import Declaration
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node

@@ -13,7 +13,7 @@ from rlcomp.wiring.reader import Node
 _CLIP = re.compile(r"\+{0,2}(\w+(?:\.\w+)*?)([./])trust_region(?:\.\w+)*=(?!none$)")
 
 
-def tell_idle(plan: Plan, words: Sequence[str]) -> None:
+def warn_of_no_effect(plan: Plan, words: Sequence[str]) -> None:
     """Warn of every word that sets what the run does not use.
 
     A recipe may well do so: one that is deleted in part keeps the settings of the rest.

@@ -6,7 +6,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.wiring.compose import compose_with_choices
-from rlcomp.wiring.unread import check_unread, unread
+from rlcomp.wiring.lint.unused_settings import check_unread, unread
 
 composed = functools.cache(lambda *words: compose_with_choices(words, []))
 

@@ -1,8 +1,8 @@
 import pytest
 
+from rlcomp.wiring.checks.data_parallel import check_ranks, ranks_told, shared_learners
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.plan import read
-from rlcomp.wiring.ranks import check_ranks, ranks_told, shared_learners
 
 
 def plan(*words):

@@ -1,9 +1,9 @@
 import pytest
 
 from rlcomp.errors import ConfigErrors
+from rlcomp.wiring.checks.remote_stages import check_remote, marks, remote_runs
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.plan import read
-from rlcomp.wiring.remote import check_remote, marks, remote_runs
 from rlcomp.wiring.resolve import plan_of
 
 
