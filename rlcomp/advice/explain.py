@@ -28,7 +28,7 @@ from rlcomp.wiring.shell_words import as_typed, in_shell, overrides_in, whole_li
 
 
 def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
-    """One message for an error of Hydra or OmegaConf.
+    """Return one message for an error of Hydra or OmegaConf.
 
     Args:
         error: what composing ended with.
@@ -58,7 +58,7 @@ def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]
 
 
 def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
-    """A corrected command line, or what else is wrong with it.
+    """Return a corrected command line, or its other mistakes.
 
     Args:
         words: of the command line.
@@ -78,7 +78,7 @@ def explain_composition(
     keys: Callable[[str], Iterable[str]],
     line: Line | None = None,
 ) -> str:
-    """One message for an error of Hydra or OmegaConf.
+    """Return one message for an error of Hydra or OmegaConf.
 
     Args:
         error: what was raised.
@@ -137,7 +137,7 @@ def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str |
 def _unread(
     error: OverrideParseException, directories: Sequence[str], words: Sequence[str] = ()
 ) -> str:
-    """What is wrong with a word that is no override: perhaps its group was left out."""
+    """Explain a word that is no override: perhaps its group was left out."""
     word = str(error.override)
     places = [config_directory(), *map(Path, directories)]
     groups = sorted({f.parent.name for place in places for f in place.glob(f"*/{word}.yaml")})
@@ -203,7 +203,7 @@ def _command(word: str, words: Sequence[str]) -> str:
 
 
 def _joined(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
-    """The values of a sweep that the shell took apart, with the words before and behind them."""
+    """Join the values of a sweep that the shell took apart; return them with their neighbours."""
     place = words.index(word) if word in words else len(words)
     rest = [*words[place + 1 :]]
     while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
@@ -212,7 +212,7 @@ def _joined(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]
 
 
 def _quoted(word: str) -> str | None:
-    """The override with its value in quotes; None where it could not be read so either."""
+    """Return the override with its value in quotes; None if it could not be read so either."""
     key, _, value = word.partition("=")
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     quoted = f'{key}="{escaped}"'
@@ -250,6 +250,6 @@ def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:
 
 
 def _options(group: str, directories: Sequence[str]) -> list[str]:
-    """The options of a group, of ours and of the user's config directories."""
+    """Return the options of a group, ours and those of the user's config directories."""
     places = [config_directory(), *map(Path, directories)]
     return [file.stem for place in places for file in (place / group).glob("*.yaml")]

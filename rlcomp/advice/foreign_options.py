@@ -39,7 +39,7 @@ WHOLE: dict[str, str] = TABLE["whole"]
 
 
 def option_here(group: str, option: str) -> str | None:
-    """What another library's option of a group is called here; a path of a model is one too.
+    """Return our name for another library's option of a group; a path of a model is one too.
 
     Examples:
         >>> option_here("advantage", "rloo"), option_here("advantage", "gae")
@@ -81,7 +81,7 @@ basic, joblib, submitit_local, submitit_slurm)"
 
 
 def word_here(key: str) -> str | None:
-    """What an option of another library is called here.
+    """Return our name for a setting of another library.
 
     Args:
         key: as it was given: ``learning_rate``, ``--learning-rate``, ``algorithm.kl_ctrl.kl_coef``.
@@ -97,7 +97,7 @@ def word_here(key: str) -> str | None:
 
 
 def known_by(key: str) -> str:
-    """The last words by which an option of another library is known; empty: none is.
+    """Return the last names by which a setting of another library is known; empty: it is not.
 
     Examples:
         >>> known_by("actor.clip-ratio"), known_by("data.train_batch_size"), known_by("loss")
@@ -109,7 +109,7 @@ def known_by(key: str) -> str:
 
 
 def near_word(name: str, group: str) -> str | None:
-    """A word of another library like this one that is set in a group here, and what it is here.
+    """Return a similar word of another library, with our name for it in a group.
 
     Args:
         name: of a setting that nobody has.

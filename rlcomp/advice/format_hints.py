@@ -14,7 +14,7 @@ _BEGINNING, _PARSED = 1 << 16, 64 << 20
 
 
 def converted(path: str, rows: tuple[str, ...]) -> str:
-    """What to do with a file or folder of no known kind, as the end of a message; empty: unknown.
+    """Return how to convert a file or folder, as the end of a message; empty: unknown kind.
 
     Args:
         path: as it was given.
@@ -36,7 +36,7 @@ def converted(path: str, rows: tuple[str, ...]) -> str:
 
 
 def json_as_lines(path: str) -> str:
-    """What a file of JSON holds that is not one object a line, and the line that makes one."""
+    """Describe a JSON file that is not one object a line, with the command that converts it."""
     file = Path(path).expanduser()
     with file.open("rb") as opened:
         start = opened.read(_BEGINNING).removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -56,7 +56,7 @@ def json_as_lines(path: str) -> str:
 
 
 def unpacked(place: str, column: str) -> str:
-    """How a column of JSON texts becomes what they say, as the end of a message.
+    """Return how a column of JSON texts is parsed, as the end of a message.
 
     Args:
         place: of a row, ``FILE:LINE``; only of JSON Lines a command is told.
@@ -67,14 +67,14 @@ def unpacked(place: str, column: str) -> str:
 
 
 def from_sharegpt(place: str) -> str:
-    """How turns of ShareGPT become messages, as the end of a message; empty: no JSON Lines."""
+    """Return how turns of ShareGPT become messages; empty if the file is no JSON Lines."""
     role = "{'human': 'user', 'gpt': 'assistant'}.get(turn['from'], turn['from'])"
     turn = f"{{'role': {role}, 'content': turn['value']}}"
     return _each_row(place, f"{{'messages': [{turn} for turn in row.pop('conversations')], **row}}")
 
 
 def with_names(place: str, names: dict[str, str]) -> str:
-    """How columns get other names, as the end of a message; empty: no JSON Lines.
+    """Return how columns are renamed; empty if the file is no JSON Lines.
 
     Args:
         place: of a row, ``FILE:LINE``.
@@ -85,14 +85,14 @@ def with_names(place: str, names: dict[str, str]) -> str:
 
 
 def with_input(place: str) -> str:
-    """How the input of an instruction is asked with it, as the end of a message."""
+    """Return how an instruction is joined with its input, as the end of a message."""
     both = "'\\n\\n'.join(filter(None, [row['instruction'], row['input']]))"
     told = _each_row(place, f"{{**row, 'instruction': {both}}}")
     return f"{told} and the same fields" if told else ", join it to the instruction of each row"
 
 
 def _each_row(place: str, row: str) -> str:
-    """The command that writes JSON Lines anew, each row as an expression says."""
+    """Return the command that rewrites JSON Lines, each row by an expression."""
     path = place.rpartition(":")[0]
     if not path.endswith(".jsonl"):
         return ""
@@ -103,7 +103,7 @@ def _each_row(place: str, row: str) -> str:
 
 
 def _of_object(path: str, whole: dict[str, object]) -> str:
-    """Of a file that holds one object: its rows, or the one that it is."""
+    """Describe a file that holds one object: it holds the rows, or is a row itself."""
     for key, value in whole.items():
         held = isinstance(value, list) and value and isinstance(value[0], dict)
         if held and re.fullmatch(r"\w{1,60}", key):
@@ -129,7 +129,7 @@ def _opened(path: str) -> str:
 
 
 def _line(modules: str, code: str, path: str) -> str:
-    """The command of a shell that writes the rows beside the file."""
+    """Return the shell command that writes the rows beside the file."""
     file = Path(path)
     made = file.with_suffix(".jsonl") if file.suffix != ".jsonl" else file.with_suffix(".new.jsonl")
     code = _quoted(f"import {modules}; {code}")

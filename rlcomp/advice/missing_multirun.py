@@ -12,13 +12,13 @@ from rlcomp.wiring.shell_words import in_shell
 
 
 def unswept(text: str) -> str | None:
-    """The override of several values that an error of Hydra is about; None: it is another error."""
+    """Return the override with several values that Hydra refused; None for another error."""
     found = re.search(r"(?:argument|Sweep parameters) '(.*)'(?: requires|$)", text, re.MULTILINE)
     return found[1] if found else None
 
 
 def several(word: str, line: Line | None) -> str:
-    """What to write for several values of one setting: what its kind of value allows.
+    """Return what to write for several values of one setting, by the kind of its value.
 
     Args:
         word: ``seed=0,1``.
@@ -46,18 +46,18 @@ def several(word: str, line: Line | None) -> str:
 
 
 def as_text(word: str) -> str:
-    """An override with its value in quotes, so that it is one text."""
+    """Return an override with its value in quotes, so that it is one text."""
     key, _, values = word.partition("=")
     return f'{key}="{values}"'
 
 
 def is_sentence(told: str) -> bool:
-    """Whether a message of :func:`several` knows that one text is meant."""
+    """Return whether a message of :func:`several` is sure that one text is meant."""
     return ": a text has quotes, " in told
 
 
 def _kinds(group: str, value: object) -> list[str]:
-    """What else than a sweep several values may be."""
+    """Return the other readings of several values than a sweep: "list", "text"."""
     if (config_directory() / group).is_dir():
         return ["list"] if group in TOGETHER else []
     if isinstance(value, (bool, int, float)):

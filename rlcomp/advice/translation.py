@@ -26,7 +26,7 @@ _SWITCHES: dict[str, dict[str, str]] = TABLE["switches"]
 
 
 def translated(key: str, value: str) -> str | None:
-    """The overrides that mean here what a setting of another library does; None: none that do.
+    """Return our overrides for a setting of another library; None: there are none.
 
     Where a value may mean something else here (a text, what is below 0), none does.
 
@@ -53,7 +53,7 @@ def translated(key: str, value: str) -> str | None:
 
 
 def _option(group: str, value: str) -> str | None:
-    """An option of a group, by its name here or elsewhere."""
+    """Return the choice of an option, by its name here or elsewhere."""
     folder, _, at = group.partition("@")
     if here := option_here(folder, value):
         return here if re.fullmatch(r"[\w/]+=\w+", here) and not at else None
@@ -62,7 +62,7 @@ def _option(group: str, value: str) -> str | None:
 
 
 def in_our_words(key: str, value: str) -> str | None:
-    """What a setting of another library is here, with the value it was given where that fits.
+    """Return our name for a setting of another library, with its value where that fits.
 
     Examples:
         >>> in_our_words("data.train_batch_size", "64")
@@ -122,7 +122,7 @@ def corrected(
     config_dirs: Sequence[str],
     fit: Callable[[str], str | None],
 ) -> list[str]:
-    """The command line in our words, where each refused one was told what it is here.
+    """Return the whole line in our words, if a message tells our name for each refused word.
 
     Those whose value has another meaning here are left out and named.
 
@@ -155,7 +155,7 @@ _NOTHING = "here it is nothing to set"
 
 
 def _is_said(told: str) -> bool:
-    """Whether it was told what a setting is here, so that it may be set later on."""
+    """Return whether a message tells our name for a setting, so that it may be set later."""
     return "is not in the config; here it is " in told
 
 

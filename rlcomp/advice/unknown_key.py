@@ -27,7 +27,7 @@ _FOREIGN = ("trainer", "data", "algorithm", "actor_rollout_ref", "critic", "acto
 def unknown_key(
     key: str, text: str, keys: Callable[[str], Iterable[str]], line: Line | None
 ) -> str:
-    """What to say of a setting that the config does not have.
+    """Explain that the config does not have a setting.
 
     Args:
         key: where it is missing, at its first part that is.
@@ -58,7 +58,7 @@ def unknown_key(
 
 
 def _taken_over(key: str, text: str, beside: Iterable[str]) -> str | None:
-    """What to say of a setting of a phase that is like another one, which has it."""
+    """Explain that a phase takes a setting over from the phase that it is like."""
     parent, _, name = key.rpartition(".")
     if not parent.startswith("phases.") or name not in _OF_PHASES or "like" not in beside:
         return None
@@ -95,7 +95,7 @@ def _drops(choice: str, option: object, phase: str) -> bool:
 
 
 def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str:
-    """What to say of a setting that nobody knows, by those that stand beside it."""
+    """Explain an unknown setting, by the settings beside it."""
     (parent, _, name), group = key.rpartition("."), key.split(".")[0]
     if having := _options_with(key, line):
         more = ", …" if len(having) > _SHOWN else ""
@@ -129,7 +129,7 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
 
 
 def _an_option(name: str) -> str | None:
-    """The choice of an option that was written as a setting, where one group alone has it."""
+    """Return the choice of an option written as a setting; None unless one group has it."""
     found = [*config_directory().glob(f"*/{name}.yaml")] if re.fullmatch(r"\w+", name) else []
     return f"it is an option, {found[0].parent.name}={name}" if len(found) == 1 else None
 
@@ -153,7 +153,7 @@ def _standing(name: str, line: Line | None) -> str | None:
 
 
 def _due(parent: str, beside: list[str], value: str | None, line: Line | None) -> str | None:
-    """The one setting of a part that still has to be given (``???``), with the value."""
+    """Return the only setting of a part that is still missing (``???``), with the value."""
     node = OmegaConf.select(line.config, parent) if line else None
     due = [
         one for one in beside if isinstance(node, DictConfig) and OmegaConf.is_missing(node, one)
@@ -165,7 +165,7 @@ def _due(parent: str, beside: list[str], value: str | None, line: Line | None) -
 
 
 def _like(name: str, group: str) -> str:
-    """What is like a setting that a group does not have, there or elsewhere."""
+    """Return a setting like one that a group does not have, there or elsewhere."""
     if near := near_word(name, group):
         return f"like it is {near}"
     here = word_here(name)
@@ -173,7 +173,7 @@ def _like(name: str, group: str) -> str:
 
 
 def _known(name: str, beside: Iterable[str]) -> str:
-    """The settings there are, and which of them is meant: like it, or it begins so."""
+    """Return the known settings, and the one that is meant: a near name, or one that begins so."""
     settings = [one for one in beside if not one.startswith("_")]
     begun = [one for one in settings if one.startswith(name)]
     known = nearest(name, settings)
@@ -182,7 +182,7 @@ def _known(name: str, beside: Iterable[str]) -> str:
 
 
 def unmatched_group(text: str, line: Line | None) -> str | None:
-    """What to say of a group that the defaults of this line do not have; None: it is none."""
+    """Explain that the defaults of this line do not have a group; None for another error."""
     found = re.search(r"Could not override '([^']+)'\.", text)
     if found is None or ("No match" not in text and "Did you mean" not in text):
         return None
@@ -202,7 +202,7 @@ def unmatched_group(text: str, line: Line | None) -> str | None:
 
 
 def _named_part(group: str, given: str, line: Line | None) -> str | None:
-    """How an option of a group that others hold by name is added, as their yamls tell it."""
+    """Return how an option is added to a part that holds its group by name, by the part's yaml."""
     option = given.rpartition("=")[2]
     told = re.compile(rf"\+{re.escape(group)}@([\w.]+)\.NAME=")
     for file in sorted(config_directory().glob("*/*.yaml")):
@@ -215,13 +215,13 @@ def _named_part(group: str, given: str, line: Line | None) -> str | None:
 
 
 def _given(key: str, text: str) -> tuple[str, str | None]:
-    """The setting as it was given, and its value if that is told."""
+    """Return the setting as it was typed, and its value if the error has it."""
     whole = re.search(r"Could not override '([^']+)'.*\n.*use \+\S+?=(.*)", text)
     return (whole[1], whole[2]) if whole else (key, None)
 
 
 def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> str | None:
-    """What the setting is here, or which choice has it; None: nothing is known."""
+    """Return our name for the setting, or the choice that has it; None: neither is known."""
     root, (given, value) = key.split(".")[0], _given(key, text)
     set_to = "" if value is None else f"={value}"
     if line and (same := like(line, given)) and same != given:
@@ -244,7 +244,7 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
 
 
 def _fitting(given: str, value: str, told: str, line: Line | None) -> str:
-    """What a setting of another library is, in words that this line takes."""
+    """Return a setting of another library in words that this line takes."""
     path = re.match(r"[a-z_]+(?:\.\w+)*(?=[= ]|$)", told)
     ours = translated(given, value)
     if line is None or path is None:
@@ -260,7 +260,7 @@ def _fitting(given: str, value: str, told: str, line: Line | None) -> str:
 
 
 def _options_with(key: str, line: Line | None) -> list[str]:
-    """The options of a group, ``task=file``, whose yaml sets this key.
+    """Return the options of a group, ``task=file``, whose yaml sets this key.
 
     Where a group stands at another path, they are written so: ``evaluator@evaluation=shifted``.
     """
@@ -275,7 +275,7 @@ def _options_with(key: str, line: Line | None) -> list[str]:
 
 
 def keys_below(config: DictConfig, parent: str) -> list[str]:
-    """The keys of a config below a path; groups too where that is the root."""
+    """Return the keys of a config below a path; at the root also the groups."""
     node = OmegaConf.select(config, parent) if parent else config
     groups = [entry.name for entry in config_directory().iterdir() if entry.is_dir()]
     below = [str(key) for key in node] if isinstance(node, DictConfig) and node else []

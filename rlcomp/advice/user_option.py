@@ -1,4 +1,4 @@
-"""What stands where the name of an option belongs: a class, a file or a folder of one's own."""
+"""Messages for a class, a file or a folder of the user's in the place of an option's name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NOT_OF_CLASSES = ("reward", "recipe", "experiment", "suite", "measure")
 def own_option(
     group: str, option: str, directories: Sequence[str], line: Line | None
 ) -> str | None:
-    """What to write for a class, a file or a folder; for a yaml that lies in no group.
+    """Return what to write for a class, a file, a folder, or a yaml that lies in no group.
 
     Args:
         group: of options, as Hydra asked for it: what has slashes may be part of a path.
@@ -54,7 +54,7 @@ def own_option(
 
 
 def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None:
-    """What to do with a yaml of this name beside the folder of its group; None: there is none."""
+    """Return where to move a yaml that lies outside of its group's folder; None: there is none."""
     for place in directories:
         for file in sorted(Path(place).glob(f"**/{option}.y*ml")):
             right = Path(place, group, f"{option}.yaml")
@@ -64,7 +64,7 @@ def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None
 
 
 def _of_class(group: str, target: str, line: Line | None) -> str:
-    """How a class of one's own is chosen: by a yaml, or in place of an option without settings."""
+    """Return how the user's class is chosen: by a yaml, or in place of a bare option."""
     choices = [*(line.choices if line else ())]
     placed = next((one for one in choices if one.partition("@")[0] == group), group)
     chosen = group if group in choices else placed
@@ -78,7 +78,7 @@ def _of_class(group: str, target: str, line: Line | None) -> str:
 
 
 def _without_settings(group: str) -> str | None:
-    """An option of a group that sets nothing but its class; the usual one before others."""
+    """Return an option of a group that sets nothing but its class, the usual one if possible."""
     usual = usual_option(group)
     options = options_of(group, [config_directory()])
     plain = [name for name, file in options.items() if _is_bare(file)]

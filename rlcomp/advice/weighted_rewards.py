@@ -57,7 +57,7 @@ reward.correct_by=boxed
 
 
 def _needed(names: Mapping[str, str], places: Sequence[Path]) -> dict[str, str]:
-    """A value, or a name for one, of every setting of the parts that has no default."""
+    """Return a value, or a name for one, for every setting of the parts without a default."""
     return {
         f"reward.parts.{name}.{key}": (
             "${max_new_tokens}" if key in _LENGTHS else f"{name}_{key}".upper()

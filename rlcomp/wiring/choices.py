@@ -42,7 +42,7 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
 
 
 def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
-    """What to say of choices that stand twice on a command line: the last counts.
+    """Return a message on each choice that stands twice on a command line: the last counts.
 
     Args:
         words: overrides.
@@ -112,7 +112,7 @@ def rewards_in(word: str) -> dict[str, str]:
 
 
 def _below_path(word: str, words: Sequence[str]) -> str | None:
-    """What to say of a setting below one whose value is the path of a class or function."""
+    """Explain that a setting stands below one whose value is the path of a class or function."""
     key = word.lstrip("+").partition("=")[0]
     parent = key.rpartition(".")[0]
     given = dict(one.lstrip("+").partition("=")[::2] for one in words)
@@ -140,7 +140,7 @@ def _one_of(word: str, key: str, names: Sequence[str], words: Sequence[str]) -> 
 
 
 def _is_of_one(group: str, names: Sequence[str], places: Sequence[Path]) -> bool:
-    """Whether options of a group take the place of one another."""
+    """Return whether options of a group take the place of one another."""
     options = options_of(group, places)
     if group in TOGETHER or not {*names} <= {*options}:
         return False
@@ -149,7 +149,7 @@ def _is_of_one(group: str, names: Sequence[str], places: Sequence[Path]) -> bool
 
 
 def _taken(name: str, options: Mapping[str, Path]) -> frozenset[str]:
-    """The places that an option takes whole: its own node, nodes it names, groups it chooses of."""
+    """Return the places that an option takes whole: its nodes, and the groups it chooses from."""
     text = options[name].read_text(encoding="utf-8", errors="replace")
     own = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
     chosen = re.findall(r"^ *- (?:override )?/([\w/@.]+):", text, re.MULTILINE)
@@ -159,7 +159,7 @@ def _taken(name: str, options: Mapping[str, Path]) -> frozenset[str]:
 
 
 def _may_be_chosen(key: str, values: str, places: Sequence[Path]) -> bool:
-    """Whether a word looks like the choice of an option whose group is written otherwise."""
+    """Return whether a word looks like the choice of an option whose group is written otherwise."""
     group = any((place / key).is_dir() for place in places)
     if group or not re.search(r"[./]", key) or values == "null":
         return False
@@ -174,7 +174,7 @@ def _may_be_chosen(key: str, values: str, places: Sequence[Path]) -> bool:
 def _chosen_by(
     key: str, values: str, words: Sequence[str], directories: Sequence[str]
 ) -> str | None:
-    """How an option is chosen that was set at the path of its part; None: it is none."""
+    """Return how an option set at the path of its part is chosen; None: it is no option."""
     line = line_of([word for word in words if not word.startswith(f"{key}=")], directories)
     path, names = key.replace("/", "."), values.split(",")
     by_place = {_place(choice): choice for choice in line.choices}
@@ -197,7 +197,7 @@ def _chosen_by(
 
 
 def _place(choice: str) -> str:
-    """Where the option of a group stands in the config.
+    """Return the path of a group's option in the config.
 
     Examples:
         >>> _place("schedule@learner.schedule"), _place("loss/trust_region")

@@ -33,7 +33,7 @@ class Line(NamedTuple):
     choices: Mapping[str, str]
 
     def has(self, path: str) -> bool:
-        """Whether its config has a setting."""
+        """Return whether its config has a setting."""
         parent, _, name = path.rpartition(".")
         node = OmegaConf.select(self.config, parent) if parent else self.config
         return isinstance(node, DictConfig) and name in node
@@ -71,7 +71,7 @@ class Line(NamedTuple):
         return f"{group}={self.choices[group]} has no {called}; {group}={first} has it{also}"
 
     def _having(self, name: str) -> Iterator[tuple[str, str]]:
-        """The options (group, name) whose yamls bring a group or a setting along."""
+        """Yield the options (group, name) whose yamls bring a group or a setting along."""
         named = re.escape(name)
         as_part = re.compile(rf"^ *- /(\w+@)?{named}(@{named})?: ", re.MULTILINE)
         parts = [*self._matching(as_part)]
@@ -80,7 +80,7 @@ class Line(NamedTuple):
         yield from parts or (one for one in values if one == ("recipe", "grpo"))
 
     def _matching(self, lines: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-        """The options (group, name) that set places of the whole config in such a line."""
+        """Yield the options (group, name) that set places of the whole config in such a line."""
         for place in (config_directory(), *map(Path, self.config_dirs)):
             for file in sorted(place.glob("*/**/*.yaml")):
                 text = file.read_text(encoding="utf-8", errors="replace")
@@ -98,7 +98,7 @@ def _paths(node: DictConfig, name: str, above: str = "") -> Iterator[str]:
 
 
 def _is_empty(node: object) -> bool:
-    """Whether it is an empty slot."""
+    """Return whether a node is an empty slot."""
     return isinstance(node, DictConfig) and str(node.get("_target_")).endswith(".Nothing")
 
 
@@ -107,7 +107,7 @@ def _is_group(name: str) -> bool:
 
 
 def line_of(words: Sequence[str], config_dirs: Sequence[str]) -> Line:
-    """The choices of a command line, as many of the first as compose.
+    """Return the choices of a command line, as many of the first as compose.
 
     Args:
         words: of the command line.

@@ -19,7 +19,7 @@ _PLACEHOLDERS = ["directory=runs/..."]
 
 
 def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
-    """The config of a command line, outside the app.
+    """Return the config of a command line, outside the app.
 
     Args:
         overrides: as on the command line.
@@ -31,7 +31,7 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
 def compose_with_choices(
     overrides: Sequence[str], config_dirs: Sequence[str]
 ) -> tuple[DictConfig, dict[str, str]]:
-    """The same, and the option that is chosen of every group."""
+    """Return the config of a command line, and the chosen option of every group."""
     config = _compose(overrides, config_dirs, with_hydra=True)
     choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
     return config, choices

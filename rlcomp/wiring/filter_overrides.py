@@ -43,7 +43,7 @@ def sift(
 def _culprit(
     compose: Callable[[list[str]], DictConfig], texts: Sequence[str], error: Exception
 ) -> str | None:
-    """The override that an error is about: the one it names, or without which it is another."""
+    """Return the override that an error names, or without which the error is another."""
     for text in texts:
         key = text.partition("=")[0].lstrip("+~")
         if f"'{key}'" in str(error) or text in str(error):

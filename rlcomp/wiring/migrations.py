@@ -99,7 +99,7 @@ _NAMES = {"sampling": "decoding", "proximal": "old_log_probs", "never": "suppres
 
 
 def new_name(name: str) -> str | None:
-    """What a group, node or argument of 0.1 is called now.
+    """Return the name that a group, node or argument of 0.1 has now.
 
     Examples:
         >>> new_name("sampling"), new_name("loss")
@@ -109,7 +109,7 @@ def new_name(name: str) -> str | None:
 
 
 def new_target(target: str) -> str | None:
-    """Where a target of 0.1 is now.
+    """Return the name that a target of 0.1 has now.
 
     Examples:
         >>> new_target("components.proximal.rollout.FromRollout")
@@ -156,7 +156,7 @@ def renamed_classes(config: DictConfig) -> list[str]:
 
 
 def of_version_0_1(config: DictConfig) -> str | None:
-    """One message for all old targets of a config; None where it has none."""
+    """Return one message for all targets of 0.1 in a config; None if it has none."""
     renamed = dict.fromkeys(
         f"{'.'.join(map(str, path))}._target_ {target} is now {new}"
         for path, target in _targets(OmegaConf.to_container(config, resolve=False), ())

@@ -21,7 +21,7 @@ OWN = ("tracker", "checkpoint", "cluster", "parallel")
 
 @dataclass
 class PhasePlan:
-    """One phase: how many steps, which stages, and what runs every so many steps or at its begin.
+    """A phase: its steps, its stages, and nodes that run every so many steps or at its begin.
 
     ``without`` and ``insert`` are resolved: ``stages`` is the list that runs from the first step
     on, and ``later`` holds the lists that take its place, by the step from which on they do.
@@ -34,11 +34,11 @@ class PhasePlan:
     on_begin: list[Any] = field(default_factory=list)
 
     def lists(self) -> list[list[Any]]:
-        """All lists, in the order in which they run."""
+        """Return the lists in the order in which they run."""
         return [self.stages, *self.later.values()]
 
     def all_stages(self) -> list[Any]:
-        """The stages of all lists, each once, in order."""
+        """Return the stages of all lists, each once, in order."""
         found = {id(stage): stage for stages in self.lists() for stage in stages}
         return list(found.values())
 
@@ -156,7 +156,7 @@ def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dic
 
 
 def _without(reader: Reader, where: str, stages: list[Any], names: object) -> list[Any]:
-    """The stages but for those named."""
+    """Return the stages but for those named."""
     if names is None or names is BROKEN:
         return stages
     known = {stage.path for stage in stages if isinstance(stage, Node)}
@@ -187,7 +187,7 @@ def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any
 
 
 def nodes_in(value: object) -> Iterator[Node]:
-    """The nodes a value holds directly, in order."""
+    """Yield the nodes that a value holds directly, in order."""
     if isinstance(value, Node):
         yield value
     elif isinstance(value, dict):
@@ -199,12 +199,12 @@ def nodes_in(value: object) -> Iterator[Node]:
 
 
 def children(node: Node) -> list[Node]:
-    """The nodes among a node's arguments, each once, in order."""
+    """Return the nodes among a node's arguments, each once, in order."""
     return list({child.path: child for child in nodes_in(node.arguments)}.values())
 
 
 def below(node: Node) -> list[Node]:
-    """All nodes that building a node builds before it, each once."""
+    """Return the nodes that are built before a node, each once."""
     found: dict[str, Node] = {}
     collect(node.arguments, found)
     return list(found.values())

@@ -144,13 +144,13 @@ CHECKS: Sequence[tuple[Level, Literal["all", "reached"], Callable[[Plan], Iterab
 
 
 def added(words: Sequence[str]) -> list[str]:
-    """The names that overrides add at the root of the config: ``+name=1``, ``++name.of.it=1``."""
+    """Return the names that overrides add at the root: ``+name=1``, ``++name.of.it=1``."""
     found = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
     return list(dict.fromkeys(one[1] for one in found if one))
 
 
 def as_written(told: str, words: Iterable[str]) -> str:
-    """A message with its number as the command line wrote it; a sign may have been left out.
+    """Return a message with its number as it was typed; a sign may have been left out.
 
     Args:
         told: begins with ``PATH is NUMBER: ``.
@@ -199,7 +199,7 @@ def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -
 
 
 def _is_value(config: DictConfig, name: str) -> bool:
-    """Whether it is there, as no part, no choice of one and none of what every run has."""
+    """Return whether a name is a plain value: no part, no option and no setting of every run."""
     node = config.get(name, {"_target_": ""})  # what is not there is a group: it stands elsewhere
     plain = not isinstance(node, Mapping) or "_target_" not in node
     return plain and name not in {*SETTINGS, "phases"} and not (config_directory() / name).is_dir()

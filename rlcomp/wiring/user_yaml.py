@@ -22,7 +22,7 @@ _TARGETS = ("target", "_target", "target_", "class", "_class_", "class_path", "c
 
 
 def meant_target(node: Mapping[object, object]) -> tuple[str, str] | None:
-    """The key of a part that stands for its ``_target_``, and its value; None: there is none.
+    """Return the key of a part that stands for its ``_target_``, and its value; None: none does.
 
     Examples:
         >>> meant_target({"class": "mine.Centred", "scale": 2})
@@ -79,7 +79,7 @@ def _check(group: str, file: Path) -> None:
 
 
 def _defined(name: str) -> str:
-    """The modules here that define it, as the remedy."""
+    """Return the modules of this directory that define a name, as the remedy."""
     line = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
     files = sorted(Path().glob("*.py"))[:_LOOKED_AT]
     texts = ((file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files)
@@ -88,7 +88,7 @@ def _defined(name: str) -> str:
 
 
 def _lacking(group: str, file: Path) -> str:
-    """The lines that a file lacks: where it belongs, and what it starts from."""
+    """Return the lines that a file lacks: its package, and the recipe it starts from."""
     text = file.read_text(encoding="utf-8", errors="replace")
     try:
         yaml.safe_load(text)

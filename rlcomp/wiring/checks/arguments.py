@@ -79,7 +79,7 @@ def _check_node(node: Node, as_tools: Sequence[str]) -> list[str]:
 
 
 def _number_fault(name: str, value: object) -> str | None:
-    """What is wrong with a number whatever its constructor's annotations allow."""
+    """Return the fault of a number that no constructor may take; None: it has none."""
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         return None
     if not abs(value) <= sys.float_info.max:

@@ -1,4 +1,4 @@
-"""What schedule ``free`` of a cluster asks of a plan: told before anything is built."""
+"""Check of ``cluster.schedule=free``: asynchronous rollouts need a plan that corrects for them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OURS = "components.collector."
 
 
 def check_free(plan: Plan, runs: Sequence[tuple[str, ...]]) -> list[str]:
-    """What is wrong with a plan under ``cluster.schedule=free``, with the remedies.
+    """Return the mistakes of a plan under ``cluster.schedule=free``, with the remedies.
 
     Args:
         plan: of the run.
@@ -75,7 +75,7 @@ def _of_phase(phase: PhasePlan, path: str) -> Iterator[str]:
 
 
 def _trains(node: Node, rollout: Node) -> bool:
-    """Whether a learner changes what a stage rolls out with."""
+    """Return whether a learner changes the model that a stage rolls out with."""
     model = node.arguments.get("model")
     if "losses" not in node.arguments or not isinstance(model, Node):
         return False
@@ -92,7 +92,7 @@ def _uncorrected(path: str) -> str:
 
 
 def _corrects(loss: Node, copied: bool) -> bool:
-    """Whether each token is weighed against the log-prob that it was drawn with.
+    """Return whether each token is weighed against the log-prob that it was drawn with.
 
     Args:
         loss: of the policy.

@@ -1,4 +1,4 @@
-"""What ranks can share of a plan, and what they cannot: told before a model is built."""
+"""Check of the ranks of ``torchrun``: the parts of a plan that they can share."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEARNS = {"model", "losses", "optimizer"}
 
 
 def check_ranks(plan: Plan) -> list[str]:
-    """What ``parallel`` cannot share of a plan, with the remedies."""
+    """Return the parts of a plan that ``parallel`` cannot share, with the remedies."""
     parallel = plan.nodes.get("parallel")
     if parallel is None:
         return []
@@ -29,7 +29,7 @@ def check_ranks(plan: Plan) -> list[str]:
 
 
 def shared_learners(plan: Plan) -> list[Node]:
-    """The learners of a plan whose steps ranks share."""
+    """Return the learners of a plan whose steps ranks share."""
     return [
         node
         for node in plan.nodes.values()
@@ -38,7 +38,7 @@ def shared_learners(plan: Plan) -> list[Node]:
 
 
 def ranks_told(plan: Plan) -> list[str]:
-    """How ranks share a plan, in a line; nothing where a run is one process."""
+    """Describe how ranks share a plan, in a line; no line if a run is one process."""
     parallel = plan.nodes.get("parallel")
     if parallel is None:
         return []

@@ -44,7 +44,7 @@ def refusal(module: str, name: str) -> str | None:
 
 
 def check_foreign(plan: Plan) -> list[str]:
-    """The losses of a plan's learners that are known not to run, one line each."""
+    """Return a message on each loss of a plan's learners that is known not to run."""
     return [
         f"{loss.path}._target_ is {loss.target}: {reason}"
         for node in plan.nodes.values()
@@ -54,5 +54,5 @@ def check_foreign(plan: Plan) -> list[str]:
 
 
 def losses_of(node: Node) -> list[Node]:
-    """The losses that a node, a learner, is given."""
+    """Return the losses of a learner's node."""
     return children(Node(node.path, node.target, {"losses": node.arguments.get("losses")}))

@@ -11,7 +11,7 @@ from rlcomp.wiring.reader import Node
 
 
 def check_watched(plan: Plan) -> list[str]:
-    """Every metric (``watches``) that its part would never see, or mostly miss.
+    """Return a message on each metric (``watches``) that its part would never see or mostly miss.
 
     What records ``evaluation/sampled`` is known where a node is called ``evaluation``, by its path
     or by its argument ``name``; what other stages record is not known before they run.
@@ -63,7 +63,7 @@ def _problem(where: str, phase: PhasePlan, plan: Plan, node: Node, metric: str) 
 
 
 def _records(node: Node, metric: str) -> bool:
-    """Whether a node is called as the metrics that it records."""
+    """Return whether a metric begins with the name of a node."""
     names = (node.path, node.arguments.get("name"))
     return any(metric.startswith(f"{name}/") for name in names if isinstance(name, str))
 

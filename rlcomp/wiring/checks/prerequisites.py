@@ -9,7 +9,7 @@ from rlcomp.wiring.reader import Node
 
 
 def check_begun(plan: Plan) -> list[str]:
-    """Every part of a phase that needs what no phase has done before it.
+    """Return a message on each part of a phase whose prerequisite no phase has done before it.
 
     What a class names in ``earlier`` (the snapshot of a restore, the store of collected rows, the
     model of a trained scorer) has to be run by an earlier phase, or before it in the same

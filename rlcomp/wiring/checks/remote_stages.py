@@ -14,7 +14,7 @@ from rlcomp.wiring.reader import Node
 
 
 def remote_runs(plan: Plan) -> list[tuple[str, ...]]:
-    """The paths of stages that run on workers together, in order.
+    """Return the paths of stages that run on workers together, in order.
 
     They are those of ``cluster.remote``, or, where it is null, the one that rolls out prompts in
     each list of stages; none without a cluster.
@@ -30,7 +30,7 @@ def remote_runs(plan: Plan) -> list[tuple[str, ...]]:
 
 
 def marks(plan: Plan) -> dict[str, str]:
-    """Where stages run that do not run here, by path: ``@local x2``, ``@local x2 free``."""
+    """Return the workers of remote stages, by path: ``@local x2``, ``@local x2 free``."""
     cluster = plan.tree.get("cluster")
     if not isinstance(cluster, Node):
         return {}
@@ -41,7 +41,7 @@ def marks(plan: Plan) -> dict[str, str]:
 
 
 def check_remote(plan: Plan) -> list[str]:
-    """What is wrong with the choice of stages."""
+    """Return the mistakes in the choice of remote stages."""
     cluster = plan.tree.get("cluster")
     if not isinstance(cluster, Node):
         return []
@@ -86,7 +86,7 @@ def _not_together(named: Sequence[str], lists: Sequence[Sequence[str]]) -> str |
 
 
 def _lists(plan: Plan) -> Iterator[list[Node]]:
-    """Every list of stages, those of loops included."""
+    """Yield every list of stages, those of loops included."""
     for phase in plan.phases.values():
         for stages in phase.lists():
             yield from _inside(stages)

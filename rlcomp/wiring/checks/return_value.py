@@ -1,4 +1,4 @@
-"""What the stages of a plan hand on, read from their sources: ``forward`` must return the batch."""
+"""Check of return values, read from sources: ``forward`` must return the batch."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _REMEDY = "forward must return the batch: write into it, batch['advantage'] = ..
 
 
 def check_returned(plan: Plan) -> list[str]:
-    """The stages whose ``forward`` surely returns no batch, one line each.
+    """Return a message on each stage whose ``forward`` surely returns no batch.
 
     What cannot be told from the source is told when the stage runs.
     """
@@ -27,7 +27,7 @@ def check_returned(plan: Plan) -> list[str]:
 
 
 def check_scoring(plan: Plan) -> list[str]:
-    """The rewards of one's own that never return a score, one line each, read from their source."""
+    """Return a message on each function of the user's that is a reward and returns no score."""
     return [
         f"{node.path}.function is {path!r}: it returns nothing (line {line}), so that every row "
         "would be invalid; end it with the score, return reward"
@@ -39,7 +39,7 @@ def check_scoring(plan: Plan) -> list[str]:
 
 
 def _without_return(path: str) -> int | None:
-    """The line of a function that surely returns nothing; None: it may return something."""
+    """Return the line of a function that surely returns nothing; None: it may return something."""
     module, _, name = path.rpartition(".")
     try:
         found = find(module, name) if module else None
@@ -92,7 +92,7 @@ def _fault(forward: ast.FunctionDef) -> str | None:
 
 
 def _own(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    """The parts of a function, without those of functions within."""
+    """Yield the syntax nodes of a function, without those of functions within."""
     left: list[ast.AST] = [*forward.body]
     while left:
         part = left.pop()
@@ -113,7 +113,7 @@ def _assigned(parts: list[ast.AST]) -> dict[str, ast.expr]:
 
 
 def _is_other_value(value: ast.expr, batch: str, names: dict[str, ast.expr]) -> bool:
-    """Whether a value is surely no batch: an entry of it, a number, or computed of such."""
+    """Return whether a value is surely no batch: an entry of it, a number, or computed of such."""
     if isinstance(value, (ast.Constant, ast.Tuple, ast.List, ast.Dict, ast.Compare)):
         return True
     if isinstance(value, ast.Subscript):

@@ -23,7 +23,7 @@ _CHOICES = {"resume": "auto, must, never, or the path of a run or of one of its 
 
 
 def check_settings(plan: Plan) -> list[str]:
-    """The plain values that every run has."""
+    """Return the mistakes in the plain values that every run has."""
     return [
         f"{name} is {plan.tree[name]!r}: {fault}; "
         + (
@@ -64,7 +64,7 @@ def check_rates(plan: Plan) -> list[str]:
 
 
 def check_adapters(plan: Plan) -> list[str]:
-    """A reference that switches adapters off, of a policy whose model has none."""
+    """Return a message on a reference that switches off adapters that the policy does not have."""
     policy = plan.nodes.get("policy")
     model = policy.arguments.get("model") if policy else None
     target = model.target if isinstance(model, Node) else ""
@@ -91,7 +91,7 @@ def check_randomise(plan: Plan) -> list[str]:
 
 
 def check_tracker(plan: Plan) -> list[str]:
-    """Settings of a tracker that was not chosen: nothing would be logged."""
+    """Return a message on settings of a tracker that was not chosen: nothing would be logged."""
     tracker = plan.tree.get("tracker")
     if not isinstance(tracker, Mapping) or "_target_" in tracker:
         return []

@@ -29,7 +29,7 @@ def warn_of_no_effect(plan: Plan, words: Sequence[str]) -> None:
 
 
 def _used(plan: Plan) -> dict[str, Node]:
-    """The nodes that a phase of at least one step runs, and what these hold."""
+    """Return the nodes that a phase of at least one step runs, and the nodes within them."""
     found: dict[str, Node] = {}
     for phase in plan.phases.values():
         if phase.steps:
@@ -38,7 +38,7 @@ def _used(plan: Plan) -> dict[str, Node]:
 
 
 def _of_no_phase(plan: Plan, used: dict[str, Node], word: str) -> str | None:
-    """What to say of a setting of a node that no phase runs."""
+    """Explain that no phase runs the node of a setting; None: one does."""
     names = word.lstrip("+").partition("=")[0].split(".")
     paths = [".".join(names[:end]) for end in range(1, len(names))]
     node = next((path for path in paths if path in plan.nodes), None)
@@ -48,7 +48,7 @@ def _of_no_phase(plan: Plan, used: dict[str, Node], word: str) -> str | None:
 
 
 def _never_clips(plan: Plan, word: str) -> str | None:
-    """What to say of a trust region whose ratio is 1 at every token of every step."""
+    """Explain that a trust region never clips, as each ratio is 1; None: it may clip."""
     found = _CLIP.match(word)
     loss = found and plan.nodes.get(found[1])
     ratio = loss and loss.arguments.get("ratio")

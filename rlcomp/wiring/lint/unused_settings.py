@@ -36,7 +36,7 @@ def check_unread(
 
 
 def unread(config: DictConfig, words: Sequence[str]) -> list[str]:
-    """Those of the words that set such a value."""
+    """Return the words that set a value that nothing reads."""
     # Who adds a value of his own (+) knows that none was there.
     dotted = [word for word in words if re.match(r"(\+\+)?\w+(\.\w+)+=", word)]
     if not dotted:
