@@ -29,8 +29,8 @@ from rlcomp.interfaces.loss import Loss
 from rlcomp.keys import CONTROL, SCHEMA
 from rlcomp.run.check_flow import built_flow
 from rlcomp.testing import check_component, check_loss, example_batch
-from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.build import Builder
+from rlcomp.wiring.checks.arguments import check_arguments
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import read
 from rlcomp.wiring.resolve import plan_of

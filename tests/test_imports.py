@@ -14,7 +14,7 @@ LIGHT = [
     "rlcomp.cli.describe",
     "rlcomp.errors",
     "rlcomp.keys",
-    "rlcomp.wiring.arguments",
+    "rlcomp.wiring.checks.arguments",
     "rlcomp.wiring.declare",
     "rlcomp.wiring.flow",
     "rlcomp.wiring.flow_source",

@@ -40,6 +40,10 @@ def test_every_config_travels_inside_the_wheel(wheel):
     assert inside == {name.replace("\\", "/") for name in shipped}
 
 
+def test_the_words_of_other_libraries_travel_inside(wheel):
+    assert "rlcomp/advice/foreign_options.yaml" in zipfile.ZipFile(wheel).namelist()
+
+
 def test_the_native_library_travels_inside_and_is_all_that_depends_on_the_platform(wheel):
     names = zipfile.ZipFile(wheel).namelist()
 

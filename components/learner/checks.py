@@ -17,7 +17,7 @@ from rlcomp.interfaces.loss import Loss, Part
 from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import dotted, nested
 from rlcomp.metrics import recording
-from rlcomp.wiring.foreign import refusal
+from rlcomp.wiring.checks.foreign_losses import refusal
 
 
 def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:

@@ -15,7 +15,7 @@ from torch import Tensor
 from rlcomp.arguments import problem
 from rlcomp.checkpoint.manifest import CONFIG, MANIFEST, STATE, TENSORS, check_files
 from rlcomp.checkpoint.progress import check_progress, step_of
-from rlcomp.checkpoint.state import restore
+from rlcomp.checkpoint.state import node_of, restore
 from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.checkpoint.tree import join_tree
 from rlcomp.errors import CheckpointError, RlcompWarning
@@ -29,10 +29,12 @@ class SavedCheckpoint:
     Attributes:
         path: its directory.
         older: others of its run, the newest first, for the case that this one cannot be restored.
+        skipped: nodes whose state is neither restored nor missed.
     """
 
     path: Path
     older: tuple[Path, ...] = ()
+    skipped: frozenset[str] = frozenset()
 
     def restore(self, nodes: Mapping[str, object], seed: int | None = None) -> dict[str, Any]:
         """Restore everything, or nothing; return the position of the run.
@@ -48,8 +50,17 @@ class SavedCheckpoint:
         state = self.state()
         place: dict[str, Any] = state["place"]
         redraw = seed is not None and seed != place.get("seed", seed)
-        restore(self.path, nodes, self.tensors(), state, redraw)
+        restore(self.path, nodes, self.tensors(), state, redraw, self.skipped)
         return place
+
+    def nodes(self) -> set[str]:
+        """Return the paths of the nodes that have state in it.
+
+        Raises:
+            CheckpointError: it cannot be read.
+        """
+        keys = [name for name in _header(self.path / TENSORS) if not name.startswith("state/")]
+        return {node_of(key) for key in (*keys, *self.state()["nodes"])}
 
     def place(self) -> dict[str, Any]:
         """Return the position of the run."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,8 @@ from rlcomp.checkpoint.random_state import (
 )
 from rlcomp.checkpoint.tree import join_tree, split_tree
 from rlcomp.errors import CheckpointError
+
+Value = TypeVar("Value")
 
 
 @runtime_checkable
@@ -146,6 +148,7 @@ def restore(
     tensors: dict[str, Tensor],
     state: dict[str, Any],
     redraw: bool,
+    skipped: Collection[str] = (),
 ) -> None:
     """Restore the state of :func:`collect` into the nodes: all of it, or nothing.
 
@@ -157,18 +160,22 @@ def restore(
         tensors: all tensors, by ``node:name``.
         state: all other state.
         redraw: leave generators as they are.
+        skipped: nodes whose state is neither restored nor missed.
 
     Raises:
         CheckpointError: the nodes, or shapes or dtypes of their tensors, differ, or a state is
             invalid. Two things may be missing: the count of a policy's updates, because 0.1 did
             not save it, and the state of parts with ``begins_anew``.
     """
-    drawn, stateful = generators(nodes), _stateful(nodes)
+    tensors, codes = _but(tensors, skipped), _but(state["nodes"], skipped)
+    drawn = _but(generators(nodes), skipped)
+    stateful = _but(_stateful(nodes), skipped)
     passing = {*state.get("passing", ()), *_passing(stateful)}
     keys = {key for key in tensors if not key.startswith("state/")}
-    here = {k: v for k, v in owned(nodes).items() if k in keys or not _since_0_2(k)}
+    own = _but(owned(nodes), skipped)
+    here = {k: v for k, v in own.items() if k in keys or not _since_0_2(k)}
     differing = sorted((here.keys() | drawn.keys()) ^ keys) + sorted(
-        (stateful.keys() ^ state["nodes"].keys()) - passing
+        (stateful.keys() ^ codes.keys()) - passing
     )
     if differing:
         raise CheckpointError(
@@ -181,13 +188,28 @@ def restore(
             check_generator(key, generator, tensors[key])
         left = dict(tensors)  # join_tree takes tensors out
         random = check_random_state(join_tree(state["random"], left))
-        states = {key: join_tree(code, left) for key, code in state["nodes"].items()}
+        states = {key: join_tree(code, left) for key, code in codes.items()}
     _load_states(where, {k: (part, states[k]) for k, part in stateful.items() if k in states})
     copy_tensors(here, tensors)
     if not redraw:
         for key, generator in drawn.items():
             generator.set_state(tensors[key])
         set_random_state(random)
+
+
+def _but(values: Mapping[str, Value], skipped: Collection[str]) -> dict[str, Value]:
+    """Return the values by ``node:name`` but those of some nodes."""
+    return {key: value for key, value in values.items() if node_of(key) not in skipped}
+
+
+def node_of(key: str) -> str:
+    """Return the node of a key ``node:name``.
+
+    Examples:
+        >>> node_of("sft_learner.optimizer:state.0")
+        'sft_learner.optimizer'
+    """
+    return key.partition(":")[0]
 
 
 def check_tensors(where: Path, here: Mapping[str, Tensor], tensors: Mapping[str, Tensor]) -> None:

@@ -215,7 +215,7 @@ def audited(
     from rlcomp.audit.forms import all_forms
     from rlcomp.audit.judge import Judge
     from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.explain import compose_or_explain
+    from rlcomp.wiring.composition import compose_or_explain
 
     worn = all_forms(forms)
     plan, reads_tokens = _checked(compose_or_explain(overrides, config_dirs))
@@ -263,9 +263,10 @@ def nodes_of(config: DictConfig, names: Sequence[str], *, checked: bool = True) 
     Raises:
         ConfigError: one of them is missing, or cannot work.
     """
-    from rlcomp.wiring.arguments import check_arguments
+    from rlcomp.wiring.checks.arguments import check_arguments
+    from rlcomp.wiring.checks.settings import check_settings
     from rlcomp.wiring.plan import Plan, below, read
-    from rlcomp.wiring.resolve import as_typed, check_settings
+    from rlcomp.wiring.resolve import as_typed
 
     plan, errors = read(config)
     missing = [name for name in names if name not in plan.nodes]

@@ -41,7 +41,7 @@ def audited_judge(
     from rlcomp.cli.audit import nodes_of
     from rlcomp.report.judge import judge_report, labelled_pair
     from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.explain import compose_or_explain
+    from rlcomp.wiring.composition import compose_or_explain
 
     words = [_WORD.sub("+pairwise_judge=", word) for word in overrides]
     plan = nodes_of(compose_or_explain(words, config_dirs), ["pairwise_judge", "task"])

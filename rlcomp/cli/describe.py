@@ -15,19 +15,18 @@ from rlcomp.cli.model_facts import model_facts
 from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import CONTROL, lookup
+from rlcomp.wiring.checks.data_parallel import ranks_told
+from rlcomp.wiring.checks.remote_stages import marks
 from rlcomp.wiring.choices import repeated
 from rlcomp.wiring.compare import changed
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.declare import declare
-from rlcomp.wiring.doubts import tell_doubts
 from rlcomp.wiring.equation import equations
-from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.flow_source import flow_of, ran
-from rlcomp.wiring.idle import tell_idle
+from rlcomp.wiring.lint.no_effect import warn_of_no_effect
 from rlcomp.wiring.plan import PhasePlan, Plan, read
-from rlcomp.wiring.ranks import ranks_told
 from rlcomp.wiring.reader import Node
-from rlcomp.wiring.remote import marks
-from rlcomp.wiring.resolve import as_typed, check_plan
+from rlcomp.wiring.resolve import as_typed, check_plan, warn_of
 
 
 def main() -> None:
@@ -66,15 +65,15 @@ def _app() -> None:
         errors += [] if errors else [str(error)]
     if errors:
         raise ConfigErrors(as_typed(errors, options.overrides, plan))
-    tell_doubts(plan, options.overrides)
-    tell_idle(plan, options.overrides)
+    warn_of(plan, options.overrides)
+    warn_of_no_effect(plan, options.overrides)
 
 
 def describe(plan: Plan) -> list[Table | str]:
     """Return one table per phase, or one per alternating list of stages of a phase; the ranks."""
     at = marks(plan)
     tables = [table for name, phase in plan.phases.items() for table in _phase(name, phase, at)]
-    return [*tables, *ranks_told(plan)]
+    return [*tables, *ranks_told(plan.reached())]
 
 
 def _phase(name: str, phase: PhasePlan, at: Mapping[str, str]) -> list[Table | str]:

@@ -21,7 +21,6 @@ from omegaconf.errors import OmegaConfBaseException
 from rlcomp.cli.printable import printable
 from rlcomp.cli.stack import stack_of
 from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError, exit_code
-from rlcomp.wiring.explain import explained
 
 # Errors with a complete message; for others the lines of code are shown as well.
 FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)
@@ -117,6 +116,8 @@ def explain(error: BaseException) -> str:
         # For a mistake that shows only while a stage runs, a note names the stage.
         remedy = [error.remedy] if isinstance(error, RlcompError) and error.remedy else []
         return "\n".join([str(error), *getattr(error, "__notes__", []), *remedy])
+    from rlcomp.advice.explain import explained
+
     return explained(error, sys.argv[1:], user_directories())
 
 

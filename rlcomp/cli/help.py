@@ -17,8 +17,6 @@ from rlcomp.cli.printable import printable
 from rlcomp.errors import ConfigError, UserError, nearest
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.options import chosen_as
-from rlcomp.wiring.other_words import word_here
-from rlcomp.wiring.own_option import misplaced
 
 _HEAD = "rlcomp: reinforcement learning out of named parts."
 _PARTS = "Parts, chosen by group=option:"
@@ -180,6 +178,8 @@ def _on(word: str, files: Mapping[str, Mapping[str, Path]], own: Sequence[str]) 
     if not name:
         return "\n".join(_on_group(group, files[group]))
     if name not in files[group]:
+        from rlcomp.advice.user_option import misplaced
+
         if moved := misplaced(group, name, own):
             raise UserError(f"help {word}: {moved}")
         raise UserError(f"help {word}: {group} has no option '{name}'{nearest(name, files[group])}")
@@ -196,6 +196,8 @@ def _unknown(name: str, files: Mapping[str, Mapping[str, Path]]) -> str:
         return f"it is an option: {commands}"
     if name == "phases":
         return "phases are no group; rlcomp-describe recipe=NAME shows those of a recipe"
+    from rlcomp.advice.foreign_options import word_here
+
     if here := word_here(name):
         return f"there is no such group; here it is {here}"
     return f"there is no such group{nearest(name, files)}; rlcomp --cfg job prints the settings"

@@ -17,12 +17,10 @@ from hydra.core.override_parser.types import Override
 from rlcomp.errors import RlcompWarning, UserError, nearest
 from rlcomp.files.run_directory import check_links
 from rlcomp.sweep.jobs import check_count, texts_of
+from rlcomp.wiring.checks.settings import SETTINGS
 from rlcomp.wiring.choices import repeated
-from rlcomp.wiring.explain import as_corrected
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.other_words import word_here
-from rlcomp.wiring.resolve import SETTINGS
-from rlcomp.wiring.translated import in_our_words, translated, whole_line
+from rlcomp.wiring.shell_words import whole_line
 
 
 def check_overrides(words: Sequence[str], places: Sequence[Path]) -> None:
@@ -123,12 +121,16 @@ def check_options(words: Sequence[str], unknown: Sequence[str], places: Sequence
     if any("," in word for word in line) and "-m" not in line:
         line = ["-m", *line]
     if len(line) > 1 and all(line):
+        from rlcomp.advice.explain import as_corrected
+
         messages += as_corrected(line, [*map(str, places[1:])])
     raise UserError("\n".join(messages))
 
 
 def _dashed(word: str, key: str, value: str, places: Sequence[Path]) -> tuple[str, str]:
     """Return the message on an option with dashes, and its replacement if that is certain."""
+    from rlcomp.advice.translation import in_our_words, translated
+
     if key in ("model", "tokenizer") and "/" in value:
         here = own = f"base={value}"
     elif known := in_our_words(key, value or "true"):
@@ -247,6 +249,8 @@ def _fault(override: Override, places: Sequence[Path]) -> str | None:
         return None if values else "the sweep has no values"
     value = override.value()
     if isinstance(value, list) and key.rpartition(".")[2] in ("lr", "learning_rate"):
+        from rlcomp.advice.foreign_options import word_here
+
         texts = str(override.input_line).partition("=")[2].strip("[]").replace(" ", "")
         return (
             "a learning rate must be a number; a sweep has no brackets, rlcomp -m "

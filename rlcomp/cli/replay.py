@@ -80,7 +80,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     from rlcomp.model.allowance import Allowance
     from rlcomp.run.launch import device, place_on
     from rlcomp.wiring.build import Builder
-    from rlcomp.wiring.renamed import update_classes
+    from rlcomp.wiring.migrations import update_classes
     from rlcomp.wiring.trust import LEARNER, built_from, saved_node
 
     dump = read_dump(folder)

@@ -50,14 +50,13 @@ from rlcomp.sweep.search import offer_search
 from rlcomp.trackers.tracker_session import closing_tracker
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.choices import check_choices
-from rlcomp.wiring.explain import unreadable_yaml
-from rlcomp.wiring.idle import tell_idle
+from rlcomp.wiring.filter_overrides import sift
+from rlcomp.wiring.lint.no_effect import warn_of_no_effect
+from rlcomp.wiring.lint.unused_settings import check_unread
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.own_yaml import check_own_yamls
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
-from rlcomp.wiring.sifted import sift
-from rlcomp.wiring.unread import check_unread
+from rlcomp.wiring.user_yaml import check_own_yamls
 
 
 def main(*, apart: bool = True) -> None:
@@ -125,6 +124,8 @@ class Jobs:
         if isinstance(error, OSError):
             return UserError(f"{error}: choose a directory you can write into, directory=...")
         if isinstance(error, (yaml.YAMLError, UnicodeDecodeError, RecursionError)):
+            from rlcomp.advice.explain import unreadable_yaml
+
             return UserError(unreadable_yaml(error, user_directories()))
         return error
 
@@ -214,7 +215,7 @@ def run_job(config: DictConfig, watch: SharedStatus, *, preload: bool) -> None:
     plan = plan_of(config, words)
     check_shared(plan)
     if leads():
-        tell_idle(plan, words)
+        warn_of_no_effect(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 

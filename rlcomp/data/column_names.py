@@ -6,7 +6,6 @@ import difflib
 from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 
-from rlcomp.data.converted import with_input
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
@@ -75,6 +74,8 @@ def _left_out(guesses: Mapping[str, str | None], row: Row) -> str:
         return ""
     if not isinstance(row.columns.get("input"), str):
         return ""
+    from rlcomp.advice.format_hints import with_input
+
     return f"; that leaves the column 'input' out; to ask it as well{with_input(row.place)}"
 
 

@@ -11,7 +11,6 @@ from itertools import combinations
 from typing import NamedTuple
 
 from rlcomp.columns import CONVERSATION
-from rlcomp.data.converted import with_names
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
@@ -102,6 +101,8 @@ def _renamed(row: Row) -> str:
             prompts = [name for name in _PROMPTS if name in row.columns]
             prompt = {"prompt": prompts[0]} if prompts and "prompt" not in row.columns else {}
             names = {**prompt, "chosen": columns[0][0], "rejected": columns[1][0]}
+            from rlcomp.advice.format_hints import with_names
+
             return with_names(row.place, names)
     return ""
 

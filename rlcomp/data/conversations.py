@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from rlcomp.columns import CONVERSATION
-from rlcomp.data.converted import from_sharegpt, unpacked
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError, nearest
 
@@ -108,12 +107,16 @@ def _check_other_formats(row: Row, prompt_field: str) -> None:
     for name in dict.fromkeys((prompt_field, "messages", "prompt")):
         text = row.columns.get(name)
         if isinstance(text, str) and re.match(r'\s*\[\s*\{\s*"(role|content)"\s*:', text):
+            from rlcomp.advice.format_hints import unpacked
+
             raise DataError(
                 f"{row.place}: {name!r} is a text that holds messages as JSON, and has to be the "
                 f"list itself{unpacked(row.place, name)}"
             )
     turns = row.columns.get("conversations")
     if _of_messages(turns) and "from" in turns[0]:  # type: ignore[index]
+        from rlcomp.advice.format_hints import from_sharegpt
+
         raise DataError(
             f"{row.place}: 'conversations' with 'from' and 'value' is ShareGPT's format: write "
             "'messages' with 'role' (human is user, gpt is assistant) and 'content'"

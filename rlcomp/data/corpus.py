@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from rlcomp.data.converted import converted
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import DataError, nearest
 
@@ -86,6 +85,8 @@ def corpus_files(path: Path) -> list[Path]:
     if not path.is_file():
         raise DataError(f"there is no file or folder '{path}': set another path")
     if not path.name.endswith(known):
+        from rlcomp.advice.format_hints import converted
+
         hint = converted(str(path), known) or ": where it is plain text, give it a name in .txt"
         raise DataError(f"'{path}' is not a file of a known kind {known}{hint}")
     return [path]

@@ -20,7 +20,6 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NamedTuple, cast
 
-from rlcomp.data.converted import converted, json_as_lines
 from rlcomp.errors import DataError, RlcompWarning, require
 
 # In bytes; a whole line is held in memory.
@@ -68,6 +67,8 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     if not file.exists():
         raise DataError(f"there is no file {path!r}{_near(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):
+        from rlcomp.advice.format_hints import converted
+
         raise DataError(
             f"{path!r} is not a file of a known kind ({', '.join(_SUFFIXES)})"
             f"{converted(path, _SUFFIXES)}"
@@ -187,6 +188,8 @@ def _json_row(place: str, line: str, twice: list[str], begins: Path | None) -> d
 
 def _whole(begins: Path | None) -> str:
     """Describe a file whose first line is no row, such as one JSON text over several lines."""
+    from rlcomp.advice.format_hints import json_as_lines
+
     description = begins and begins.suffix == ".jsonl" and json_as_lines(str(begins))
     return f" ({description})" if description else ""
 

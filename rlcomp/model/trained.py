@@ -33,7 +33,7 @@ from rlcomp.model.merge import merge_adapters
 from rlcomp.model.scorer import Scorer
 from rlcomp.text.tokenizer import load_tokenizer
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.renamed import of_version_0_1, update_classes
+from rlcomp.wiring.migrations import of_version_0_1, update_classes
 from rlcomp.wiring.trust import POLICY, built_from, saved_node
 
 _WORDS = {LanguageModel: "language model", Critic: "critic", Scorer: "reward model"}

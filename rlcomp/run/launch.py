@@ -48,9 +48,9 @@ from rlcomp.trackers.tracker import JsonLines, Tracker
 from rlcomp.trackers.wandb import WandB
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.build import Builder
+from rlcomp.wiring.checks.remote_stages import remote_runs
+from rlcomp.wiring.checks.settings import SETTINGS
 from rlcomp.wiring.plan import PhasePlan, Plan, read
-from rlcomp.wiring.remote import remote_runs
-from rlcomp.wiring.resolve import SETTINGS
 
 # Keys at the root of a config that are for the run itself.
 _OF_RUNS = (*SETTINGS, "base")
@@ -62,7 +62,7 @@ Leaves = Callable[[Path], Sequence[Path]]
 def launch(
     config: DictConfig, plan: Plan, watch: SharedStatus | None = None, leaves: Leaves | None = None
 ) -> None:
-    """Build and run a checked plan.
+    """Build and run a checked plan; of its nodes only those that the run needs.
 
     Args:
         config: config of the run.
@@ -75,7 +75,8 @@ def launch(
         ConfigError: the directory has links at places where a run writes.
     """
     keep_freed_memory()
-    builder, where = Builder(plan, int(config.seed)), device(str(config.get("device", "auto")))
+    builder = Builder(plan.reached(), int(config.seed))
+    where = device(str(config.get("device", "auto")))
     with shared_by(builder, where) as shared:
         if shared is not None and shared.rank > 0:
             run_worker_rank(shared, builder, watch or SharedStatus())

@@ -14,7 +14,7 @@ from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.run.launch import device, place_on
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.explain import compose_or_explain
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.resolve import added, check_used, plan_of, traced_errors
 
 

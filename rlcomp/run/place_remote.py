@@ -27,7 +27,8 @@ def place_remote(
     Args:
         phases: built phases.
         nodes: nodes by path; the remote stages are added, as ``cluster.<path of the first stage>``.
-        runs: the stages that run on workers (:func:`rlcomp.wiring.remote.remote_runs`).
+        runs: the stages that run on workers, as
+            :func:`rlcomp.wiring.checks.remote_stages.remote_runs` lists them.
         directory: directory of the run.
     """
     cluster = nodes.get("cluster")

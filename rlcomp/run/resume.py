@@ -20,7 +20,8 @@ from rlcomp.files.run_directory import OVERWRITTEN, check_record
 from rlcomp.files.run_record import has_record
 from rlcomp.files.untrusted import read_saved_config
 from rlcomp.wiring.compare import changed
-from rlcomp.wiring.renamed import of_version_0_1, update_classes
+from rlcomp.wiring.migrations import of_version_0_1, update_classes
+from rlcomp.wiring.plan import Plan, read
 
 # Remedy in messages that refuse to continue.
 ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
@@ -38,9 +39,35 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpo
         ConfigError: ``overwrite`` would move away the checkpoint to continue.
     """
     source = _chosen(config, checkpoint)
-    if source is not None:
-        _tell_differences(source)
-    return source
+    if source is None:
+        return None
+    _tell_differences(source)
+    return _skip_unused(source, read(config)[0])
+
+
+def _skip_unused(saved: SavedCheckpoint, plan: Plan) -> SavedCheckpoint:
+    """Skip the state of nodes that this run, or the one that wrote the checkpoint, does not use.
+
+    Checkpoints of 0.2 hold the state of every node of their config. A node that only this run uses
+    begins anew.
+    """
+    stored = saved.nodes()
+    unused = _unused(plan) & stored
+    if tops := sorted(path for path in unused if path.rpartition(".")[0] not in unused):
+        warnings.warn(
+            f"{saved.path}: the state of {', '.join(tops)} is left out, for no phase of this run "
+            f"uses {'it' if len(tops) == 1 else 'them'}",
+            RlcompWarning,
+            stacklevel=4,
+        )
+    file = saved.path / CONFIG
+    there = read(update_classes(read_saved_config(file, trust=True)))[0] if file.is_file() else None
+    missing = _unused(there) - stored if there else frozenset[str]()
+    return replace(saved, skipped=unused | missing)
+
+
+def _unused(plan: Plan) -> frozenset[str]:
+    return frozenset(plan.nodes.keys() - plan.reached().nodes.keys())
 
 
 def _tell_differences(saved: SavedCheckpoint) -> None:
@@ -222,7 +249,7 @@ def restored(
                 raise
             warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
             passed.append(candidate.path)
-            candidate = newest_whole(candidate.older)
+            candidate = replace(newest_whole(candidate.older), skipped=candidate.skipped)
 
 
 # Settings that may change between a run and its continuation without changing its numbers.

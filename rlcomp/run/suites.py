@@ -23,13 +23,14 @@ from rlcomp.model.trained_prompt import trained_prompt
 from rlcomp.run.evaluate import problems_of
 from rlcomp.run.launch import device, place_on
 from rlcomp.text.folder import check_at_hand
-from rlcomp.wiring.arguments import check_arguments
 from rlcomp.wiring.base_model import check_base, check_models
 from rlcomp.wiring.build import Builder
-from rlcomp.wiring.explain import compose_or_explain
+from rlcomp.wiring.checks.arguments import check_arguments
+from rlcomp.wiring.checks.settings import check_settings
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.plan import Plan, below, read
 from rlcomp.wiring.reader import Node
-from rlcomp.wiring.resolve import as_typed, check_settings
+from rlcomp.wiring.resolve import as_typed
 from rlcomp.wiring.source import source_of
 
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")

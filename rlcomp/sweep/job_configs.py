@@ -15,11 +15,9 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp.errors import ConfigError, ConfigErrors, nearest
 from rlcomp.sweep.jobs import overrides_of, texts_of
-from rlcomp.wiring.explain import explain_composition
-from rlcomp.wiring.line import Line
-from rlcomp.wiring.sifted import Refused, sift
-from rlcomp.wiring.unknown_key import keys_below
-from rlcomp.wiring.unread import check_unread, unread
+from rlcomp.wiring.command_line import Line
+from rlcomp.wiring.filter_overrides import Refused, sift
+from rlcomp.wiring.lint.unused_settings import check_unread, unread
 
 # Message to a job whose config could not be composed: Hydra passes env_set to every job.
 REFUSED = "RLCOMP_REFUSED"
@@ -54,6 +52,8 @@ def each_by_itself(context: HydraContext) -> HydraContext:
 
 def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
     """Say what is wrong with overrides, with the nearest names in some configs."""
+    from rlcomp.advice.explain import explain_composition
+    from rlcomp.advice.unknown_key import keys_below
 
     def keys(parent: str) -> list[str]:
         return [key for config in configs for key in keys_below(config, parent) if key != "hydra"]

@@ -1,4 +1,4 @@
-"""What an annotation's source says, for :func:`rlcomp.arguments.problem`; nothing is executed.
+"""Types of annotations for :func:`rlcomp.arguments.problem`, read from source, not executed.
 
 Read are the names of :data:`rlcomp.arguments.VOCABULARY`, a module's aliases of such expressions,
 containers, ``Literal``, ``Annotated`` with bounds, and ``|``. Anything else is ``Any``: not checked
@@ -30,7 +30,7 @@ _DEEPEST, _LARGEST = 32, 500
 
 
 def read_annotation(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
-    """The type that an annotation in a module stands for; ``Any`` where it is not understood.
+    """Return the type of an annotation in a module; ``Any`` if it is not understood.
 
     Examples:
         >>> import ast
@@ -116,7 +116,7 @@ class _Reader:
 
 
 def _bound(node: ast.expr) -> Any:  # noqa: ANN401
-    """A bound such as ``Ge(1)``; None for anything else."""
+    """Return a bound such as ``Ge(1)``; None for anything else."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
         return None
     numbers = [_number(argument) for argument in node.args]
@@ -130,7 +130,7 @@ def _bound(node: ast.expr) -> Any:  # noqa: ANN401
 
 
 def _number(node: ast.expr) -> int | float | None:
-    """A number that is written out, perhaps with a minus; None for anything else."""
+    """Return a number that is written out, perhaps with a minus; None for anything else."""
     sign = 1
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         sign, node = -1, node.operand

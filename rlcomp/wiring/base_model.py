@@ -17,7 +17,7 @@ _BASES = "a folder of save_pretrained, a run's directory, or a name on the Huggi
 
 
 def with_base(words: Sequence[str]) -> list[str]:
-    """Overrides in which ``base=DIR`` chooses model and tokenizer, unless they are chosen.
+    """Return overrides in which ``base=DIR`` chooses model and tokenizer, unless they are chosen.
 
     Args:
         words: overrides, or all words of a command line.
@@ -41,7 +41,7 @@ def with_base(words: Sequence[str]) -> list[str]:
 
 
 def expanded(word: str) -> str:
-    """An override whose value begins with the home directory, ``path=~/a``, with that written out.
+    """Expand the home directory at the beginning of an override's value, ``path=~/a``.
 
     A shell leaves it as it is, and Hydra cannot read it.
 
@@ -56,7 +56,7 @@ def expanded(word: str) -> str:
 
 
 def is_folder_name(path: str) -> bool:
-    """Whether a path can only be that of a folder, and is no name on the Hugging Face hub.
+    """Return whether a path must be that of a folder, and is no name on the Hugging Face hub.
 
     Examples:
         >>> is_folder_name("/models/a"), is_folder_name("runs/today/a"), is_folder_name("gpt2")
@@ -66,7 +66,7 @@ def is_folder_name(path: str) -> bool:
 
 
 def _checkpoint_of_trainer(path: str) -> str | None:
-    """The newest ``checkpoint-N`` in a folder of transformers' Trainer that is no model itself."""
+    """Return the newest ``checkpoint-N`` of transformers' Trainer in a folder that is no model."""
     if not os.path.isdir(path) or os.path.exists(os.path.join(path, "config.json")):
         return None
     numbers = [
@@ -76,7 +76,7 @@ def _checkpoint_of_trainer(path: str) -> str | None:
 
 
 def named_models(plan: Plan) -> dict[str, str]:
-    """The folders or names of models and tokenizers, by the setting that names each."""
+    """Return the folders or names of models and tokenizers, by the setting of each."""
     named = {
         str(path): node.path for node in _readers(plan) if (path := node.arguments.get("path"))
     }
@@ -145,12 +145,12 @@ def check_models(named: Mapping[str, str]) -> list[str]:
 
 
 def _instead(path: str) -> str:
-    """The nearest folder above that is a model; else what there may be."""
+    """Return the nearest folder above that is a model, else the kinds of bases."""
     return _model_above(path) or f"DIR, {_BASES}"
 
 
 def _model_above(path: str) -> str | None:
-    """The folder of a model in which there is no such folder as this path names."""
+    """Return the parent of a missing folder, if the parent is a model."""
     above = os.path.dirname(path.rstrip("/"))
     if os.path.isdir(path) or not above:
         return None

@@ -24,7 +24,6 @@ from rlcomp.seed import seeded
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan, below, children
 from rlcomp.wiring.reader import Node
-from rlcomp.wiring.unused import leave_out_told
 
 
 class Builder:
@@ -44,29 +43,25 @@ class Builder:
         """Build the nodes that need no model: cheap checks before expensive construction."""
         for node in self._own():
             if not builds_model(node):
-                self._build(node)
+                self.build(node)
         return self.built
 
     def all(self) -> dict[str, object]:
-        """Every node, models last."""
+        """Build every node, models last."""
         self.without_models()
         for node in self._own():
-            self._build(node)
+            self.build(node)
         return self.built
 
-    def _build(self, node: Node) -> None:
-        with leave_out_told(self.plan, node):
-            self.build(node)
-
     def _own(self) -> list[Node]:
-        """The nodes that are built here: not those that are handed over as they stand."""
+        """Return the nodes that are built here, without those handed over as descriptions."""
         nodes = self.plan.nodes.values()
         handed = [each for n in nodes for name in n.arguments for each in _handed_over(n, name)]
         within = {inner.path for node in handed for inner in (node, *below(node))}
         return [node for node in nodes if node.path not in within]
 
     def build(self, node: Node) -> object:
-        """The object of one node.
+        """Build one node, or return its object.
 
         Raises:
             ConfigError: the constructor refused its arguments; names the node.
@@ -79,7 +74,7 @@ class Builder:
         return {name: self._argument(node, name) for name in node.arguments}
 
     def _argument(self, node: Node, name: str) -> Any:  # noqa: ANN401
-        """A finished argument; nodes that are handed over as they stand are only described."""
+        """Return a finished argument; nodes that are handed over as they stand are described."""
         value = node.arguments[name]
         handed = [Unbuilt(each.target, self._arguments(each)) for each in _handed_over(node, name)]
         if not handed:
@@ -87,7 +82,7 @@ class Builder:
         return dict(zip(value, handed, strict=True)) if isinstance(value, dict) else handed[0]
 
     def value(self, value: Any) -> Any:  # noqa: ANN401
-        """A finished argument: nodes become objects, containers stay plain Python."""
+        """Return a finished argument: nodes become objects, containers stay plain Python."""
         if isinstance(value, Node):
             return self.build(value)
         if isinstance(value, dict):
@@ -98,7 +93,7 @@ class Builder:
 
 
 def _handed_over(node: Node, name: str) -> list[Node]:
-    """The nodes of an argument whose descriptions are asked for, not their objects."""
+    """Return the nodes of an argument that are handed over as descriptions, not as objects."""
     value = node.arguments[name]
     known = isinstance(value, (Node, dict)) and declare(node.target).parameters.get(name)
     if not known:
@@ -124,7 +119,7 @@ _MODELS = ("PreTrainedModel", "PeftModel", "Module")
 
 
 def builds_model(node: Node) -> bool:
-    """Whether building a node builds a model: itself (its return annotation) or an argument."""
+    """Return whether a node or an argument of it builds a model, by the return annotations."""
     return _returns_model(node.target) or any(builds_model(child) for child in children(node))
 
 
@@ -174,7 +169,7 @@ _SHARED = ("context_length", "max_new_tokens", "group_size")
 
 
 def placed(told: str, node: Node) -> str:
-    """A constructor's message with its place: the node's path, and that of what is to be set.
+    """Return a constructor's message with its place: the paths of the node and the setting.
 
     Examples:
         >>> placed("it is too large; set size=3", Node("a.b", "mine.B", {"size": 9}))
@@ -190,7 +185,7 @@ def placed(told: str, node: Node) -> str:
 
 
 def _cause(error: BaseException) -> str:
-    """The error a lookup ended with: its kind, its message and the line it comes from."""
+    """Return the cause of a failed lookup: its kind, its message and its line."""
     told = str(error)
     while error.__cause__ is not None:
         error = error.__cause__
@@ -202,7 +197,7 @@ def _cause(error: BaseException) -> str:
 
 
 def _of_lookup(file: str) -> bool:
-    """Whether a file belongs to what looks a module up, or to the checks of its classes."""
+    """Return whether a file belongs to the machinery of imports, or to the checks of classes."""
     places = (
         Path(hydra.__file__).parent,
         Path(__file__).parents[1],
@@ -212,7 +207,7 @@ def _of_lookup(file: str) -> bool:
 
 
 def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., object]:
-    """A ``_partial_`` node: when it is finally called, its mistakes name the node as well.
+    """Return the target of a ``_partial_`` node, whose mistakes name the node when it is called.
 
     Those of a constructor, that is: what goes wrong in a function is no mistake of the config.
     """

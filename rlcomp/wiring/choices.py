@@ -10,14 +10,18 @@ from pathlib import Path
 from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.errors import ConfigErrors, nearest
-from rlcomp.wiring.line import line_of
-from rlcomp.wiring.options import config_directory, options_of
-from rlcomp.wiring.translated import as_typed, whole_line
-from rlcomp.wiring.unswept import NO_SWEEP, TOGETHER
-from rlcomp.wiring.weighed import weighed_line
+from rlcomp.wiring.command_line import line_of
+from rlcomp.wiring.options import NO_SWEEP, TOGETHER, config_directory, options_of
+from rlcomp.wiring.shell_words import as_typed, whole_line
 
 _LIST = re.compile(r"([\w/@.]+)=\[ *(\w+(?: *, *\w+)+) *\]")
 _OPTION = re.compile(r"([\w/.]+)=(\w+(?:,\w+)*)")
+
+
+_NAMES = re.compile(
+    r"(?:\w+\.)*(?:reward|rewards|reward_funcs|reward\.(?:parts|functions|names))=\[(.*)\]"
+)
+_MAPPING = re.compile(r"reward\.(?:parts|rewards)=\{(.*)\}")
 
 
 def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
@@ -38,7 +42,7 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
 
 
 def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
-    """What to say of choices that stand twice on a command line: the last counts.
+    """Return a message on each choice that stands twice on a command line: the last counts.
 
     Args:
         words: overrides.
@@ -68,8 +72,8 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
 
 def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iterator[str]:
     places = [config_directory(), *map(Path, directories)]
-    if weighed := weighed_line(word, words, options_of("reward", places), places):
-        yield f"{word}: {weighed}"
+    if message := _weighed(word, words, places):
+        yield f"{word}: {message}"
     elif below := _below_path(word, words):
         yield f"{word}: {below}"
     elif found := _LIST.fullmatch(word):
@@ -82,8 +86,33 @@ def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iter
             yield f"{word}: {told}"
 
 
+def _weighed(word: str, words: Sequence[str], places: Sequence[Path]) -> str | None:
+    """Return how several rewards of one word are weighed; None: it names no several."""
+    options = options_of("reward", places)
+    names = rewards_in(word)
+    if len(names) < 2 or not all(name in options for name in names.values()):
+        return None
+    from rlcomp.advice.weighted_rewards import weighed_line
+
+    return weighed_line(names, words, places)
+
+
+def rewards_in(word: str) -> dict[str, str]:
+    """Return the rewards that a word names, by the names of their parts.
+
+    Examples:
+        >>> rewards_in("reward=[boxed,format]"), rewards_in("reward=boxed")
+        ({'boxed': 'boxed', 'format': 'format'}, {})
+    """
+    if found := _NAMES.fullmatch(word):
+        return {name: name for name in re.findall(r"\w+", found[1])}
+    if found := _MAPPING.fullmatch(word):
+        return dict(re.findall(r"(\w+) *: *(\w+)", found[1]))
+    return {}
+
+
 def _below_path(word: str, words: Sequence[str]) -> str | None:
-    """What to say of a setting below one whose value is the path of a class or function."""
+    """Explain that a setting stands below one whose value is the path of a class or function."""
     key = word.lstrip("+").partition("=")[0]
     parent = key.rpartition(".")[0]
     given = dict(one.lstrip("+").partition("=")[::2] for one in words)
@@ -111,7 +140,7 @@ def _one_of(word: str, key: str, names: Sequence[str], words: Sequence[str]) -> 
 
 
 def _is_of_one(group: str, names: Sequence[str], places: Sequence[Path]) -> bool:
-    """Whether options of a group take the place of one another."""
+    """Return whether options of a group take the place of one another."""
     options = options_of(group, places)
     if group in TOGETHER or not {*names} <= {*options}:
         return False
@@ -120,7 +149,7 @@ def _is_of_one(group: str, names: Sequence[str], places: Sequence[Path]) -> bool
 
 
 def _taken(name: str, options: Mapping[str, Path]) -> frozenset[str]:
-    """The places that an option takes whole: its own node, nodes it names, groups it chooses of."""
+    """Return the places that an option takes whole: its nodes, and the groups it chooses from."""
     text = options[name].read_text(encoding="utf-8", errors="replace")
     own = re.findall(r"^((?:\w+:\n +)?)_target_:", text, re.MULTILINE)
     chosen = re.findall(r"^ *- (?:override )?/([\w/@.]+):", text, re.MULTILINE)
@@ -130,7 +159,7 @@ def _taken(name: str, options: Mapping[str, Path]) -> frozenset[str]:
 
 
 def _may_be_chosen(key: str, values: str, places: Sequence[Path]) -> bool:
-    """Whether a word looks like the choice of an option whose group is written otherwise."""
+    """Return whether a word looks like the choice of an option whose group is written otherwise."""
     group = any((place / key).is_dir() for place in places)
     if group or not re.search(r"[./]", key) or values == "null":
         return False
@@ -145,7 +174,7 @@ def _may_be_chosen(key: str, values: str, places: Sequence[Path]) -> bool:
 def _chosen_by(
     key: str, values: str, words: Sequence[str], directories: Sequence[str]
 ) -> str | None:
-    """How an option is chosen that was set at the path of its part; None: it is none."""
+    """Return how an option set at the path of its part is chosen; None: it is no option."""
     line = line_of([word for word in words if not word.startswith(f"{key}=")], directories)
     path, names = key.replace("/", "."), values.split(",")
     by_place = {_place(choice): choice for choice in line.choices}
@@ -168,7 +197,7 @@ def _chosen_by(
 
 
 def _place(choice: str) -> str:
-    """Where the option of a group stands in the config.
+    """Return the path of a group's option in the config.
 
     Examples:
         >>> _place("schedule@learner.schedule"), _place("loss/trust_region")

@@ -9,7 +9,7 @@ from omegaconf import DictConfig, OmegaConf
 
 
 def flat(config: DictConfig) -> dict[str, str]:
-    """Every value by its path, interpolations as they are written; a part by its class.
+    """Return every value by its path, interpolations as they are written; a part by its class.
 
     Examples:
         >>> flat(OmegaConf.create({"loss": {"_target_": "a.b.Clip", "low": 0.2}}))
@@ -32,7 +32,7 @@ def flat(config: DictConfig) -> dict[str, str]:
 
 
 def changed(one: DictConfig, other: DictConfig) -> dict[str, tuple[str, str]]:
-    """The paths at which two configs differ, with both values ("-" for absent).
+    """Return the paths at which two configs differ, with both values ("-" for absent).
 
     Examples:
         >>> changed(OmegaConf.create({"lr": 1, "seed": 0}), OmegaConf.create({"lr": 2, "seed": 0}))

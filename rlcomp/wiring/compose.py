@@ -12,14 +12,14 @@ from omegaconf import DictConfig
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.base_model import with_base
 from rlcomp.wiring.options import config_directory
-from rlcomp.wiring.own_yaml import check_own_yamls
+from rlcomp.wiring.user_yaml import check_own_yamls
 
 # Set by the running app; a description stands outside one.
 _PLACEHOLDERS = ["directory=runs/..."]
 
 
 def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) -> DictConfig:
-    """The config of a command line, outside the app.
+    """Return the config of a command line, outside the app.
 
     Args:
         overrides: as on the command line.
@@ -31,7 +31,7 @@ def compose_config(overrides: Sequence[str], config_dirs: Sequence[str] = ()) ->
 def compose_with_choices(
     overrides: Sequence[str], config_dirs: Sequence[str]
 ) -> tuple[DictConfig, dict[str, str]]:
-    """The same, and the option that is chosen of every group."""
+    """Return the config of a command line, and the chosen option of every group."""
     config = _compose(overrides, config_dirs, with_hydra=True)
     choices = {str(group): str(option) for group, option in config.hydra.runtime.choices.items()}
     return config, choices

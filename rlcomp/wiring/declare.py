@@ -27,7 +27,7 @@ _KEYS = ("reads", "writes", "optional", "may_write", "supplies", "step_keys")
 
 @dataclass(frozen=True)
 class Parameter:
-    """One argument of a constructor."""
+    """An argument of a constructor."""
 
     annotation: Any
     required: bool
@@ -77,7 +77,7 @@ class Declaration:
 
 @cache
 def declare(target: str) -> Declaration:
-    """The declaration of a dotted target.
+    """Return the declaration of a dotted target.
 
     Raises:
         ConfigError: there is no such module, or it has no such name, or the class declares a key
@@ -120,7 +120,7 @@ def _declare(target: str) -> Declaration:
 
 
 def _unchecked(classes: tuple[Class, ...]) -> dict[str, Any]:
-    """What a class that may be no component says under the names of declarations, where it fits."""
+    """Return the declarations, of the right types, of a class that may be no component."""
     found: dict[str, Any] = {}
     for home, cls in reversed(classes):
         for name in _named(cls):
@@ -130,7 +130,7 @@ def _unchecked(classes: tuple[Class, ...]) -> dict[str, Any]:
 
 
 def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
-    """What a component and its bases declare; own keys are added up, and made known."""
+    """Return the declarations of a component and its bases; register the keys of its own."""
     declared: dict[str, Any] = {}
     keys: dict[str, OwnKey] = {}
     for home, cls in reversed(classes):
@@ -145,12 +145,12 @@ def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
 
 
 def _own(classes: tuple[Class, ...]) -> int:
-    """How many classes of a component's lineage stand before ``Component`` itself."""
+    """Count the classes of a component's lineage before ``Component`` itself."""
     return [(home, cls.name) for home, cls in classes].index(("rlcomp.component", "Component"))
 
 
 def _may_run(place: Class) -> bool:
-    """Whether a class body binds ``forward``, or has a base that is out of sight."""
+    """Return whether a class body binds ``forward``, or has a base that is out of sight."""
     return unseen_bases(*place) or _binds(place, "forward")
 
 
@@ -159,7 +159,7 @@ def _binds(place: Class, name: str) -> bool:
 
 
 def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
-    """The optional modules a definition asks for by ``require("module", "extra")``."""
+    """Return the optional modules that a definition asks for by ``require("module", "extra")``."""
     asked = [
         tuple(word.value for word in call.args if isinstance(word, ast.Constant))
         for call in ast.walk(definition)
@@ -171,12 +171,12 @@ def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
 
 
 def _named(cls: ast.ClassDef) -> list[str]:
-    """The declarations that a class body makes."""
+    """Return the names of the declarations in a class body."""
     return [name for name in assigned(cls) if name in DECLARED]
 
 
 def _literal(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
-    """What a class body declares under a name."""
+    """Return the value that a class body declares under a name."""
     node = assigned(cls)[name]
     try:
         value = literal(home, node)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from rlcomp.wiring.checks.foreign_losses import losses_of
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.flow_source import ran
-from rlcomp.wiring.foreign import losses_of
 from rlcomp.wiring.plan import PhasePlan, Plan, children
 from rlcomp.wiring.reader import Node
 
@@ -26,7 +26,7 @@ _KL = {
 
 
 def equations(plan: Plan) -> list[str]:
-    """A line for each loss of the phases' learners, and one below it for each of its parts.
+    """Return a line for each loss of the phases' learners, and one below for each of its parts.
 
     Before them what a stage states (a KL paid in the reward, a learner that combines gradients).
     Where there are several phases, each has a head.
@@ -61,7 +61,7 @@ def _rows(node: Node, depth: int) -> list[tuple[str, str]]:
 
 
 def filled(equation: str, node: Node) -> str:
-    """An equation with the arguments of a node in it.
+    """Fill the arguments of a node into an equation.
 
     ``{name}`` is the argument, inf where it is null; ``{name|text}`` has the text for null;
     ``{name:formula}`` is the formula of an estimator of the KL.

@@ -40,7 +40,7 @@ class Flow:
     carries: frozenset[str] = frozenset()
 
     def then(self, after: Flow) -> Flow:
-        """The flow of this stage followed by another."""
+        """Return the flow of this stage followed by another."""
         missing = frozenset() if self.opaque else after.reads - self.writes
         outside = missing & self.carries if self.fresh else missing
         kept = self.writes & after.carries if after.fresh else self.writes
@@ -97,7 +97,7 @@ class Stage:
     parts: Sequence[Stage] = ()
 
     def supplied(self, keys: frozenset[str]) -> Stage:
-        """The same stage inside one that hands it these keys."""
+        """Return the same stage inside one that hands it these keys."""
         parts = [part.supplied(keys) for part in self.parts]
         return replace(self, reads=self.reads - keys, parts=parts)
 
@@ -105,7 +105,7 @@ class Stage:
 def check_stages(
     phase: str, stages: Sequence[Stage], beside: Sequence[Stage], others: Mapping[str, Flow]
 ) -> list[str]:
-    """Every mistake in how the stages of one phase fit together.
+    """Return the mistakes in how the stages of one phase fit together.
 
     Args:
         phase: its name.
@@ -147,14 +147,14 @@ def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
 
 
 def _readers(keys: str) -> str:
-    """The advantages that read one of the keys of an entry of ``must_reach``."""
+    """Name the advantages that read one of the keys of an entry of ``must_reach``."""
     found = [choice for key in keys.split("|") for choice in options_reading(key, "advantage")]
     # More than a handful is no advice.
     return f" ({', '.join(dict.fromkeys(found))})" if 0 < len(set(found)) < 10 else ""
 
 
 def renamed(key: str, names: Mapping[str, str]) -> str:
-    """An entry of ``must_reach`` under an instance's names.
+    """Return an entry of ``must_reach`` under an instance's names.
 
     Examples:
         >>> renamed("reward|rewards", {"reward": "shaped"})
@@ -191,7 +191,7 @@ def _lacking(
 def _nearly(
     stage: Stage, key: str, earlier: Sequence[Stage], later: Sequence[Stage], before: Flow
 ) -> str | None:
-    """What to say of a key where another of nearly the same name stands; None: none does."""
+    """Explain that a key of nearly the same name is there; None: there is none."""
     if key not in SCHEMA and key not in CONTROL:
         near = difflib.get_close_matches(key, sorted(before.writes), n=1, cutoff=0.8)
         return f", which no stage writes: did you mean '{near[0]}'?" if near else None
@@ -225,7 +225,7 @@ def _remedy(
 
 
 def _is_usual(options: Sequence[str], every: Sequence[str]) -> bool:
-    """Whether the first of several options is that of all, and more recipes have it than the next.
+    """Return whether the first option of several is also the first of all, and clearly so.
 
     Of those that suit, the first may be one that is seldom chosen: nothing is usual then.
     """
@@ -259,7 +259,7 @@ def _flat(stages: Iterable[Stage]) -> Iterator[Stage]:
 
 
 def counted_by(path: str, asked: str) -> str:
-    """A component with an exclusive mark: its path, and the argument that makes it count.
+    """Return the path of a component with an exclusive mark, or the argument that makes it count.
 
     Examples:
         >>> counted_by("kl", ""), counted_by("advantage", "outcome")

@@ -13,7 +13,7 @@ from rlcomp.wiring.reader import BROKEN, Node
 
 
 def ran(node: Node, declaration: Declaration) -> list[Node]:
-    """The children that a composite calls, in calling order."""
+    """Return the children that a composite calls, in calling order."""
     order: list[Node] = []
     for name in declaration.runs:
         order += children(Node(node.path, node.target, {name: node.arguments.get(name)}))
@@ -21,7 +21,7 @@ def ran(node: Node, declaration: Declaration) -> list[Node]:
 
 
 def flow_of(node: Node) -> Flow:
-    """The flow of a node, from its declaration and its children's."""
+    """Return the flow of a node, from its declaration and its children's."""
     declaration = declare(node.target)
     inner = fold(flow_of(child) for child in ran(node, declaration))
     left = frozenset() if declaration.contained else inner.writes
@@ -42,7 +42,7 @@ def flow_of(node: Node) -> Flow:
 
 
 def stage_of(node: Node) -> Stage:
-    """What the flow check needs to know of a node."""
+    """Return the data of a node for the flow check."""
     declaration, size = declare(node.target), node.arguments.get("group_size")
     run = [] if declaration.contained else [stage_of(c) for c in ran(node, declaration)]
     return Stage(
@@ -64,7 +64,7 @@ def _min_group_size(node: Node, declaration: Declaration) -> int:
 
 
 def _all_reads(node: Node) -> frozenset[str]:
-    """What a node and the parts it runs read, optional keys included.
+    """Return the keys that a node and the parts it runs read, optional keys included.
 
     What it only refers to (a critic asks the objectives for their names) reads nothing there.
     """
@@ -94,7 +94,7 @@ _EVERY = ", and say how often with every.checkpoint"
 
 
 def check_flow(plan: Plan) -> list[str]:
-    """Every mistake in how the stages of the phases fit together."""
+    """Return the mistakes in how the stages of the phases fit together."""
     return [error for name, phase in plan.phases.items() for error in _check(name, phase, plan)]
 
 
@@ -126,7 +126,7 @@ def _check_list(name: str, listed: list[Any], phase: PhasePlan, plan: Plan) -> l
 
 
 def _check_rows(nodes: list[Node]) -> list[str]:
-    """Whether the rows of a batch, as far as they are known, can be shared out."""
+    """Check that the rows of a batch, as far as they are known, can be shared out."""
     errors, rows = [], 0
     for node in nodes:
         inside = [node, *children(node)]

@@ -18,7 +18,7 @@ PLACES = ("after", "before", "around")
 
 @dataclass(frozen=True)
 class Insertion:
-    """One stage and its place.
+    """A stage and its place.
 
     Attributes:
         where: config path of the entry.
@@ -38,7 +38,7 @@ class Insertion:
 def inserted(
     reader: Reader, where: str, stages: Sequence[Any], body: object, steps: int
 ) -> dict[int, list[Any]]:
-    """The lists of a phase, with the stages of ``insert`` in their places.
+    """Return the lists of a phase, with the stages of ``insert`` in their places.
 
     Args:
         reader: of the config; collects the mistakes.
@@ -90,7 +90,7 @@ def _insertion(
 
 
 def _anchors(reader: Reader, where: str, place: object) -> tuple[str, tuple[str, ...]] | None:
-    """Where an entry wants to stand, and beside which stages."""
+    """Return the position of an entry, and the stages beside which it stands."""
     if not isinstance(place, dict) or len(place) != 1 or next(iter(place)) not in PLACES:
         remedy = "must be one of {after: stage}, {before: stage}, {around: [first, last]}"
         reader.fail(f"{where} is {place!r}: {remedy}")
@@ -118,7 +118,7 @@ class Inserter:
         self.enclosed: dict[str, list[Any]] = {}
 
     def run(self, stages: Sequence[Any], where: str) -> list[Any]:
-        """The finished list: single stages first, then what stands around several."""
+        """Return the finished list: single stages first, then those that stand around several."""
         found = self._expanded(stages)
         while wrapper := next((w for w in self.waiting if self._span(w, found)), None):
             self.waiting.remove(wrapper)
@@ -129,12 +129,12 @@ class Inserter:
         return found
 
     def changes(self, steps: int) -> list[int]:
-        """The steps from which on another list runs, the first one among them."""
+        """Return the steps from which on another list runs, the first one among them."""
         ends = [end for entry in self.timed.values() for end in entry.window.ends()]
         return sorted({1, *(end for end in ends if end <= steps)})
 
     def at(self, step: int, stages: Sequence[Any]) -> list[Any]:
-        """The list that runs at a step: what stands around others gives way to them alone."""
+        """Return the list of a step; outside its steps a stage gives way to those within it."""
         found: list[Any] = []
         for stage in stages:
             entry = self.timed.get(stage.path) if isinstance(stage, Node) else None
@@ -148,7 +148,7 @@ class Inserter:
         return [item for stage in stages for item in self._with_neighbours(stage)]
 
     def _with_neighbours(self, stage: object) -> list[Any]:
-        """A stage between those inserted before and after it, each with its own neighbours."""
+        """Return a stage between those inserted before and after it, each with its neighbours."""
         path = stage.path if isinstance(stage, Node) else None
         near = [entry for entry in self.waiting if entry.anchors == (path,)]
         self.waiting = [entry for entry in self.waiting if entry not in near]
@@ -181,7 +181,7 @@ class Inserter:
         self.inside |= {stage.path: node.path for stage in _nodes(node.arguments["stages"])}
 
     def _complain(self, stages: Sequence[Any], where: str) -> None:
-        """A message for every entry that found no place."""
+        """Report every entry that has no place."""
         waiting = {entry.stage.path: entry for entry in self.waiting}
         known = {stage.path for stage in _nodes(stages)} | {*waiting}
         for name in self.timed.keys() & self.inside.keys():
@@ -207,7 +207,7 @@ def _nodes(stages: Sequence[Any]) -> Iterator[Node]:
 
 
 def _circle(name: str, waiting: dict[str, Insertion]) -> list[str]:
-    """The names on a way along anchors from a stage back to it, from the first in the alphabet."""
+    """Return the names on a circle of anchors through a stage, from the first in the alphabet."""
     ways = [[name, anchor] for anchor in waiting[name].anchors]
     while ways:
         way = ways.pop()

@@ -15,12 +15,12 @@ _FARTHEST, _DEEPEST, _LARGEST = 8, 32, 10_000
 
 @cache
 def assigned(cls: ast.ClassDef) -> dict[str, ast.expr | None]:
-    """What a class body binds each name to at last; None where that is no plain assignment."""
+    """Return the last value of each name in a class body; None if it is no plain assignment."""
     return {name: value for line in cls.body for name, value in bindings(line)}
 
 
 def literal(home: str, node: ast.expr | None) -> Any:  # noqa: ANN401
-    """The value of an expression of literals and of other classes' literal attributes.
+    """Return the value of an expression of literals and of other classes' literal attributes.
 
     Args:
         home: the module it stands in.
@@ -82,7 +82,7 @@ class _Reader:
         return found
 
     def _attribute(self, home: str, owner: str, name: str, names: int) -> Any:  # noqa: ANN401
-        """An attribute of a class that a module defines or imports, its bases' included."""
+        """Return an attribute of a class that a module defines or imports, its bases' included."""
         try:
             found = find(home, owner)
         except ConfigError as error:
@@ -96,7 +96,7 @@ class _Reader:
 
 
 def _constant(node: ast.expr | None) -> Any:  # noqa: ANN401
-    """A constant, perhaps with a sign."""
+    """Return a constant, perhaps with a sign."""
     minus = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub)
     inner = node.operand if minus and isinstance(node, ast.UnaryOp) else node
     if not isinstance(inner, ast.Constant):

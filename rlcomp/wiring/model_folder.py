@@ -75,7 +75,7 @@ def _models_below(path: str) -> list[str]:
 
 
 def _json(path: str, name: str) -> dict[str, object] | None:
-    """The object in a file of a folder; {} where it cannot be read, which its reader will tell."""
+    """Return the object in a file of a folder; {} if unreadable, which its reader reports."""
     file = os.path.join(path, name)
     if not os.path.isfile(file):
         return None
@@ -88,7 +88,7 @@ def _json(path: str, name: str) -> dict[str, object] | None:
 
 
 def _merged(path: str, adapter: dict[str, object]) -> str:
-    """How an adapter becomes a model: by what wrote it."""
+    """Return how an adapter is merged into a model, by the program that wrote it."""
     merged = f"{path.rstrip('/')}_merged"
     card = os.path.join(path, "README.md")
     if os.path.isfile(card):

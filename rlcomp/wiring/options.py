@@ -11,18 +11,23 @@ from pathlib import Path
 from rlcomp.errors import ConfigError
 from rlcomp.wiring.declare import Declaration, declare
 
+# What a run has one of, and nobody compares.
+NO_SWEEP = ("tracker",)
+# Groups of whose options any number is put together.
+TOGETHER = ("experiment", "measure", "objective", "suite", "loss/weight")
+
 _TARGET = re.compile(r"^\s*_target_:\s*(\S+)\s*$", re.MULTILINE)
 _PACKAGED = re.compile(r"^\s*- /([\w/]+)@(\w+): ", re.MULTILINE)
 
 
 def config_directory() -> Path:
-    """Where the configs are: in the wheel, or beside the packages in a checkout."""
+    """Return the directory of configs: in the wheel, or beside the packages in a checkout."""
     inside = Path(__file__).parents[1] / "conf"
     return inside if inside.is_dir() else Path(__file__).parents[2] / "conf"
 
 
 def options_of(group: str, places: Iterable[Path]) -> dict[str, Path]:
-    """The yamls of a group's options, by name.
+    """Return the yamls of a group's options, by name.
 
     Args:
         group: ``advantage``.
@@ -32,7 +37,7 @@ def options_of(group: str, places: Iterable[Path]) -> dict[str, Path]:
 
 
 def recipes_with(name: str, asking: str = "", target: str = "") -> list[str]:
-    """The recipes that bring a node along, the plainest first.
+    """Return the recipes that bring a node along, the plainest first.
 
     Args:
         name: of the node.
@@ -49,13 +54,13 @@ def recipes_with(name: str, asking: str = "", target: str = "") -> list[str]:
 
 
 def _options_of_target(target: str) -> list[str]:
-    """The names of the options of a class."""
+    """Return the names of the options of a class."""
     files = sorted(config_directory().glob("*/*.yaml"))
     return [f.stem for f in files if target in _TARGET.findall(f.read_text(encoding="utf-8"))]
 
 
 def having(setting: str) -> list[str]:
-    """The groups with an option that has a setting of this name."""
+    """Return the groups with an option that has a setting of this name."""
     line = re.compile(rf"^{re.escape(setting)}:", re.MULTILINE)
     files = sorted(config_directory().glob("*/*.yaml"))
     found = [
@@ -67,7 +72,7 @@ def having(setting: str) -> list[str]:
 
 
 def options_writing(key: str, given: Collection[str] | None = None) -> list[str]:
-    """The choices (``group=option``) whose part writes a key.
+    """Return the choices (``group=option``) whose part writes a key.
 
     Args:
         key: of the batch.
@@ -82,7 +87,7 @@ def options_writing(key: str, given: Collection[str] | None = None) -> list[str]
 
 
 def options_reading(key: str, group: str) -> list[str]:
-    """The choices of a group whose part reads a key, where it is there at least."""
+    """Return the choices of a group whose part reads a key, be it only an optional one."""
     return _options(lambda part: key in (*part.reads, *part.optional), group)
 
 
@@ -104,13 +109,13 @@ def _declared(target: str) -> Declaration | None:
 
 
 def placed(group: str) -> str:
-    """A group as the command line names it: ``collector`` is chosen as ``collector@rollout``."""
+    """Return a group as the command line names it: ``collector`` as ``collector@rollout``."""
     recipe = (config_directory() / "recipe" / "grpo.yaml").read_text(encoding="utf-8")
     return f"{group}@{dict(_PACKAGED.findall(recipe))[group]}" if f"/{group}@" in recipe else group
 
 
 def chosen_as(group: str) -> list[str]:
-    """What stands before the = of an option on the command line: the two that configs use most.
+    """Return the two keys by which configs choose options of a group most often.
 
     Examples:
         >>> chosen_as("filter"), chosen_as("optimizer"), chosen_as("objective")
@@ -131,7 +136,7 @@ def _text(name: str) -> str:
 
 
 def usual_option(group: str) -> str | None:
-    """The option of a group that a run has without a word.
+    """Return the option of a group that a run has by default.
 
     Examples:
         >>> usual_option("advantage"), usual_option("collector@rollout"), usual_option("judge")
@@ -145,7 +150,7 @@ def usual_option(group: str) -> str | None:
 
 
 def chosen_by(group: str, option: str) -> int:
-    """How many recipes and patches of ours choose an option: what many choose needs little else.
+    """Count our recipes and patches that choose an option: a popular one needs little else.
 
     Examples:
         >>> chosen_by("reference", "frozen") > chosen_by("reference", "adapter_off")

@@ -16,7 +16,7 @@ _OWN = ("after", "on_begin")
 
 
 def arranged(config: DictConfig) -> DictConfig:
-    """A config whose phases are whole and stand in the order in which they run.
+    """Return a config whose phases are whole and stand in the order in which they run.
 
     ``phases.rl2: {like: rl, steps: 25}`` takes over what ``rl`` says, but for ``after`` and
     ``on_begin``; mappings are merged, and whatever else it says itself takes the place of that.
@@ -64,7 +64,7 @@ def _without(body: object, *keys: str) -> Any:  # noqa: ANN401
 
 
 def _filled(name: str, bodies: Bodies, seen: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """A phase with what the one that it is like says."""
+    """Return a phase with the settings of the one that it is like."""
     body = bodies[name]
     model = body.get("like") if isinstance(body, Mapping) else None
     if model is None:
@@ -78,14 +78,14 @@ def _filled(name: str, bodies: Bodies, seen: tuple[str, ...]) -> Any:  # noqa: A
 
 
 def _merged(base: Any, own: Any) -> Any:  # noqa: ANN401
-    """Mappings are merged at every depth; anything else is replaced."""
+    """Merge mappings at every depth; replace anything else."""
     if not isinstance(base, Mapping) or not isinstance(own, Mapping):
         return own
     return {**base, **{key: _merged(base.get(key), value) for key, value in own.items()}}
 
 
 def _order(bodies: Bodies) -> list[str]:
-    """The names, each behind those that it comes after, else as they stand."""
+    """Sort the names, each behind those that it comes after, else as they stand."""
     waits = {name: _after(name, body, bodies) for name, body in bodies.items()}
     order: list[str] = []
     while len(order) < len(waits):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
@@ -11,14 +11,17 @@ from omegaconf import DictConfig, OmegaConf
 from rlcomp.arguments import NonNegativeInt, problem, remedy
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.wiring.insert import inserted
+from rlcomp.wiring.migrations import of_version_0_1, renamed_classes
 from rlcomp.wiring.phase_order import arranged
 from rlcomp.wiring.reader import BROKEN, Node, Reader
-from rlcomp.wiring.renamed import of_version_0_1, renamed_classes
+
+# Nodes of the run itself, which no phase has to name.
+OWN = ("tracker", "checkpoint", "cluster", "parallel")
 
 
 @dataclass
 class PhasePlan:
-    """One phase: how many steps, which stages, and what runs every so many steps or at its begin.
+    """A phase: its steps, its stages, and nodes that run every so many steps or at its begin.
 
     ``without`` and ``insert`` are resolved: ``stages`` is the list that runs from the first step
     on, and ``later`` holds the lists that take its place, by the step from which on they do.
@@ -31,11 +34,11 @@ class PhasePlan:
     on_begin: list[Any] = field(default_factory=list)
 
     def lists(self) -> list[list[Any]]:
-        """All lists, in the order in which they run."""
+        """Return the lists in the order in which they run."""
         return [self.stages, *self.later.values()]
 
     def all_stages(self) -> list[Any]:
-        """The stages of all lists, each once, in order."""
+        """Return the stages of all lists, each once, in order."""
         found = {id(stage): stage for stages in self.lists() for stage in stages}
         return list(found.values())
 
@@ -51,6 +54,18 @@ class Plan:
     nodes: dict[str, Node]
     phases: dict[str, PhasePlan]
     origins: dict[str, str] = field(default_factory=dict)
+
+    def reached(self) -> Plan:
+        """Return the plan of the nodes that a run needs.
+
+        These are the stages of its phases, its tracker, its checkpoint and its processes, with all
+        that they are built of. The order of the nodes stays.
+        """
+        parts = [(p.lists(), p.every, p.on_begin) for p in self.phases.values()]
+        reached: dict[str, Node] = {}
+        collect([*parts, *(self.tree.get(name) for name in OWN)], reached)
+        nodes = {path: node for path, node in self.nodes.items() if path in reached}
+        return replace(self, nodes=nodes)
 
 
 def read(config: DictConfig) -> tuple[Plan, list[str]]:
@@ -141,7 +156,7 @@ def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dic
 
 
 def _without(reader: Reader, where: str, stages: list[Any], names: object) -> list[Any]:
-    """The stages but for those named."""
+    """Return the stages but for those named."""
     if names is None or names is BROKEN:
         return stages
     known = {stage.path for stage in stages if isinstance(stage, Node)}
@@ -172,7 +187,7 @@ def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any
 
 
 def nodes_in(value: object) -> Iterator[Node]:
-    """The nodes a value holds directly, in order."""
+    """Yield the nodes that a value holds directly, in order."""
     if isinstance(value, Node):
         yield value
     elif isinstance(value, dict):
@@ -184,12 +199,12 @@ def nodes_in(value: object) -> Iterator[Node]:
 
 
 def children(node: Node) -> list[Node]:
-    """The nodes among a node's arguments, each once, in order."""
+    """Return the nodes among a node's arguments, each once, in order."""
     return list({child.path: child for child in nodes_in(node.arguments)}.values())
 
 
 def below(node: Node) -> list[Node]:
-    """All nodes that building a node builds before it, each once."""
+    """Return the nodes that are built before a node, each once."""
     found: dict[str, Node] = {}
     collect(node.arguments, found)
     return list(found.values())

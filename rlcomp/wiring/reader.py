@@ -16,16 +16,16 @@ from omegaconf import Node as ConfigNode
 from omegaconf.errors import InterpolationToMissingValueError, OmegaConfBaseException
 
 from rlcomp.errors import as_dotted, nearest
+from rlcomp.wiring.migrations import new_name
 from rlcomp.wiring.options import recipes_with
-from rlcomp.wiring.own_yaml import meant_target
-from rlcomp.wiring.renamed import new_name
+from rlcomp.wiring.user_yaml import meant_target
 
 Path = tuple[Any, ...]
 
 
 @dataclass(eq=False)
 class Node:
-    """One object to be built: its config path, target and resolved arguments."""
+    """An object to be built: its config path, target and resolved arguments."""
 
     path: str
     target: str
@@ -42,12 +42,12 @@ BROKEN = Broken()
 
 
 def dotted(path: Path) -> str:
-    """A config path as the command line writes it."""
+    """Return a config path as the command line writes it."""
     return ".".join(str(key) for key in path)
 
 
 def address(node: ConfigNode) -> Path:
-    """Where a config node stands in its tree."""
+    """Return the path of a config node in its tree."""
     keys: list[Any] = []
     parent = node._get_parent()
     while parent is not None:
@@ -57,7 +57,7 @@ def address(node: ConfigNode) -> Path:
 
 
 def unset_variable(told: str) -> str | None:
-    """What OmegaConf means by a message about an environment variable that is not set."""
+    """Explain OmegaConf's message about an environment variable that is not set."""
     found = re.search(r"Environment variable '(.+?)' not found", told)
     return found and (
         f"the environment variable {found[1]} is not set; set it, or give a default: "
@@ -95,7 +95,7 @@ class Reader:
         return node
 
     def named(self, name: str, where: str) -> Any:  # noqa: ANN401
-        """The node a stage list names."""
+        """Return the node that a stage list names."""
         path = tuple(name.split("."))
         if self._at(path) is None:
             known = [key for key in self.config if key != "phases"]
@@ -123,7 +123,7 @@ class Reader:
         )
 
     def value(self, path: Path) -> Any:  # noqa: ANN401
-        """What stands at a path, read once."""
+        """Return the value at a path, read once."""
         if path in self._read:
             return self._read[path]
         if path in self._open:
@@ -197,7 +197,7 @@ class Reader:
             self.origins[dotted(path)] = dotted(following)
 
     def _is_itself(self, path: Path) -> bool:
-        """Whether an option that shares a part of a node was chosen as that node."""
+        """Return whether an option that shares a part of a node was chosen as that node."""
         node = self._at(path) if len(path) > 1 else None
         return isinstance(node, ConfigNode) and node._value() == f"${{{dotted(path)}}}"
 
@@ -258,7 +258,7 @@ class Reader:
         )
 
     def _keys(self, path: Path) -> dict[str, str]:
-        """New names of keys; none where they are no names."""
+        """Return the new names of keys; none if they are no names."""
         names, where = self.value((*path, "_keys_")), dotted((*path, "_keys_"))
         if names is BROKEN:
             return {}

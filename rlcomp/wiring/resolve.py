@@ -3,28 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Literal
 
 from omegaconf import DictConfig, OmegaConf
 
-from rlcomp.arguments import NonEmptyText, NonNegativeInt, problem, remedy
-from rlcomp.errors import ConfigError, ConfigErrors, nearest
-from rlcomp.wiring.arguments import check_arguments
+from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning, nearest
 from rlcomp.wiring.base_model import check_base
-from rlcomp.wiring.begun import check_begun
-from rlcomp.wiring.doubts import check_bounds, tell_doubts
+from rlcomp.wiring.checks.arguments import check_arguments
+from rlcomp.wiring.checks.clip_range import check_clips
+from rlcomp.wiring.checks.data_parallel import check_ranks
+from rlcomp.wiring.checks.foreign_losses import check_foreign
+from rlcomp.wiring.checks.metrics import check_watched
+from rlcomp.wiring.checks.prerequisites import check_begun
+from rlcomp.wiring.checks.remote_stages import check_remote
+from rlcomp.wiring.checks.return_value import check_returned, check_scoring
+from rlcomp.wiring.checks.settings import (
+    SETTINGS,
+    check_adapters,
+    check_patches,
+    check_randomise,
+    check_rates,
+    check_settings,
+    check_tracker,
+)
+from rlcomp.wiring.finding import Finding, Level
 from rlcomp.wiring.flow_source import check_flow
-from rlcomp.wiring.foreign import check_foreign
+from rlcomp.wiring.lint.suspicious_values import suspicious_values
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.origin import trace
-from rlcomp.wiring.other_words import word_here
 from rlcomp.wiring.plan import Plan, read
-from rlcomp.wiring.ranks import check_ranks
-from rlcomp.wiring.reader import BROKEN, Node
-from rlcomp.wiring.remote import check_remote
-from rlcomp.wiring.returned import check_returned, check_scoring
-from rlcomp.wiring.watched import check_watched
 
 
 def plan_of(config: DictConfig, words: Sequence[str] = ()) -> Plan:
@@ -41,7 +51,7 @@ def plan_of(config: DictConfig, words: Sequence[str] = ()) -> Plan:
     errors += check_plan(plan)
     if errors:
         raise ConfigErrors(as_typed(errors, words, plan))
-    tell_doubts(plan, words)
+    warn_of(plan, words)
     return plan
 
 
@@ -73,97 +83,74 @@ def traced_errors(plan: Plan, words: Sequence[str]) -> Iterator[None]:
 
 
 def check_plan(plan: Plan) -> list[str]:
-    """Everything that is wrong with a plan that could be read."""
-    refused = check_foreign(plan)
-    # What a foreign loss asks for is no news beside that it cannot run.
-    return (
-        check_settings(plan)
-        + _check_tracker(plan)
-        + _check_adapters(plan)
-        + _check_patches(plan)
-        + _check_randomise(plan)
-        + _check_rates(plan)
-        + check_base(plan)
-        + (refused or check_arguments(plan))
-        + check_returned(plan)
-        + check_scoring(plan)
-        + check_bounds(plan)
-        + check_flow(plan)
-        + check_begun(plan)
-        + check_watched(plan)
-        + check_remote(plan)
-        + check_ranks(plan)
-    )
+    """Return the mistakes for which a plan that could be read is refused."""
+    return [str(finding) for finding in check(plan, "refuse")]
 
 
-def _check_patches(plan: Plan) -> list[str]:
-    """Yamls of one's own that would change nothing: their settings stand below their group."""
-    return [
-        f"{name} is a node of its own, which nothing reads: the first line of its yaml must be "
-        "'# @package _global_'"
-        for name in ("recipe", "experiment")
-        if plan.tree.get(name)
-    ]
+def warn_of(plan: Plan, words: Sequence[str] = ()) -> None:
+    """Warn of the settings of a plan that are probably mistakes.
+
+    Args:
+        plan: of a run, without mistakes for which it would be refused.
+        words: its overrides.
+    """
+    for finding in check(plan, "warn"):
+        message = trace(str(finding), plan.origins, words)
+        warnings.warn(message, RlcompWarning, stacklevel=2)
 
 
-def _check_rates(plan: Plan) -> list[str]:
-    """Learning rates of torch's optimisers, which would compare a list only once they are made."""
-    return [
-        f"{node.path}.lr is {rate!r}: must be a number; "
-        + (
-            f"a sweep has no brackets, rlcomp -m {node.path}.lr=1e-4,1e-3"
-            if isinstance(rate, list)
-            else f"set {node.path}.lr=1e-4"
-        )
-        for node in plan.nodes.values()
-        if node.target.startswith("torch.optim.")
-        and isinstance(rate := node.arguments.get("lr"), (str, bool, list))
-    ]
+def check(plan: Plan, *levels: Level) -> Iterator[Finding]:
+    """Yield what is wrong with a plan, or probably wrong.
+
+    Args:
+        plan: of a run, as it was read.
+        levels: of the findings that are asked for.
+    """
+    reached = plan.reached()
+    for level, subject, messages in CHECKS:
+        if level in levels:
+            for message in messages(reached if subject == "reached" else plan):
+                yield Finding.of(level, message)
 
 
-def _check_adapters(plan: Plan) -> list[str]:
-    """A reference that switches adapters off, of a policy whose model has none."""
-    policy = plan.nodes.get("policy")
-    model = policy.arguments.get("model") if policy else None
-    target = model.target if isinstance(model, Node) else ""
-    bare = target.startswith("rlcomp.model.") and not re.search("lora|adapter", target)
-    return [
-        f"{node.path} is adapter_off: it switches the adapters of the policy off, and with "
-        "adapter=none there are none: add adapter=lora, or take reference=frozen"
-        for node in plan.nodes.values()
-        if bare and node.target.endswith("adapter_off.AdapterOff")
-    ]
+def _check_parts(plan: Plan) -> list[str]:
+    """Return mistakes in losses of other libraries, else in arguments.
+
+    The arguments of a foreign loss are of no interest where it cannot run.
+    """
+    return check_foreign(plan.reached()) or check_arguments(plan)
 
 
-def _check_randomise(plan: Plan) -> list[str]:
-    """Dynamics that shall be drawn, where there is no environment that has any."""
-    environment = plan.tree.get("environment")
-    if not isinstance(environment, Mapping) or "_target_" in environment:
-        return []
-    if set(environment) != {"randomise"}:
-        return []
-    return [
-        "randomise draws the dynamics of 'environment', which this recipe has not: set "
-        "randomise=none, or choose a recipe of control"
-    ]
-
-
-def _check_tracker(plan: Plan) -> list[str]:
-    """Settings of a tracker that was not chosen: nothing would be logged."""
-    tracker = plan.tree.get("tracker")
-    if not isinstance(tracker, Mapping) or "_target_" in tracker:
-        return []
-    return ["tracker has settings, but none is chosen: add tracker=wandb (or tracker=tensorboard)"]
+# What is checked, in the order of the messages; of all nodes of a plan, or of those that it needs.
+CHECKS: Sequence[tuple[Level, Literal["all", "reached"], Callable[[Plan], Iterable[str]]]] = (
+    ("refuse", "all", check_settings),
+    ("refuse", "all", check_tracker),
+    ("refuse", "reached", check_adapters),
+    ("refuse", "all", check_patches),
+    ("refuse", "all", check_randomise),
+    ("refuse", "reached", check_rates),
+    ("refuse", "reached", check_base),
+    ("refuse", "all", _check_parts),
+    ("refuse", "reached", check_returned),
+    ("refuse", "reached", check_scoring),
+    ("refuse", "reached", check_clips),
+    ("refuse", "all", check_flow),
+    ("refuse", "all", check_begun),
+    ("refuse", "all", check_watched),
+    ("refuse", "reached", check_remote),
+    ("refuse", "reached", check_ranks),
+    ("warn", "reached", suspicious_values),
+)
 
 
 def added(words: Sequence[str]) -> list[str]:
-    """The names that overrides add at the root of the config: ``+name=1``, ``++name.of.it=1``."""
+    """Return the names that overrides add at the root: ``+name=1``, ``++name.of.it=1``."""
     found = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
     return list(dict.fromkeys(one[1] for one in found if one))
 
 
 def as_written(told: str, words: Iterable[str]) -> str:
-    """A message with its number as the command line wrote it; a sign may have been left out.
+    """Return a message with its number as it was typed; a sign may have been left out.
 
     Args:
         told: begins with ``PATH is NUMBER: ``.
@@ -212,41 +199,14 @@ def check_used(config: DictConfig, added: Iterable[str], words: Iterable[str]) -
 
 
 def _is_value(config: DictConfig, name: str) -> bool:
-    """Whether it is there, as no part, no choice of one and none of what every run has."""
+    """Return whether a name is a plain value: no part, no option and no setting of every run."""
     node = config.get(name, {"_target_": ""})  # what is not there is a group: it stands elsewhere
     plain = not isinstance(node, Mapping) or "_target_" not in node
     return plain and name not in {*SETTINGS, "phases"} and not (config_directory() / name).is_dir()
 
 
 def _here(config: DictConfig, name: str) -> str | None:
+    from rlcomp.advice.foreign_options import word_here
+
     inner = [*config[name]] if isinstance(config[name], Mapping) else []
     return word_here(".".join([name, *map(str, inner[:1])]))
-
-
-SETTINGS = {
-    "seed": NonNegativeInt,
-    "device": NonEmptyText,
-    "directory": NonEmptyText,
-    "resume": NonEmptyText,
-    "trust": bool,
-    "overwrite": bool,
-    "accept_changed_files": bool,
-}
-
-_CHOICES = {"resume": "auto, must, never, or the path of a run or of one of its checkpoints"}
-
-
-def check_settings(plan: Plan) -> list[str]:
-    """The plain values that every run has."""
-    return [
-        f"{name} is {plan.tree[name]!r}: {fault}; "
-        + (
-            f"set {name}={_CHOICES[name]}"
-            if name in _CHOICES
-            else remedy(name, plan.tree[name], fault)
-        )
-        for name, kind in SETTINGS.items()
-        if name in plan.tree
-        and plan.tree[name] is not BROKEN
-        and (fault := problem(kind, plan.tree[name]))
-    ]

@@ -110,7 +110,7 @@ def _statements(tree: ast.Module) -> Iterator[ast.stmt]:
 
 
 def bindings(line: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """The names a statement binds in its scope, with the value where it is plainly assigned."""
+    """Yield the names that a statement binds in its scope, with the value of a plain assignment."""
     if isinstance(line, ast.AnnAssign) and line.value is None:
         return
     targets = line.targets if isinstance(line, ast.Assign) else []
@@ -123,7 +123,7 @@ def bindings(line: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _stored(line: ast.stmt) -> Iterator[str]:
-    """Every name bound or deleted anywhere in a statement, inner scopes left out."""
+    """Yield each name bound or deleted anywhere in a statement, inner scopes left out."""
     stack: list[ast.AST] = [line]
     while stack:
         node = stack.pop()
@@ -141,7 +141,7 @@ def _stored(line: ast.stmt) -> Iterator[str]:
 
 @cache
 def _bound(module: str) -> dict[str, list[Binding]]:
-    """All bindings of each name of a module, in order."""
+    """Return the bindings of each name of a module, in order."""
     found: dict[str, list[Binding]] = defaultdict(list)
     found_in = source_of(module)
     for line in _statements(found_in[1]) if found_in else ():
@@ -153,7 +153,7 @@ def _bound(module: str) -> dict[str, list[Binding]]:
 def find(
     module: str, name: str, depth: int = 0, before: int | None = None
 ) -> tuple[str, Definition] | None:
-    """The definition a name is bound to at last, following imports; None if it is out of sight.
+    """Return the last definition of a name, following imports; None if it is out of sight.
 
     Args:
         module: where it is looked up.
@@ -192,7 +192,7 @@ def _imported(line: ast.stmt, name: str) -> str | None:
 
 
 def _dynamic(line: ast.stmt) -> bool:
-    """Whether a statement can define names dynamically."""
+    """Return whether a statement can define names dynamically."""
     if isinstance(line, ast.ImportFrom):
         return any(alias.name == "*" for alias in line.names)
     named = isinstance(line, ast.FunctionDef) and line.name == "__getattr__"
@@ -210,7 +210,7 @@ def absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
 
 @cache
 def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
-    """The class and its bases in Python's order, as far as sources can be resolved.
+    """Return the class and its bases in Python's order, as far as sources can be resolved.
 
     Raises:
         ConfigError: there are too many to be followed.
@@ -232,7 +232,7 @@ def lineage(home: str, cls: ast.ClassDef) -> tuple[Class, ...]:
 
 
 def _reachable(start: Class) -> dict[Class, list[Class]]:
-    """The direct bases of a class and of everything it derives from."""
+    """Return the direct bases of a class and of everything it derives from."""
     found: dict[Class, list[Class]] = {}
     stack = [start]
     while stack:
@@ -259,12 +259,12 @@ def _bases(home: str, cls: ast.ClassDef) -> list[Class]:
 
 
 def unseen_bases(home: str, cls: ast.ClassDef) -> bool:
-    """Whether a class has a base whose source is not found: it may define anything."""
+    """Return whether a class has a base whose source is not found: it may define anything."""
     return len(_bases(home, cls)) < len([b for b in cls.bases if ast.unparse(b) != "object"])
 
 
 def _merged(orders: Sequence[list[Class]]) -> Iterator[Class]:
-    """The C3 merge; where Python itself would find no order, the first that is left."""
+    """Yield the C3 merge; if Python itself has no order, the first that is left."""
     queues = [deque(order) for order in orders]
     later = Counter(each for order in orders for each in order[1:])
     done: set[Class] = set()
@@ -281,7 +281,7 @@ def _merged(orders: Sequence[list[Class]]) -> Iterator[Class]:
 
 
 def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None:
-    """What a module-level name stands for (``Estimator = Literal[...]``), and in which module.
+    """Return the value of a module-level name (``Estimator = Literal[...]``), and its module.
 
     Follows imports of names; None for classes, functions and whatever cannot be followed.
     """

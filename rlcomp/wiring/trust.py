@@ -1,4 +1,4 @@
-"""What a config may name that came with a checkpoint, a run or a downloaded folder.
+"""Targets that a config of a checkpoint, a run or a downloaded folder may name.
 
 Such a file is a stranger's until its reader says otherwise: building it calls whatever its
 ``_target_`` s name, with the arguments that it gives. Only its policy is ever built, or a learner
@@ -18,11 +18,11 @@ from omegaconf import DictConfig
 
 from rlcomp.arguments import NonNegativeInt, problem
 from rlcomp.errors import CheckpointError, RlcompError, in_one_line
-from rlcomp.wiring.arguments import check_arguments
+from rlcomp.wiring.checks.arguments import check_arguments
+from rlcomp.wiring.checks.settings import check_settings
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.plan import Plan, below, read
 from rlcomp.wiring.reader import Node
-from rlcomp.wiring.resolve import check_settings
 
 _OF_TORCH = re.compile(r"torch\.(?:optim\.(?:lr_scheduler\.)?|nn\.)[A-Z]\w*")
 _SHIPPED = re.compile(r"^[^#\n]*_target_: *([\w.]+)", re.MULTILINE)
@@ -54,7 +54,7 @@ def _shipped(groups: tuple[str, ...]) -> frozenset[str]:
 
 
 def shipped(target: str, groups: tuple[str, ...] = POLICY) -> bool:
-    """Whether rlcomp ships a target to build policies of, or it is an optimiser, a module of torch.
+    """Return whether a target is one of rlcomp's for policies, or torch's optimiser or module.
 
     Parts of other concepts are not among them: an environment, say, imports what its name says.
     ``groups`` names those of ``conf`` whose parts are.
@@ -140,7 +140,7 @@ def _check_folder(node: Node, file: Path) -> None:
 def saved_node(
     config: DictConfig, name: str, file: Path, trust: bool, groups: tuple[str, ...] = POLICY
 ) -> tuple[Plan, Node] | None:
-    """A node of a saved config, with all that it is built of checked; and the plan it stands in.
+    """Return a node of a saved config and its plan, once all that it is built of is checked.
 
     Args:
         config: the saved config.

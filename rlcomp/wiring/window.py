@@ -24,11 +24,11 @@ class Window:
     last: int | None = None
 
     def holds(self, step: int) -> bool:
-        """Whether a step is in it."""
+        """Return whether a step is in it."""
         return self.first <= step and (self.last is None or step <= self.last)
 
     def ends(self) -> list[int]:
-        """The steps at which :meth:`holds` changes, from False to True or back."""
+        """Return the steps at which :meth:`holds` changes, from False to True or back."""
         return [self.first] if self.last is None else [self.first, self.last + 1]
 
 
@@ -36,7 +36,7 @@ ALWAYS = Window()
 
 
 def window(reader: Reader, where: str, bounds: Mapping[str, object], steps: int) -> Window | None:
-    """The window of ``from_step`` and ``until_step``, both included.
+    """Return the window of ``from_step`` and ``until_step``, both included.
 
     A whole number is a step, counted from 1. A share of the phase between 0 and 1 is meant to grow
     with the phase: ``from_step: 0.5`` begins when half of the steps are done (step 51 of 100),
@@ -81,7 +81,7 @@ def _is_bound(value: object) -> bool:
 
 
 def _steps(bound: object, steps: int) -> int:
-    """A bound in steps; a share is cut to whole ones (.29 of 100 is 29, whatever floats say).
+    """Return a bound in steps; a share is cut to whole ones (.29 of 100 is 29, despite floats).
 
     A share is below 1, so it never is all steps.
     """

@@ -9,11 +9,12 @@ import sys
 import pytest
 
 from rlcomp import __version__
+from rlcomp.advice.explain import explain_composition
+from rlcomp.advice.foreign_options import word_here
 from rlcomp.cli.overrides import check_modes, hydra_arguments
 from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, UserError
-from rlcomp.wiring.explain import compose_or_explain, explain_composition
-from rlcomp.wiring.other_words import word_here
+from rlcomp.wiring.composition import compose_or_explain
 
 
 def test_every_program_tells_its_version(capsys):

@@ -5,10 +5,10 @@ import json
 import pytest
 from hydra.errors import HydraException
 
-from rlcomp.wiring.arguments import check_arguments
+from rlcomp.advice.explain import explain_composition
 from rlcomp.wiring.base_model import check_base, with_base
+from rlcomp.wiring.checks.arguments import check_arguments
 from rlcomp.wiring.compose import compose_config
-from rlcomp.wiring.explain import explain_composition
 from rlcomp.wiring.model_folder import no_policy
 from rlcomp.wiring.options import config_directory
 from rlcomp.wiring.plan import read

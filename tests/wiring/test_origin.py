@@ -3,7 +3,7 @@
 import pytest
 
 from rlcomp.errors import ConfigErrors
-from rlcomp.wiring.explain import compose_or_explain
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.origin import trace
 from rlcomp.wiring.resolve import plan_of
 

@@ -4,7 +4,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from rlcomp.errors import ConfigError
-from rlcomp.wiring.begun import check_begun
+from rlcomp.wiring.checks.prerequisites import check_begun
 from rlcomp.wiring.phase_order import arranged
 from rlcomp.wiring.plan import read
 
@@ -188,7 +188,7 @@ def test_a_store_is_filled_before_it_is_drawn_from():
 
 
 def test_a_setting_that_a_phase_takes_over_is_added():
-    from rlcomp.wiring.explain import compose_or_explain
+    from rlcomp.wiring.composition import compose_or_explain
 
     with pytest.raises(ConfigError, match=r"its own, \+phases.rl2.every=") as told:
         compose_or_explain(["recipe=r1", "phases.rl2.every=3"])

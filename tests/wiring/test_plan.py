@@ -133,3 +133,22 @@ def test_nodes_of_a_value_are_those_it_holds_directly():
     assert below(outer) == [inner, deep]
     assert below(Node("n", "t", {"one": inner})) == [inner, deep]
     assert children(Node("n", "t", {"one": inner})) == [inner]
+
+
+def test_a_run_needs_what_its_phases_and_the_run_itself_name_with_their_parts():
+    phases = {"one": {"steps": 1, "stages": ["a"], "every": {"b": 2, "c": None}}}
+    held = {"_target_": "own.held", "inner": {"_target_": "own.inner"}}
+    plan, errors = planned(
+        phases,
+        a={"_target_": "own.a", "held": "${held}"},
+        held=held,
+        alone={"_target_": "own.alone", "inner": {"_target_": "own.part"}},
+        tracker={"_target_": "own.tracker", "inner": {"_target_": "own.part"}},
+    )
+
+    reached = plan.reached()
+
+    assert errors == []
+    assert [*reached.nodes] == ["a", "held", "held.inner", "b", "tracker", "tracker.inner"]
+    assert {"c", "alone", "alone.inner"} == plan.nodes.keys() - reached.nodes.keys()
+    assert reached.phases == plan.phases

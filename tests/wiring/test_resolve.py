@@ -3,11 +3,12 @@
 import pytest
 
 from rlcomp.errors import ConfigErrors
+from rlcomp.wiring.checks.settings import check_settings
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.options import recipes_with
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import BROKEN
-from rlcomp.wiring.resolve import added, check_settings, plan_of
+from rlcomp.wiring.resolve import added, plan_of
 
 
 def test_dynamics_of_no_environment_are_refused():

@@ -6,8 +6,8 @@ import textwrap
 import pytest
 
 from rlcomp.errors import RlcompWarning
+from rlcomp.wiring.composition import compose_or_explain
 from rlcomp.wiring.declare import declare
-from rlcomp.wiring.explain import compose_or_explain
 from rlcomp.wiring.resolve import plan_of
 
 PART = """

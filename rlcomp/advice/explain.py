@@ -1,0 +1,255 @@
+"""Messages for what Hydra and OmegaConf refuse: what, where and the nearest name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+
+import yaml  # type: ignore[import-untyped]
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException, OverrideParseException
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from rlcomp.advice.foreign_options import option_here, plugin_hint
+from rlcomp.advice.missing_multirun import as_text, is_sentence, several, unswept
+from rlcomp.advice.similar_settings import fit
+from rlcomp.advice.translation import all_refused, corrected
+from rlcomp.advice.unknown_key import keys_below, unknown_key, unmatched_group
+from rlcomp.advice.user_option import own_option
+from rlcomp.errors import nearest
+from rlcomp.wiring.command_line import Line, line_of
+from rlcomp.wiring.compose import compose_config
+from rlcomp.wiring.options import config_directory
+from rlcomp.wiring.reader import unset_variable
+from rlcomp.wiring.shell_words import as_typed, in_shell, overrides_in, whole_line
+
+
+def explained(error: Exception, words: Sequence[str], config_dirs: Sequence[str]) -> str:
+    """Return one message for an error of Hydra or OmegaConf.
+
+    Args:
+        error: what composing ended with.
+        words: of the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    line = line_of(words, config_dirs)
+
+    def told(one: Exception) -> str:
+        if isinstance(one, OverrideParseException):
+            return _unread(one, config_dirs, words)
+        return explain_composition(
+            one, config_dirs, lambda parent: keys_below(line.config, parent), line
+        )
+
+    all_of = all_refused(error, words, config_dirs)
+    refused = {word: told(one) for word, one in all_of}
+    lines = [*dict.fromkeys(refused.values())] if refused else [told(error)]
+    if len(refused) == 1 and (word := next(iter(refused))) and is_sentence(lines[0]):
+        line_of_text = [as_text(one) if one == word else one for one in as_typed(words)]
+        return "\n".join([*lines, f"the whole line: {whole_line(line_of_text)}"])
+    # Where one word may be a list or a text as well, no line is the right one.
+    sure = len(refused) > 1 or (refused and "; " not in lines[0])
+    if sure and all(unswept(str(one)) for _, one in all_of):
+        return "\n".join([*lines, f"the whole line: {whole_line(['-m', *as_typed(words)])}"])
+    return "\n".join([*lines, *corrected(words, refused, config_dirs, partial(fit, line))])
+
+
+def as_corrected(words: Sequence[str], config_dirs: Sequence[str]) -> list[str]:
+    """Return a corrected command line, or its other mistakes.
+
+    Args:
+        words: of the command line.
+        config_dirs: directories of the user's own configs.
+    """
+    try:
+        if not {"-m", "--multirun"} & {*words}:
+            compose_config(overrides_in(words), config_dirs)
+    except (HydraException, OmegaConfBaseException) as error:
+        return explained(error, words, config_dirs).splitlines()
+    return [f"the whole line: {whole_line(words)}"]
+
+
+def explain_composition(
+    error: Exception,
+    directories: Sequence[str],
+    keys: Callable[[str], Iterable[str]],
+    line: Line | None = None,
+) -> str:
+    """Return one message for an error of Hydra or OmegaConf.
+
+    Args:
+        error: what was raised.
+        directories: of the user's own configs.
+        keys: gives the keys of the config below a path.
+        line: the choices of the command line, where there is one.
+    """
+    if isinstance(error, OverrideParseException):
+        return _unread(error, directories)
+    text = str(error) if error.__cause__ is None else f"{error}\n{error.__cause__}"
+    key = next((line.split()[-1] for line in text.splitlines() if "full_key:" in line), None)
+    if unset := unset_variable(text):
+        # Hydra's own keys that the config sets: hydra.run.dir is ${directory}.
+        return f"{'directory' if str(key).startswith('hydra.') else key}: {unset}"
+    if word := unswept(text):
+        return several(word, line)
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if lacks := _no_language_model(text):
+        return lacks
+    if message := _no_option(text, directories, line) or _nothing_to_delete(text, keys):
+        return message
+    if key and "is not in struct" in text:
+        return unknown_key(key, text, keys, line)
+    if unmatched := unmatched_group(text, line):
+        return unmatched
+    noise = (
+        *("full_key:", "object_type=", "reference_", "See https", "Config search", "provider="),
+        "To append to your default list",  # which would set what nothing reads
+    )
+    return "\n".join(dict.fromkeys(line for line in lines if not line.startswith(noise)))
+
+
+def _no_option(text: str, directories: Sequence[str], line: Line | None) -> str | None:
+    """Explain that a group has no such option; None for another error."""
+    missing = re.search(r"Could not find '([^']+)'", text)
+    if missing is None:
+        return None
+    group, _, option = missing.group(1).rpartition("/")
+    if message := plugin_hint(group, option):
+        return message
+    translation = own_option(group, option, directories, line) or option_here(group, option)
+    known = (
+        f"; here: {translation}" if translation else nearest(option, _options(group, directories))
+    )
+    return f"{group}={option}: there is no such option{known}"
+
+
+def _nothing_to_delete(text: str, keys: Callable[[str], Iterable[str]]) -> str | None:
+    """Explain that a deletion has nothing to delete; None for another error."""
+    if absent := re.search(r"Could not delete '([^']+)'. No match in the defaults", text):
+        return f"~{absent[1]}: this line has no {absent[1]} to delete; leave ~{absent[1]} out"
+    deleted = re.search(r"Could not delete from config. '([^']+)' does not exist", text)
+    return _not_deleted(deleted[1], keys) if deleted else None
+
+
+def _unread(
+    error: OverrideParseException, directories: Sequence[str], words: Sequence[str] = ()
+) -> str:
+    """Explain a word that is no override: perhaps its group was left out."""
+    word = str(error.override)
+    places = [config_directory(), *map(Path, directories)]
+    groups = sorted({f.parent.name for place in places for f in place.glob(f"*/{word}.yaml")})
+    if groups and re.fullmatch(r"\w+", word):
+        chosen = "recipe" if "recipe" in groups else groups[0]
+        return f"{word}: of what? options are chosen by group=option, such as {chosen}={word}"
+    if word.endswith(","):
+        before, joined, behind = _joined(word, as_typed(words))
+        if joined.endswith(","):
+            one = joined.rstrip(",")
+            told, line = f"leave that out: {in_shell(one)}", [*before, one, *behind]
+        else:
+            told, line = "a sweep has no spaces", ["-m", *before, joined, *behind]
+        return f"{word}: it ends in a comma; {told}\nthe whole line: {whole_line(line)}"
+    if word.endswith((".yaml", ".yml")):
+        return (
+            f"{word}: a file is no setting; put it into FOLDER/experiment/, with the first line "
+            f"'# @package _global_', and write -cd FOLDER experiment={Path(word).stem}"
+        )
+    if "=" not in word:
+        return _command(word, words)
+    if (quoted := _quoted(word)) is not None:
+        return f"{word}: the value needs quotes, and the word as well: {in_shell(quoted)}"
+    return f"{word}: cannot be read; a quote or a bracket is not closed, or stands where none may"
+
+
+def _not_deleted(path: str, keys: Callable[[str], Iterable[str]]) -> str:
+    """Explain that the path of a deletion (``~path``) does not exist."""
+    parent, _, name = path.rpartition(".")
+    while parent and not (beside := [*keys(parent)]):
+        parent, _, name = parent.rpartition(".")
+    beside = [*keys(parent)] if parent or "." not in path else [*keys("")]
+    where = f"{parent}." if parent else ""
+    known = nearest(name, [one for one in beside if not one.startswith("_")])
+    return f"~{path}: there is no {where}{name} to delete{known}"
+
+
+# Our program for each command of other libraries.
+_PROGRAMS = {
+    **dict.fromkeys(("train", "run", "fit", "launch", "start", "sweep", "resume"), "rlcomp"),
+    **dict.fromkeys(("eval", "evaluate", "validate", "benchmark"), "rlcomp-evaluate"),
+    **dict.fromkeys(("sample", "generate", "chat", "infer", "inference"), "rlcomp-sample"),
+    **dict.fromkeys(("export", "merge", "convert"), "rlcomp-export"),
+    **dict.fromkeys(("report", "plot"), "rlcomp-report"),
+    **dict.fromkeys(("describe", "show", "info", "list"), "rlcomp-describe"),
+    **dict.fromkeys(("audit", "check"), "rlcomp-audit"),
+    "replay": "rlcomp-replay",
+}
+
+
+def _command(word: str, words: Sequence[str]) -> str:
+    """Explain a word that is no setting, perhaps a command of another program."""
+    program = _PROGRAMS.get(word.lower())
+    if program is None:
+        return (
+            f"{word}: cannot be read: settings are written key=value, options group=option "
+            "(rlcomp --help lists them)"
+        )
+    if program != "rlcomp":
+        return f"{word}: rlcomp has no commands; use the program {program}"
+    rest = [other for other in as_typed(words) if other != word]
+    return f"{word}: rlcomp has no commands, it trains; leave {word} out: {whole_line(rest)}"
+
+
+def _joined(word: str, words: Sequence[str]) -> tuple[list[str], str, list[str]]:
+    """Join the values of a sweep that the shell took apart; return them with their neighbours."""
+    place = words.index(word) if word in words else len(words)
+    rest = [*words[place + 1 :]]
+    while rest and word.endswith(",") and "=" not in rest[0] and not rest[0].startswith("-"):
+        word += rest.pop(0)
+    return [*words[:place]], word, rest
+
+
+def _quoted(word: str) -> str | None:
+    """Return the override with its value in quotes; None if it could not be read so either."""
+    key, _, value = word.partition("=")
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    quoted = f'{key}="{escaped}"'
+    try:
+        parsed = OverridesParser.create().parse_override(quoted)
+    except OverrideParseException:
+        return None
+    return None if value[:1] in tuple("'\"[{") or parsed.is_delete() else quoted
+
+
+def _no_language_model(text: str) -> str | None:
+    part = re.search(r"Could not override '(model|tokenizer|adapter)'\.", text)
+    return part and (
+        f"this recipe has no {part[1]}: base=DIR, model, tokenizer and adapter are of recipes with "
+        "a language model"
+    )
+
+
+def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:
+    """Which of the user's own yamls cannot be read, and why.
+
+    Args:
+        error: what reading one of them ended with, in whatever words.
+        directories: of the user's own configs.
+    """
+    for file in sorted(path for place in directories for path in Path(place).rglob("*.yaml")):
+        try:
+            OmegaConf.load(file)
+        except (RecursionError, yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
+            told = "an alias (*name) stands for what it is a part of"
+            told = told if isinstance(fault, RecursionError) else " ".join(str(fault).split())
+            if type(fault) is type(error):
+                return f"{file}: {told}"
+    return f"a yaml cannot be read: {' '.join(str(error).split())}"
+
+
+def _options(group: str, directories: Sequence[str]) -> list[str]:
+    """Return the options of a group, ours and those of the user's config directories."""
+    places = [config_directory(), *map(Path, directories)]
+    return [file.stem for place in places for file in (place / group).glob("*.yaml")]

@@ -1,0 +1,132 @@
+"""Our names for options of TRL, verl, OpenRLHF, transformers, SB3 and CleanRL.
+
+The names stand in ``foreign_options.yaml``.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from pathlib import Path
+from typing import Any
+
+import yaml  # type: ignore[import-untyped]
+
+from rlcomp.errors import as_dotted, nearest
+
+TABLE: dict[str, Any] = yaml.safe_load(
+    Path(__file__).with_name("foreign_options.yaml").read_text(encoding="utf-8")
+)
+_SECTIONS = ("control", "machinery", "training", "runs")
+# What each setting of others is here, by the last names of its path.
+HERE: dict[str, str] = {
+    word: entry["here"]
+    for section in _SECTIONS
+    for entry in TABLE[section]
+    for word in entry["words"].split()
+}
+# Settings of control that count in the same unit here, with their paths.
+PLACES = {
+    word: HERE[word].split(" ")[0]
+    for entry in TABLE["control"]
+    for word in entry["words"].split()
+    if re.match(
+        r"(replay|environment|exploration|collector|loss\.objective|targets\.updater)\.",
+        entry["here"],
+    )
+}
+WHOLE: dict[str, str] = TABLE["whole"]
+
+
+def option_here(group: str, option: str) -> str | None:
+    """Return our name for another library's option of a group; a path of a model is one too.
+
+    Examples:
+        >>> option_here("advantage", "rloo"), option_here("advantage", "gae")
+        ('advantage=leave_one_out', None)
+        >>> option_here("model/Qwen", "Qwen3")
+        'base=Qwen/Qwen3 (a folder, a run, or a name on the Hugging Face hub)'
+    """
+    if group.split("/")[0] == "model" and ("/" in group or "." in option):
+        path = f"{group}/{option}".removeprefix("model/")
+        return HERE["model_name_or_path"].replace("DIR", path)
+    if group == "reward" and "." in option:
+        file = option.endswith(".py")
+        own = f"{option[:-3]}.FUNCTION" if file else as_dotted(option) or option
+        return f"reward=function reward.function={own}"
+    if group == "environment" and re.search(r"-v\d+$", option):
+        return f"environment.name={option} (of gymnasium)"
+    options: dict[str, str] = TABLE["options"].get(group, {})
+    return options.get(option.lower())
+
+
+def plugin_hint(group: str, option: str) -> str | None:
+    """Explain that an option of a Hydra plugin is not installed; None for other options.
+
+    Examples:
+        >>> plugin_hint("hydra/launcher", "joblib")
+        "hydra/launcher=joblib: its package is not installed: pip install 'rlcomp[sweep]'"
+        >>> plugin_hint("hydra/launcher", "slurm")
+        "hydra/launcher=slurm: there is no such option; did you mean 'submitit_slurm'? (known: \
+basic, joblib, submitit_local, submitit_slurm)"
+    """
+    known: dict[str, str] | None = TABLE["plugins"].get(group)
+    if known is None:
+        return None
+    if install := known.get(option):
+        return f"{group}={option}: its package is not installed: pip install {install}"
+    near = [one for one in known if option in one.split("_")]
+    guess = f"; did you mean '{near[0]}'? (known: {', '.join(sorted(known))})" if near else ""
+    return f"{group}={option}: there is no such option{guess or nearest(option, known)}"
+
+
+def word_here(key: str) -> str | None:
+    """Return our name for a setting of another library.
+
+    Args:
+        key: as it was given: ``learning_rate``, ``--learning-rate``, ``algorithm.kl_ctrl.kl_coef``.
+
+    Examples:
+        >>> word_here("num_generations"), word_here("actor_rollout_ref.actor.clip_ratio_low")
+        ('group_size', 'loss.trust_region.clip_low')
+        >>> word_here("--top-p"), word_here("advantage")
+        ('decoding.top_p', None)
+    """
+    known = known_by(key)
+    return WHOLE.get(known) or HERE.get(known)
+
+
+def known_by(key: str) -> str:
+    """Return the last names by which a setting of another library is known; empty: it is not.
+
+    Examples:
+        >>> known_by("actor.clip-ratio"), known_by("data.train_batch_size"), known_by("loss")
+        ('clip_ratio', 'train_batch_size', '')
+    """
+    words = key.lstrip("+~-").replace("-", "_").lower().split(".")
+    ends = [".".join(words[start:]) for start in range(len(words))]
+    return ends[0] if ends[0] in WHOLE else next((end for end in ends if end in HERE), "")
+
+
+def near_word(name: str, group: str) -> str | None:
+    """Return a similar word of another library, with our name for it in a group.
+
+    Args:
+        name: of a setting that nobody has.
+        group: below which it was looked for.
+
+    Examples:
+        >>> near_word("clip_grad", "learner")
+        'grad_clip, which is learner.max_grad_norm'
+        >>> near_word("lora_dropuot", "adapter"), near_word("colour", "adapter")
+        ('lora_dropout, which is nothing: adapter=lora has no dropout; leave it out', None)
+    """
+    words = {
+        word: here
+        for word, here in HERE.items()
+        if here.startswith(f"{group}.") or (here.startswith("nothing") and f"{group}=" in here)
+    }
+    asked = sorted(name.lower().split("_"))
+    same = [word for word in words if sorted(word.split("_")) == asked]
+    close = same or difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.75)
+    return f"{close[0]}, which is {words[close[0]]}" if close else None

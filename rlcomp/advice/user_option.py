@@ -1,0 +1,91 @@
+"""Messages for a class, a file or a folder of the user's in the place of an option's name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from rlcomp.errors import as_dotted
+from rlcomp.wiring.command_line import Line
+from rlcomp.wiring.options import config_directory, options_of, usual_option
+
+# What reads a folder, by its group.
+_FOLDERS = {
+    "model": "base={}",
+    "base": "base={}",
+    "tokenizer": "tokenizer=pretrained tokenizer.path={}",
+    "reference": "reference=pretrained reference.path={}",
+    "task": "task=hub task.name={}",
+}
+_FILES = {"task": "task=file task.path={}", "prompt": "prompt=chat prompt.template={}"}
+_ROWS = (".jsonl", ".json", ".parquet", ".csv", ".jsonl.gz", ".jinja", ".txt")
+# Of these one's own has another way, or none.
+_NOT_OF_CLASSES = ("reward", "recipe", "experiment", "suite", "measure")
+
+
+def own_option(
+    group: str, option: str, directories: Sequence[str], line: Line | None
+) -> str | None:
+    """Return what to write for a class, a file, a folder, or a yaml that lies in no group.
+
+    Args:
+        group: of options, as Hydra asked for it: what has slashes may be part of a path.
+        option: that it does not have.
+        directories: of the user's own configs.
+        line: the choices of the command line, where it is known.
+    """
+    root, _, rest = group.partition("/")
+    path = f"{rest}/{option}" if rest else option
+    known = (config_directory() / group).is_dir()
+    if path.endswith(_ROWS) and root in _FILES:
+        return _FILES[root].format(path)
+    folder = os.path.isdir(path)
+    on_hub = "/" in path and not known and root != "model"  # told as what base=DIR takes
+    if root in _FOLDERS and (on_hub or folder) and not (folder and root == "task"):
+        return _FOLDERS[root].format(path)
+    if moved := misplaced(group, option, directories):
+        return moved
+    target = as_dotted(option) or option
+    if known and group not in _NOT_OF_CLASSES and re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
+        return _of_class(group, target, line)
+    return None
+
+
+def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None:
+    """Return where to move a yaml that lies outside of its group's folder; None: there is none."""
+    for place in directories:
+        for file in sorted(Path(place).glob(f"**/{option}.y*ml")):
+            right = Path(place, group, f"{option}.yaml")
+            if file != right:
+                return f"{file} is in no group of this name: move it to {right}"
+    return None
+
+
+def _of_class(group: str, target: str, line: Line | None) -> str:
+    """Return how the user's class is chosen: by a yaml, or in place of a bare option."""
+    choices = [*(line.choices if line else ())]
+    placed = next((one for one in choices if one.partition("@")[0] == group), group)
+    chosen = group if group in choices else placed
+    place = (chosen.partition("@")[2] or chosen).replace("/", ".")
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", target.rpartition(".")[2]).lower()
+    yaml = f"FOLDER/{group}/{name}.yaml with the line '_target_: {target}', and -cd FOLDER"
+    if base := _without_settings(group):
+        direct = f"{chosen}={base} {place}._target_={target}"
+        return f"a class of yours is {direct}; or {yaml} {chosen}={name}"
+    return f"a class of yours is {yaml} {chosen}={name}"
+
+
+def _without_settings(group: str) -> str | None:
+    """Return an option of a group that sets nothing but its class, the usual one if possible."""
+    usual = usual_option(group)
+    options = options_of(group, [config_directory()])
+    plain = [name for name, file in options.items() if _is_bare(file)]
+    return usual if usual in plain else next(iter(plain), None)
+
+
+def _is_bare(file: Path) -> bool:
+    text = file.read_text(encoding="utf-8")
+    own = [text for text in text.splitlines() if text.strip() and not text.startswith("#")]
+    return len(own) == 1 and own[0].startswith("_target_:")
