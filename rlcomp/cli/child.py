@@ -126,7 +126,7 @@ def _die_with(parent: int) -> None:
 def _passing_on_signals(watch: SharedStatus) -> Iterator[list[int]]:
     """Pass signals on to the run: the first is answered, and the run sees it after its step.
 
-    A terminal sends a signal to both processes, ``kill`` to one: the run counts both counters.
+    A terminal sends a signal to both processes, ``kill`` to one: the run adds both counts.
 
     Yields:
         A list for the process of the run. Signals are counted until it is there.

@@ -48,8 +48,8 @@ class Seats(Protocol):
 class RequestUniforms:
     """Numbers of a request's rows: the same as when all of them are decoded at once.
 
-    A row's n-th token has the number of :class:`rlcomp.engine.draw.Uniforms` at step n, whenever
-    and beside whatever rows it is sampled.
+    A row's n-th token has the number of :class:`rlcomp.engine.draw.Uniforms` at step n. The
+    time of its sampling and the rows beside it do not matter.
 
     Args:
         rows: of the whole request.

@@ -69,7 +69,7 @@ class Session(Protocol):
     contexts: list[list[int]]
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Append tokens to a row that the policy did not sample."""
+        """Append tokens that the policy did not sample to a row."""
         ...
 
     def generate(
