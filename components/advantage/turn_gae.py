@@ -17,7 +17,7 @@ class TurnGAE(Component):
     """Generalised advantage estimation over turns.
 
     ``A_k = sum_l (gamma lambda)^l delta_{k+l}`` with ``delta_k = r_k + gamma V_{k+1} - V_k``, where
-    ``V_k`` is the critic's value before the first token of turn ``k``, 0 behind the last turn
+    ``V_k`` is the critic's value before the first token of turn ``k``, 0 after the last turn
     unless ``bootstrap_truncated``. All tokens of a turn have its advantage, and as the critic's
     target ``returns = A_k + V_k``.
 

@@ -30,7 +30,7 @@ class LocalCluster(Cluster):
         schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
             ``free``: workers refill the slots of finished rows and take new weights between
             decode steps; a step consumes the groups that finish first.
-        staleness: steps between request and use; null: as ``collector=delayed`` says, else 1.
+        staleness: steps between request and use; null: that of ``collector=delayed``, else 1.
             Under ``free``, the number of steps whose rollouts are requested ahead.
         timeout: seconds of silence after which an awaited worker is ended.
         restarts: most restarts of lost workers in a run.

@@ -35,7 +35,7 @@ class RayCluster(Cluster):
         schedule: ``fixed``: step ``k`` consumes the rollouts requested in step ``k - staleness``.
             ``free``: workers refill the slots of finished rows and take new weights between
             decode steps; a step consumes the groups that finish first.
-        staleness: steps between request and use; null: as ``collector=delayed`` says, else 1.
+        staleness: steps between request and use; null: that of ``collector=delayed``, else 1.
             Under ``free``, the number of steps whose rollouts are requested ahead.
         timeout: seconds of silence after which an awaited worker is ended.
         restarts: most restarts of lost workers in a run.
@@ -164,7 +164,7 @@ class RayCluster(Cluster):
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Ray's name of a resource, by the option of an actor that asks for it.
+# Ray's name of a resource, by the name of an actor's option.
 _RESOURCES = {"num_cpus": "CPU", "num_gpus": "GPU"}
 
 

@@ -1,4 +1,4 @@
-"""Revisions by the policy of its own answers."""
+"""Revisions of answers by the policy itself."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ChatEndpoint(metaclass=Checked):
     and so does a server that never answers. Redirects and proxies are not followed.
 
     Records ``endpoint/requests``, ``endpoint/failed`` (prompts without an answer),
-    ``endpoint/tokens`` (where the server tells them) and ``time/endpoint`` (seconds), summed over
+    ``endpoint/tokens`` (if the server counts them) and ``time/endpoint`` (seconds), summed over
     a step.
 
     Args:

@@ -1,4 +1,4 @@
-"""Environments behind a client of OpenEnv."""
+"""Environments through a client of OpenEnv."""
 
 from __future__ import annotations
 

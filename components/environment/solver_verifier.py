@@ -38,7 +38,7 @@ class SolverVerifier(metaclass=Checked):
 
     Source:
         Anil et al. 2021 (prover-verifier games), arXiv:2108.12099; Zhang et al. 2024,
-        arXiv:2408.15240 (verdicts behind a reasoning).
+        arXiv:2408.15240 (verdicts after a reasoning).
     """
 
     def __init__(

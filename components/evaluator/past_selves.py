@@ -72,7 +72,7 @@ class PastSelves(Component):
         self.examples = held_out_examples(task, num_prompts, self.seed)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Play, record, and take a copy; ignore the training batch."""
+        """Play the matches, record and take a copy; ignore the training batch."""
         count, keep = int(self.taken), len(self.copies)
         rates = [self._win_rate(n % keep) for n in range(max(0, count - keep), count)]
         if rates:

@@ -91,7 +91,7 @@ class VerifierQuality(Component):
         self.given_right = torch.tensor([each.answer == accept for each in self.given])
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Play, judge and record; ignore the training batch."""
+        """Play the matches, judge and record; ignore the training batch."""
         self._play()
         self._judge()
         return batch

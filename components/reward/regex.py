@@ -11,19 +11,19 @@ from rlcomp.verify.pattern import bounded
 
 
 class Regex(TextReward):
-    r"""1 if a pattern is found in the response (and what it found is the answer), else 0.
+    r"""Reward 1 if a pattern matches in the response (and its group is the answer), else 0.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``regex``.
 
     Args:
         pattern: regular expression; its first match anywhere in the response counts. ``\A...\Z``
-            demands the whole response.
-        group: the group that is compared; 0 is the whole match.
-        compare: also demand that the group equals the answer, white space around both ignored.
+            requires the whole response.
+        group: the compared group; 0 is the whole match.
+        compare: whether the group must equal the answer, with white space around both ignored.
 
     Raises:
-        ConfigError: the pattern is no regular expression or has no such group; when called: it
-            takes more than five seconds of the processor in a response.
+        ConfigError: the pattern is no regular expression or has no such group, or (when called) it
+            takes more than five seconds of processor time.
     """
 
     name = "regex"
@@ -47,7 +47,7 @@ class Regex(TextReward):
             )
 
     def score(self, prompt: str, response: str, answer: str) -> float:
-        """1 if the pattern matches, else 0."""
+        """Return 1 if the pattern matches, else 0."""
         with bounded(self.pattern, response):
             match = self._compiled.search(response)
         if match is None or not self.compare:

@@ -12,7 +12,7 @@ from rlcomp.workers.calls import Calls
 
 
 class Symbolic(PooledReward):
-    r"""1 if the response's answer is mathematically equal to the gold one, else 0.
+    r"""Reward 1 if the response's answer is mathematically equal to the gold one, else 0.
 
     :func:`rlcomp.verify.symbolic.symbolic` compares the answers in the reward pool and refuses some
     before parsing. A gold answer that cannot be read makes the row invalid, and so does a

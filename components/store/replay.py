@@ -42,7 +42,7 @@ class Replay(Component):
 
     def __init__(self, *, store: Collected, batch_size: PositiveInt = 128) -> None:
         super().__init__()
-        # Not a submodule: a phase that only reads a store must not begin it anew.
+        # Not a submodule: a phase that only reads a store must not empty it.
         object.__setattr__(self, "store", store)
         self.batch_size = batch_size
         self.seed, self.epoch, self.cursor = torch.initial_seed(), 0, 0
