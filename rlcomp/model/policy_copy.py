@@ -34,7 +34,7 @@ class PolicyCopy(LanguageModel):
         )
         # Past nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
-        self.stops = policy.stops
+        self.generation.stops = policy.stops
         # A buffer, so that a run that is continued does not start over.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 
