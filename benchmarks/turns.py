@@ -48,7 +48,7 @@ def sessions(name):
 
     def single(draw):
         generator = torch.Generator().manual_seed(draw)
-        policy.stops = NEVER
+        policy.generation.stops = NEVER
         return policy.generate(
             prompts[::group], group_size=group, max_new_tokens=SAMPLED, generator=generator
         )

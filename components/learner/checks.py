@@ -1,4 +1,4 @@
-"""What a learner refuses before the first step, and what it finds in its losses and parameters."""
+"""Checks of a learner: its losses, batches, sampling settings, and gradients of its losses."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from rlcomp.wiring.checks.foreign_losses import refusal
 
 
 def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
-    """Refuse what is no loss.
+    """Refuse modules that are no losses.
 
     Raises:
-        ConfigError: names it, and what it is instead.
+        ConfigError: names the module and its kind.
     """
     for name, loss in losses.items():
         if isinstance(loss, Loss):
@@ -33,7 +33,7 @@ def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
         known = next(
             (reason for kind in kinds if kind[1] != "Module" and (reason := refusal(*kind))), None
         )
-        # A foreign module speaks TensorDict if it lists its keys, whatever it derives from.
+        # A foreign module takes TensorDicts if it lists its keys, whatever its base class.
         written = list(getattr(loss, "out_keys", ()))
         if known is None and not any(str(key).startswith("loss") for key in written):
             known = (
@@ -45,7 +45,7 @@ def check_losses(losses: dict[str, TensorDictModuleBase]) -> None:
 
 
 def wanted_keys(losses: dict[str, TensorDictModuleBase]) -> set[str]:
-    """The keys that the losses and their parts read, or would."""
+    """Return the keys that the losses and their parts read, optional ones included."""
     wanted = {key for loss in losses.values() for key in loss.in_keys}
     for part in (part for loss in losses.values() for part in loss.modules()):
         if isinstance(part, Component):
@@ -54,13 +54,13 @@ def wanted_keys(losses: dict[str, TensorDictModuleBase]) -> set[str]:
 
 
 def check_rows(name: str, batch: TensorDict, losses: Iterable[Loss], written: set[str]) -> None:
-    """Refuse a batch without a key that the losses read, and nobody writes on the way.
+    """Refuse a batch that lacks a key of the losses, unless the model or a part writes it.
 
     Args:
         name: of the learner.
-        batch: what it is given, in a loop of one's own.
+        batch: of a loop of one's own.
         losses: with their parts.
-        written: what the model writes.
+        written: keys that the model writes.
 
     Raises:
         ConfigError: names all such keys, and the stages that write them.
@@ -79,7 +79,7 @@ def check_rows(name: str, batch: TensorDict, losses: Iterable[Loss], written: se
 def check_micro_batches(
     losses: dict[str, TensorDictModuleBase], micro_batch_tokens: int | None
 ) -> None:
-    """Refuse micro-batches where a foreign loss averages over the rows it is given.
+    """Refuse micro-batches where a foreign loss averages over the rows of a batch.
 
     Raises:
         ConfigError: names the loss.
@@ -96,7 +96,7 @@ def check_sampling(decoding: Decoding, steps: int) -> None:
     """Refuse truncated sampling that is not replayed, with several optimiser steps a batch.
 
     Raises:
-        ConfigError: as said, or the policy is greedy.
+        ConfigError: the sampling is truncated and not replayed, or the policy is greedy.
     """
     if steps > 1 and decoding.truncates and not decoding.replay:
         raise ConfigError(
@@ -112,12 +112,12 @@ def check_sampling(decoding: Decoding, steps: int) -> None:
 
 
 def check_routes(model: object, batch: TensorDict, wanted: Collection[str]) -> None:
-    """Refuse a policy update without the routes that ``decoding.keep_routing`` says are kept.
+    """Refuse a policy update without the routes that ``decoding.keep_routing`` requires.
 
-    Demonstrations have none: the model chooses.
+    Demonstrations have no routes: the model chooses.
 
     Raises:
-        ConfigError: names who writes them.
+        ConfigError: names the part that writes them.
     """
     mode = model.decoding.keep_routing if isinstance(model, Policy) else "none"
     if mode == "none" or "old_log_probs" not in wanted or "routed_experts" in batch.keys():
@@ -132,12 +132,12 @@ def check_routes(model: object, batch: TensorDict, wanted: Collection[str]) -> N
 
 
 def reading_advantage(losses: dict[str, TensorDictModuleBase]) -> list[str]:
-    """The names of the losses that are evaluated once per objective.
+    """Return the names of the losses that are evaluated once per objective.
 
     Raises:
         ConfigError: there is none, or one of the losses holds its own model.
     """
-    found = []
+    names = []
     for name, loss in losses.items():
         if not isinstance(loss, Loss):
             raise ConfigError(
@@ -146,34 +146,34 @@ def reading_advantage(losses: dict[str, TensorDictModuleBase]) -> list[str]:
             )
         parts = [part for part in loss.modules() if isinstance(part, Component)]
         if any("advantage" in part.in_keys for part in parts):
-            found.append(name)
-    if not found:
+            names.append(name)
+    if not names:
         raise ConfigError(
             f"learner.losses ({', '.join(losses)}): none reads 'advantage', so there is no "
             "objective to weigh; add a policy loss (losses.policy=${loss}) or use learner=gradient"
         )
-    return found
+    return names
 
 
 def compared_parameters(named: Iterable[tuple[str, Tensor]], pattern: str | None) -> list[Tensor]:
-    """The trained parameters in whose names a regular expression is found; null: all.
+    """Return the trained parameters whose names match a regular expression; null for all.
 
     Raises:
-        ConfigError: it is none, or it is found in no name.
+        ConfigError: it is no regular expression, or it matches no name.
     """
-    trained = {name: p for name, p in named if p.requires_grad}
+    parameters = {name: p for name, p in named if p.requires_grad}
     try:
-        found = [p for name, p in trained.items() if re.search(pattern or "", name)]
+        matching = [p for name, p in parameters.items() if re.search(pattern or "", name)]
     except re.error as error:
         raise ConfigError(
             f"learner.compared is {pattern!r}, no regular expression: {error}"
         ) from error
-    if not found:
+    if not matching:
         raise ConfigError(
             f"learner.compared is {pattern!r}, which is found in the name of no trained "
-            f"parameter; those are {', '.join(list(trained)[:4])}, ...; null compares all"
+            f"parameter; those are {', '.join(list(parameters)[:4])}, ...; null compares all"
         )
-    return found
+    return matching
 
 
 # Keys without a gradient by definition.

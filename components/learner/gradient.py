@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
@@ -22,7 +21,7 @@ from components.learner.gradient_passes import GradientPasses
 from components.learner.gradient_rows import needed_rows
 from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import Values
-from components.learner.minibatch_step import minibatch_step
+from components.learner.minibatch_step import minibatch_count, minibatch_step
 from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.optimizer_step import OptimizerStep
 from components.learner.trace import trace
@@ -31,7 +30,7 @@ from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.minibatch import minibatches
-from rlcomp.errors import CheckpointError, ConfigError, NonFiniteSteps, RlcompWarning
+from rlcomp.errors import CheckpointError, ConfigError, NonFiniteSteps
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import Policy, ScoresRows
 from rlcomp.metrics import progress as now
@@ -158,7 +157,7 @@ class Learner(Component):
             record_total(f"{self.name}/tokens", 0.0)
             return False
         rows, self.moved = self._on_device(rows), False
-        count = self._minibatch_count(len(rows) // self.unit_rows)
+        count = minibatch_count(len(rows) // self.unit_rows, self.num_minibatches, self.name)
         try:
             for _ in range(self.epochs):
                 for part in minibatches(rows, count, self.unit_rows, self.generator):
@@ -169,19 +168,6 @@ class Learner(Component):
         self.strategy.write_back()
         moved, self.moved = self.moved, False
         return moved
-
-    def _minibatch_count(self, units: int) -> int:
-        """Return ``num_minibatches``, or the number of units where a filter has left fewer."""
-        if 0 < units < self.num_minibatches:
-            warnings.warn(
-                f"{self.name}: num_minibatches is {self.num_minibatches}, but a batch has only "
-                f"{units} units to share and takes {units} optimiser steps: lower num_minibatches "
-                "or let more rows through",
-                RlcompWarning,
-                stacklevel=2,
-            )
-            return units
-        return self.num_minibatches
 
     def _count_update(self) -> None:
         if isinstance(self.model, ScoresRows):
@@ -197,7 +183,7 @@ class Learner(Component):
             batch: the rows of an optimiser step, or some of them.
 
         Raises:
-            ConfigError: it lacks keys that the losses read.
+            ConfigError: the batch lacks keys that the losses read.
         """
         if self.model is not None:
             check_rows(type(self).__name__, batch, self.own.values(), {*self.model.out_keys})
@@ -207,15 +193,15 @@ class Learner(Component):
         """Take an optimiser step along the gradient in ``.grad``, and clear it.
 
         Args:
-            progress: of the phase, in (0, 1], for the learning rate; in a run its own if not given.
+            progress: of the phase, in (0, 1], for the learning rate; the run's own if not given.
 
         Returns:
             The norm of the gradient, before it is clipped.
 
         Raises:
-            ConfigError: there is no run, and no progress; or it is out of its range.
+            ConfigError: there is no run and no progress, or progress is out of its range.
             NumericalError: the gradient is not finite; names the first bad tensor. It is cleared,
-                and nothing else has changed.
+                and nothing else changes.
         """
         at = now() if progress is None else progress
         if not 0 < at <= 1:
@@ -288,7 +274,7 @@ class Learner(Component):
         return self.optimizer_step.state()
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Restore the moments by the parameters' names; learning rate, betas, ... are the config's.
+        """Restore the moments by the parameters' names; hyperparameters are the config's.
 
         Raises:
             CheckpointError: the state is another optimiser's, or of other parameters.
@@ -296,8 +282,8 @@ class Learner(Component):
         frozen = frozenset(field({"frozen": [], **state}, "frozen", list))
         if unknown := frozen.difference(self.trained_names):
             raise CheckpointError(f"frozen names parameters that {self.name} lacks: {unknown}")
-        saved = field(state, "optimizer", dict)
-        self.strategy.run(self, "take_moments", self.optimizer_step.matched(self.name, saved))
+        moments = self.optimizer_step.matched(self.name, field(state, "optimizer", dict))
+        self.strategy.run(self, "take_moments", moments)
         self.frozen = frozen
 
     def take_moments(self, whole: dict[str, Any]) -> None:

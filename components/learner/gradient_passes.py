@@ -68,7 +68,7 @@ class GradientPasses:
 
     @property
     def reads_whole_batch(self) -> bool:
-        """Whether losses read any entry of any row: foreign ones, or with their own models."""
+        """True where losses may read any entry: foreign ones, or with their own models."""
         return len(self.own) < len(self.losses) or self.model is None
 
     @property
@@ -199,13 +199,13 @@ def full_batch_forward(
     wanted: Set[str],
     micro_batches: Callable[[TensorDict], Iterator[TensorDict]],
 ) -> dict[str, Tensor]:
-    """The model's outputs for all rows, without a gradient, in the rows' order.
+    """Return the model's outputs for all rows, without a gradient, in the rows' order.
 
     Args:
         model: writes some of the wanted keys.
         batch: rows ``[B]`` of ``T`` tokens.
-        wanted: what losses read. Full distributions are left out: ``[B, T, V]`` of a whole step is
-            too large.
+        wanted: keys that losses read. Full distributions are left out: ``[B, T, V]`` of a whole
+            step is too large.
         micro_batches: splits rows as the model reads them, in any order.
 
     Returns:
@@ -217,8 +217,8 @@ def full_batch_forward(
     outputs: dict[str, Tensor] = {}
     with torch.no_grad(), asking(small):
         for micro in micro_batches(rows):
-            seen = model(micro.copy())
+            part = model(micro.copy())
             for key in small & set(model.out_keys):
-                empty = seen[key].new_zeros(batch["attention_mask"].shape)
-                outputs.setdefault(key, empty)[micro[ROW], : seen[key].shape[1]] = seen[key]
+                empty = part[key].new_zeros(batch["attention_mask"].shape)
+                outputs.setdefault(key, empty)[micro[ROW], : part[key].shape[1]] = part[key]
     return outputs

@@ -1,4 +1,4 @@
-"""The rows of an optimiser step that its gradient flows through, and what is known of the others.
+"""Rows of an optimiser step with and without a gradient, and known outputs of the latter.
 
 A row whose advantage is 0 at every token adds 0 to the gradient of a policy loss. It enters
 denominators (``Loss.prepare``) and metrics alone. Metrics need its log-probs: on the first step
@@ -23,17 +23,17 @@ from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record
 
-# Nats by which the policy's log-probs may differ from recorded ones that count as its own: ten
-# times the rounding of a float32 forward pass.
+# Nats. Recorded log-probs within this distance count as the policy's own: ten times the rounding of
+# a float32 forward pass.
 _ROUNDING = 1e-4
-# What log-probs the policy had are recorded under, best first.
+# Keys of the policy's recorded log-probs, best first.
 _RECORDED = ("old_log_probs", "rollout_log_probs")
-# What of a batch tells how it was sampled.
+# Keys that describe how a batch was sampled.
 _SAMPLED = (*_RECORDED, "policy_version")
 
 
 def sampled_keys(batch: TensorDict) -> set[str]:
-    """What of a batch tells how its tokens were sampled; nothing is asked for by it."""
+    """Return the keys of a batch that describe how its tokens were sampled; all are optional."""
     mask = batch.get("response_mask", None)
     return {
         key
@@ -43,23 +43,23 @@ def sampled_keys(batch: TensorDict) -> set[str]:
 
 
 def gradient_rows(losses: Iterable[Loss], rows: TensorDict, unit_rows: int) -> Tensor | None:
-    """Which rows the gradient of some losses flows through; None if it may be all of them.
+    """Return a mask of the rows that the gradient of losses flows through; None for any row.
 
     Args:
         losses: see :meth:`rlcomp.interfaces.loss.Loss.gradient_rows`.
         rows: of an optimiser step, ``[B]``.
-        unit_rows: adjacent rows that are told together.
+        unit_rows: number of adjacent rows that stay together.
 
     Returns:
-        Shape ``[B]``, bool, at least one unit: without any, parameters would have no gradient, and
-        an optimiser leaves those alone, where at a gradient of 0 it decays them.
+        Shape ``[B]``, bool, at least one unit. Without any, parameters would have no gradient, and
+        an optimiser would skip them; at a gradient of 0 it decays them.
     """
     needed = torch.zeros(rows.batch_size, dtype=torch.bool)
     for loss in losses:
-        found = loss.gradient_rows(loss.view(rows))
-        if found is None:
+        mask = loss.gradient_rows(loss.view(rows))
+        if mask is None:
             return None
-        needed |= found.cpu()
+        needed |= mask.cpu()
     needed = needed.view(-1, unit_rows).any(1).repeat_interleave(unit_rows)
     if not bool(needed.any()):
         needed[:unit_rows] = True
@@ -96,36 +96,40 @@ def needed_rows(
 
 
 class OnPolicy:
-    """Whether the rows of a step were sampled by the policy as it is, and so have known log-probs.
+    """Test whether a step's rows were sampled by the present policy, so log-probs are known.
 
-    The step's other rows tell: their recorded log-probs must be the policy's own up to rounding. So
-    another engine, another distribution, or weights that have moved since are found out.
+    The rows with a gradient decide: their recorded log-probs must be the policy's own up to
+    rounding. This detects another engine, another distribution, and weights that have moved.
 
     Args:
-        model: that is trained.
-        asked: the keys that losses read.
+        model: the trained model.
+        asked: keys that losses read.
         moved: whether the weights have changed since the rows came.
     """
 
     def __init__(self, model: object, asked: set[str], moved: bool) -> None:
         self.version: int | None = None
         outputs = asked.intersection(getattr(model, "out_keys", ()))
-        # Under a filter the entropy, which is that of the full distribution, is not known.
+        # Under a filter the entropy of the full distribution is not known.
         if isinstance(model, Policy) and not moved and not model.decoding.truncates:
             self.version = model.version if outputs <= {"log_probs"} else None
         self.agrees = self.version is not None
 
-    def compare(self, seen: TensorDict) -> None:
-        """Look at rows with the model's own log-probs."""
-        key = _recorded(seen)
-        if not self.agrees or key is None or "response_mask" not in seen.keys():
+    def compare(self, outputs: TensorDict) -> None:
+        """Compare the recorded log-probs of rows with the model's own."""
+        key = _recorded(outputs)
+        if not self.agrees or key is None or "response_mask" not in outputs.keys():
             self.agrees = False
             return
-        gap = masked(seen["log_probs"].detach() - seen[key], seen["response_mask"]).abs().max()
+        gap = (
+            masked(outputs["log_probs"].detach() - outputs[key], outputs["response_mask"])
+            .abs()
+            .max()
+        )
         self.agrees = bool(gap <= _ROUNDING)
 
     def knows(self, rows: TensorDict) -> bool:
-        """Whether the log-probs of these rows are known."""
+        """Return whether the log-probs of these rows are known."""
         key = _recorded(rows)
         if not self.agrees or key is None or "policy_version" not in rows.keys():
             return False
@@ -134,7 +138,7 @@ class OnPolicy:
 
 
 def recorded_outputs(rows: TensorDict) -> TensorDict:
-    """Rows with the log-probs that were recorded as the model's; records their entropy.
+    """Return rows with recorded log-probs as the model's; record their entropy.
 
     The entropy of ``policy/entropy`` is estimated from the sampled tokens: the mean of ``-log
     pi(a_t|s_t)`` over samples is the entropy.

@@ -1,4 +1,4 @@
-"""The value of a loss on a micro-batch, of losses that others have written as well."""
+"""Value of a loss on a micro-batch, also of losses from other libraries."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from rlcomp.metrics import record
 
 
 def loss_value(name: str, loss: nn.Module, view: TensorDict) -> Tensor:
-    """The sum of the entries of a loss whose names start with ``loss``, a scalar.
+    """Return the sum of the entries of a loss whose names start with ``loss``, a scalar.
 
     Further scalars that it returns are recorded, as ``NAME/KEY``.
 
     Args:
         name: of the loss in ``learner.losses``.
-        loss: takes a TensorDict and gives one.
+        loss: takes a TensorDict and returns one.
         view: a micro-batch as the loss reads it.
 
     Raises:
         ConfigError: there is no such entry, or one is not a scalar.
     """
     result = loss(view)
-    if not isinstance(loss, Loss):  # a module may hand on what it read
+    if not isinstance(loss, Loss):  # a foreign module may return its inputs as well
         written: Any = loss.out_keys
         result = result.select(*written, strict=False)
     for key, other in result.items():  # further metrics of a foreign loss
@@ -53,7 +53,7 @@ def _summed(name: str, result: TensorDict) -> Tensor:
 
 
 class Values(dict[str, float]):
-    """The values of losses by name: numbers, no tensors to differentiate.
+    """Values of losses by name: numbers, no tensors to differentiate.
 
     Examples:
         >>> Values(loss=0.5).backward()
@@ -64,7 +64,7 @@ has added their gradients to .grad; go on with learner.step(progress=...)
     """
 
     def __getattr__(self, name: str) -> None:
-        """Say what was done already.
+        """Refuse tensor methods: the gradients are added already.
 
         Raises:
             AttributeError: always.

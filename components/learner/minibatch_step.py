@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,30 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from rlcomp.errors import NonFiniteSteps, NumericalError
+from rlcomp.errors import NonFiniteSteps, NumericalError, RlcompWarning
 from rlcomp.metrics import progress, record, record_total, take_back
 
 if TYPE_CHECKING:
     from components.learner.gradient import Learner
+
+
+def minibatch_count(units: int, requested: int, name: str) -> int:
+    """Return the requested number of minibatches, or the number of units if that is smaller.
+
+    Args:
+        units: of the batch; a filter may have left few.
+        requested: ``num_minibatches``.
+        name: of the learner, for the warning.
+    """
+    if not 0 < units < requested:
+        return requested
+    warnings.warn(
+        f"{name}: num_minibatches is {requested}, but a batch has only {units} units to share and "
+        f"takes {units} optimiser steps: lower num_minibatches or let more rows through",
+        RlcompWarning,
+        stacklevel=2,
+    )
+    return units
 
 
 def minibatch_step(learner: Learner, batch: TensorDict) -> bool:
@@ -77,16 +97,16 @@ def _count_non_finite(learner: Learner, batch: TensorDict, error: NumericalError
 
 
 def undoing(parts: Iterable[nn.Module]) -> Callable[[], None]:
-    """A function that restores parts of a step, streams of random numbers and metrics.
+    """Return a function that restores parts of a step, random streams and metrics.
 
-    What counts as the state of a part: buffers, generators and plain numbers, which sum up what its
-    micro-batches measured.
+    The state of a part is its buffers, generators and plain numbers; these sum up the measurements
+    of its micro-batches.
 
     Args:
         parts: losses and aggregators; they hold no model.
 
     Returns:
-        Called without arguments, as often as one likes.
+        A function without arguments; it may be called several times.
     """
     modules = [module for part in parts for module in part.modules()]
     buffers = [(b, b.clone()) for module in modules for b in module.buffers(recurse=False)]

@@ -145,7 +145,7 @@ class PerObjectiveLearner(Learner):
         self.wanted.update(self.reads, self.optional)  # the set of the passes
 
     def differentiate(self, batch: TensorDict) -> dict[str, float]:
-        """Put the aggregated gradient of an optimiser step in ``.grad``; its losses by name."""
+        """Put the aggregated gradient of a step into ``.grad``; return its losses by name."""
         names, rewards = stacked(batch["rewards"])
         known = rewards.masked_fill(~batch["reward_valid"].cpu()[:, None], torch.nan)
         rows = self._prepared(batch, len(names))
@@ -159,11 +159,11 @@ class PerObjectiveLearner(Learner):
 
         totals = self.passes.add_up(rows, one, [*rows[PREPARED].keys()])
         jacobian = [self.strategy.total(part) for part in jacobian]
-        found = {place for place, p in enumerate(self._selected) if id(p) in used}
-        reached_by_any = self.strategy.union(found)
+        own_places = {place for place, p in enumerate(self._selected) if id(p) in used}
+        reached_by_any = self.strategy.union(own_places)
         weights = self._weights(names, known, jacobian, batch)
         for place, (parameter, part) in enumerate(zip(self._selected, jacobian, strict=True)):
-            # Without a gradient the optimiser leaves it alone; at 0 it would decay.
+            # Without a gradient the optimiser skips it; at 0 it would decay it.
             if place not in reached_by_any:
                 continue
             own = combined_row(weights, part)
@@ -176,17 +176,19 @@ class PerObjectiveLearner(Learner):
         }
 
     def _prepared(self, batch: TensorDict, number: int) -> TensorDict:
-        """The rows with the step-level keys of each loss; per objective if it reads one."""
+        """Return the rows with the step-level keys of each loss, per objective if it reads one."""
         if batch["advantages"].shape[-1] != number:
             raise ShapeError(
                 f"'advantages' has shape {list(batch['advantages'].shape)}, but 'rewards' holds "
                 f"{number} objectives ({', '.join(batch['rewards'].keys())})"
             )
-        seen = self.passes.with_full_batch_outputs(batch)
-        entries = {name: self.own[name].prepare(self.own[name].view(seen)) for name in self._shared}
+        outputs = self.passes.with_full_batch_outputs(batch)
+        entries = {
+            name: self.own[name].prepare(self.own[name].view(outputs)) for name in self._shared
+        }
         for k in range(number):
             advantage = batch["advantages"][..., k]
-            of_objective = seen.copy().set("advantage", advantage)
+            of_objective = outputs.copy().set("advantage", advantage)
             for name in self._per_objective:
                 loss = self.own[name]
                 prepared = loss.prepare(loss.view(of_objective))
@@ -201,14 +203,14 @@ class PerObjectiveLearner(Learner):
 
         The ids of the parameters that have a row are added to ``used``.
         """
-        seen = self.passes.read(micro)
-        shared = {name: self._told(name, name, seen, micro) for name in self._shared}
+        outputs = self.passes.read(micro)
+        shared = {name: self._value(name, name, outputs, micro) for name in self._shared}
         if shared:
             torch.stack([*shared.values()]).sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
         number = len(jacobian[0])
         for k in range(number):
             values = {
-                f"{n}.{k}": self._told(n, f"{n}.{k}", seen, micro) for n in self._per_objective
+                f"{n}.{k}": self._value(n, f"{n}.{k}", outputs, micro) for n in self._per_objective
             }
             shared |= values
             # Our own functions have no rule for torch.vmap: one row at a time.
@@ -221,8 +223,8 @@ class PerObjectiveLearner(Learner):
                 part[k] += row[0]
         return shared
 
-    def _told(self, name: str, entry: str, seen: TensorDict, micro: TensorDict) -> Tensor:
-        return loss_value(name, self.losses[name], seen.copy().update(micro[PREPARED, entry]))
+    def _value(self, name: str, entry: str, outputs: TensorDict, micro: TensorDict) -> Tensor:
+        return loss_value(name, self.losses[name], outputs.copy().update(micro[PREPARED, entry]))
 
     def _weights(
         self, names: tuple[str, ...], rewards: Tensor, jacobian: list[Tensor], batch: TensorDict
@@ -252,13 +254,13 @@ class PerObjectiveLearner(Learner):
         return weights
 
     def _follow(self, rows: TensorDict, weights: Tensor) -> None:
-        """The gradient of the weighted sum, for the parameters outside the Jacobian."""
+        """Add the gradient of the weighted sum to the parameters outside the Jacobian."""
 
         def one(micro: TensorDict) -> dict[str, float]:
             with torch.enable_grad(), asking(self.wanted), recording():
-                seen = self.passes.read(micro)
+                outputs = self.passes.read(micro)
                 values = [
-                    float(weight) * self._told(name, f"{name}.{k}", seen, micro)
+                    float(weight) * self._value(name, f"{name}.{k}", outputs, micro)
                     for k, weight in enumerate(weights)
                     for name in self._per_objective
                 ]

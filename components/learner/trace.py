@@ -1,4 +1,4 @@
-"""Where an optimiser step stops being finite: batch, parameters, outputs, losses, gradients."""
+"""Trace of an optimiser step: the first value of each stage that is not finite."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ if TYPE_CHECKING:
 
 
 def trace(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
-    """Repeat an optimiser step without taking it; say of each stage what is not finite in it first.
+    """Repeat an optimiser step without taking it; return the first bad value of each stage.
 
     Args:
-        learner: whose step it is; afterwards it is as before, without gradients.
+        learner: of the step; afterwards it is as before, without gradients.
         batch: the rows of the step.
 
     Returns:
-        By stage, in their order: the first bad key, in words, or None. A stage behind one that
-        ended the step is not there.
+        By stage, in their order: the first bad key, in words, or None. Stages behind one that
+        ended the step are missing.
     """
     undo = undoing(learner.passes.parts)
-    found = {"batch": first_bad(batch), "parameters": _first_bad_parameter(learner)}
+    bad_keys = {"batch": first_bad(batch), "parameters": _first_bad_parameter(learner)}
     try:
-        found["outputs"] = _first_bad_output(learner, batch)
+        bad_keys["outputs"] = _first_bad_output(learner, batch)
         learner.optimizer.zero_grad()
         losses = learner.differentiate(batch)
         bad = [f"'{name}' is {value}" for name, value in losses.items() if not math.isfinite(value)]
-        found["losses"] = bad[0] if bad else None
-        found["gradients"] = learner.optimizer_step.first_bad_gradient()
+        bad_keys["losses"] = bad[0] if bad else None
+        bad_keys["gradients"] = learner.optimizer_step.first_bad_gradient()
     except NumericalError as error:
-        found["losses" if "outputs" in found else "outputs"] = str(error)
+        bad_keys["losses" if "outputs" in bad_keys else "outputs"] = str(error)
     finally:
         undo()
         learner.optimizer.zero_grad()
-    return found
+    return bad_keys
 
 
 def _first_bad_parameter(learner: Learner) -> str | None:
@@ -58,10 +58,10 @@ def _first_bad_output(learner: Learner, batch: TensorDict) -> str | None:
         return None
     with torch.no_grad(), asking(learner.wanted):
         for micro in learner.passes.micro_batches(batch):
-            seen = model(micro.copy())
+            outputs = model(micro.copy())
             learner.strategy.end_forward()
-            masks = [key for key in ("response_mask", "reward_valid") if key in seen.keys()]
-            bad = first_bad(seen.select(*model.out_keys, *masks, strict=False))
+            masks = [key for key in ("response_mask", "reward_valid") if key in outputs.keys()]
+            bad = first_bad(outputs.select(*model.out_keys, *masks, strict=False))
             if bad is not None:
                 return bad
     return None

@@ -35,7 +35,7 @@ class Hybrid(metaclass=Checked):
         self.timeout = timeout
 
     def weights(self, module: nn.Module) -> Sharded:
-        """Return the weights of a model that a learner trains."""
+        """Return the weights of a trained model."""
         check_sharded(module)
         copies, left = divmod(here().size, self.parts)
         if left:

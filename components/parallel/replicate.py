@@ -27,5 +27,5 @@ class Replicate(metaclass=Checked):
         self.timeout = timeout
 
     def weights(self, module: nn.Module) -> Replicated:
-        """Return the weights of a model that a learner trains."""
+        """Return the weights of a trained model."""
         return Replicated(module)

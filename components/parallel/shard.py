@@ -31,6 +31,6 @@ class Shard(metaclass=Checked):
         self.timeout = timeout
 
     def weights(self, module: nn.Module) -> Sharded:
-        """Return the weights of a model that a learner trains."""
+        """Return the weights of a trained model."""
         check_sharded(module)
         return Sharded(module, init_device_mesh(here().device.type, (here().size,)))

@@ -67,7 +67,7 @@ class ActorCritic(LanguageModel):
         )
         with watch:  # the native pass returns the states, the pass of transformers hides them
             scored = self.scoring.score(self._columns(batch, self.decoding))
-        self._write(batch, scored)
+        self.scoring.write(batch, scored, self.decoding)
         with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
             if self.packs:
                 value = scored.spread(self.value_head(scored.states[scored.rows]))

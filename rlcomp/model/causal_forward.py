@@ -63,7 +63,7 @@ class CausalForward:
 
     @property
     def packs(self) -> bool:
-        """Whether sequences are packed, with shared prompts read once."""
+        """True if sequences are packed, and shared prompts read once."""
         return self.transformer is not None
 
     def has_hooks(self) -> bool:

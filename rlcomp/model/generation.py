@@ -42,7 +42,10 @@ class Responses:
         group_size: responses per prompt.
         max_new_tokens: limit of a response, EOS included.
         decoding: the distribution to draw from.
-        suppressed_tokens: ids that are not drawn.
+        suppressed_tokens: ids that are not drawn, whatever the model's logits are.
+
+    Raises:
+        ConfigError: a size is below 1.
     """
 
     prompts: Sequence[Sequence[int]]
@@ -50,6 +53,12 @@ class Responses:
     max_new_tokens: int
     decoding: Decoding
     suppressed_tokens: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse sizes below 1."""
+        for name in ("group_size", "max_new_tokens"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} is {getattr(self, name)}: write at least 1")
 
 
 class Generation:
@@ -70,13 +79,23 @@ class Generation:
         self._logged = ""
         self._is_native(decoding)
 
-    def sample(self, request: Responses, generator: torch.Generator) -> Sampled:
-        """Sample responses by our own decode loop.
+    def sample(
+        self,
+        request: Responses,
+        version: int,
+        generator: torch.Generator,
+        engine: SamplerEngine | None,
+    ) -> Sampled:
+        """Sample responses.
 
         Args:
             request: prompts and limits.
+            version: of the weights.
             generator: on the CPU.
+            engine: decodes; None for our own loop.
         """
+        if engine is not None:
+            return self._sample_by(engine, request, version, generator)
         rows = len(request.prompts) * request.group_size
         keeps = request.decoding.keep_routing == "rollout"
         draw = self.draw(request.decoding, request.suppressed_tokens)
@@ -93,21 +112,14 @@ class Generation:
         routes = routes_of_rows(passes, request.prompts, sampled.lengths.tolist())
         return replace(sampled, routes=routes)
 
-    def sample_by(
+    def _sample_by(
         self,
         engine: SamplerEngine,
         responses: Responses,
         version: int,
         generator: torch.Generator,
     ) -> Sampled:
-        """Sample responses by a sampler engine.
-
-        Args:
-            engine: gets the weights of this version first.
-            responses: prompts and limits.
-            version: of the weights.
-            generator: gives the seed of the engine.
-        """
+        """Sample by an engine, which gets these weights first; the generator gives its seed."""
         cpu, model = torch.device("cpu"), self.forward.model
         suppressed = self.forward.suppressed_on(cpu, self.stops, responses.suppressed_tokens)
         routers = routers_of(model) if responses.decoding.keep_routing == "rollout" else []

@@ -13,7 +13,6 @@ from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.engine.readouts import Reading, distribution_read, log_probs_read, squares_read
-from rlcomp.engine.scoring import Scored
 from rlcomp.engine.seats import Seats
 from rlcomp.engine.session import Session
 from rlcomp.errors import ConfigError
@@ -39,13 +38,7 @@ class LanguageModel(Component):
     Ids for which the tokenizer has no token (padded vocabularies), and the pad token where it ends
     no response, have probability 0, in sampling and in scoring alike.
 
-    Under top-k, top-p or min-p the kept set is that of the model that scores, plus the taken token.
-    On-policy that is exactly the set it was sampled from; once the policy has moved, or for a
-    reference, the sets differ, and with them what the log-probs are normalised over. With
-    ``decoding.replay`` the sampler's own sets are recorded in ``sampling_mask`` ``[B, T, V/8]`` and
-    scored over, wherever a batch holds them. With ``decoding.keep_routing`` the same holds for the
-    experts that read a token, in ``routed_experts`` ``[B, T, L, E]``; other weights than its own
-    choose for themselves.
+    Scoring under filters and with recorded choices: :class:`rlcomp.model.row_scoring.RowScoring`.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``.
 
@@ -110,10 +103,6 @@ class LanguageModel(Component):
         """Ids that end a response."""
         return self.generation.stops
 
-    @stops.setter
-    def stops(self, ids: list[int]) -> None:
-        self.generation.stops = ids
-
     @property
     def suppressed_tokens(self) -> list[int]:
         """Ids that are never sampled."""
@@ -133,17 +122,13 @@ class LanguageModel(Component):
 
     @property
     def packs(self) -> bool:
-        """Whether the forward uses packed sequences with shared prompts."""
+        """True if the forward pass packs sequences and reads shared prompts once."""
         return self.causal_forward.packs
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score rows: write log-probs of the response tokens, and other outputs that are needed."""
-        self._write(batch, self.scoring.score(self._columns(batch, self.decoding)))
-        return batch
-
-    def _write(self, batch: TensorDict, scored: Scored) -> None:
-        for key, entry in self.scoring.outputs(scored, self.decoding).items():
-            batch[key] = entry.to(batch["tokens"].device)
+        scored = self.scoring.score(self._columns(batch, self.decoding))
+        return self.scoring.write(batch, scored, self.decoding)
 
     def log_probs(
         self,
@@ -152,18 +137,11 @@ class LanguageModel(Component):
         *,
         decoding: Decoding | None = None,
     ) -> Tensor:
-        """Return the log-probs of the response tokens of a batch, without other outputs.
+        """Return log-probs ``[B, T]`` of the response tokens of a batch, nats.
 
-        Without gradient the rows are read some at a time, so that memory does not grow with the
-        batch.
-
-        Args:
-            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
-            weights: parameters of ``model``, by name, to use in place of its own.
-            decoding: the distribution; the policy's own if not given.
-
-        Returns:
-            Shape ``[B, T]``, nats, 0 at t = 0 and outside ``response_mask``.
+        They are 0 at t = 0 and outside ``response_mask``. Arguments are those of
+        :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient the rows are read some
+        at a time, so that memory does not grow with the batch.
         """
         return self._readout(batch, log_probs_read, weights, decoding or self.decoding)
 
@@ -173,14 +151,10 @@ class LanguageModel(Component):
             return self.log_probs(batch)
 
     def score_and_route(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Return log-probs as of :meth:`score`, and the experts that the model chose for them.
+        """Return the log-probs of :meth:`score`, and the experts that the model chose for them.
 
-        Args:
-            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``; routes in it are not
-                replayed.
-
-        Returns:
-            ``[B, T]``, nats; and ``routed_experts`` ``[B, T, L, E]``, uint8, unknown in padding.
+        ``routed_experts`` are ``[B, T, L, E]``, uint8, unknown in padding. Routes in the batch are
+        not replayed.
 
         Raises:
             ConfigError: ``decoding.keep_routing`` is ``none``.
@@ -194,26 +168,17 @@ class LanguageModel(Component):
     def log_distribution(
         self, batch: TensorDict, weights: Mapping[str, Tensor] | None = None
     ) -> Tensor:
-        """Return full-vocabulary log-probs at each response token.
+        """Return log-probs ``[B, T, V]`` of all tokens at each response token, nats.
 
-        Args:
-            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
-            weights: parameters of ``model``, by name, to use in place of its own.
-
-        Returns:
-            Shape ``[B, T, V]``, nats, at the temperature and before any filter, 0 outside
-            ``response_mask``.
+        They are at the temperature and before any filter, and 0 outside ``response_mask``.
+        Arguments are those of :meth:`log_probs`.
         """
         return self._readout(batch, distribution_read, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
-        """Return the sum of squared probabilities ``sum_v p_v^2`` at each response token.
+        """Return ``sum_v p_v^2`` ``[B, T]`` at each response token, without gradient.
 
-        Args:
-            batch: holds ``tokens``, ``attention_mask`` and ``response_mask``.
-
-        Returns:
-            Shape ``[B, T]``, under ``decoding``, without gradient; 0 outside ``response_mask``.
+        Probabilities are under ``decoding``; the sum is 0 outside ``response_mask``.
         """
         with torch.no_grad():
             return self._readout(batch, squares_read, None, self.decoding)
@@ -285,19 +250,13 @@ class LanguageModel(Component):
             DataError: a prompt has no tokens or leaves no room for ``max_new_tokens``.
             NumericalError: the model's output is not finite.
         """
-        for name, value in (("group_size", group_size), ("max_new_tokens", max_new_tokens)):
-            if value < 1:
-                raise ConfigError(f"{name} is {value}: write at least 1")
-        self.check_prompts(prompts, max_new_tokens)
         request = Responses(
             prompts, group_size, max_new_tokens, decoding or self.decoding, suppressed_tokens
         )
-        if self.sampler_engine is None:
-            sampled = self.generation.sample(request, generator)
-        else:
-            engine = self.sampler_engine
-            sampled = self.generation.sample_by(engine, request, self.version, generator)
-        return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
+        self.check_prompts(prompts, max_new_tokens)
+        engine, version = self.sampler_engine, self.version
+        sampled = self.generation.sample(request, version, generator, engine)
+        return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=version)
 
     def session(
         self,
@@ -310,13 +269,8 @@ class LanguageModel(Component):
         """Return generation over turns, a row a prompt (:class:`rlcomp.engine.session.Session`).
 
         The first turn of a session gives the tokens of :meth:`generate` with the same generator.
-
-        Args:
-            prompts: ``B`` lists of token ids; equal ones are read once.
-            decoding: the distribution to draw from; the policy's own if not given.
-            generator: on the CPU.
-            seeds: one a row, for all of its draws; then the row depends on neither the generator
-                nor other rows.
+        Equal prompts are read once. Arguments are those of
+        :meth:`rlcomp.interfaces.policy.TakesCalls.session`.
 
         Raises:
             ConfigError: a prompt is a text.
@@ -329,12 +283,8 @@ class LanguageModel(Component):
     def seats(self, *, reread: bool = False) -> Seats:
         """Return rows that begin and end at any time (:class:`rlcomp.engine.seats.Seats`).
 
-        They are sampled by the policy's own decoding. Where the loop in C++ cannot run, rows are
-        read again whenever they sample on, and the log says so.
-
-        Args:
-            reread: whether new weights read again the tokens that old ones have read; without the
-                loop in C++ they always do.
+        They are sampled by the policy's own decoding. With ``reread``, or where the loop in C++
+        cannot run, new weights read again the tokens that old ones have read.
 
         Raises:
             ConfigError: a sampler engine decodes, or routes are to be kept.
@@ -347,11 +297,5 @@ class LanguageModel(Component):
         return self.generation.slots(self.decoding, reread=reread)
 
     def check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
-        """Refuse prompts that cannot be answered.
-
-        Raises:
-            ConfigError: a prompt is a text.
-            DataError: a prompt has no tokens, an unknown one, or leaves no room for
-                ``max_new_tokens``.
-        """
+        """Refuse prompts that cannot be answered (:meth:`Generation.check_prompts`)."""
         self.generation.check_prompts(prompts, max_new_tokens)

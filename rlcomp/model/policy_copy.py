@@ -34,7 +34,7 @@ class PolicyCopy(LanguageModel):
         )
         # Not registered in nn.Module: the policy's tensors belong to the policy.
         object.__setattr__(self, "policy", policy)
-        self.stops = policy.stops
+        self.generation.stops = policy.stops
         # A buffer, so that a continued run does not start over.
         self.register_buffer("started", torch.zeros((), dtype=torch.bool))
 

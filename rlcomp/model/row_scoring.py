@@ -27,6 +27,14 @@ from rlcomp.model.token_rows import token_rows
 class RowScoring:
     """Scores rows with a forward pass; without gradient, some rows at a time.
 
+    Under top-k, top-p or min-p the kept set is that of the scoring model, plus the taken token.
+    On-policy that is exactly the set it was sampled from. Once the policy has moved, or for a
+    reference, the sets differ, and so does the normalisation of the log-probs. With
+    ``decoding.replay`` the sampler's own sets are recorded in ``sampling_mask`` ``[B, T, V/8]`` and
+    scored over, wherever a batch holds them. With ``decoding.keep_routing`` the same holds for the
+    experts that read a token, in ``routed_experts`` ``[B, T, L, E]``; other weights than the
+    model's own choose for themselves.
+
     Args:
         forward: the forward pass.
         decoding: of the policy; says whether routes are recorded and replayed.
@@ -65,14 +73,16 @@ class RowScoring:
         """Return the states that predict the response tokens of rows, from one forward pass."""
         return self.forward.score(columns, None, self.routers)
 
-    def outputs(self, scored: Scored, decoding: Decoding) -> dict[str, Tensor]:
-        """Return ``log_probs``, ``entropy``, and ``log_distribution`` where it is asked for."""
+    def write(self, batch: TensorDict, scored: Scored, decoding: Decoding) -> TensorDict:
+        """Write ``log_probs``, ``entropy``, and ``log_distribution`` if asked for, to a batch."""
         readings: dict[str, Reading] = {"log_probs": log_probs_read, "entropy": entropy_read}
         if asked("log_distribution"):
             readings["log_distribution"] = distribution_read
         wanted = [asked(key) for key in readings]
         values = self.forward.read(scored, list(readings.values()), wanted, decoding)
-        return dict(zip(readings, values, strict=True))
+        for key, entry in zip(readings, values, strict=True):
+            batch[key] = entry.to(batch["tokens"].device)
+        return batch
 
     def read_once(
         self,

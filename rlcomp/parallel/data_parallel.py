@@ -37,7 +37,7 @@ _ELEMENTWISE = (
 def choose_strategy(
     model: TensorDictModuleBase | None, others: Sequence[Parameter], *, sums: bool
 ) -> LocalUpdate:
-    """Return the strategy of a learner under construction: that of the ranks, if there are any.
+    """Return the update strategy of a learner: of the ranks of the context, or of one process.
 
     Args:
         model: the trained model; None where the losses hold their own.
@@ -168,9 +168,9 @@ class DataParallelUpdate(LocalUpdate):
 
     def _put_aside(self) -> list[tuple[Parameter, Tensor | None]]:
         """Take away earlier gradients: they are sums over all ranks already."""
-        trained = [*map(self.weights.part, self.weights.owner.parameters()), *self.others]
-        aside = [(parameter, parameter.grad) for parameter in trained]
-        for parameter in trained:
+        parameters = [*map(self.weights.part, self.weights.owner.parameters()), *self.others]
+        aside = [(parameter, parameter.grad) for parameter in parameters]
+        for parameter in parameters:
             parameter.grad = None
         return aside
 

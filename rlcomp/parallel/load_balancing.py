@@ -1,4 +1,4 @@
-"""Load balancing: the rows of an optimiser step, dealt out to ranks evenly by tokens."""
+"""Load balancing: the rows of an optimiser step are divided among ranks evenly by tokens."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-# No identifier, so that no key is declared by such a name.
+# It is no identifier, so no key has this name.
 ROW = "(row)"
-# Into how many pieces a share is cut before they are dealt: more even it out better.
+# Number of pieces that a rank's share is cut into.
 _CUTS = 4
 
-# Rows, and the most tokens of a piece; None for the learner's own limit.
+# Splits rows into pieces of at most so many tokens; None for the learner's limit.
 Split = Callable[[TensorDict, "int | None"], Iterable[TensorDict]]
 
 
 def assign_rows(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
-    """The rows of each rank, as even in tokens as pieces allow; every rank finds the same.
+    """Return the rows of each rank, balanced by tokens; all ranks compute the same.
 
-    Longest first, each piece to the rank with the fewest tokens. Rows of a unit (a pair) stay
-    together, and those that share a prompt where ``split`` keeps them together.
+    Each piece goes to the rank with the fewest tokens, the longest piece first. Rows of a unit (a
+    pair) stay together, and those that share a prompt where ``split`` keeps them together.
 
     Args:
         rows: of the whole step; with ``attention_mask`` ``[B, T]``.
-        split: into pieces of at most so many tokens.
+        split: splits rows into pieces of at most so many tokens.
         size: number of ranks.
 
     Returns:
-        Indices of rows, int64, in ascending order; empty for ranks that are left over.
+        Indices of rows, int64, in ascending order; empty for ranks without a piece.
     """
     tokens = rows["attention_mask"].sum(1)
     numbered = rows.copy().set(ROW, torch.arange(len(tokens), device=tokens.device))
@@ -43,7 +43,7 @@ def assign_rows(rows: TensorDict, split: Split, size: int) -> list[Tensor]:
 
 
 def balance(costs: Sequence[int], size: int) -> list[list[int]]:
-    """Numbers of pieces for each rank, the longest first to whoever has the least.
+    """Return the indices of each rank's pieces: the longest first, to the least loaded rank.
 
     Source:
         Graham 1969, Bounds on multiprocessing timing anomalies (LPT).
@@ -52,10 +52,10 @@ def balance(costs: Sequence[int], size: int) -> list[list[int]]:
         >>> balance([5, 3, 3, 1], 2)
         [[0, 3], [1, 2]]
     """
-    shares, held = [list[int]() for _ in range(size)], [0] * size
+    shares, loads = [list[int]() for _ in range(size)], [0] * size
     for number in sorted(range(len(costs)), key=lambda n: -costs[n]):
-        # A piece without tokens counts as well: so many ranks as there are pieces have one.
-        least = min(range(size), key=lambda rank: (held[rank], len(shares[rank]), rank))
+        # Pieces without tokens are spread as well.
+        least = min(range(size), key=lambda rank: (loads[rank], len(shares[rank]), rank))
         shares[least].append(number)
-        held[least] += costs[number]
+        loads[least] += costs[number]
     return shares

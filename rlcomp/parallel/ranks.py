@@ -1,4 +1,4 @@
-"""Ranks that share one run: rank 0 runs it, the others take part in what it asks for."""
+"""Ranks of one run: rank 0 runs the phases, the others join the calls that it broadcasts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from datetime import timedelta
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -17,41 +17,23 @@ from torch import Tensor, nn
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ProcessEnded, add_note
 from rlcomp.metrics import Ledger, progress, recording, step
 from rlcomp.parallel.state_sync import State, small_state, take_state
-from rlcomp.parallel.weights import Weights
+from rlcomp.parallel.weights import Parallel, Weights
 from rlcomp.parallel.world import local_rank, world
 
-# What is wrong with a batch or a checkpoint is so on every rank, and each goes on from there.
+# Errors of a batch or a checkpoint arise on every rank, and each can continue.
 _ON_ALL = (NumericalError, CheckpointError)
-
-
-class Parallel(Protocol):
-    """How ranks share the weights of a model: ``parallel=replicate``, ``parallel=shard``.
-
-    Attributes:
-        timeout: seconds that a rank waits for the others before it gives up.
-    """
-
-    timeout: float
-
-    def weights(self, module: nn.Module) -> Weights:
-        """The weights of a model that a learner trains, once all processes are there.
-
-        Raises:
-            ConfigError: they cannot be shared so; says why, and the remedy.
-        """
-        ...
 
 
 class Ranks:
     """The processes of a run; this one is ``rank`` of ``size``.
 
     Rank 0 runs the phases. The others hold the learners and their models, and wait in
-    :meth:`lead` for a method that all are to call together (:meth:`together`).
+    :meth:`lead` for a method that all call together (:meth:`together`).
 
     Args:
-        parallel: how they share weights.
+        parallel: divides weights among them.
         rank: of this process.
-        size: how many there are.
+        size: number of ranks.
         device: of this process's models.
     """
 
@@ -61,19 +43,19 @@ class Ranks:
         self.models: list[Weights] = []
         self.nodes: Mapping[str, object] | None = None
         self.busy = False
-        # A group of its own: what rank 0 asks for never mixes with what passes exchange.
+        # A group of its own: calls never mix with the exchange within passes.
         self.calls = dist.new_group(backend="gloo", timeout=timedelta(seconds=parallel.timeout))
 
     def weights(self, module: nn.Module) -> Weights:
-        """The weights of a model, the same object whoever asks."""
-        found = next((one for one in self.models if one.owner is module), None)
-        if found is None:
-            found = self.parallel.weights(module)
-            self.models.append(found)
-        return found
+        """Return the weights of a model, one object for all callers."""
+        weights = next((one for one in self.models if one.owner is module), None)
+        if weights is None:
+            weights = self.parallel.weights(module)
+            self.models.append(weights)
+        return weights
 
     def holds(self, module: nn.Module) -> bool:
-        """Whether rank 0 may ask all ranks to read rows with this model, here and now."""
+        """Return whether all ranks can read rows with this model now, if rank 0 calls them."""
         free = self.nodes is not None and not self.busy
         return (
             free
@@ -82,10 +64,10 @@ class Ranks:
         )
 
     def lead(self, nodes: Mapping[str, object]) -> bool:
-        """Whether this is rank 0, which goes on; on the others, once rank 0 is done, False.
+        """Return True on rank 0; on others answer its calls, and return False when it is done.
 
         Args:
-            nodes: of the run, by name: every learner, and on rank 0 whatever else.
+            nodes: of the run, by name: every learner, and on rank 0 any others.
 
         Raises:
             ConfigError: no learner shares its steps.
@@ -98,7 +80,7 @@ class Ranks:
                 "without torchrun"
             )
         self.nodes = dict(nodes)
-        # Built in whatever order: every rank numbers them alike.
+        # Every rank numbers them alike, in any order of construction.
         self.models.sort(key=lambda model: self._path(model.owner))
         if self.rank == 0:
             return True
@@ -108,28 +90,28 @@ class Ranks:
             self._answer(*call)
         return False
 
-    def together(self, node: nn.Module, method: str, *given: object) -> Any:  # noqa: ANN401
-        """Call a method of a node on all ranks, and return what it gives here.
+    def together(self, node: nn.Module, method: str, *arguments: object) -> Any:  # noqa: ANN401
+        """Call a method of a node on all ranks, and return its result here.
 
-        Before it the other ranks have rank 0's weights, and its state of the node's other parts.
+        Before the call, the other ranks get rank 0's weights and small state of the node.
 
         Args:
             node: one of those of :meth:`lead`.
             method: its name.
-            given: its arguments; what is in a TensorDict travels by way of the CPU.
+            arguments: of the method; a TensorDict is sent through the CPU.
 
         Raises:
             ConfigError: :meth:`lead` was not called, or with other nodes.
         """
         if self.busy:  # all are here already
-            return getattr(node, method)(*given)
+            return getattr(node, method)(*arguments)
         owners = [model.owner for model in self.models]
         stale = [model.stale() for model in self.models]
         if self.size > 1:
             state = small_state(node, owners)
-            sent = [v.cpu() if isinstance(v, TensorDict) else v for v in given]
+            sent = [v.cpu() if isinstance(v, TensorDict) else v for v in arguments]
             self._send((self._path(node), method, sent, (progress(), step()), state, stale))
-        return self._call(node, method, given, stale)
+        return self._call(node, method, arguments, stale)
 
     def _path(self, node: nn.Module) -> str:
         named = [path for path, one in (self.nodes or {}).items() if one is node]
@@ -144,24 +126,24 @@ class Ranks:
         self,
         path: str,
         method: str,
-        given: list[object],
+        arguments: list[object],
         at: tuple[float, int],
         state: State,
         stale: list[list[int]],
     ) -> None:
         node: Any = (self.nodes or {})[path]
-        given = [v.to(self.device) if isinstance(v, TensorDict) else v for v in given]
+        arguments = [v.to(self.device) if isinstance(v, TensorDict) else v for v in arguments]
         take_state(node, [model.owner for model in self.models], state)
-        # These go wrong on all ranks, and rank 0 decides what follows.
+        # These errors arise on all ranks, and rank 0 decides how to continue.
         with recording(progress=at[0], step=at[1]), contextlib.suppress(*_ON_ALL):
-            self._call(node, method, given, stale)
+            self._call(node, method, arguments, stale)
 
-    def _call(self, node: Any, method: str, given: Any, stale: list[list[int]]) -> Any:  # noqa: ANN401
+    def _call(self, node: Any, method: str, arguments: Any, stale: list[list[int]]) -> Any:  # noqa: ANN401
         self.busy = True
         try:
             for model, parts in zip(self.models, stale, strict=True):
                 model.refresh(parts)
-            result = getattr(node, method)(*given)
+            result = getattr(node, method)(*arguments)
         except _ON_ALL:
             self._done()
             raise
@@ -195,34 +177,34 @@ class Ranks:
         )
 
     def total(self, tensor: Tensor) -> Tensor:
-        """The sum over ranks."""
+        """Return the sum over ranks."""
         result = tensor.detach().clone()
         dist.all_reduce(result)
         return result
 
     def most(self, number: int) -> int:
-        """The largest of the ranks' numbers."""
+        """Return the largest of the ranks' numbers."""
         result = torch.tensor(number)
         dist.all_reduce(result, dist.ReduceOp.MAX, group=self.calls)
         return int(result)
 
     def gathered(self, value: object) -> list[Any]:
-        """The values of all ranks, in their order."""
-        found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, value, group=self.calls)
-        return found
+        """Return the values of all ranks, in their order."""
+        values: list[Any] = [None] * self.size
+        dist.all_gather_object(values, value, group=self.calls)
+        return values
 
     def dismiss(self) -> None:
-        """Let the other ranks go, unless they are in the middle of something: then they see it."""
+        """End the other ranks, unless they are within a call: then they notice themselves."""
         if self.rank == 0 and self.size > 1 and self.nodes is not None and not self.busy:
             with contextlib.suppress(RuntimeError):  # they are gone
                 self._send(None)
 
 
 def _of_a_connection(error: RuntimeError) -> bool:
-    told = str(error).lower()
+    text = str(error).lower()
     return isinstance(error, dist.DistError) or any(
-        word in told for word in ("connection", "timed out", "timeout")
+        word in text for word in ("connection", "timed out", "timeout")
     )
 
 
@@ -230,35 +212,35 @@ _ranks: ContextVar[Ranks | None] = ContextVar("ranks", default=None)
 
 
 def ranks() -> Ranks | None:
-    """The ranks that share this run; None where it is one process."""
+    """Return the ranks of this run; None where it is one process."""
     return _ranks.get()
 
 
 def here() -> Ranks:
-    """The ranks, in a call that several take together."""
-    found = _ranks.get()
-    assert found is not None
-    return found
+    """Return the ranks, within a call on all of them."""
+    group = _ranks.get()
+    assert group is not None
+    return group
 
 
 @contextlib.contextmanager
 def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[Ranks]:
-    """Context in which learners are built for, and led by, the processes of torchrun.
+    """Yield the ranks of torchrun's processes; learners built within the context share them.
 
     A process that torchrun did not start is one rank.
 
     Args:
-        parallel: how they share weights.
+        parallel: divides weights among them.
         device: of this process's models; ``cuda`` takes the GPU of its number.
 
     Yields:
-        The ranks. Behind the context the others are let go.
+        The ranks. Behind the context the others are ended.
 
     Examples:
         By hand, in a program that torchrun starts::
 
             with sharing(Shard()) as ranks:
-                ...  # every process builds the parts, as ever
+                ...  # every process builds the parts
                 if ranks.lead(make.nodes):
                     run_phases(phases, nodes=make.nodes, seed=0)
     """
@@ -268,21 +250,21 @@ def sharing(parallel: Parallel, device: torch.device | str = "cpu") -> Iterator[
         where = torch.device("cuda", local_rank() if where.index is None else where.index)
         torch.cuda.set_device(where)
     try:
-        found = _met(parallel, rank, size, where)
-        token = _ranks.set(found)
+        group = _join(parallel, rank, size, where)
+        token = _ranks.set(group)
         try:
-            yield found
+            yield group
         finally:
             _ranks.reset(token)
-            found.dismiss()
+            group.dismiss()
     finally:
         if dist.is_initialized():
             with contextlib.suppress(RuntimeError):
                 dist.destroy_process_group()
 
 
-def _met(parallel: Parallel, rank: int, size: int, where: torch.device) -> Ranks:
-    """The ranks, once all of them are there."""
+def _join(parallel: Parallel, rank: int, size: int, where: torch.device) -> Ranks:
+    """Wait for all processes, and return the ranks."""
     backend = "cpu:gloo,cuda:nccl" if where.type == "cuda" else "gloo"
     timeout = timedelta(seconds=parallel.timeout)
     try:
@@ -301,8 +283,8 @@ def _met(parallel: Parallel, rank: int, size: int, where: torch.device) -> Ranks
 
 
 def merged(ledgers: Sequence[Ledger]) -> Ledger:
-    """What the ranks have recorded, in their order."""
-    found = Ledger(ledgers[0].progress, ledgers[0].step)
-    for one in ledgers:
-        found.merge(one)
-    return found
+    """Merge the ledgers of the ranks, in their order."""
+    total = Ledger(ledgers[0].progress, ledgers[0].step)
+    for ledger in ledgers:
+        total.merge(ledger)
+    return total

@@ -21,26 +21,26 @@ def score_on_ranks(
     split: Split,
     read: Callable[[Any, TensorDict], Tensor],
 ) -> Tensor:
-    """What a model says of rows, each read by one rank; on all ranks, in the rows' order.
+    """Return a readout of rows on all ranks; each row is read by one rank.
 
     Args:
         ranks: all of them call this.
         owner: a model that a learner trains.
         rows: ``[B]``, with ``attention_mask``; the same on all ranks.
-        split: into what is read at once.
+        split: splits rows into pieces of one pass.
         read: the model and some rows to a tensor ``[b, T, ...]``.
 
     Returns:
-        Shape ``[B, T, ...]``.
+        Shape ``[B, T, ...]``, in the order of the rows.
     """
     weights = ranks.weights(owner)
     numbered = rows.copy().set(ROW, torch.arange(rows.shape[0], device=rows["tokens"].device))
     own = assign_rows(rows, split, ranks.size)[ranks.rank]
     mine = [*split(numbered[own], None)] if len(own) else []
     idle = max(1, ranks.most(len(mine))) - len(mine)
-    found = [read(weights.module, piece) for piece in (*mine, *[numbered[:1]] * idle)]
+    parts = [read(weights.module, piece) for piece in (*mine, *[numbered[:1]] * idle)]
     weights.rest()
-    result = found[0].new_zeros(rows.shape[0], *found[0].shape[1:])
-    for piece, part in zip(mine, found, strict=False):
+    result = parts[0].new_zeros(rows.shape[0], *parts[0].shape[1:])
+    for piece, part in zip(mine, parts, strict=False):
         result[piece[ROW]] = part
     return ranks.total(result)

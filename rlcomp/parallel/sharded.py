@@ -1,4 +1,4 @@
-"""The weights of a trained model in parts, one a rank (FSDP2)."""
+"""Sharded weights of a trained model (FSDP2): each rank has a part of every layer."""
 
 from __future__ import annotations
 
@@ -62,22 +62,22 @@ class Sharded:
         self._of_part = {id(p): n for n, p in enumerate(self.parts)}
 
     def part(self, parameter: Parameter) -> Parameter:
-        """This rank's rows of a parameter, a plain tensor."""
+        """Return this rank's rows of a parameter, a plain tensor."""
         return self.parts[self._number[id(parameter)]]
 
     def divided(self, part: Tensor) -> bool:
-        """As :class:`Weights` says."""
+        """Return whether a part is some of a parameter."""
         number = self._of_part.get(id(part))
         return number is not None and isinstance(self.held[number], DTensor)
 
     def total_of_parts(self, tensor: Tensor) -> Tensor:
-        """As :class:`Weights` says."""
+        """Return the sum over the ranks that have the parts of a parameter."""
         result = tensor.clone()
         dist.all_reduce(result, group=self.mesh.get_group(self.mesh.ndim - 1))
         return result
 
     def whole(self, part: Tensor, like: Tensor) -> Tensor:
-        """As :class:`Weights` says; numbers (a count of steps) are the same on all ranks."""
+        """Return the whole of a tensor like a part; a number (count of steps) is returned as is."""
         number = self._of_part[id(like)]
         held: Any = self.held[number]
         if part.shape != like.shape:
@@ -93,7 +93,7 @@ class Sharded:
         ).full_tensor()
 
     def own(self, whole: Tensor, like: Tensor) -> Tensor:
-        """This rank's rows of a whole tensor."""
+        """Return this rank's rows of a whole tensor."""
         number = self._of_part[id(like)]
         held = self.held[number]
         if not isinstance(held, DTensor) or whole.shape != self.shapes[number]:
@@ -104,12 +104,12 @@ class Sharded:
         return chunks[mine].clone() if mine < len(chunks) else whole[:0].clone()
 
     def stale(self) -> list[int]:
-        """As :class:`Weights` says."""
+        """Return the numbers of the owner's parameters that were written since :meth:`mark`."""
         return self.written.numbers()
 
     @torch.no_grad()
     def refresh(self, parts: Sequence[int]) -> None:
-        """As :class:`Weights` says; one parameter is whole at a time."""
+        """Take rank 0's values of these parameters; one is whole at a time."""
         for number in parts:
             part = self.parts[number]
             whole = torch.empty(self.shapes[number], dtype=part.dtype, device=part.device)
@@ -119,7 +119,7 @@ class Sharded:
             part.copy_(self.own(whole, part))
 
     def collect(self) -> None:
-        """As :class:`Weights` says; parts are summed where they are (reduce-scatter)."""
+        """Put summed gradients into ``.grad`` of the parts (summed by reduce-scatter already)."""
         loose = [p for p in self.held if not isinstance(p, DTensor) and p.requires_grad]
         summed_gradients(loose)
         for held, part in zip(self.held, self.parts, strict=True):
@@ -129,18 +129,18 @@ class Sharded:
                 held.grad = None
 
     def forget(self) -> None:
-        """As :class:`Weights` says."""
+        """Drop gradients that were not collected."""
         for held in self.held:
             held.grad = None
 
     def rest(self) -> None:
-        """Part again what a pass without gradient left whole: new values would not reach it."""
+        """Reshard modules that a pass left whole: new values would not reach them."""
         for root in self.roots:
             root.reshard()
 
     @torch.no_grad()
     def gather(self) -> None:
-        """As :class:`Weights` says; one parameter is whole at a time."""
+        """Give rank 0's owner the trained values; one parameter is whole at a time."""
         for number, parameter in enumerate(self.parameters):
             whole: Tensor = self.held[number]
             if isinstance(whole, DTensor):
@@ -149,11 +149,11 @@ class Sharded:
                 parameter.copy_(whole)
 
     def mark(self) -> None:
-        """As :class:`Weights` says."""
+        """Start watching for writes into the owner's parameters."""
         self.written.mark()
 
     def leave_whole(self) -> None:
-        """As :class:`Weights` says."""
+        """Free the owner's own copy, on a rank that never reads it."""
         for parameter in self.parameters:
             parameter.data = parameter.data.new_empty(0)
 
@@ -166,9 +166,9 @@ def _part(held: Parameter) -> Parameter:
 
 
 def _copied(owner: nn.Module) -> nn.Module:
-    """A copy of a model's weights; what it holds past ``nn.Module`` belongs to others.
+    """Copy a model with its weights; its attributes that are no modules stay shared.
 
-    But for our own forward pass, which has to run over the copy.
+    Objects that read the weights (our own forward pass) are copied, so that they read the copy's.
     """
     shared = {
         id(value): value

@@ -1,4 +1,4 @@
-"""The small state of a learner's parts: brought to the ranks before a step, added up behind it."""
+"""State sync of a learner: small state is sent to ranks before a step, and summed behind it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ _PLAIN = (int, float, bool, str, frozenset, type(None))
 
 
 def modules_of(node: nn.Module, models: Iterable[nn.Module]) -> list[nn.Module]:
-    """A node's modules without those of the models: what has state beside the weights."""
+    """Return a node's modules that belong to none of the models."""
     left_out = {id(module) for model in models for module in model.modules()}
     return [module for module in node.modules() if id(module) not in left_out]
 
 
 def small_state(node: nn.Module, models: Iterable[nn.Module]) -> State:
-    """Buffers, plain attributes, generators and run states of a node's modules, in their order.
+    """Return buffers, plain attributes, generators and run states of a node's modules.
 
     Args:
-        node: its own run state, which holds moments, is left out.
-        models: whose weights travel by themselves.
+        node: its own run state is left out, because it holds moments.
+        models: their weights are sent separately.
     """
-    found = []
+    states = []
     for module in modules_of(node, models):
         attributes = vars(module)
         stateful = module is not node and isinstance(module, HasRunState)
-        found.append(
+        states.append(
             {
                 "buffers": [buffer.cpu() for buffer in module.buffers(recurse=False)],
                 "plain": {k: v for k, v in attributes.items() if type(v) in _PLAIN},
@@ -44,34 +44,34 @@ def small_state(node: nn.Module, models: Iterable[nn.Module]) -> State:
                 "run_state": module.run_state() if stateful else None,  # type: ignore[operator]
             }
         )
-    return found
+    return states
 
 
 @torch.no_grad()
 def take_state(node: nn.Module, models: Iterable[nn.Module], state: State) -> None:
-    """Set a node's modules to such a state of another rank's."""
-    for module, given in zip(modules_of(node, models), state, strict=True):
-        for buffer, value in zip(module.buffers(recurse=False), given["buffers"], strict=True):
+    """Set a node's modules to the small state of another rank."""
+    for module, values in zip(modules_of(node, models), state, strict=True):
+        for buffer, value in zip(module.buffers(recurse=False), values["buffers"], strict=True):
             buffer.copy_(value)
-        vars(module).update(given["plain"])
-        for name, stream in given["streams"].items():
+        vars(module).update(values["plain"])
+        for name, stream in values["streams"].items():
             vars(module)[name].set_state(stream)
-        if given["run_state"] is not None:
-            module.load_run_state(given["run_state"])  # type: ignore[operator]
+        if values["run_state"] is not None:
+            module.load_run_state(values["run_state"])  # type: ignore[operator]
 
 
 def sums(parts: Iterable[nn.Module]) -> list[float]:
-    """What passes may add up in parts of a step: plain numbers, and buffers of one number."""
+    """Return the numbers that passes may add up: plain attributes, and buffers of one number."""
     return [value for _, _, value in _numbers(parts)]
 
 
 def add_sums(parts: Iterable[nn.Module], before: list[float], others: list[float]) -> None:
-    """Add to such numbers what the passes of other ranks have added to theirs.
+    """Add the sums of all ranks' passes to the numbers of :func:`sums`.
 
     Args:
         parts: as for :func:`sums`.
         before: the numbers before the passes.
-        others: what all ranks together have added (:func:`added`).
+        others: the amounts that all ranks together have added (:func:`added`).
     """
     for (module, name, now), old, more in zip(_numbers(parts), before, others, strict=True):
         if more == 0:
@@ -85,7 +85,7 @@ def add_sums(parts: Iterable[nn.Module], before: list[float], others: list[float
 
 
 def added(parts: Iterable[nn.Module], before: list[float]) -> list[float]:
-    """What the passes of this rank have added to such numbers; 0 where one is as it was."""
+    """Return the amounts that this rank's passes have added to the numbers of :func:`sums`."""
     return [
         0.0 if now == old or (math.isnan(now) and math.isnan(old)) else now - old
         for now, old in zip(sums(parts), before, strict=True)

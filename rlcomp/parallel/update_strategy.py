@@ -1,4 +1,4 @@
-"""Update strategy of a learner: how its passes run. ``LocalUpdate`` is that of one process."""
+"""Update strategy of a learner: ``LocalUpdate`` runs its passes in one process."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class LocalUpdate:
     def gather_state(
         self, state: dict[str, Any], optimizer: torch.optim.Optimizer
     ) -> dict[str, Any]:
-        """Return the optimiser state of whole parameters, from that of parts."""
+        """Return the optimiser state of whole parameters, made from the state of parts."""
         del optimizer
         return state
 

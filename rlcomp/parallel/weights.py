@@ -25,27 +25,27 @@ class Weights(Protocol):
     in_parts: bool
 
     def part(self, parameter: Parameter) -> Parameter:
-        """What this rank trains of one of the owner's parameters."""
+        """Return the part of a parameter of the owner that this rank trains."""
         ...
 
     def divided(self, part: Tensor) -> bool:
-        """Whether a part is some of a parameter, the rest of which other ranks have."""
+        """Return whether a part is some of a parameter, and other ranks have the rest."""
         ...
 
     def total_of_parts(self, tensor: Tensor) -> Tensor:
-        """The sum over the ranks that have the parts of a parameter."""
+        """Return the sum over the ranks that have the parts of a parameter."""
         ...
 
     def whole(self, part: Tensor, like: Tensor) -> Tensor:
-        """A tensor beside this rank's part of a parameter (a moment), from all ranks."""
+        """Return the whole of a tensor like a part (a moment), from all ranks."""
         ...
 
     def own(self, whole: Tensor, like: Tensor) -> Tensor:
-        """This rank's part of such a tensor."""
+        """Return this rank's part of a whole tensor."""
         ...
 
     def stale(self) -> list[int]:
-        """Numbers of the owner's parameters that were written into since :meth:`mark`."""
+        """Return the numbers of the owner's parameters that were written since :meth:`mark`."""
         ...
 
     def refresh(self, parts: Sequence[int]) -> None:
@@ -53,7 +53,7 @@ class Weights(Protocol):
         ...
 
     def collect(self) -> None:
-        """The gradients of this rank's passes, summed over ranks, in ``.grad`` of the parts."""
+        """Put the gradients of the passes, summed over ranks, into ``.grad`` of the parts."""
         ...
 
     def forget(self) -> None:
@@ -61,36 +61,54 @@ class Weights(Protocol):
         ...
 
     def rest(self) -> None:
-        """Called behind passes without gradient."""
+        """End passes without gradient."""
         ...
 
     def gather(self) -> None:
-        """Give rank 0's owner the values that were trained."""
+        """Give rank 0's owner the trained values."""
         ...
 
     def mark(self) -> None:
-        """From here on look at what is written into the owner's parameters."""
+        """Start watching for writes into the owner's parameters."""
         ...
 
     def leave_whole(self) -> None:
-        """Give up the owner's own copy, on a rank where nobody reads it."""
+        """Free the owner's own copy, on a rank that never reads it."""
+        ...
+
+
+class Parallel(Protocol):
+    """Division of a model's weights among ranks: ``parallel=replicate``, ``parallel=shard``.
+
+    Attributes:
+        timeout: seconds that a rank waits for the others before it gives up.
+    """
+
+    timeout: float
+
+    def weights(self, module: nn.Module) -> Weights:
+        """Return the weights of a trained model; called once all processes have joined.
+
+        Raises:
+            ConfigError: they cannot be divided so; names the reason and the remedy.
+        """
         ...
 
 
 class Written:
-    """Tells which tensors were written into: torch counts it."""
+    """Record of writes into tensors, by torch's version counters."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
         self.tensors = tensors
-        self.seen = [-1] * len(tensors)
+        self.versions = [-1] * len(tensors)
 
     def numbers(self) -> list[int]:
-        """Of those that were, since :meth:`mark`; at first of all."""
-        return [n for n, tensor in enumerate(self.tensors) if tensor._version != self.seen[n]]
+        """Return the numbers of tensors written since :meth:`mark`; at first all."""
+        return [n for n, tensor in enumerate(self.tensors) if tensor._version != self.versions[n]]
 
     def mark(self) -> None:
-        """Begin anew."""
-        self.seen = [tensor._version for tensor in self.tensors]
+        """Start a new record."""
+        self.versions = [tensor._version for tensor in self.tensors]
 
 
 def summed_gradients(parameters: Sequence[Parameter]) -> None:
@@ -127,53 +145,53 @@ class Replicated:
         self.written = Written(self.parameters)
 
     def part(self, parameter: Parameter) -> Parameter:
-        """The parameter itself."""
+        """Return the parameter."""
         return parameter
 
     def divided(self, part: Tensor) -> bool:
-        """Never."""
+        """Return False: parameters are whole."""
         del part
         return False
 
     def total_of_parts(self, tensor: Tensor) -> Tensor:
-        """The tensor itself."""
+        """Return the tensor."""
         return tensor
 
     def whole(self, part: Tensor, like: Tensor) -> Tensor:
-        """The tensor itself."""
+        """Return the tensor."""
         del like
         return part
 
     own = whole
 
     def stale(self) -> list[int]:
-        """As :class:`Weights` says."""
+        """Return the numbers of the owner's parameters that were written since :meth:`mark`."""
         return self.written.numbers()
 
     @torch.no_grad()
     def refresh(self, parts: Sequence[int]) -> None:
-        """As :class:`Weights` says."""
+        """Take rank 0's values of these parameters."""
         for number in parts:
             dist.broadcast(self.parameters[number].detach(), src=0)
 
     def collect(self) -> None:
-        """As :class:`Weights` says."""
+        """Sum ``.grad`` of the parameters over ranks."""
         summed_gradients([p for p in self.parameters if p.requires_grad])
 
     def forget(self) -> None:
-        """As :class:`Weights` says."""
+        """Drop gradients that were not collected."""
         for parameter in self.parameters:
             parameter.grad = None
 
     def rest(self) -> None:
-        """Nothing to do."""
+        """No-op."""
 
     def gather(self) -> None:
-        """Nothing to do: every rank took the same step."""
+        """No-op: every rank took the same step."""
 
     def mark(self) -> None:
-        """As :class:`Weights` says."""
+        """Start watching for writes into the owner's parameters."""
         self.written.mark()
 
     def leave_whole(self) -> None:
-        """Nothing to do: passes run on it."""
+        """No-op: passes run on the owner."""

@@ -1,4 +1,4 @@
-"""Which rank of how many this process is, as torchrun says it; no torch is imported."""
+"""Rank and number of ranks of this process, from torchrun's environment; without torch."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from rlcomp.errors import UserError
 
 
 def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
-    """Rank and number of ranks; ``(0, 1)`` for a process by itself.
+    """Return rank and number of ranks; ``(0, 1)`` for a process by itself.
 
     Args:
-        environment: where torchrun says it.
+        environment: set by torchrun.
 
     Raises:
-        UserError: a launcher says how many there are, but not which one this is.
+        UserError: a launcher has set the number of ranks, but not the rank.
 
     Examples:
         >>> world({"WORLD_SIZE": "2", "RANK": "1"})
@@ -37,7 +37,7 @@ def world(environment: Mapping[str, str] = os.environ) -> tuple[int, int]:
 
 
 def local_rank(environment: Mapping[str, str] = os.environ) -> int:
-    """Which process of this machine it is: the number of its GPU.
+    """Return the rank within this machine: the number of its GPU.
 
     Examples:
         >>> local_rank({"LOCAL_RANK": "3"})

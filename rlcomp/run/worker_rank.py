@@ -1,4 +1,4 @@
-"""Ranks above 0 of a run: they build the learners, and wait for rank 0."""
+"""Worker ranks of a run (above 0): they build the learners and answer the calls of rank 0."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from torch import nn
 
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.interfaces.learner import SharesSteps
-from rlcomp.parallel.ranks import Parallel, Ranks, sharing
+from rlcomp.parallel.ranks import Ranks, sharing
+from rlcomp.parallel.weights import Parallel
 from rlcomp.run.signals import StopRequest
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.reader import Node
 
 
 def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[Ranks | None]:
-    """Return the context of the ranks that share a run; of None if ``parallel=none``."""
+    """Return a context of the run's ranks; of None where ``parallel=none``."""
     node = builder.plan.nodes.get("parallel")
     if node is None:
         return contextlib.nullcontext()
@@ -28,14 +29,14 @@ def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[R
 
 
 def run_worker_rank(ranks: Ranks, builder: Builder, watch: SharedStatus) -> None:
-    """Build the learners and their models, and take part in their steps until rank 0 is done.
+    """Build the learners and their models, and join their steps until rank 0 is done.
 
     Rank 0 answers a signal that all ranks get; a second one ends this rank at once.
 
     Raises:
-        ProcessEnded: rank 0 has ended.
+        ProcessEnded: rank 0 is gone.
     """
-    logging.getLogger("rlcomp").setLevel(logging.ERROR)  # rank 0 has logged it
+    logging.getLogger("rlcomp").setLevel(logging.ERROR)  # rank 0 logs it
     for node in builder.plan.nodes.values():
         if _shares_steps(node):
             builder.build(node)

@@ -496,11 +496,22 @@ BESIDE = [
         {
             "*/grad_norm": LEARNER + "test_the_gradient_is_scaled_down_to_its_largest_norm",
             "*/lr": LEARNER + "test_the_schedule_multiplies_the_learning_rate",
+            "*/tokens": LEARNER + "test_the_response_tokens_of_all_optimiser_steps_are_recorded",
+        },
+    ),
+    (
+        "components/learner/minibatch_step.py",
+        {
             "*/non_finite": SKIPPED,
             "*/gradient_spikes": TESTS + "learner/test_gradient_spike.py::"
             "test_a_spike_is_counted_and_its_step_taken_or_skipped",
             "*/tokens": LEARNER + "test_the_response_tokens_of_all_optimiser_steps_are_recorded",
             "loss/*": LEARNER + "test_a_foreign_loss_with_its_own_model_is_trained",
+        },
+    ),
+    (
+        "components/learner/gradient_passes.py",
+        {
             "policy/entropy": LEARNER + "test_the_entropy_of_the_response_is_recorded",
             "*/rows_without_gradient": TESTS + "learner/test_gradient_rows.py::"
             "test_without_any_advantage_the_gradient_is_zero_not_absent",

@@ -50,7 +50,7 @@ class MedianSpike(nn.Module, metaclass=Checked):
         self.norms: list[float] = []
 
     def is_spike(self, norm: float) -> bool:
-        """Whether the gradient of this step is one; its norm joins the window."""
+        """Return whether a gradient norm is a spike, and add it to the window."""
         if norm == 0:
             return False
         full = len(self.norms) == self.window
@@ -71,10 +71,10 @@ class MedianSpike(nn.Module, metaclass=Checked):
         return spike
 
     def run_state(self) -> dict[str, object]:
-        """The norms of the window."""
+        """Return the norms of the window."""
         return {"norms": self.norms}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Go on with the saved window."""
+        """Restore the window."""
         norms = field(state, "norms", list[NonNegativeFloat])
         self.norms = [float(norm) for norm in norms][-self.window :]

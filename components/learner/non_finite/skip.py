@@ -1,4 +1,4 @@
-"""Skips optimiser steps that are not finite; stops after several in a row."""
+"""Non-finite guard: skips optimiser steps that are not finite; stops after several in a row."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class SkipNonFinite(nn.Module, metaclass=Checked):
 
     The learner leaves parameters, optimiser, random streams and the state of its losses as they
     were before such a step, records ``learner/non_finite`` (how many), and stops the run at the
-    ``limit``-th in a row. How many it are by now is saved with the run.
+    ``limit``-th in a row. The count is saved with the run.
 
     Args:
         limit: skipped steps in a row that stop the run; 1: the first one does.
@@ -30,18 +30,18 @@ class SkipNonFinite(nn.Module, metaclass=Checked):
         self.in_a_row = 0
 
     def skipped(self) -> bool:
-        """Count a skipped step; whether the run has to stop."""
+        """Count a skipped step; return whether the run must stop."""
         self.in_a_row += 1
         return self.in_a_row >= self.limit
 
     def taken(self) -> None:
-        """A step was finite: count anew."""
+        """Reset the count after a finite step."""
         self.in_a_row = 0
 
     def run_state(self) -> dict[str, object]:
-        """How many steps in a row were skipped."""
+        """Return the number of steps skipped in a row."""
         return {"in_a_row": self.in_a_row}
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Go on counting."""
+        """Restore the count."""
         self.in_a_row = int(str(state["in_a_row"]))

@@ -121,9 +121,9 @@ def test_so_many_minibatches_are_no_more_than_units_of_rows(monkeypatch):
     tokens = torch.tensor([[2, 3, 4], [5, 6, 7]]).repeat(2, 1)
     batch = torch.cat([rows(), rows()]).update({"tokens": tokens, "attention_mask": tokens > 0})
     counted = []
-    number = learner._minibatch_count
     monkeypatch.setattr(
-        learner, "_minibatch_count", lambda units: counted.append(units) or number(units)
+        "components.learner.gradient.minibatch_count",
+        lambda units, requested, name: counted.append(units) or requested,
     )
 
     learner(batch.detach())
