@@ -28,8 +28,8 @@ def converted(path: str, rows: tuple[str, ...]) -> str:
         tabs = ", delimiter='\\t'" if suffix == ".tsv" else ""
         opened = f"open({path!r}, newline='', encoding='utf-8-sig')"
         loop = f"[print(json.dumps(row)) for row in csv.DictReader({opened}{tabs})]"
-        made = _in_shell(str(file.with_suffix(".jsonl")))
-        return f": {_line('csv, json', loop, path)}, then task.path={made}"
+        target = _in_shell(str(file.with_suffix(".jsonl")))
+        return f": {_line('csv, json', loop, path)}, then task.path={target}"
     if suffix == ".json" and (told := json_as_lines(path)):
         return f": {told}"
     return ""
@@ -87,8 +87,10 @@ def with_names(place: str, names: dict[str, str]) -> str:
 def with_input(place: str) -> str:
     """Return how an instruction is joined with its input, as the end of a message."""
     both = "'\\n\\n'.join(filter(None, [row['instruction'], row['input']]))"
-    told = _each_row(place, f"{{**row, 'instruction': {both}}}")
-    return f"{told} and the same fields" if told else ", join it to the instruction of each row"
+    command = _each_row(place, f"{{**row, 'instruction': {both}}}")
+    return (
+        f"{command} and the same fields" if command else ", join it to the instruction of each row"
+    )
 
 
 def _each_row(place: str, row: str) -> str:
@@ -96,10 +98,10 @@ def _each_row(place: str, row: str) -> str:
     path = place.rpartition(":")[0]
     if not path.endswith(".jsonl"):
         return ""
-    made = f"{path.removesuffix('.jsonl')}.new.jsonl"
+    target = f"{path.removesuffix('.jsonl')}.new.jsonl"
     rows = f"map(json.loads, open({path!r}, encoding='utf-8-sig'))"
     code = _quoted(f"import json; [print(json.dumps({row})) for row in {rows}]")
-    return f": write {made} with python -c {code} > {_in_shell(made)}, then task.path={made}"
+    return f": write {target} with python -c {code} > {_in_shell(target)}, then task.path={target}"
 
 
 def _of_object(path: str, whole: dict[str, object]) -> str:
@@ -131,9 +133,11 @@ def _opened(path: str) -> str:
 def _line(modules: str, code: str, path: str) -> str:
     """Return the shell command that writes the rows beside the file."""
     file = Path(path)
-    made = file.with_suffix(".jsonl") if file.suffix != ".jsonl" else file.with_suffix(".new.jsonl")
+    output = (
+        file.with_suffix(".jsonl") if file.suffix != ".jsonl" else file.with_suffix(".new.jsonl")
+    )
     code = _quoted(f"import {modules}; {code}")
-    return f"write {made} with python -c {code} > {_in_shell(str(made))}"
+    return f"write {output} with python -c {code} > {_in_shell(str(output))}"
 
 
 def _in_shell(word: str) -> str:
@@ -158,12 +162,12 @@ def _folder(path: str, folder: Path, rows: tuple[str, ...]) -> str:
     if any(name.endswith(".json") for name in names):
         files_in = f"sorted(glob.glob({str(Path(path) / '*.json')!r}))"
         loop = f"[print(json.dumps(json.load(open(name)))) for name in {files_in}]"
-        told = _line("glob, json", loop, path.rstrip("/"))
-        return f": it is a folder; of files that hold one row each {told}"
+        command = _line("glob, json", loop, path.rstrip("/"))
+        return f": it is a folder; of files that hold one row each {command}"
     return ": it is a folder; name a file"
 
 
 def _saved_to_disk(path: str, split: str) -> str:
-    made = f"{path.rstrip('/')}.jsonl"
-    code = f"import datasets; datasets.load_from_disk({path!r}){split}.to_json({made!r})"
-    return f"it is a folder of save_to_disk; write {made} with python -c {_quoted(code)}"
+    target = f"{path.rstrip('/')}.jsonl"
+    code = f"import datasets; datasets.load_from_disk({path!r}){split}.to_json({target!r})"
+    return f"it is a folder of save_to_disk; write {target} with python -c {_quoted(code)}"

@@ -25,8 +25,8 @@ def remote_runs(plan: Plan) -> list[tuple[str, ...]]:
     named = cluster.arguments.get("remote")
     if named is not None:
         return [tuple(named)]
-    found = [(node.path,) for each in _lists(plan) for node in each if _rolls_out(node)]
-    return list(dict.fromkeys(found))
+    runs = [(node.path,) for each in _lists(plan) for node in each if _rolls_out(node)]
+    return list(dict.fromkeys(runs))
 
 
 def marks(plan: Plan) -> dict[str, str]:

@@ -31,8 +31,10 @@ def check_unread(
         config_dirs: directories of the user's own configs.
     """
     line = Line([], config_dirs, config, choices)
-    told = [(word, line.lacks(_path(word)[0])) for word in unread(config, words)]
-    return [f"{word}: nothing in this run reads it: {why or 'leave it out'}" for word, why in told]
+    reasons = [(word, line.lacks(_path(word)[0])) for word in unread(config, words)]
+    return [
+        f"{word}: nothing in this run reads it: {why or 'leave it out'}" for word, why in reasons
+    ]
 
 
 def unread(config: DictConfig, words: Sequence[str]) -> list[str]:
