@@ -1,4 +1,4 @@
-"""Files of other kinds: what they hold, and a line that makes one that can be read.
+"""Hints for files of other formats: their content, and a command that converts them.
 
 Only the packages of Python are used in these lines, but for a data set saved by ``datasets``.
 """

@@ -1,4 +1,4 @@
-"""Messages for settings and groups that a config does not have: what has them, what is meant."""
+"""Messages for settings and groups that a config does not have."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
     others = line if "did you mean" not in known else None
     if message := _an_option(key) or _of_other_part(name, beside, line) or _standing(name, others):
         return f"{key} is not in the config; {message}"
-    # A part takes what it declares, whatever is added.
+    # A part takes only the arguments that it declares.
     if beside and (config_directory() / group).is_dir():
         due = _due(parent, beside, _given(key, text)[1], line)
         return known if "did you mean" in known else f"{known}; {due or _like(name, group)}"
@@ -215,7 +215,7 @@ def _named_part(group: str, given: str, line: Line | None) -> str | None:
 
 
 def _given(key: str, text: str) -> tuple[str, str | None]:
-    """Return the setting as it was typed, and its value if the error has it."""
+    """Return the typed setting, and its value if the error has it."""
     whole = re.search(r"Could not override '([^']+)'.*\n.*use \+\S+?=(.*)", text)
     return (whole[1], whole[2]) if whole else (key, None)
 

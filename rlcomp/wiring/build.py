@@ -1,4 +1,4 @@
-"""Builds the objects of a plan: each node once, children first, seeded by its path."""
+"""Construction of the objects of a plan: each node once, children first, seeded by its path."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ def placed(told: str, node: Node) -> str:
     """
     own = "|".join(re.escape(name) for name in node.arguments if name not in _SHARED)
     told = re.sub(rf"\bset ({own})=", rf"set {node.path}.\1=", told) if own else told
-    elsewhere = re.match(r"decoding\.\w+ is ", told)  # the one that is set, whoever finds it
+    elsewhere = re.match(r"decoding\.\w+ is ", told)  # of the part that holds the setting
     here = elsewhere or told.startswith((f"{node.path}:", f"{node.path}."))
     return told if here else f"{node.path}: {told}"
 
@@ -217,7 +217,7 @@ def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., ob
     if not inspect.isclass(called):
         return target
 
-    @functools.wraps(target)  # whoever asks for its parameters sees the target's
+    @functools.wraps(target)  # its signature is the target's
     def call(*given: object, **arguments: object) -> object:
         try:
             return target(*given, **arguments)

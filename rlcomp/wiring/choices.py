@@ -1,4 +1,4 @@
-"""Options on a command line: several where one counts, and options set as if they were values."""
+"""Check of options on a command line: lists of which one counts, options set as values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The choices of a command line: what its config has, and which choice has what it lacks."""
+"""Choices of a command line: the settings of its config, and the options with other settings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The equations of a plan: losses, from their parts, and what is paid in the reward."""
+"""Equations of a plan: its losses with their parts, and terms of the reward."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Overrides apart: those that a config knows, and those that it refuses."""
+"""Separation of the overrides that a config knows from those that it refuses."""
 
 from __future__ import annotations
 

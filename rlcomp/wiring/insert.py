@@ -108,7 +108,7 @@ def _anchors(reader: Reader, where: str, place: object) -> tuple[str, tuple[str,
 
 
 class Inserter:
-    """Puts stages into their places, whatever the order they are written in."""
+    """Puts stages into their places; the order in which they are written is of no account."""
 
     def __init__(self, reader: Reader, insertions: Sequence[Insertion]) -> None:
         self.reader = reader
@@ -129,7 +129,7 @@ class Inserter:
         return expanded
 
     def changes(self, steps: int) -> list[int]:
-        """Return the steps from which on another list runs, the first one among them."""
+        """Return the first step of each list, in order."""
         ends = [end for entry in self.timed.values() for end in entry.window.ends()]
         return sorted({1, *(end for end in ends if end <= steps)})
 

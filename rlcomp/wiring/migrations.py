@@ -1,4 +1,4 @@
-"""Names of 0.1 that configs and checkpoints may still use, with what they are called now."""
+"""Old names that configs and checkpoints may still use, with the names of today."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def update_classes(config: DictConfig) -> DictConfig:
 
 
 def _current(target: str) -> str | None:
-    """Return the name that a class of 0.2 has now, None where it is the same."""
+    """Return the name that a class of 0.2 has now; None if it is unchanged."""
     if target in _CLASSES:
         return _CLASSES[target]
     module, _, name = target.rpartition(".")

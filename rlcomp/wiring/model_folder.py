@@ -9,7 +9,7 @@ from pathlib import Path
 
 # Bytes of a config that is looked at.
 _LARGEST = 1 << 20
-# What a folder has from which a policy can be read: a model, adapters, a run or its checkpoint.
+# Entries of folders that hold a policy: a model, adapters, a run or a checkpoint.
 _SIGNS = ("config.json", "adapter_config.json", "run.yaml", "checkpoints", "manifest.json")
 # Entries of a folder that are looked into.
 _MOST = 1000

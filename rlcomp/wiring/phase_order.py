@@ -1,4 +1,4 @@
-"""Phases as they run: each filled in from the one it is ``like``, in the order of ``after``."""
+"""Order of phases: each filled in from the one it is ``like``, sorted by ``after``."""
 
 from __future__ import annotations
 

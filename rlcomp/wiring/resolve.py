@@ -1,4 +1,4 @@
-"""Parses and checks a composed config: reports all mistakes at once, before importing torch."""
+"""Reading and checking of a composed config: all mistakes at once, before torch is imported."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def added(words: Sequence[str]) -> list[str]:
 
 
 def as_written(told: str, words: Iterable[str]) -> str:
-    """Return a message with its number as it was typed; a sign may have been left out.
+    """Return a message with the typed number; a sign may have been left out.
 
     Args:
         told: begins with ``PATH is NUMBER: ``.

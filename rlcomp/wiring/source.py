@@ -17,7 +17,7 @@ from rlcomp.errors import ConfigError, nearest
 
 Definition = ast.ClassDef | ast.FunctionDef
 Class = tuple[str, ast.ClassDef]
-# A name's binding: the statement, and the value where it is a plain assignment.
+# A name's binding: the statement, and the value of a plain assignment.
 Binding = tuple[ast.stmt, ast.expr | None]
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)

@@ -1,4 +1,4 @@
-"""Yamls of one's own: what must stand at the top of recipes, and in parts for ``_target_``."""
+"""Check of the user's yamls: the first lines of recipes, and the ``_target_`` of parts."""
 
 from __future__ import annotations
 

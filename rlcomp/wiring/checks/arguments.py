@@ -1,4 +1,4 @@
-"""Validates the arguments of every node against its constructor, before building."""
+"""Check of the arguments of every node against its constructor, before anything is built."""
 
 from __future__ import annotations
 

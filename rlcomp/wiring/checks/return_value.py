@@ -94,7 +94,7 @@ def _fault(forward: ast.FunctionDef) -> str | None:
 
 
 def _own(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    """Yield the syntax nodes of a function, without those of functions within."""
+    """Yield the syntax nodes of a function, but none of inner functions."""
     left: list[ast.AST] = [*forward.body]
     while left:
         part = left.pop()

@@ -1,4 +1,4 @@
-"""Settings of a command line that are read and change nothing, as other choices are: warned of."""
+"""Warnings of settings that change nothing under the other choices of a command line."""
 
 from __future__ import annotations
 
