@@ -217,10 +217,10 @@ def _quoted(word: str) -> str | None:
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     quoted = f'{key}="{escaped}"'
     try:
-        parsed = OverridesParser.create().parse_override(quoted)
+        override = OverridesParser.create().parse_override(quoted)
     except OverrideParseException:
         return None
-    return None if value[:1] in tuple("'\"[{") or parsed.is_delete() else quoted
+    return None if value[:1] in tuple("'\"[{") or override.is_delete() else quoted
 
 
 def _no_language_model(text: str) -> str | None:
@@ -242,10 +242,10 @@ def unreadable_yaml(error: Exception, directories: Sequence[str]) -> str:
         try:
             OmegaConf.load(file)
         except (RecursionError, yaml.YAMLError, UnicodeDecodeError, OSError) as fault:
-            told = "an alias (*name) stands for what it is a part of"
-            told = told if isinstance(fault, RecursionError) else " ".join(str(fault).split())
+            reason = "an alias (*name) stands for what it is a part of"
+            reason = reason if isinstance(fault, RecursionError) else " ".join(str(fault).split())
             if type(fault) is type(error):
-                return f"{file}: {told}"
+                return f"{file}: {reason}"
     return f"a yaml cannot be read: {' '.join(str(error).split())}"
 
 

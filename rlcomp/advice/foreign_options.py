@@ -126,7 +126,7 @@ def near_word(name: str, group: str) -> str | None:
         for word, here in HERE.items()
         if here.startswith(f"{group}.") or (here.startswith("nothing") and f"{group}=" in here)
     }
-    asked = sorted(name.lower().split("_"))
-    same = [word for word in words if sorted(word.split("_")) == asked]
+    words_of_name = sorted(name.lower().split("_"))
+    same = [word for word in words if sorted(word.split("_")) == words_of_name]
     close = same or difflib.get_close_matches(name.lower(), words, n=1, cutoff=0.75)
     return f"{close[0]}, which is {words[close[0]]}" if close else None

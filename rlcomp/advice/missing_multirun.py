@@ -13,8 +13,8 @@ from rlcomp.wiring.shell_words import in_shell
 
 def unswept(text: str) -> str | None:
     """Return the override with several values that Hydra refused; None for another error."""
-    found = re.search(r"(?:argument|Sweep parameters) '(.*)'(?: requires|$)", text, re.MULTILINE)
-    return found[1] if found else None
+    match = re.search(r"(?:argument|Sweep parameters) '(.*)'(?: requires|$)", text, re.MULTILINE)
+    return match[1] if match else None
 
 
 def several(word: str, line: Line | None) -> str:

@@ -95,12 +95,12 @@ def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[st
         words: of the command line.
         config_dirs: directories of the user's own configs.
     """
-    given = overrides_in(words)
+    overrides = overrides_in(words)
     sweep = {"-m", "--multirun"} & {*words}
-    if isinstance(error, OverrideParseException) or sweep or len(given) < 2:
+    if isinstance(error, OverrideParseException) or sweep or len(overrides) < 2:
         return []
     try:
-        _, refused = sift(lambda texts: compose_config(texts, config_dirs), given)
+        _, refused = sift(lambda texts: compose_config(texts, config_dirs), overrides)
     except (HydraException, OmegaConfBaseException, ValueError):
         return []  # what is wrong lies elsewhere: a directory that is not there
     if any("Could not find" in str(one) for _, one in refused):
@@ -109,7 +109,7 @@ def all_refused(error: Exception, words: Sequence[str], config_dirs: Sequence[st
             for word, one in refused
             if "Could not find" in str(one) or _is_foreign(word.partition("=")[0])
         ]
-    return sorted(refused, key=lambda one: given.index(one[0]))
+    return sorted(refused, key=lambda one: overrides.index(one[0]))
 
 
 def _is_foreign(key: str) -> bool:
@@ -133,8 +133,8 @@ def corrected(
         fit: gives overrides as the choices of this line take them.
     """
     own = as_typed(words)
-    found = {word: _ours(*word.partition("=")[::2]) for word in refused}
-    ours = {word: fit(one or word) for word, one in found.items()}
+    translations = {word: _ours(*word.partition("=")[::2]) for word in refused}
+    ours = {word: fit(one or word) for word, one in translations.items()}
     known = {word for word, one in ours.items() if one and one in refused[word]}
     # What has another unit here, or is nothing here, is left to the recipe.
     left = [word for word in own if word in {*refused} - known]
@@ -142,8 +142,8 @@ def corrected(
     line = [one for word in own for one in (instead[word].split() if word in instead else [word])]
     if line == own:
         return []  # it would be refused again
-    kept = known or any(word not in refused for word in own)
-    if len(own) < 2 or not kept or not all(_is_said(refused[word]) for word in left):
+    remains = known or any(word not in refused for word in own)
+    if len(own) < 2 or not remains or not all(_is_said(refused[word]) for word in left):
         return []
     but = [word.partition("=")[0] for word in left if _NOTHING not in refused[word]]
     without = f" without {', '.join(but)}" if but else ""

@@ -1,4 +1,4 @@
-"""Messages for settings and groups that a config does not have: what has them, what is meant."""
+"""Messages for settings and groups that a config does not have."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
     others = line if "did you mean" not in known else None
     if message := _an_option(key) or _of_other_part(name, beside, line) or _standing(name, others):
         return f"{key} is not in the config; {message}"
-    # A part takes what it declares, whatever is added.
+    # A part takes only the arguments that it declares.
     if beside and (config_directory() / group).is_dir():
         due = _due(parent, beside, _given(key, text)[1], line)
         return known if "did you mean" in known else f"{known}; {due or _like(name, group)}"
@@ -130,8 +130,8 @@ def _not_there(key: str, text: str, beside: list[str], line: Line | None) -> str
 
 def _an_option(name: str) -> str | None:
     """Return the choice of an option written as a setting; None unless one group has it."""
-    found = [*config_directory().glob(f"*/{name}.yaml")] if re.fullmatch(r"\w+", name) else []
-    return f"it is an option, {found[0].parent.name}={name}" if len(found) == 1 else None
+    files = [*config_directory().glob(f"*/{name}.yaml")] if re.fullmatch(r"\w+", name) else []
+    return f"it is an option, {files[0].parent.name}={name}" if len(files) == 1 else None
 
 
 def _of_other_part(name: str, beside: list[str], line: Line | None) -> str | None:
@@ -175,38 +175,38 @@ def _like(name: str, group: str) -> str:
 def _known(name: str, beside: Iterable[str]) -> str:
     """Return the known settings, and the one that is meant: a near name, or one that begins so."""
     settings = [one for one in beside if not one.startswith("_")]
-    begun = [one for one in settings if one.startswith(name)]
+    longer = [one for one in settings if one.startswith(name)]
     known = nearest(name, settings)
-    only = len(begun) == 1 and "did you mean" not in known
-    return f"; did you mean '{begun[0]}'?{known}" if only else known
+    only = len(longer) == 1 and "did you mean" not in known
+    return f"; did you mean '{longer[0]}'?{known}" if only else known
 
 
 def unmatched_group(text: str, line: Line | None) -> str | None:
     """Explain that the defaults of this line do not have a group; None for another error."""
-    found = re.search(r"Could not override '([^']+)'\.", text)
-    if found is None or ("No match" not in text and "Did you mean" not in text):
+    match = re.search(r"Could not override '([^']+)'\.", text)
+    if match is None or ("No match" not in text and "Did you mean" not in text):
         return None
-    group = found[1]
+    group = match[1]
     word = re.search(r"use \+(\S.*)", text)
-    given = word[1] if word else f"{group}=OPTION"
+    override = word[1] if word else f"{group}=OPTION"
     if line and (told := line.lacks(group)):
-        return f"{given}: {told}"
+        return f"{override}: {told}"
     meant = re.search(r"Did you mean to override (?:one of )?(.+)\?", text)
     if meant is None:
-        if told := _named_part(group, given, line):
-            return f"{given}: {told}"
-        return f"{given}: nothing in this line has {group}: leave it out"
-    value = given.partition("=")[2]
+        if told := _named_part(group, override, line):
+            return f"{override}: {told}"
+        return f"{override}: nothing in this line has {group}: leave it out"
+    value = override.partition("=")[2]
     places = [f"{place}={value}" for place in meant[1].split(", ")]
-    return f"{given}: {group} stands elsewhere in this line; write {' or '.join(places)}"
+    return f"{override}: {group} stands elsewhere in this line; write {' or '.join(places)}"
 
 
 def _named_part(group: str, given: str, line: Line | None) -> str | None:
     """Return how an option is added to a part that holds its group by name, by the part's yaml."""
     option = given.rpartition("=")[2]
-    told = re.compile(rf"\+{re.escape(group)}@([\w.]+)\.NAME=")
+    pattern = re.compile(rf"\+{re.escape(group)}@([\w.]+)\.NAME=")
     for file in sorted(config_directory().glob("*/*.yaml")):
-        if found := told.search(file.read_text(encoding="utf-8")):
+        if found := pattern.search(file.read_text(encoding="utf-8")):
             word = f"+{group}@{found[1]}.{option}={option}"
             part = f"{file.parent.name}={file.stem}"
             there = line is not None and line.choices.get(file.parent.name) == file.stem
@@ -215,7 +215,7 @@ def _named_part(group: str, given: str, line: Line | None) -> str | None:
 
 
 def _given(key: str, text: str) -> tuple[str, str | None]:
-    """Return the setting as it was typed, and its value if the error has it."""
+    """Return the typed setting, and its value if the error has it."""
     whole = re.search(r"Could not override '([^']+)'.*\n.*use \+\S+?=(.*)", text)
     return (whole[1], whole[2]) if whole else (key, None)
 
@@ -239,8 +239,8 @@ def _elsewhere(key: str, text: str, own: Iterable[str], line: Line | None) -> st
     if here is None or not there or re.match(rf"{re.escape(given)}\b", here):
         lacks = line and (line.lacks(key) or line.lacks(root))
         return f"{given} is not in the config: {lacks}" if lacks else None
-    told = in_our_words(given, value) if value is not None else here
-    return f"{given} is not in the config; {_fitting(given, value or '', str(told), line)}"
+    message = in_our_words(given, value) if value is not None else here
+    return f"{given} is not in the config; {_fitting(given, value or '', str(message), line)}"
 
 
 def _fitting(given: str, value: str, told: str, line: Line | None) -> str:

@@ -66,8 +66,8 @@ def misplaced(group: str, option: str, directories: Sequence[str]) -> str | None
 def _of_class(group: str, target: str, line: Line | None) -> str:
     """Return how the user's class is chosen: by a yaml, or in place of a bare option."""
     choices = [*(line.choices if line else ())]
-    placed = next((one for one in choices if one.partition("@")[0] == group), group)
-    chosen = group if group in choices else placed
+    choice = next((one for one in choices if one.partition("@")[0] == group), group)
+    chosen = group if group in choices else choice
     place = (chosen.partition("@")[2] or chosen).replace("/", ".")
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", target.rpartition(".")[2]).lower()
     yaml = f"FOLDER/{group}/{name}.yaml with the line '_target_: {target}', and -cd FOLDER"

@@ -36,8 +36,8 @@ decides what is right
 +reward@reward.parts.format=format 'reward.weights={boxed: 1.0, format: 1.0}' \
 reward.correct_by=boxed
     """
-    given = next((found[1] for one in words if (found := _WEIGHTS.fullmatch(one))), "")
-    numbers = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", given)
+    weights_text = next((found[1] for one in words if (found := _WEIGHTS.fullmatch(one))), "")
+    numbers = re.findall(r"-?\d+(?:\.\d*)?(?:e[+-]?\d+)?", weights_text)
     weights = numbers if len(numbers) == len(names) else ["1.0"] * len(names)
     own = [
         "reward=weighted_sum",
@@ -76,5 +76,5 @@ def _without_default(option: str, places: Sequence[Path]) -> Iterator[str]:
 
 
 def _correct_by(names: Mapping[str, str], words: Sequence[str]) -> str:
-    given = [one.partition("=")[2] for one in words if one.startswith("reward.correct_by=")]
-    return given[-1] if given and given[-1] in names else next(iter(names))
+    requested = [one.partition("=")[2] for one in words if one.startswith("reward.correct_by=")]
+    return requested[-1] if requested and requested[-1] in names else next(iter(names))

@@ -65,8 +65,8 @@ class _Reader:
     def _name(self, home: str, name: str, depth: int) -> Any:  # noqa: ANN401
         if name in VOCABULARY:
             return VOCABULARY[name]
-        found = alias(home, name)
-        return Any if found is None else self.read(*found, depth)
+        definition = alias(home, name)
+        return Any if definition is None else self.read(*definition, depth)
 
     def _subscript(self, home: str, node: ast.Subscript, depth: int) -> Any:  # noqa: ANN401
         generic = self.read(home, node.value, depth)

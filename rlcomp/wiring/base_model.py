@@ -135,13 +135,13 @@ def check_models(named: Mapping[str, str]) -> list[str]:
     if told := {what: why for what, path in named.items() if (why := no_policy(path))}:
         return [f"{what} is {named[what]!r}: {why}" for what, why in told.items()]
     trainers = {what: (path, _checkpoint_of_trainer(path)) for what, path in named.items()}
-    saved = [
+    messages = [
         f"{what} is {path!r}: no model, but it holds {name}; set {what}={path}/{name}"
         for what, (path, name) in trainers.items()
         if name
     ]
     folders = (no_model(what, path) for what, path in named.items() if "tokenizer" not in what)
-    return saved or [*filter(None, folders)]
+    return messages or [*filter(None, folders)]
 
 
 def _instead(path: str) -> str:

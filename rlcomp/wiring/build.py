@@ -1,4 +1,4 @@
-"""Builds the objects of a plan: each node once, children first, seeded by its path."""
+"""Construction of the objects of a plan: each node once, children first, seeded by its path."""
 
 from __future__ import annotations
 
@@ -98,12 +98,12 @@ def _handed_over(node: Node, name: str) -> list[Node]:
     known = isinstance(value, (Node, dict)) and declare(node.target).parameters.get(name)
     if not known:
         return []
-    asked = typing.get_args(known.annotation)
-    if Unbuilt in asked and isinstance(value, Node):
+    kinds = typing.get_args(known.annotation)
+    if Unbuilt in kinds and isinstance(value, Node):
         return [] if value.partial else [value]
     # By name, perhaps optional: dict[str, ... | Unbuilt] | None.
     named = next(
-        (one for one in (known.annotation, *asked) if typing.get_origin(one) is dict), None
+        (one for one in (known.annotation, *kinds) if typing.get_origin(one) is dict), None
     )
     if not isinstance(value, dict) or named is None:
         return []
@@ -153,15 +153,15 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
         return deferred
     try:
         with seeded(seed, node.path), exit_refused(f"{node.path}: {node.target}"):
-            made = target(**arguments)
+            part = target(**arguments)
     except RlcompError as error:
         error.args = (placed(str(error), node),)
         raise
     except _REFUSALS as error:
         raise refused(node, error) from error
-    if node.keys and isinstance(made, Component):
-        made.set_keys(**node.keys)
-    return made
+    if node.keys and isinstance(part, Component):
+        part.set_keys(**node.keys)
+    return part
 
 
 # What several parts are given stands at the root.
@@ -179,21 +179,21 @@ def placed(told: str, node: Node) -> str:
     """
     own = "|".join(re.escape(name) for name in node.arguments if name not in _SHARED)
     told = re.sub(rf"\bset ({own})=", rf"set {node.path}.\1=", told) if own else told
-    elsewhere = re.match(r"decoding\.\w+ is ", told)  # the one that is set, whoever finds it
+    elsewhere = re.match(r"decoding\.\w+ is ", told)  # of the part that holds the setting
     here = elsewhere or told.startswith((f"{node.path}:", f"{node.path}."))
     return told if here else f"{node.path}: {told}"
 
 
 def _cause(error: BaseException) -> str:
     """Return the cause of a failed lookup: its kind, its message and its line."""
-    told = str(error)
+    message = str(error)
     while error.__cause__ is not None:
         error = error.__cause__
-        told = f"{type(error).__name__}: {error}"
+        message = f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
-        return told  # names file and line itself
+        return message  # names file and line itself
     frames = [f for f in traceback.extract_tb(error.__traceback__) if not _of_lookup(f.filename)]
-    return f"{told} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else told
+    return f"{message} ({frames[-1].filename}, line {frames[-1].lineno})" if frames else message
 
 
 def _of_lookup(file: str) -> bool:
@@ -217,7 +217,7 @@ def _deferred(node: Node, target: functools.partial[object]) -> Callable[..., ob
     if not inspect.isclass(called):
         return target
 
-    @functools.wraps(target)  # whoever asks for its parameters sees the target's
+    @functools.wraps(target)  # its signature is the target's
     def call(*given: object, **arguments: object) -> object:
         try:
             return target(*given, **arguments)
@@ -232,8 +232,8 @@ def refused(node: Node, error: Exception) -> ConfigError:
     plain = {
         k: v for k, v in node.arguments.items() if isinstance(v, (bool, int, float, str, list))
     }
-    given = ", ".join(f"{node.path}.{name}={value!r}" for name, value in plain.items())
-    remedy = f"; change one of {given}" if given else ""
+    settings = ", ".join(f"{node.path}.{name}={value!r}" for name, value in plain.items())
+    remedy = f"; change one of {settings}" if settings else ""
     return ConfigError(f"{node.path} ({node.target}): {error}{remedy}")
 
 

@@ -1,4 +1,4 @@
-"""Options on a command line: several where one counts, and options set as if they were values."""
+"""Check of options on a command line: lists of which one counts, options set as values."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def check_choices(words: Sequence[str], directories: Sequence[str]) -> None:
         ConfigErrors: a list of options of which the last alone would count; or an option of a group
             as the value of its part's path, ``learner.schedule=cosine``.
     """
-    given = as_typed(words)
-    faults = [fault for word in given for fault in _faults(word, given, directories)]
+    typed = as_typed(words)
+    faults = [fault for word in typed for fault in _faults(word, typed, directories)]
     if faults:
         raise ConfigErrors(faults)
 
@@ -56,18 +56,18 @@ def repeated(words: Sequence[str], program: str = "rlcomp") -> list[str]:
     """
     values: dict[str, list[str]] = {}
     for word in words:
-        found = re.fullmatch(r"([\w/]+)(@[\w.]+)?=([^,]+)", word)
+        choice = re.fullmatch(r"([\w/]+)(@[\w.]+)?=([^,]+)", word)
         # A script's setting that is set anew is no choice.
-        if found and (config_directory() / found[1]).is_dir():
-            values.setdefault(found[1] + (found[2] or ""), []).append(found[3])
-    told = []
+        if choice and (config_directory() / choice[1]).is_dir():
+            values.setdefault(choice[1] + (choice[2] or ""), []).append(choice[3])
+    messages = []
     for key, given in values.items():
         if len({*given}) > 1:
             both = f"a sweep of both is rlcomp -m {key}={','.join(dict.fromkeys(given))}"
             if program == "rlcomp-describe":
                 both = f"to compare: {program} {key}={given[0]} --against {key}={given[-1]}"
-            told.append(f"{key} stands twice, and the last counts, {key}={given[-1]}; {both}")
-    return told
+            messages.append(f"{key} stands twice, and the last counts, {key}={given[-1]}; {both}")
+    return messages
 
 
 def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iterator[str]:
@@ -76,14 +76,14 @@ def _faults(word: str, words: Sequence[str], directories: Sequence[str]) -> Iter
         yield f"{word}: {message}"
     elif below := _below_path(word, words):
         yield f"{word}: {below}"
-    elif found := _LIST.fullmatch(word):
-        names = re.split(" *, *", found[2])
-        if _is_of_one(found[1].partition("@")[0], names, places):
-            yield f"{word}: {_one_of(word, found[1], names, words)}"
+    elif listed := _LIST.fullmatch(word):
+        names = re.split(" *, *", listed[2])
+        if _is_of_one(listed[1].partition("@")[0], names, places):
+            yield f"{word}: {_one_of(word, listed[1], names, words)}"
     elif (option := _OPTION.fullmatch(word)) and _may_be_chosen(option[1], option[2], places):
-        told = _chosen_by(option[1], option[2], words, directories)
-        if told:
-            yield f"{word}: {told}"
+        explanation = _chosen_by(option[1], option[2], words, directories)
+        if explanation:
+            yield f"{word}: {explanation}"
 
 
 def _weighed(word: str, words: Sequence[str], places: Sequence[Path]) -> str | None:
@@ -115,11 +115,11 @@ def _below_path(word: str, words: Sequence[str]) -> str | None:
     """Explain that a setting stands below one whose value is the path of a class or function."""
     key = word.lstrip("+").partition("=")[0]
     parent = key.rpartition(".")[0]
-    given = dict(one.lstrip("+").partition("=")[::2] for one in words)
-    target = given.get(parent, "")
+    values = dict(one.lstrip("+").partition("=")[::2] for one in words)
+    target = values.get(parent, "")
     if not parent or not re.fullmatch(r"[A-Za-z_]\w*(\.\w+)+", target):
         return None
-    own = {name: text for name, text in given.items() if name.rpartition(".")[0] == parent}
+    own = {name: text for name, text in values.items() if name.rpartition(".")[0] == parent}
     inside = [f"_target_: {target}"]
     inside += [f"{name.rpartition('.')[2]}: {text}" for name, text in own.items()]
     whole = f"{parent}={{{', '.join(inside)}}}"
@@ -131,12 +131,14 @@ def _below_path(word: str, words: Sequence[str]) -> str | None:
 
 
 def _one_of(word: str, key: str, names: Sequence[str], words: Sequence[str]) -> str:
-    told = f"of {key} one option is chosen, and of a list only the last would count; "
+    message = f"of {key} one option is chosen, and of a list only the last would count; "
     if key in NO_SWEEP:
-        return f"{told}write {f' or {key}='.join([f'{key}={names[0]}', *names[1:]])}"
+        return f"{message}write {f' or {key}='.join([f'{key}={names[0]}', *names[1:]])}"
     sweep = [f"{key}={','.join(names)}" if one == word else one for one in words]
     line = sweep if "-m" in words or "--multirun" in words else ["-m", *sweep]
-    return f"{told}write {key}={names[0]}, or a sweep of them\nthe whole line: {whole_line(line)}"
+    return (
+        f"{message}write {key}={names[0]}, or a sweep of them\nthe whole line: {whole_line(line)}"
+    )
 
 
 def _is_of_one(group: str, names: Sequence[str], places: Sequence[Path]) -> bool:

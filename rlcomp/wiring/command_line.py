@@ -1,4 +1,4 @@
-"""The choices of a command line: what its config has, and which choice has what it lacks."""
+"""Choices of a command line: the settings of its config, and the options with other settings."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class Line(NamedTuple):
             return None
         if not known:  # what has it is lacking itself
             above = ((self.lacks(group), group, one) for group, one in having if group != name)
-            told = next((one for one in above if one[0]), None)
-            return told and f"{told[0]}, and {told[1]}={told[2]} has {name}"
+            reason = next((one for one in above if one[0]), None)
+            return reason and f"{reason[0]}, and {reason[1]}={reason[2]} has {name}"
         group = "recipe" if "recipe" in known else known[0]
         usual = usual_option(group)
         # The recipe that others start from, else one that is called plainly.

@@ -1,4 +1,4 @@
-"""The config of overrides; what Hydra refuses is put into words."""
+"""Composition of a config, with advice on the overrides that Hydra refuses."""
 
 from __future__ import annotations
 

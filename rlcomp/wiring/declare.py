@@ -91,10 +91,10 @@ def declare(target: str) -> Declaration:
 
 def _declare(target: str) -> Declaration:
     module, _, name = target.rpartition(".")
-    found = find(module, name)
-    if found is None:
+    binding = find(module, name)
+    if binding is None:
         return Declaration(target, open_ended=True)
-    home, definition = found
+    home, definition = binding
     doc = ast.get_docstring(definition) or ""
     if isinstance(definition, ast.FunctionDef):
         parameters, open_ended = _parameters(home, definition, skip=0)
@@ -160,14 +160,14 @@ def _binds(place: Class, name: str) -> bool:
 
 def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
     """Return the optional modules that a definition asks for by ``require("module", "extra")``."""
-    asked = [
+    modules = [
         tuple(word.value for word in call.args if isinstance(word, ast.Constant))
         for call in ast.walk(definition)
         if isinstance(call, ast.Call)
         and isinstance(call.func, ast.Name)
         and call.func.id == "require"
     ]
-    return tuple((str(words[0]), str(words[1])) for words in asked if len(words) == 2)
+    return tuple((str(words[0]), str(words[1])) for words in modules if len(words) == 2)
 
 
 def _named(cls: ast.ClassDef) -> list[str]:
@@ -185,8 +185,8 @@ def _literal(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
             f"{cls.name}.{name} is not a literal: write it out, it is read from source"
         ) from None
     except TypeError:
-        told = "" if node is None else " ".join(ast.unparse(node).split())
-        raise ConfigError(f"{cls.name}.{name} is {told:.200}: must be {DECLARED[name]}") from None
+        text = "" if node is None else " ".join(ast.unparse(node).split())
+        raise ConfigError(f"{cls.name}.{name} is {text:.200}: must be {DECLARED[name]}") from None
     check_declared(cls.name, name, value)
     return value
 
@@ -216,11 +216,13 @@ def _parameters(
     arguments = function.args
     plain = [*arguments.posonlyargs, *arguments.args]
     free = len(plain) - len(arguments.defaults)
-    found = {
+    parameters = {
         argument.arg: Parameter(read_annotation(home, argument.annotation), place < free)
         for place, argument in enumerate(plain)
         if place >= skip
     }
     for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found[argument.arg] = Parameter(read_annotation(home, argument.annotation), default is None)
-    return found, arguments.kwarg is not None
+        parameters[argument.arg] = Parameter(
+            read_annotation(home, argument.annotation), default is None
+        )
+    return parameters, arguments.kwarg is not None

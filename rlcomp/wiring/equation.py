@@ -1,4 +1,4 @@
-"""The equations of a plan: losses, from their parts, and what is paid in the reward."""
+"""Equations of a plan: its losses with their parts, and terms of the reward."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _of_phase(phase: PhasePlan) -> list[tuple[str, str]]:
 def _of_stage(node: Node) -> list[tuple[str, str]]:
     own, losses = filled(declare(node.target).equation, node), losses_of(node)
     inside = [row for child in children(node) for row in _of_stage(child)]
-    told = [row for loss in losses for row in _rows(loss, 0)] if losses else inside
-    return [(node.path, own), *told] if own else told
+    rows = [row for loss in losses for row in _rows(loss, 0)] if losses else inside
+    return [(node.path, own), *rows] if own else rows
 
 
 def _rows(node: Node, depth: int) -> list[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Overrides apart: those that a config knows, and those that it refuses."""
+"""Separation of the overrides that a config knows from those that it refuses."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ def sift(
     Raises:
         HydraException: no config composes, whatever is left out.
     """
-    kept = list(overrides)
+    accepted = list(overrides)
     refused: Refused = []
     while True:
         try:
-            return compose(kept), refused
+            return compose(accepted), refused
         except _ERRORS as error:
-            culprit = _culprit(compose, kept, error)
+            culprit = _culprit(compose, accepted, error)
             if culprit is None:
                 raise
-            kept.remove(culprit)
+            accepted.remove(culprit)
             refused.append((culprit, error))
 
 

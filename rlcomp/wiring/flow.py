@@ -43,11 +43,11 @@ class Flow:
         """Return the flow of this stage followed by another."""
         missing = frozenset() if self.opaque else after.reads - self.writes
         outside = missing & self.carries if self.fresh else missing
-        kept = self.writes & after.carries if after.fresh else self.writes
+        remaining = self.writes & after.carries if after.fresh else self.writes
         both = self.fresh and after.fresh
         return Flow(
             reads=self.reads | outside,
-            writes=after.writes | kept,
+            writes=after.writes | remaining,
             fresh=self.fresh or after.fresh,
             opaque=(self.opaque and not after.fresh) or after.opaque,
             lacks=self.lacks | after.lacks | (missing - outside),
@@ -148,9 +148,9 @@ def _unread(phase: str, stages: Sequence[Stage]) -> list[str]:
 
 def _readers(keys: str) -> str:
     """Name the advantages that read one of the keys of an entry of ``must_reach``."""
-    found = [choice for key in keys.split("|") for choice in options_reading(key, "advantage")]
+    choices = [choice for key in keys.split("|") for choice in options_reading(key, "advantage")]
     # More than a handful is no advice.
-    return f" ({', '.join(dict.fromkeys(found))})" if 0 < len(set(found)) < 10 else ""
+    return f" ({', '.join(dict.fromkeys(choices))})" if 0 < len(set(choices)) < 10 else ""
 
 
 def renamed(key: str, names: Mapping[str, str]) -> str:
@@ -181,9 +181,9 @@ def _lacking(
 ) -> list[str]:
     remedies: dict[str, list[str]] = {}
     for key in sorted(stage.flow.reads - before.writes):
-        told = _nearly(stage, key, earlier, later, before)
-        told = told or _remedy(stage, key, later, before, others)
-        remedies.setdefault(told, []).append(f"'{key}'")
+        hint = _nearly(stage, key, earlier, later, before)
+        hint = hint or _remedy(stage, key, later, before, others)
+        remedies.setdefault(hint, []).append(f"'{key}'")
     start = f"phases.{phase}.stages: stage {stage.path} ({stage.kind}) reads "
     return [f"{start}{', '.join(keys)}{remedy}" for remedy, keys in remedies.items()]
 

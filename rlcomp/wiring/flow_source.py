@@ -28,7 +28,7 @@ def flow_of(node: Node) -> Flow:
     known = frozenset(declaration.optional) if declaration.fresh else frozenset()
     handed = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
     passed = prompt_keys() if declaration.keeps_prompt else frozenset()
-    carried = handed | frozenset(node.keys.get(key, key) for key in passed)
+    carries = handed | frozenset(node.keys.get(key, key) for key in passed)
     written = frozenset(node.keys.get(key, key) for key in declaration.writes)
     return Flow(
         reads=frozenset(node.keys.get(key, key) for key in declaration.reads)
@@ -37,7 +37,7 @@ def flow_of(node: Node) -> Flow:
         fresh=declaration.fresh or (inner.fresh and not declaration.contained),
         opaque=declaration.opaque or (inner.opaque and not declaration.contained),
         lacks=inner.lacks,
-        carries=carried | (frozenset() if declaration.contained else inner.carries),
+        carries=carries | (frozenset() if declaration.contained else inner.carries),
     )
 
 
@@ -59,8 +59,8 @@ def stage_of(node: Node) -> Stage:
 
 
 def _min_group_size(node: Node, declaration: Declaration) -> int:
-    given = node.arguments.get(declaration.min_group_size_from)
-    return max(declaration.min_group_size, given if isinstance(given, int) else 0)
+    size = node.arguments.get(declaration.min_group_size_from)
+    return max(declaration.min_group_size, size if isinstance(size, int) else 0)
 
 
 def _all_reads(node: Node) -> frozenset[str]:
@@ -70,22 +70,22 @@ def _all_reads(node: Node) -> frozenset[str]:
     """
     declaration = declare(node.target)
     own = (*declaration.reads, *declaration.optional)
-    found = frozenset(node.keys.get(key, key) for key in own)
+    keys = frozenset(node.keys.get(key, key) for key in own)
     run = children(node) if declaration.opaque else ran(node, declaration)
     inside = frozenset[str]().union(*(_all_reads(child) for child in run))
-    return found | (inside - frozenset(declaration.supplies))
+    return keys | (inside - frozenset(declaration.supplies))
 
 
 def _marks(node: Node) -> dict[str, frozenset[str]]:
     declaration = declare(node.target)
-    asked = declaration.exclusive_if
-    counts = declaration.exclusive and (not asked or node.arguments.get(asked) is True)
+    condition = declaration.exclusive_if
+    counts = declaration.exclusive and (not condition or node.arguments.get(condition) is True)
     counts = counts and declaration.exclusive not in node.keys  # it reads another key so
-    found = {declaration.exclusive: frozenset({counted_by(node.path, asked)})} if counts else {}
+    marks = {declaration.exclusive: frozenset({counted_by(node.path, condition)})} if counts else {}
     for child in children(node):
         for name, paths in _marks(child).items():
-            found[name] = found.get(name, frozenset()) | paths
-    return found
+            marks[name] = marks.get(name, frozenset()) | paths
+    return marks
 
 
 # Of one batch, all of whose rows are in memory at once.

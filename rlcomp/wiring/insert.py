@@ -60,8 +60,8 @@ def inserted(
         _insertion(reader, f"{where}.{name}", str(name), body[name], there, steps) for name in body
     ]
     inserter = Inserter(reader, [entry for entry in entries if entry is not None])
-    found = inserter.run(stages, where)
-    return {step: inserter.at(step, found) for step in inserter.changes(steps)}
+    lists = inserter.run(stages, where)
+    return {step: inserter.at(step, lists) for step in inserter.changes(steps)}
 
 
 def _insertion(
@@ -108,7 +108,7 @@ def _anchors(reader: Reader, where: str, place: object) -> tuple[str, tuple[str,
 
 
 class Inserter:
-    """Puts stages into their places, whatever the order they are written in."""
+    """Puts stages into their places; the order in which they are written is of no account."""
 
     def __init__(self, reader: Reader, insertions: Sequence[Insertion]) -> None:
         self.reader = reader
@@ -119,30 +119,30 @@ class Inserter:
 
     def run(self, stages: Sequence[Any], where: str) -> list[Any]:
         """Return the finished list: single stages first, then those that stand around several."""
-        found = self._expanded(stages)
-        while wrapper := next((w for w in self.waiting if self._span(w, found)), None):
+        expanded = self._expanded(stages)
+        while wrapper := next((w for w in self.waiting if self._span(w, expanded)), None):
             self.waiting.remove(wrapper)
-            first, last = self._span(wrapper, found) or (0, 0)
-            self._enclose(wrapper, found[first : last + 1])
-            found[first : last + 1] = self._with_neighbours(wrapper.stage)
-        self._complain(found, where)
-        return found
+            first, last = self._span(wrapper, expanded) or (0, 0)
+            self._enclose(wrapper, expanded[first : last + 1])
+            expanded[first : last + 1] = self._with_neighbours(wrapper.stage)
+        self._complain(expanded, where)
+        return expanded
 
     def changes(self, steps: int) -> list[int]:
-        """Return the steps from which on another list runs, the first one among them."""
+        """Return the first step of each list, in order."""
         ends = [end for entry in self.timed.values() for end in entry.window.ends()]
         return sorted({1, *(end for end in ends if end <= steps)})
 
     def at(self, step: int, stages: Sequence[Any]) -> list[Any]:
         """Return the list of a step; outside its steps a stage gives way to those within it."""
-        found: list[Any] = []
+        current: list[Any] = []
         for stage in stages:
             entry = self.timed.get(stage.path) if isinstance(stage, Node) else None
             if entry is None or entry.window.holds(step):
-                found.append(stage)
+                current.append(stage)
             else:
-                found += self.enclosed.get(entry.stage.path, [])
-        return found
+                current += self.enclosed.get(entry.stage.path, [])
+        return current
 
     def _expanded(self, stages: Sequence[Any]) -> list[Any]:
         return [item for stage in stages for item in self._with_neighbours(stage)]
@@ -173,8 +173,8 @@ class Inserter:
             return
         if node.path in self.reader.wrapped:
             other = self.reader.wrapped[node.path]
-            told = f"{wrapper.where}: '{node.path}' stands around others in {other}"
-            self.reader.fail(f"{told}; use another node here")
+            message = f"{wrapper.where}: '{node.path}' stands around others in {other}"
+            self.reader.fail(f"{message}; use another node here")
         self.reader.wrapped[node.path] = wrapper.where
         self.enclosed[node.path] = list(enclosed)
         node.arguments["stages"] = [*enclosed, *self._expanded(own if own else [])]
@@ -185,16 +185,16 @@ class Inserter:
         waiting = {entry.stage.path: entry for entry in self.waiting}
         known = {stage.path for stage in _nodes(stages)} | {*waiting}
         for name in self.timed.keys() & self.inside.keys():
-            told = f"{self.timed[name].where} has {' or '.join(BOUNDS)}"
+            message = f"{self.timed[name].where} has {' or '.join(BOUNDS)}"
             around = self.inside[name]
-            self.reader.fail(f"{told}, but stands inside '{around}': give them to '{around}'")
+            self.reader.fail(f"{message}, but stands inside '{around}': give them to '{around}'")
         for entry in self.waiting:
             for anchor in entry.anchors:
-                told = f"{entry.where}.{entry.place} is {anchor!r}"
+                message = f"{entry.where}.{entry.place} is {anchor!r}"
                 if anchor in self.inside:
-                    self.reader.fail(f"{told}: it stands inside '{self.inside[anchor]}'")
+                    self.reader.fail(f"{message}: it stands inside '{self.inside[anchor]}'")
                 elif anchor not in known:
-                    self.reader.fail(f"{told}: there is no such stage{nearest(anchor, known)}")
+                    self.reader.fail(f"{message}: there is no such stage{nearest(anchor, known)}")
             if circle := _circle(entry.stage.path, waiting):
                 self.reader.fail(f"{where} is circular: {' -> '.join(circle)}")
             if entry.place == "around" and {*entry.anchors} <= known - {*waiting}:

@@ -49,8 +49,8 @@ class _Reader:
         if names > _FARTHEST or depth > _DEEPEST:
             raise ValueError("names that lead in a circle, or too deep a nesting")
         if isinstance(node, (ast.Tuple, ast.List, ast.Set)):
-            found = tuple(i for each in node.elts for i in self._items(home, each, names, depth))
-            return frozenset(found) if isinstance(node, ast.Set) else found
+            items = tuple(i for each in node.elts for i in self._items(home, each, names, depth))
+            return frozenset(items) if isinstance(node, ast.Set) else items
         if isinstance(node, ast.Dict):
             return self._dict(home, node, names, depth + 1)
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -84,12 +84,12 @@ class _Reader:
     def _attribute(self, home: str, owner: str, name: str, names: int) -> Any:  # noqa: ANN401
         """Return an attribute of a class that a module defines or imports, its bases' included."""
         try:
-            found = find(home, owner)
+            definition = find(home, owner)
         except ConfigError as error:
             raise ValueError(str(error)) from None
-        if found is None or not isinstance(found[1], ast.ClassDef):
+        if definition is None or not isinstance(definition[1], ast.ClassDef):
             raise ValueError(f"{owner} cannot be followed")
-        for place, cls in lineage(found[0], found[1]):
+        for place, cls in lineage(definition[0], definition[1]):
             if name in assigned(cls):
                 return self.read(place, assigned(cls)[name], names, 0)
         raise ValueError(f"{owner} has no {name}")

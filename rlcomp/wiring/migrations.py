@@ -1,4 +1,4 @@
-"""Names of 0.1 that configs and checkpoints may still use, with what they are called now."""
+"""Old names that configs and checkpoints may still use, with the names of today."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def update_classes(config: DictConfig) -> DictConfig:
 
 
 def _current(target: str) -> str | None:
-    """Return the name that a class of 0.2 has now, None where it is the same."""
+    """Return the name that a class of 0.2 has now; None if it is unchanged."""
     if target in _CLASSES:
         return _CLASSES[target]
     module, _, name = target.rpartition(".")
@@ -161,15 +161,15 @@ def renamed_classes(config: DictConfig) -> list[str]:
 
 def of_version_0_1(config: DictConfig) -> str | None:
     """Return one message for all targets of 0.1 in a config; None if it has none."""
-    renamed = dict.fromkeys(
+    messages = dict.fromkeys(
         f"{'.'.join(map(str, path))}._target_ {target} is now {new}"
         for path, target in _targets(OmegaConf.to_container(config, resolve=False), ())
         if (new := new_target(target)) is not None
     )
-    if not renamed:
+    if not messages:
         return None
     nodes = [f"the node '{old}' is now '{new}'" for old, new in _NAMES.items() if old in config]
-    return "this config is of rlcomp 0.1: " + "; ".join([*renamed, *nodes])
+    return "this config is of rlcomp 0.1: " + "; ".join([*messages, *nodes])
 
 
 def _targets(

@@ -9,7 +9,7 @@ from pathlib import Path
 
 # Bytes of a config that is looked at.
 _LARGEST = 1 << 20
-# What a folder has from which a policy can be read: a model, adapters, a run or its checkpoint.
+# Entries of folders that hold a policy: a model, adapters, a run or a checkpoint.
 _SIGNS = ("config.json", "adapter_config.json", "run.yaml", "checkpoints", "manifest.json")
 # Entries of a folder that are looked into.
 _MOST = 1000
@@ -25,8 +25,8 @@ def no_policy(path: str) -> str | None:
     """
     adapter, config = (_json(path, name) for name in ("adapter_config.json", "config.json"))
     if adapter is not None and config is None:
-        told = "it holds an adapter of peft (adapter_config.json) and no model"
-        return f"{told}: {_merged(path, adapter)}"
+        reason = "it holds an adapter of peft (adapter_config.json) and no model"
+        return f"{reason}: {_merged(path, adapter)}"
     kinds = (config or {}).get("architectures")
     kind = str(kinds[0]) if isinstance(kinds, list) and kinds else ""
     if not kind.endswith(_SCORES):
@@ -68,9 +68,9 @@ def _is_read(path: str) -> bool:
 
 def _models_below(path: str) -> list[str]:
     """Folders of models and runs in a folder, and those one deeper (a cache of the hub)."""
-    found = [entry for entry in sorted(Path(path).glob("[!.]*"))[:_MOST] if entry.is_dir()]
-    own = [str(one) for one in found if _is_read(str(one))]
-    deeper = (below for one in found for below in sorted(one.glob("[!.]*"))[:_MOST])
+    folders = [entry for entry in sorted(Path(path).glob("[!.]*"))[:_MOST] if entry.is_dir()]
+    own = [str(one) for one in folders if _is_read(str(one))]
+    deeper = (below for one in folders for below in sorted(one.glob("[!.]*"))[:_MOST])
     return own or [str(one) for one in deeper if _is_read(str(one))]
 
 
@@ -81,22 +81,22 @@ def _json(path: str, name: str) -> dict[str, object] | None:
         return None
     try:
         with open(file, encoding="utf-8") as opened:
-            found = json.loads(opened.read(_LARGEST))
+            content = json.loads(opened.read(_LARGEST))
     except (OSError, ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return content if isinstance(content, dict) else {}
 
 
 def _merged(path: str, adapter: dict[str, object]) -> str:
     """Return how an adapter is merged into a model, by the program that wrote it."""
-    merged = f"{path.rstrip('/')}_merged"
+    target = f"{path.rstrip('/')}_merged"
     card = os.path.join(path, "README.md")
     if os.path.isfile(card):
         with open(card, encoding="utf-8", errors="replace") as file:
             if "trained with rlcomp" in file.read(4000):
                 return (
-                    f"its run can be read, base=RUN; or rlcomp-export RUN {merged} --merge writes "
-                    f"the whole model, then base={merged}"
+                    f"its run can be read, base=RUN; or rlcomp-export RUN {target} --merge writes "
+                    f"the whole model, then base={target}"
                 )
     base = adapter.get("base_model_name_or_path")
     own = os.path.isfile(os.path.join(path, "tokenizer_config.json"))
@@ -104,8 +104,8 @@ def _merged(path: str, adapter: dict[str, object]) -> str:
     code = (
         "from peft import AutoPeftModelForCausalLM as Model; "
         "from transformers import AutoTokenizer; "
-        f"Model.from_pretrained({path!r}).merge_and_unload().save_pretrained({merged!r}); "
-        f"AutoTokenizer.from_pretrained({tokens!r}).save_pretrained({merged!r})"
+        f"Model.from_pretrained({path!r}).merge_and_unload().save_pretrained({target!r}); "
+        f"AutoTokenizer.from_pretrained({tokens!r}).save_pretrained({target!r})"
     )
     escaped = re.sub(r'(["\\$`])', r"\\\1", code)
-    return f'write {merged} with python -c "{escaped}", then base={merged}'
+    return f'write {target} with python -c "{escaped}", then base={target}'

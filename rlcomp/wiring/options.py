@@ -47,10 +47,10 @@ def recipes_with(name: str, asking: str = "", target: str = "") -> list[str]:
     line = re.compile(rf"^ *- /(\w+@)?{re.escape(name)}: ", re.MULTILINE)
     files = (config_directory() / "recipe").glob("*.yaml")
     texts = {file.stem: file.read_text(encoding="utf-8") for file in files}
-    found = [recipe for recipe, text in texts.items() if line.search(text)]
+    recipes = [recipe for recipe, text in texts.items() if line.search(text)]
     same = "|".join(map(re.escape, _options_of_target(target))) or "(?!)"
     asks = re.compile(rf"^ *- /(\w+@)?{re.escape(asking)}: ({same})$", re.MULTILINE)
-    return sorted(found, key=lambda one: (not asks.search(texts[one]), len(one), one))
+    return sorted(recipes, key=lambda one: (not asks.search(texts[one]), len(one), one))
 
 
 def _options_of_target(target: str) -> list[str]:
@@ -63,12 +63,12 @@ def having(setting: str) -> list[str]:
     """Return the groups with an option that has a setting of this name."""
     line = re.compile(rf"^{re.escape(setting)}:", re.MULTILINE)
     files = sorted(config_directory().glob("*/*.yaml"))
-    found = [
+    groups = [
         file.parent.name
         for file in files
         if line.search(text := file.read_text(encoding="utf-8")) and "_global_" not in text
     ]
-    return [*dict.fromkeys(found)]
+    return [*dict.fromkeys(groups)]
 
 
 def options_writing(key: str, given: Collection[str] | None = None) -> list[str]:
@@ -92,13 +92,13 @@ def options_reading(key: str, group: str) -> list[str]:
 
 
 def _options(suits: Callable[[Declaration], bool], group: str) -> list[str]:
-    found = []
+    choices = []
     for file in sorted(config_directory().glob(f"{group}/*.yaml")):
         targets = _TARGET.findall(file.read_text(encoding="utf-8"))
         if any(suits(part) for part in map(_declared, targets) if part is not None):
             inside = file.parent.relative_to(config_directory()).as_posix()
-            found.append(f"{placed(inside)}={file.stem}")
-    return found
+            choices.append(f"{placed(inside)}={file.stem}")
+    return choices
 
 
 def _declared(target: str) -> Declaration | None:
@@ -122,13 +122,13 @@ def chosen_as(group: str) -> list[str]:
         (['filter', 'filter@varied'], ['optimizer@learner.optimizer'], ['+objective'])
     """
     entry = re.compile(rf"^ *- (?:override )?/{group}(@[\w.]+)?: ", re.MULTILINE)
-    found = Counter({group: "/" in group or f"- {group}: " in _text("config.yaml")})
+    counts = Counter({group: "/" in group or f"- {group}: " in _text("config.yaml")})
     for file in sorted(config_directory().glob("*/**/*.yaml")):
         text = file.read_text(encoding="utf-8")
         inside = "" if "# @package _global_" in text else f"{file.parent.name}."
         places = (f"@{inside}{place[1:]}" if place else "" for place in entry.findall(text))
-        found.update(f"{group}{place}" for place in places)
-    return [name for name, times in found.most_common(2) if times] or [f"+{group}"]
+        counts.update(f"{group}{place}" for place in places)
+    return [name for name, times in counts.most_common(2) if times] or [f"+{group}"]
 
 
 def _text(name: str) -> str:
@@ -144,8 +144,8 @@ def usual_option(group: str) -> str | None:
     """
     for name in ("config.yaml", "recipe/grpo.yaml", "recipe/sft.yaml"):
         entry = rf"^  - /?{re.escape(group)}: (\w+)$"
-        if found := re.search(entry, _text(name), re.MULTILINE):
-            return found[1]
+        if match := re.search(entry, _text(name), re.MULTILINE):
+            return match[1]
     return None
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
-# A path; a single word is one where it is set or has a value.
+# A path. A single word is a path if " is " or "=" follows.
 _PATH = re.compile(r"(?<![\w./@{])[A-Za-z_]\w*(?:(?:\.\w+)+|(?= is |=))")
 
 

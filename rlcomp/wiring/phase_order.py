@@ -1,4 +1,4 @@
-"""Phases as they run: each filled in from the one it is ``like``, in the order of ``after``."""
+"""Order of phases: each filled in from the one it is ``like``, sorted by ``after``."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def arranged(config: DictConfig) -> DictConfig:
         >>> arranged(OmegaConf.create({"phases": phases})).phases
         {'sft': {'steps': 5}, 'rl': {'steps': 9}}
     """
-    given = OmegaConf.to_container(config, resolve=False)
-    bodies = given.get("phases") if isinstance(given, dict) else None
+    plain = OmegaConf.to_container(config, resolve=False)
+    bodies = plain.get("phases") if isinstance(plain, dict) else None
     if not isinstance(bodies, dict) or not any(map(_is_placed, bodies.values())):
         return config
     there = {str(name): body for name, body in bodies.items() if body is not None}
     whole = {name: _filled(name, there, ()) for name in there}
     ordered = {name: _without(whole[name], "after") for name in _order(whole)}
-    found = config.copy()
-    with open_dict(found):
-        found.phases = OmegaConf.create(ordered)
-    return found
+    rearranged = config.copy()
+    with open_dict(rearranged):
+        rearranged.phases = OmegaConf.create(ordered)
+    return rearranged
 
 
 def _is_placed(body: object) -> bool:
@@ -71,8 +71,8 @@ def _filled(name: str, bodies: Bodies, seen: tuple[str, ...]) -> Any:  # noqa: A
         return _without(body, "like")
     path = (*seen, name)
     if model in path:
-        told = " -> ".join((*path, str(model)))
-        raise ConfigError(f"phases.{name}.like is {model!r}: circular ({told}); take one out")
+        circle = " -> ".join((*path, str(model)))
+        raise ConfigError(f"phases.{name}.like is {model!r}: circular ({circle}); take one out")
     _check_known(f"phases.{name}.like", model, bodies)
     return _merged(_without(_filled(model, bodies, path), *_OWN), _without(body, "like"))
 
@@ -101,8 +101,8 @@ def _order(bodies: Bodies) -> list[str]:
 
 
 def _after(name: str, body: object, bodies: Bodies) -> set[str]:
-    given = body.get("after") if isinstance(body, Mapping) else None
-    named = given if isinstance(given, list) else [] if given is None else [given]
+    names = body.get("after") if isinstance(body, Mapping) else None
+    named = names if isinstance(names, list) else [] if names is None else [names]
     for other in named:
         _check_known(f"phases.{name}.after", other, bodies)
     return {*named}
@@ -110,8 +110,8 @@ def _after(name: str, body: object, bodies: Bodies) -> set[str]:
 
 def _check_known(where: str, name: object, bodies: Bodies) -> None:
     if name not in bodies:
-        told = nearest(str(name), map(str, bodies))
+        known = nearest(str(name), map(str, bodies))
         raise ConfigError(
-            f"{where} is {name!r}: there is no such phase{told}; name another, or leave it out, "
+            f"{where} is {name!r}: there is no such phase{known}; name another, or leave it out, "
             f"'~{where}'"
         )

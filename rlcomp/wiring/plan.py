@@ -39,8 +39,8 @@ class PhasePlan:
 
     def all_stages(self) -> list[Any]:
         """Return the stages of all lists, each once, in order."""
-        found = {id(stage): stage for stages in self.lists() for stage in stages}
-        return list(found.values())
+        stages_by_id = {id(stage): stage for stages in self.lists() for stage in stages}
+        return list(stages_by_id.values())
 
 
 @dataclass
@@ -94,13 +94,13 @@ def read(config: DictConfig) -> tuple[Plan, list[str]]:
 
 
 def _phases(reader: Reader) -> dict[str, PhasePlan]:
-    given = OmegaConf.to_container(reader.config, resolve=False)
-    if not isinstance(given, dict) or not isinstance(given.get("phases"), dict):
+    plain = OmegaConf.to_container(reader.config, resolve=False)
+    if not isinstance(plain, dict) or not isinstance(plain.get("phases"), dict):
         reader.fail("phases: a run needs phases; choose a recipe: recipe=grpo")
         return {}
-    if not given["phases"]:
+    if not plain["phases"]:
         reader.fail("phases is empty: a run needs at least one phase; choose a recipe: recipe=grpo")
-    phases = {str(name): _phase(reader, str(name)) for name in given["phases"]}
+    phases = {str(name): _phase(reader, str(name)) for name in plain["phases"]}
     if phases and not reader.errors and not any(phase.steps for phase in phases.values()):
         reader.fail(
             f"phases: every phase has steps 0 ({', '.join(phases)}), so nothing would be done; set "
@@ -131,8 +131,8 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
     steps = body.get("steps")
     fault = problem(NonNegativeInt, steps)
     if fault and steps is not BROKEN:
-        told = remedy(f"{where}.steps", steps, fault)
-        reader.fail(f"{where}.steps is {steps!r}: {fault}; {told}")
+        instead = remedy(f"{where}.steps", steps, fault)
+        reader.fail(f"{where}.steps is {steps!r}: {fault}; {instead}")
     count = steps if isinstance(steps, int) and not fault else 0
     lists = _stages(reader, where, body, count)
     every = _every(reader, where, body.get("every"))
@@ -140,10 +140,10 @@ def _phase(reader: Reader, name: str) -> PhasePlan:
 
 
 def _on_begin(reader: Reader, where: str, body: dict[str, Any]) -> list[Any]:
-    given = body.get("on_begin") or []
-    if given is not BROKEN and not isinstance(given, list):
-        reader.fail(f"{where}.on_begin is {given!r}: must be a list of node names")
-    return [one for one in given if one is not BROKEN] if isinstance(given, list) else []
+    names = body.get("on_begin") or []
+    if names is not BROKEN and not isinstance(names, list):
+        reader.fail(f"{where}.on_begin is {names!r}: must be a list of node names")
+    return [one for one in names if one is not BROKEN] if isinstance(names, list) else []
 
 
 def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dict[int, list[Any]]:
@@ -151,8 +151,8 @@ def _stages(reader: Reader, where: str, body: dict[str, Any], steps: int) -> dic
     if stages is not BROKEN and (not isinstance(stages, list) or not stages):
         reader.fail(f"{where}.stages is {stages!r}: must be a list of node names")
     listed = stages if isinstance(stages, list) else []
-    kept = _without(reader, f"{where}.without", listed, body.get("without"))
-    return inserted(reader, f"{where}.insert", kept, body.get("insert"), steps)
+    remaining = _without(reader, f"{where}.without", listed, body.get("without"))
+    return inserted(reader, f"{where}.insert", remaining, body.get("insert"), steps)
 
 
 def _without(reader: Reader, where: str, stages: list[Any], names: object) -> list[Any]:
@@ -175,15 +175,15 @@ def _every(reader: Reader, where: str, body: object) -> dict[str, tuple[int, Any
     if not isinstance(body, dict):
         reader.fail(f"{where}.every is {body!r}: must be {{evaluation: 25}}")
         return {}
-    found: dict[str, tuple[int, Any]] = {}
+    entries: dict[str, tuple[int, Any]] = {}
     for name, period in body.items():
         if period is None or period is BROKEN:
             continue
         if not isinstance(period, int) or isinstance(period, bool) or period < 1:
             reader.fail(f"{where}.every.{name} is {period!r}: must be a number of steps, or null")
             continue
-        found[str(name)] = (period, reader.named(str(name), f"{where}.every"))
-    return found
+        entries[str(name)] = (period, reader.named(str(name), f"{where}.every"))
+    return entries
 
 
 def nodes_in(value: object) -> Iterator[Node]:
@@ -205,9 +205,9 @@ def children(node: Node) -> list[Node]:
 
 def below(node: Node) -> list[Node]:
     """Return the nodes that are built before a node, each once."""
-    found: dict[str, Node] = {}
-    collect(node.arguments, found)
-    return list(found.values())
+    nodes: dict[str, Node] = {}
+    collect(node.arguments, nodes)
+    return list(nodes.values())
 
 
 def collect(value: object, nodes: dict[str, Node]) -> None:

@@ -58,10 +58,10 @@ def address(node: ConfigNode) -> Path:
 
 def unset_variable(told: str) -> str | None:
     """Explain OmegaConf's message about an environment variable that is not set."""
-    found = re.search(r"Environment variable '(.+?)' not found", told)
-    return found and (
-        f"the environment variable {found[1]} is not set; set it, or give a default: "
-        f"${{oc.env:{found[1]},DEFAULT}}"
+    match = re.search(r"Environment variable '(.+?)' not found", told)
+    return match and (
+        f"the environment variable {match[1]} is not set; set it, or give a default: "
+        f"${{oc.env:{match[1]},DEFAULT}}"
     )
 
 
@@ -131,11 +131,11 @@ class Reader:
             return self.fail(f"circular: {' -> '.join(map(dotted, circle))}")
         self._open.append(path)
         try:
-            found = self._value(path)
+            result = self._value(path)
         finally:
             self._open.pop()
-        self._read[path] = found
-        return found
+        self._read[path] = result
+        return result
 
     def _value(self, path: Path) -> Any:  # noqa: ANN401
         node = self._at(path)
@@ -162,7 +162,7 @@ class Reader:
 
     def _reference(self, node: ConfigNode, path: Path) -> Any:  # noqa: ANN401
         try:
-            found = node._dereference_node()
+            target = node._dereference_node()
         except InterpolationToMissingValueError:
             return BROKEN  # told where the ??? stands
         except OmegaConfBaseException as error:
@@ -170,19 +170,19 @@ class Reader:
             if meant != path and self._is_itself(meant):
                 return self.value(meant)  # told there
             return self.fail(self._explain(node, path, error))
-        if not isinstance(found, ConfigNode):
-            return found
-        where = address(found)
-        if where and where != path and self._at(where) is found:
+        if not isinstance(target, ConfigNode):
+            return target
+        where = address(target)
+        if where and where != path and self._at(where) is target:
             self._note_origin(node, path, where)
             return self.value(where)
-        if isinstance(found, Container):
+        if isinstance(target, Container):
             return self.fail(
                 f"{dotted(path)}: {node._value()} is a resolver that returns a part of the config, "
                 "which would be a silent copy; write ${name}"
             )
         self._note_origin(node, path, path)
-        return found._value()
+        return target._value()
 
     def _note_origin(self, node: ConfigNode, path: Path, where: Path) -> None:
         """Note the next place on the way to a value, or the text it is computed from."""
@@ -221,10 +221,10 @@ class Reader:
         first = str(error).splitlines()[0]
         if "parent node" in first or "Recursive" in first:
             through = "" if name == dotted(path) else f" -> {name}"
-            told = f"circular: {dotted(path)}{through} -> {dotted(path)}"
+            reason = f"circular: {dotted(path)}{through} -> {dotted(path)}"
             if dotted(path).startswith(f"{name}."):
-                told += f": it holds itself; is its option for another node, {name}@NODE=OPTION?"
-            return told
+                reason += f": it holds itself; is its option for another node, {name}@NODE=OPTION?"
+            return reason
         return f"{dotted(path)} is {text}: {first}"
 
     def _mapping(self, node: DictConfig, path: Path) -> Any:  # noqa: ANN401

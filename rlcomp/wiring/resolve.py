@@ -1,4 +1,4 @@
-"""Parses and checks a composed config: reports all mistakes at once, before importing torch."""
+"""Reading and checking of a composed config: all mistakes at once, before torch is imported."""
 
 from __future__ import annotations
 
@@ -145,12 +145,12 @@ CHECKS: Sequence[tuple[Level, Literal["all", "reached"], Callable[[Plan], Iterab
 
 def added(words: Sequence[str]) -> list[str]:
     """Return the names that overrides add at the root: ``+name=1``, ``++name.of.it=1``."""
-    found = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
-    return list(dict.fromkeys(one[1] for one in found if one))
+    matches = (re.match(r"\+{1,2}(\w+)(?=[.=])", word) for word in words)
+    return list(dict.fromkeys(one[1] for one in matches if one))
 
 
 def as_written(told: str, words: Iterable[str]) -> str:
-    """Return a message with its number as it was typed; a sign may have been left out.
+    """Return a message with the typed number; a sign may have been left out.
 
     Args:
         told: begins with ``PATH is NUMBER: ``.
@@ -164,15 +164,15 @@ def as_written(told: str, words: Iterable[str]) -> str:
         >>> as_written("a.lr is 'x': no number", ["a.lr=x"])
         "a.lr is 'x': no number"
     """
-    given = dict(word.lstrip("+").partition("=")[::2] for word in words)
+    values = dict(word.lstrip("+").partition("=")[::2] for word in words)
     lacks = re.search(r", which no earlier stage writes: choose ([\w@./]+)=", told)
-    if lacks and given.get(lacks[1]) == "none":  # the user's own word
+    if lacks and values.get(lacks[1]) == "none":  # the user's own word
         return told.replace("no earlier stage writes", f"{lacks[1]}=none leaves out", 1)
-    found = re.match(r"([\w.]+) is (-?\d[\w.+-]*): ", told)
-    if found is None or not re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", given.get(found[1], ""), re.I):
+    match = re.match(r"([\w.]+) is (-?\d[\w.+-]*): ", told)
+    if match is None or not re.fullmatch(r"-?[\d.]+(e[+-]?\d+)?", values.get(match[1], ""), re.I):
         return told
-    path, text = found[1], given[found[1]]
-    told = f"{path} is {text}: {told[found.end() :]}"
+    path, text = match[1], values[match[1]]
+    told = f"{path} is {text}: {told[match.end() :]}"
     slip = re.fullmatch(r"([\d.]+e)\+?(\d)", text, re.I)
     if slip is None or "integer" in told:  # of those none is below 1
         return told

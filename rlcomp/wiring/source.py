@@ -17,7 +17,7 @@ from rlcomp.errors import ConfigError, nearest
 
 Definition = ast.ClassDef | ast.FunctionDef
 Class = tuple[str, ast.ClassDef]
-# A name's binding: the statement, and the value where it is a plain assignment.
+# A name's binding: the statement, and the value of a plain assignment.
 Binding = tuple[ast.stmt, ast.expr | None]
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
@@ -69,8 +69,8 @@ def _parse(path: Path) -> ast.Module:
         place = f", line {error.lineno}" if error.lineno else ""
         raise ConfigError(f"{path}{place}: {_line(error.msg)}") from None
     except (OSError, ValueError, LookupError, RecursionError, MemoryError) as error:
-        told = _line(str(error)) or "too deeply nested"
-        raise ConfigError(f"{path} cannot be read ({type(error).__name__}): {told}") from None
+        reason = _line(str(error)) or "too deeply nested"
+        raise ConfigError(f"{path} cannot be read ({type(error).__name__}): {reason}") from None
 
 
 def _line(message: str) -> str:
@@ -142,12 +142,12 @@ def _stored(line: ast.stmt) -> Iterator[str]:
 @cache
 def _bound(module: str) -> dict[str, list[Binding]]:
     """Return the bindings of each name of a module, in order."""
-    found: dict[str, list[Binding]] = defaultdict(list)
+    by_name: dict[str, list[Binding]] = defaultdict(list)
     found_in = source_of(module)
     for line in _statements(found_in[1]) if found_in else ():
         for name, value in bindings(line):
-            found[name].append((line, value))
-    return dict(found)
+            by_name[name].append((line, value))
+    return dict(by_name)
 
 
 def find(
@@ -164,10 +164,10 @@ def find(
     Raises:
         ConfigError: there is no such module or name.
     """
-    found = None if module == "builtins" or depth > 8 else source_of(module)
-    if found is None:
+    source = None if module == "builtins" or depth > 8 else source_of(module)
+    if source is None:
         return None
-    path, tree = found
+    path, tree = source
     bound = [line for line, _ in _bound(module).get(name, ())]
     above = [line for line in bound if before is not None and line.lineno < before]
     for line in (above or bound)[-1:]:
@@ -204,8 +204,8 @@ def absolute(module: str, path: Path, line: ast.ImportFrom) -> str:
     if not line.level:
         return line.module or ""
     package = module.split(".") if path.name == "__init__.py" else module.split(".")[:-1]
-    kept = package[: len(package) - line.level + 1]
-    return ".".join([*kept, *([line.module] if line.module else [])])
+    names = package[: len(package) - line.level + 1]
+    return ".".join([*names, *([line.module] if line.module else [])])
 
 
 @cache
@@ -286,14 +286,14 @@ def alias(module: str, name: str, depth: int = 0) -> tuple[str, ast.expr] | None
     Follows imports of names; None for classes, functions and whatever cannot be followed.
     """
     try:
-        found = source_of(module) if depth < 4 else None
+        source = source_of(module) if depth < 4 else None
     except ConfigError:
         return None
-    bound = _bound(module).get(name) if found else None
-    if found is None or not bound:
+    bound = _bound(module).get(name) if source else None
+    if source is None or not bound:
         return None
     line, value = bound[-1]
     original = _imported(line, name)
     if original is not None and isinstance(line, ast.ImportFrom):
-        return alias(absolute(module, found[0], line), original, depth + 1)
+        return alias(absolute(module, source[0], line), original, depth + 1)
     return None if value is None else (module, value)

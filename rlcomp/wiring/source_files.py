@@ -43,7 +43,7 @@ def source_files(dotted: str) -> list[Path]:
 
 
 def _prefixes(dotted: str) -> Iterator[str]:
-    """Return a dotted name and those of its packages, which importing it runs."""
+    """Return a dotted name and the names of its packages: importing it runs them as well."""
     words = dotted.split(".")
     return (".".join(words[:end]) for end in range(1, len(words) + 1))
 

@@ -47,10 +47,10 @@ _FROM_HUB = (
 @cache
 def _shipped(groups: tuple[str, ...]) -> frozenset[str]:
     files = [file for group in groups for file in (config_directory() / group).rglob("*.yaml")]
-    found = {
+    targets = {
         target for file in files for target in _SHIPPED.findall(file.read_text(encoding="utf-8"))
     }
-    return frozenset({*found, _POLICY, *_FROM_HUB} - {_OUTSIDE})
+    return frozenset({*targets, _POLICY, *_FROM_HUB} - {_OUTSIDE})
 
 
 def shipped(target: str, groups: tuple[str, ...] = POLICY) -> bool:
@@ -164,6 +164,6 @@ def saved_node(
     built = Plan(plan.tree, {node.path: node for node in nodes}, {})
     errors += check_settings(built) + check_arguments(built)
     if errors or problem(NonNegativeInt, plan.tree.get("seed")):
-        told = "; ".join(errors[:3]) or "it has no seed"
-        raise CheckpointError(f"{file} is no config that rlcomp wrote: {told}")
+        faults = "; ".join(errors[:3]) or "it has no seed"
+        raise CheckpointError(f"{file} is no config that rlcomp wrote: {faults}")
     return plan, wanted

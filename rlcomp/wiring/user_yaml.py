@@ -1,4 +1,4 @@
-"""Yamls of one's own: what must stand at the top of recipes, and in parts for ``_target_``."""
+"""Check of the user's yamls: the first lines of recipes, and the ``_target_`` of parts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def meant_target(node: Mapping[object, object]) -> tuple[str, str] | None:
         >>> meant_target({"_target_": "mine.Centred", "class": "a.b"}), meant_target({"class": 3})
         (None, None)
     """
-    given = [(key, node[key]) for key in _TARGETS if key in node and "_target_" not in node]
-    return next(((key, text) for key, text in given if _is_dotted(text)), None)
+    candidates = [(key, node[key]) for key in _TARGETS if key in node and "_target_" not in node]
+    return next(((key, text) for key, text in candidates if _is_dotted(text)), None)
 
 
 def _is_dotted(text: object) -> TypeGuard[str]:
@@ -83,8 +83,8 @@ def _defined(name: str) -> str:
     line = re.compile(rf"^(class|def) {name}\b", re.MULTILINE)
     files = sorted(Path().glob("*.py"))[:_LOOKED_AT]
     texts = ((file.stem, file.read_text(encoding="utf-8", errors="replace")) for file in files)
-    found = [f"{stem}.{name}" for stem, text in texts if line.search(text)]
-    return f"; write _target_: {' or '.join(found)}" if found else ""
+    names = [f"{stem}.{name}" for stem, text in texts if line.search(text)]
+    return f"; write _target_: {' or '.join(names)}" if names else ""
 
 
 def _lacking(group: str, file: Path) -> str:

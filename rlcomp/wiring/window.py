@@ -65,9 +65,9 @@ def window(reader: Reader, where: str, bounds: Mapping[str, object], steps: int)
     shares_cross = isinstance(begin, float) and isinstance(end, float) and begin >= end
     empty = first > steps or (last is not None and last < first)
     if (steps and whole and empty) or shares_cross:
-        given = ", ".join(f"{name} {value}" for name, value in bounds.items() if value is not None)
+        shown = ", ".join(f"{name} {value}" for name, value in bounds.items() if value is not None)
         reader.fail(
-            f"{where} has {given}, but the phase has {steps} steps: it would never run; a share of "
+            f"{where} has {shown}, but the phase has {steps} steps: it would never run; a share of "
             "the phase (from_step: 0.5) goes with its length"
         )
         return None

@@ -1,4 +1,4 @@
-"""Validates the arguments of every node against its constructor, before building."""
+"""Check of the arguments of every node against its constructor, before anything is built."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def _check_node(node: Node, as_tools: Sequence[str]) -> list[str]:
         if fault and not _has_broken(value):
             errors.append(f"{where} is {_shown(value)}: {fault}; {remedy(where, value, fault)}")
     for name, parameter in declaration.parameters.items():
-        given = name in node.arguments or node.partial or node.path in as_tools
-        if parameter.required and not given:
+        optional = name in node.arguments or node.partial or node.path in as_tools
+        if parameter.required and not optional:
             errors.append(f"{node.path}: {kind} needs '{name}'; set +{node.path}.{name}=...")
     errors += [
         f"{node.path}: {kind} needs '{module}', which is not installed: "

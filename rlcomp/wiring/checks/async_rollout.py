@@ -24,19 +24,19 @@ def check_free(plan: Plan, runs: Sequence[tuple[str, ...]]) -> list[str]:
     cluster = plan.tree.get("cluster")
     if not isinstance(cluster, Node) or cluster.arguments.get("schedule") != "free":
         return []
-    found = [told for run in runs for told in _of_run(plan, run)]
+    messages = [told for run in runs for told in _of_run(plan, run)]
     if plan.tree.get("sampler_engine"):
-        found.append(
+        messages.append(
             "cluster.schedule is free, and sampler_engine decodes: only our own decode loop takes "
             "new weights between steps; set sampler_engine=own, or cluster.schedule=fixed"
         )
     if any(node.arguments.get("keep_routing") == "rollout" for node in plan.nodes.values()):
-        found.append(
+        messages.append(
             "cluster.schedule is free, and decoding.keep_routing is rollout: no routes are "
             "recorded of rows in refilled seats; set decoding.keep_routing=none, or "
             "cluster.schedule=fixed"
         )
-    return found
+    return messages
 
 
 def _of_run(plan: Plan, run: tuple[str, ...]) -> Iterator[str]:
@@ -66,9 +66,9 @@ def _of_phase(phase: PhasePlan, path: str) -> Iterator[str]:
     nodes = [node for stage in stages for node in _all(stage)]
     rollout = next(node for node in nodes if node.path == path)
     losses = {node.path: node for node in nodes if _of_policy(node)}
-    copied = any(node.target.endswith(_COPY) for node in nodes)
+    copies = any(node.target.endswith(_COPY) for node in nodes)
     for loss in losses.values():
-        if not _corrects(loss, copied):
+        if not _corrects(loss, copies):
             yield _uncorrected(loss.path)
     if not losses and any(_trains(node, rollout) for node in nodes):
         yield _uncorrected(path)

@@ -57,16 +57,16 @@ def _learns(node: Node) -> bool:
 
 
 def _not_in_parts(node: Node) -> list[str]:
-    found = []
+    messages = []
     if "aggregator" in declare(node.target).parameters:
-        found.append(
+        messages.append(
             f"{node.path} ({declare(node.target).name}) compares whole gradients of objectives, "
             "and parallel=shard has parts of them: use parallel=replicate"
         )
     adapted = [n.path for n in below(node) if n.target.startswith(_ADAPTERS)]
     if adapted:
-        found.append(
+        messages.append(
             f"{node.path} trains adapters ({adapted[0]}), and parallel=shard puts weights into "
             "parts that are all trained: use parallel=replicate, or adapter=none"
         )
-    return found
+    return messages

@@ -1,4 +1,4 @@
-"""Static check of the metrics that parts in ``every`` wait for: is what records them due before?"""
+"""Check of the metrics that parts in ``every`` wait for: their recorders are due before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The order of phases: can what ``on_begin`` names act, and is what a part needs done before?"""
+"""Check of prerequisites: the nodes of ``on_begin`` can act, and earlier phases do the rest."""
 
 from __future__ import annotations
 

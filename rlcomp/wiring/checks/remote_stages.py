@@ -1,4 +1,4 @@
-"""Which stages of a plan run on the workers of a cluster."""
+"""Stages of a plan that run on the workers of a cluster, and the check of their choice."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def remote_runs(plan: Plan) -> list[tuple[str, ...]]:
     named = cluster.arguments.get("remote")
     if named is not None:
         return [tuple(named)]
-    found = [(node.path,) for each in _lists(plan) for node in each if _rolls_out(node)]
-    return list(dict.fromkeys(found))
+    runs = [(node.path,) for each in _lists(plan) for node in each if _rolls_out(node)]
+    return list(dict.fromkeys(runs))
 
 
 def marks(plan: Plan) -> dict[str, str]:
@@ -86,7 +86,7 @@ def _not_together(named: Sequence[str], lists: Sequence[Sequence[str]]) -> str |
 
 
 def _lists(plan: Plan) -> Iterator[list[Node]]:
-    """Yield every list of stages, those of loops included."""
+    """Yield every list of stages, also the lists of loops."""
     for phase in plan.phases.values():
         for stages in phase.lists():
             yield from _inside(stages)

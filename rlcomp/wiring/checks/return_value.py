@@ -42,32 +42,34 @@ def _without_return(path: str) -> int | None:
     """Return the line of a function that surely returns nothing; None: it may return something."""
     module, _, name = path.rpartition(".")
     try:
-        found = find(module, name) if module else None
+        binding = find(module, name) if module else None
     except ConfigError:
         return None  # told when it is imported
-    if found is None or not isinstance(found[1], (ast.FunctionDef, ast.AsyncFunctionDef)):
+    if binding is None or not isinstance(binding[1], (ast.FunctionDef, ast.AsyncFunctionDef)):
         return None
-    own = [*_own(found[1])]
+    own = [*_own(binding[1])]
     other = (ast.Yield, ast.YieldFrom, ast.Raise)
     gives = any(isinstance(part, ast.Return) and part.value is not None for part in own)
-    return None if gives or any(isinstance(part, other) for part in own) else found[1].lineno
+    return None if gives or any(isinstance(part, other) for part in own) else binding[1].lineno
 
 
 def _is_other(target: str) -> bool:
     try:
-        found = declare(target)
+        declaration = declare(target)
     except ConfigError:
         return True  # told by the check of arguments
-    return found.opaque or not (found.reads or found.writes or found.optional)
+    return declaration.opaque or not (
+        declaration.reads or declaration.writes or declaration.optional
+    )
 
 
 def not_returned(target: str) -> str | None:
     """Why a component's ``forward`` is sure to return no batch; None: it may well."""
     module, _, name = target.rpartition(".")
-    found = find(module, name)
-    if found is None or not isinstance(found[1], ast.ClassDef):
+    definition = find(module, name)
+    if definition is None or not isinstance(definition[1], ast.ClassDef):
         return None
-    for _, cls in lineage(found[0], found[1]):
+    for _, cls in lineage(definition[0], definition[1]):
         for line in cls.body:
             if isinstance(line, ast.FunctionDef) and line.name == "forward":
                 return _fault(line)
@@ -92,7 +94,7 @@ def _fault(forward: ast.FunctionDef) -> str | None:
 
 
 def _own(forward: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    """Yield the syntax nodes of a function, without those of functions within."""
+    """Yield the syntax nodes of a function, but none of inner functions."""
     left: list[ast.AST] = [*forward.body]
     while left:
         part = left.pop()

@@ -1,4 +1,4 @@
-"""Settings of a command line that are read and change nothing, as other choices are: warned of."""
+"""Warnings of settings that change nothing under the other choices of a command line."""
 
 from __future__ import annotations
 
@@ -49,8 +49,8 @@ def _of_no_phase(plan: Plan, used: dict[str, Node], word: str) -> str | None:
 
 def _never_clips(plan: Plan, word: str) -> str | None:
     """Explain that a trust region never clips, as each ratio is 1; None: it may clip."""
-    found = _CLIP.match(word)
-    loss = found and plan.nodes.get(found[1])
+    match = _CLIP.match(word)
+    loss = match and plan.nodes.get(match[1])
     ratio = loss and loss.arguments.get("ratio")
     if not loss or not isinstance(ratio, Node):
         return None

@@ -1,4 +1,4 @@
-"""Settings that can be meant, and hardly are: told before anything is built."""
+"""Warnings of legal but suspicious values."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.wiring.checks.clip_range import are_ratios, clip_range
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan
 
-# What takes the sampler's log-probs for those of the policy before the update.
+# The part that takes the sampler's log-probs for the old log-probs of the policy.
 _COPY = "old_log_probs.rollout.FromRollout"
 
 
@@ -23,7 +23,7 @@ def suspicious_values(plan: Plan) -> Iterator[str]:
 
 
 def _alike(plan: Plan) -> Iterator[str]:
-    """Parts that hold the policy before the update against the sampler, of which it is a copy."""
+    """Yield a message on parts that compare the policy before the update with its own copy."""
     slots = [node.path for node in plan.nodes.values() if node.target.endswith(_COPY)]
     for node in plan.nodes.values() if slots else ():
         reads = {*declare(node.target).reads}

@@ -1,4 +1,4 @@
-"""Settings of a command line that nothing reads: the run would be the same without them."""
+"""Settings of a command line that nothing reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def check_unread(
     choices: Mapping[str, str],
     config_dirs: Sequence[str] = (),
 ) -> list[str]:
-    """Values set below no part of a config, to which nothing in it refers; one line each.
+    """Return a message on each value that belongs to no part and that nothing refers to.
 
     A recipe may set what only some of its options read (``kl_controller.kl_coef``, with
     ``kl=none``): that changes nothing, and is no mistake. On the command line it is one.
@@ -31,8 +31,10 @@ def check_unread(
         config_dirs: directories of the user's own configs.
     """
     line = Line([], config_dirs, config, choices)
-    told = [(word, line.lacks(_path(word)[0])) for word in unread(config, words)]
-    return [f"{word}: nothing in this run reads it: {why or 'leave it out'}" for word, why in told]
+    reasons = [(word, line.lacks(_path(word)[0])) for word in unread(config, words)]
+    return [
+        f"{word}: nothing in this run reads it: {why or 'leave it out'}" for word, why in reasons
+    ]
 
 
 def unread(config: DictConfig, words: Sequence[str]) -> list[str]:
