@@ -68,13 +68,13 @@ class GreedyBaseline(Component):
         """Write the advantage, and take the greedy answers out of the response mask."""
         reward, valid = batch["reward"].detach(), batch["reward_valid"]
         baseline, has_baseline = greedy_reward(reward, batch["group_id"], valid, batch["greedy"])
-        trained = ~batch["greedy"] & valid & has_baseline
-        lead = masked(masked(reward, valid) - baseline, trained)
+        trainable = ~batch["greedy"] & valid & has_baseline
+        lead = masked(masked(reward, valid) - baseline, trainable)
         lead = lead if self.clip is None else lead.clamp(-self.clip, self.clip)
         record("advantage/baseline", baseline, where=batch["greedy"] & valid)
         record("advantage/abs", lead.abs(), where=~batch["greedy"])
         record("advantage/zero_fraction", lead == 0, where=~batch["greedy"])
-        per_token = torch.where(trained[:, None], lead[:, None] + self._dense(batch), 0)
+        per_token = torch.where(trainable[:, None], lead[:, None] + self._dense(batch), 0)
         batch["response_mask"] = batch["response_mask"] & ~batch["greedy"][:, None]
         return write_advantage(batch, per_token)
 

@@ -164,7 +164,7 @@ class RayCluster(Cluster):
 
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# Ray's name of a resource, by the name of an actor's option.
+# Ray names its resources differently from the options of actors.
 _RESOURCES = {"num_cpus": "CPU", "num_gpus": "GPU"}
 
 
