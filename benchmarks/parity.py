@@ -4,8 +4,8 @@ import torch
 from measure import gate, largest
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_mean import SequenceMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceMean
 from components.loss.trust_region.clip import Clip
 from rlcomp.component import asking
 

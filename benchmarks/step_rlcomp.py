@@ -8,16 +8,16 @@ from torch.optim import AdamW
 from turn import Turns
 from workloads import STEPS, brevity, build, sampled
 
-from components.advantage.group_mean_std import GroupMeanStd
+from components.advantage.group import GroupMeanStd
 from components.collector.group import GroupCollector
-from components.kl_controller.fixed import FixedKL
+from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
 from components.loss.kl import KLLoss
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.old_log_probs.rollout import FromRollout
+from components.loss.reduction import SequenceMean
+from components.old_log_probs import FromRollout
 from components.reference.frozen import Frozen
 from components.reward.function import Function
-from components.sampler.epochs import Epochs
+from components.sampler.prompts import Epochs
 from rlcomp import Component, Phase, run_phases
 from rlcomp.interfaces.task import Example
 

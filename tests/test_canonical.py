@@ -3,9 +3,9 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.sequence import SequenceRatio
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.trust_region.none import NoTrustRegion
+from components.loss.ratio import SequenceRatio
+from components.loss.reduction import TokenMean
+from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.canonical import canonical
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError, DataError, ShapeError

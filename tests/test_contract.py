@@ -94,7 +94,7 @@ OFFLINE_METHODS = ("bc", "cql", "diffusion_bc", "iql", "td3_bc")
 GIVEN = {
     "action/freeze": ["probe.parameters=embed"],
     "action/restore": [
-        "probe.snapshot={_target_: components.action.snapshot.Snapshot, policy: '${policy}'}"
+        "probe.snapshot={_target_: components.action.Snapshot, policy: '${policy}'}"
     ],
     "store/replay": ["+store@kept=collected", "probe.store=${kept}"],
     "store/replay_pairs": ["+store@kept=pairs", "probe.store=${kept}"],
@@ -320,7 +320,7 @@ GIVEN = {
     ],
     "reference/teachers_full": [
         "+teacher=trained",
-        "probe.references={digits: {_target_: components.reference.teacher_full.TeacherFull, "
+        "probe.references={digits: {_target_: components.reference.teacher.TeacherFull, "
         "policy: '${policy}', teacher: '${teacher}'}}",
     ],
     "reference/teacher": ["+teacher=trained"],

@@ -14,7 +14,7 @@ CONF = Path(__file__).resolve().parents[1] / "conf"
 # A constant rate by hand; every option of ours falls to something. And torchrl's own default.
 OWN = {
     ("rlcomp.model.schedule.Schedule", "final"),
-    ("components.loss.sac_without_target_entropy.SACWithoutTargetEntropy", "alpha_init"),
+    ("components.loss.transitions.SACWithoutTargetEntropy", "alpha_init"),
 }
 
 

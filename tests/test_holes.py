@@ -10,16 +10,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import components.advantage
-from components.filter.overlong import Overlong
-from components.kl.in_reward import KLInReward
-from components.kl_controller.fixed import FixedKL
+from components.filter import Overlong
+from components.kl import KLInReward
+from components.kl_controller import FixedKL
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.sequence import SequenceRatio
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import SequenceRatio
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.shaping.soft_overlong import SoftOverlong
+from components.shaping.length import SoftOverlong
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.testing.corrupt import with_hole

@@ -8,7 +8,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.reduction import TokenMean
 from rlcomp.errors import ContractError
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.functional.masked import masked

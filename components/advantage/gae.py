@@ -1,18 +1,22 @@
-"""Generalised advantage estimation (GAE) over the tokens of the response."""
+"""Advantages with a critic."""
 
 from __future__ import annotations
 
-from tensordict import TensorDict
-from torch import Tensor
-
-from rlcomp.arguments import Probability
-from rlcomp.component import Component
-from rlcomp.functional.linear_recurrence import last_inside
-from rlcomp.functional.masked import masked
-from rlcomp.functional.returns import gae
-from rlcomp.functional.whiten import whiten
-from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
-from rlcomp.metrics import record
+import torch
+from tensordict import (TensorDict)
+from torch import (Tensor)
+from rlcomp.arguments import (Probability, PositiveFloat)
+from rlcomp.component import (Component)
+from rlcomp.functional.linear_recurrence import (last_inside)
+from rlcomp.functional.masked import (masked)
+from rlcomp.functional.returns import (gae, length_adaptive_lambda, td_lambda_returns)
+from rlcomp.functional.whiten import (whiten)
+from rlcomp.interfaces.advantage import (rewards_per_token, write_advantage)
+from rlcomp.metrics import (record)
+from rlcomp.functional.ratio import (log_ratio)
+from rlcomp.functional.vtrace import (vtrace)
+from rlcomp.functional.turn_credit import (turn_gae)
+from rlcomp.interfaces.turns import (TurnTable)
 
 
 class GAE(Component):
@@ -74,3 +78,170 @@ class GAE(Component):
             return None
         last = last_inside(batch["value"].detach(), batch["response_mask"])
         return masked(last, batch["truncated"])
+
+
+class VAPO(Component):
+    """VAPO advantage: length-adaptive, decoupled GAE.
+
+    ``A_t = delta_t + gamma * lambda_i * A_{t+1}`` with
+    ``lambda_i = clip(1 - 1 / (alpha * n_i), 0, 1)`` and ``n_i`` response tokens; critic target
+    ``G_t = r_t + gamma * G_{t+1}`` (lambda = 1).
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value`` ``[B, T]``. Writes
+    ``advantage`` and ``returns`` ``[B, T]``. For an invalid reward the advantage is 0 and not part
+    of the whitening, and ``returns`` is ``value``.
+
+    Args:
+        gamma: discount per token of the response.
+        alpha: ``sum_k lambda_i^k`` is about ``alpha * n_i``; responses of at most ``1 / alpha``
+            tokens get lambda 0.
+        whiten: advantages to mean 0 and variance 1 over the tokens of the batch.
+
+    Source:
+        VAPO, arXiv:2504.05118, sections 4.1 and 4.2; Yuan et al. 2025, arXiv:2503.01491.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask", "value")
+    writes = ("advantage", "returns")
+    optional = ("token_reward", "step_end")  # a return credits steps as well
+
+    def __init__(
+        self, *, gamma: Probability = 1.0, alpha: PositiveFloat = 0.05, whiten: bool = True
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.alpha = alpha
+        self.whiten = whiten
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write advantage and returns."""
+        mask, value = batch["response_mask"], batch["value"].detach()
+        rewards, counted = rewards_per_token(batch), mask & batch["reward_valid"][:, None]
+        gae_lambda = length_adaptive_lambda(mask, self.alpha)
+        record("advantage/gae_lambda", gae_lambda)
+        advantage = gae(rewards, value, counted, self.gamma, gae_lambda)
+        record("advantage/abs", advantage.abs(), where=counted)
+        targets = td_lambda_returns(rewards, value, counted, self.gamma, 1.0)
+        batch["returns"] = masked(torch.where(counted, targets, value), mask)
+        return write_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)
+
+
+class VTrace(Component):
+    """V-trace advantage and returns (IMPALA).
+
+    ``A_t = rho_t (r_t + gamma * vs_{t+1} - V_t)`` and
+    ``vs_t = V_t + rho_t (r_t + gamma * V_{t+1} - V_t) + gamma * c_t (vs_{t+1} - V_{t+1})`` with
+    ``rho_t = min(rho_max, w_t)``, ``c_t = min(c_max, w_t)``,
+    ``w_t = pi_old(a_t) / pi_rollout(a_t)``.
+
+    The advantage contains ``rho_t`` already: do not combine it with a loss that has an importance
+    weight against the sampler. With ``old_log_probs=rollout`` all weights are 1.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
+    ``rollout_log_probs`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an
+    invalid reward the advantage is 0, and ``returns`` is ``value`` itself.
+
+    Args:
+        gamma: discount per token of the response.
+        rho_max: cap of ``rho_t``; it determines the policy whose value ``vs`` is.
+        c_max: cap of ``c_t``, the trace coefficient.
+
+    Source:
+        Espeholt et al. 2018 (IMPALA), arXiv:1802.01561, eq. 1 and section 4.2.
+    """
+
+    reads = (
+        "reward",
+        "reward_valid",
+        "response_mask",
+        "value",
+        "old_log_probs",
+        "rollout_log_probs",
+    )
+    writes = ("advantage", "returns")
+    optional = ("token_reward", "step_end")  # a return credits steps as well
+
+    def __init__(
+        self,
+        *,
+        gamma: Probability = 1.0,
+        rho_max: PositiveFloat = 1.0,
+        c_max: PositiveFloat = 1.0,
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.rho_max = rho_max
+        self.c_max = c_max
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write advantage and returns."""
+        mask, value = batch["response_mask"], batch["value"].detach()
+        counted = mask & batch["reward_valid"][:, None]
+        old, rollout = batch["old_log_probs"].detach(), batch["rollout_log_probs"]
+        ratio = log_ratio(old, rollout, counted).exp()
+        record("advantage/rho_capped", (ratio > self.rho_max).float(), where=counted)
+        rewards, caps = rewards_per_token(batch), (self.rho_max, self.c_max)
+        advantage, returns = vtrace(rewards, value, ratio, counted, self.gamma, *caps)
+        batch["returns"] = masked(torch.where(counted, returns, value), mask)
+        return write_advantage(batch, advantage)
+
+
+class TurnGAE(Component):
+    """Generalised advantage estimation over turns.
+
+    ``A_k = sum_l (gamma lambda)^l delta_{k+l}`` with ``delta_k = r_k + gamma V_{k+1} - V_k``, where
+    ``V_k`` is the critic's value before the first token of turn ``k``, 0 after the last turn
+    unless ``bootstrap_truncated``. All tokens of a turn have its advantage, and as the critic's
+    target ``returns = A_k + V_k``.
+
+    Reads ``reward``, ``reward_valid``, ``truncated``, ``group_id`` ``[B]``, ``response_mask``,
+    ``value`` ``[B, T]``, and if they are there ``trajectory_id`` ``[B]``, ``turn_id``,
+    ``turn_reward`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid
+    reward the advantage is 0 and ``returns`` is ``value``, so that the critic gets no gradient
+    there.
+
+    Args:
+        gamma: discount of a turn.
+        gae_lambda: lambda; 1: the return less the value.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set false if
+            ``reward`` is already their sum (``reward=episode_return``): paying twice is refused.
+        bootstrap_truncated: bootstrap episodes that a limit cut (of a turn, of turns, of the
+            context). The batch has no value after the last token, so ``V`` of the last sampled
+            token is used. False: truncation is terminal, like an end of the environment.
+
+    Source:
+        Schulman et al. 2016, arXiv:1506.02438, eq. 16, over turns.
+    """
+
+    reads = ("reward", "reward_valid", "truncated", "group_id", "response_mask", "value")
+    optional = ("trajectory_id", "turn_id", "turn_reward")
+    exclusive = "turn_reward"
+    exclusive_if = "outcome"
+    writes = ("advantage", "returns")
+
+    def __init__(
+        self,
+        *,
+        gamma: Probability = 1.0,
+        gae_lambda: Probability = 1.0,
+        outcome: bool = True,
+        bootstrap_truncated: bool = False,
+    ) -> None:
+        super().__init__()
+        self.gamma = gamma
+        self.gae_lambda = gae_lambda
+        self.outcome = outcome
+        self.bootstrap_truncated = bootstrap_truncated
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write advantage and returns."""
+        table, value = TurnTable(batch), batch["value"].detach()
+        first, paid = table.first_tokens(value), table.paid(outcome=self.outcome)
+        last = table.last_token(value) if self.bootstrap_truncated else None
+        if last is not None:
+            last = torch.where(table.any_row(batch["truncated"]), last, torch.zeros_like(last))
+        advantage = turn_gae(paid, first, table.counted, self.gamma, self.gae_lambda, last)
+        returns = table.spread(advantage + first)
+        valid = batch["reward_valid"][:, None]
+        batch["returns"] = masked(torch.where(valid, returns, value), batch["response_mask"])
+        return write_advantage(batch, table.spread(advantage))

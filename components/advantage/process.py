@@ -1,14 +1,15 @@
-"""GRPO with process supervision: group-standardised step rewards, summed to go."""
+"""Advantages from process rewards."""
 
 from __future__ import annotations
 
-from tensordict import TensorDict
-
-from rlcomp.arguments import PositiveFloat
-from rlcomp.component import Component
-from rlcomp.functional.process_reward import step_advantage
-from rlcomp.interfaces.advantage import write_advantage
-from rlcomp.metrics import record
+import torch
+from tensordict import (TensorDict)
+from rlcomp.arguments import (PositiveFloat, NonNegativeFloat, Probability)
+from rlcomp.component import (Component)
+from rlcomp.functional.process_reward import (step_advantage, implicit_process_advantage)
+from rlcomp.interfaces.advantage import (write_advantage)
+from rlcomp.metrics import (record)
+from rlcomp.functional.group import (leave_one_out)
 
 
 class Process(Component):
@@ -52,3 +53,47 @@ class Process(Component):
         record("advantage/abs", advantage.abs(), where=mask)
         record("advantage/zero_fraction", advantage == 0, where=mask)
         return write_advantage(batch, advantage)
+
+
+class Prime(Component):
+    """PRIME advantage: token rewards and outcome, each with its own leave-one-out baseline.
+
+    ``A_it = c sum_{s >= t} gamma^(s - t) (r_is - mean_{j != i} mean_u r_ju)
+    + R_i - mean_{j != i} R_j``.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
+    ``token_reward`` ``[B, T]``; without it, the advantage is RLOO's. Writes ``advantage``, 0 for
+    invalid rewards. Records
+    ``advantage/process`` and ``advantage/outcome``, mean absolute values of the two terms.
+
+    Args:
+        process_coef: c, weight of the token rewards; 0 is RLOO.
+        gamma: discount per token of the response.
+
+    Source:
+        Cui et al. 2025 (PRIME), arXiv:2502.01456, eq. 6; there c = 1 and gamma = 1.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def __init__(self, *, process_coef: NonNegativeFloat = 1.0, gamma: Probability = 1.0) -> None:
+        super().__init__()
+        self.process_coef = process_coef
+        self.gamma = gamma
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        mask, group, valid = batch["response_mask"], batch["group_id"], batch["reward_valid"]
+        process = torch.zeros(mask.shape, device=mask.device)
+        if "token_reward" in batch.keys():
+            rewards = batch["token_reward"].detach()
+            process = implicit_process_advantage(rewards, mask, group, valid, self.gamma)
+            process = self.process_coef * process
+        outcome = leave_one_out(batch["reward"], group, valid)[:, None].expand(mask.shape)
+        counted = mask & valid[:, None]
+        record("advantage/process", process.abs(), where=counted)
+        record("advantage/outcome", outcome.abs(), where=counted)
+        return write_advantage(batch, process + outcome)

@@ -1,18 +1,19 @@
-"""Episode rollouts: several episodes per prompt, turn by turn with an environment."""
+"""Episode rollouts."""
 
 from __future__ import annotations
 
 import torch
-from tensordict import TensorDict
-from torch import Tensor
-
-from rlcomp.arguments import PositiveInt
-from rlcomp.batch import decode_texts
-from rlcomp.episodes.player import Plays
-from rlcomp.interfaces.collector import Collector
-from rlcomp.interfaces.turns import episodes_of
-from rlcomp.metrics import record, record_total
-from rlcomp.seed import named_seed, new_generator
+from tensordict import (TensorDict)
+from torch import (Tensor)
+from rlcomp.arguments import (PositiveInt)
+from rlcomp.batch import (decode_texts)
+from rlcomp.episodes.player import (Plays)
+from rlcomp.interfaces.collector import (Collector)
+from rlcomp.interfaces.turns import (episodes_of)
+from rlcomp.metrics import (record, record_total)
+from rlcomp.seed import (named_seed, new_generator)
+from rlcomp.episodes.seated_player import (SeatedPlayer)
+from rlcomp.functional.masked import (masked)
 
 
 class EpisodeCollector(Collector):
@@ -119,3 +120,33 @@ def _record(rows: TensorDict) -> None:
     record("episode/observed", summed(observed.sum(1)))
     for name, fact in rows["facts"].items():
         record(f"facts/{name}", fact[first], where=~fact[first].isnan())
+
+
+class SelfPlayCollector(EpisodeCollector):
+    """Collector of self-play: ``group_size`` matches per prompt, a row for each seat that moved.
+
+    Each seat reads its own transcript. The rows of a prompt and a seat are one group
+    (``group_id``), so that a baseline compares a player with itself in the same role. Each row is
+    a trajectory. The seats of a match share ``match_id``.
+
+    Reads and writes what :class:`components.collector.episodes.EpisodeCollector` does, and writes
+    ``seat`` and ``match_id`` ``[B]``. Records the same, over the rows of all seats, and
+    ``self_play/reward_<seat>``, the environment's mean reward of a seat.
+
+    Args:
+        player: the player of the matches.
+        group_size: matches per prompt.
+    """
+
+    writes = (*EpisodeCollector.writes, "seat", "match_id")
+
+    def __init__(self, *, player: SeatedPlayer, group_size: PositiveInt) -> None:
+        super().__init__(player=player, group_size=group_size)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Play the matches."""
+        rows = super().forward(batch)
+        paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
+        for seat in torch.unique(rows["seat"]).tolist():
+            record(f"self_play/reward_{seat}", paid, where=rows["seat"] == seat)
+        return rows

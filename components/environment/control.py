@@ -1,15 +1,172 @@
-"""Environments of control by their names in gymnasium."""
+"""Environments of control."""
 
 from __future__ import annotations
 
-from torchrl.envs import EnvBase
+import math
+import torch
+from torch import (Tensor)
+from rlcomp.arguments import (PositiveInt, NonEmptyText)
+from rlcomp.interfaces.batched_environment import (BatchedEnvironment)
+from rlcomp.interfaces.dynamics import (Randomises)
+from torchrl.envs import (Compose, DoubleToFloat, EnvBase, GymWrapper, RewardSum, StepCounter, TransformedEnv)
+from rlcomp.errors import (ConfigError, require)
 
-from components.environment.cartpole import CartPole
-from components.environment.gymnasium import gymnasium_environment
-from components.environment.pendulum import Pendulum
-from rlcomp.arguments import NonEmptyText, PositiveInt
-from rlcomp.errors import ConfigError
-from rlcomp.interfaces.dynamics import Randomises
+
+class CartPole(BatchedEnvironment):
+    """Pole on a cart that is pushed left or right: gymnasium's CartPole-v1, batched in torch.
+
+    State and observation: position (m), speed, angle (rad), angular speed. Reward 1 per step; an
+    episode ends when ``|x| > 2.4`` or the pole leans by more than 12 degrees. Steps of 0.02 s.
+
+    Args:
+        num_envs: number of copies.
+        max_steps: steps after which an episode is cut.
+        randomise: draws ``gravity``, the masses ``cart`` and ``pole`` (kg), ``half_length`` (m) and
+            ``force`` (N) for each episode.
+
+    Source:
+        gymnasium 1.2, classic_control/cartpole.py; Barto, Sutton and Anderson 1983.
+    """
+
+    size = 4
+    observed = 4
+    action = 2
+    gravity, cart, pole, half_length = 9.8, 1.0, 0.1, 0.5
+    force, seconds = 10.0, 0.02
+    dynamics_names = ("gravity", "cart", "pole", "half_length", "force")
+    widest, steepest = 2.4, 12 * 2 * math.pi / 360
+
+    def __init__(
+        self,
+        *,
+        num_envs: PositiveInt = 16,
+        max_steps: PositiveInt = 500,
+        randomise: Randomises | None = None,
+    ) -> None:
+        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
+
+    def begin(self) -> Tensor:
+        """Draw each part of the state from [-0.05, 0.05]."""
+        return self.uniform(4, -0.05, 0.05)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Take one Euler step."""
+        place, speed, angle, turning = state.unbind(1)
+        gravity, cart, pole, half_length, strength = self.dynamics.values()
+        force = torch.where(action.view(-1) == 1, strength, -strength)
+        mass, sine, cosine = cart + pole, angle.sin(), angle.cos()
+        swing = (force + pole * half_length * turning**2 * sine) / mass
+        inertia = half_length * (4 / 3 - pole * cosine**2 / mass)
+        turned = (gravity * sine - cosine * swing) / inertia
+        pushed = swing - pole * half_length * turned * cosine / mass
+        after = torch.stack(
+            [
+                place + self.seconds * speed,
+                speed + self.seconds * pushed,
+                angle + self.seconds * turning,
+                turning + self.seconds * turned,
+            ],
+            dim=1,
+        )
+        fallen = (after[:, 0].abs() > self.widest) | (after[:, 2].abs() > self.steepest)
+        return after, torch.ones_like(place), fallen
+
+    def observe(self, state: Tensor) -> Tensor:
+        """Return the state."""
+        return state.clone()
+
+
+class Pendulum(BatchedEnvironment):
+    """Pendulum with a weak motor: gymnasium's Pendulum-v1, batched in torch.
+
+    ``th'' = 3 g / (2 l) sin th + 3 u / (m l^2)``, ``u`` in [-2, 2] N m, ``th = 0`` upright; reward
+    ``-(th^2 + 0.1 th'^2 + 0.001 u^2)`` of the state before the step, ``th`` in [-pi, pi). Steps of
+    0.05 s; ``|th'| <= 8``. Observation: ``cos th``, ``sin th``, ``th'``.
+
+    Args:
+        num_envs: number of copies.
+        max_steps: steps after which an episode is cut.
+        randomise: draws ``gravity``, ``mass`` and ``length`` for each episode.
+
+    Source:
+        gymnasium 1.2, classic_control/pendulum.py.
+    """
+
+    size = 2
+    observed = 3
+    action = (-2.0, 2.0)
+    gravity, mass, length, seconds, fastest = 10.0, 1.0, 1.0, 0.05, 8.0
+    dynamics_names = ("gravity", "mass", "length")
+
+    def __init__(
+        self,
+        *,
+        num_envs: PositiveInt = 4,
+        max_steps: PositiveInt = 200,
+        randomise: Randomises | None = None,
+    ) -> None:
+        super().__init__(num_envs=num_envs, max_steps=max_steps, randomise=randomise)
+
+    def begin(self) -> Tensor:
+        """Draw any angle, and ``th'`` from [-1, 1]."""
+        angle = self.uniform(1, -math.pi, math.pi)
+        return torch.cat([angle, self.uniform(1, -1.0, 1.0)], dim=1)
+
+    def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Take one Euler step; an episode never terminates."""
+        angle, speed = state.unbind(1)
+        torque = action[:, 0].clamp(*self.action)
+        upright = (angle + math.pi) % (2 * math.pi) - math.pi
+        reward = -(upright**2 + 0.1 * speed**2 + 0.001 * torque**2)
+        gravity, mass, length = self.dynamics.values()
+        pull = 3 * gravity / (2 * length) * angle.sin()
+        push = 3 / (mass * length**2) * torque
+        speed = (speed + (pull + push) * self.seconds).clamp(-self.fastest, self.fastest)
+        angle = angle + speed * self.seconds
+        return torch.stack([angle, speed], 1), reward, torch.zeros_like(angle, dtype=torch.bool)
+
+    def observe(self, state: Tensor) -> Tensor:
+        """Return ``[cos th, sin th, th']``."""
+        angle, speed = state.unbind(1)
+        return torch.stack([angle.cos(), angle.sin(), speed], dim=1)
+
+
+def gymnasium_environment(
+    *, name: NonEmptyText = "CartPole-v1", num_envs: PositiveInt = 16
+) -> EnvBase:
+    """Return ``num_envs`` copies of an environment, stepped in this process as one batch.
+
+    Reads ``action`` ``[num_envs]``. Writes ``observation`` and, under ``next``, ``observation`` and
+    ``[num_envs, 1]`` each ``reward``, ``done``, ``terminated``, ``truncated``, ``step_count`` and
+    ``episode_reward`` (the rewards since the episode's start, summed).
+
+    Args:
+        name: gymnasium's name of the environment, e.g. ``CartPole-v1``.
+        num_envs: number of copies; seeded one after the other from the global generator's seed.
+
+    Raises:
+        MissingExtra: gymnasium is not installed.
+        ConfigError: gymnasium has no such environment.
+    """
+    gymnasium = require("gymnasium", "envs")
+    try:
+        copies = gymnasium.make_vec(
+            name,
+            num_envs=num_envs,
+            vectorization_mode="sync",
+            # torchrl resets ended episodes itself and keeps the last observation of each.
+            vector_kwargs={"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED},
+        )
+    except gymnasium.error.Error as error:
+        raise ConfigError(f"name is {name!r}: {error}; set environment.name=...") from error
+    wrapped = GymWrapper(copies, categorical_action_encoding=True)
+    specs = wrapped.observation_spec.items(include_nested=True, leaves_only=True)
+    wide = [key for key, spec in specs if spec.dtype == torch.float64]
+    # MuJoCo's tasks return float64; networks compute in float32.
+    narrowed = [DoubleToFloat(in_keys=wide)] if wide else []
+    environment = TransformedEnv(wrapped, Compose(*narrowed, RewardSum(), StepCounter()))
+    environment.set_seed(torch.initial_seed() % 2**31)
+    return environment
 
 
 def control_environment(

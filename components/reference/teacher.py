@@ -1,17 +1,21 @@
-"""Teacher as the reference: another policy with the student's tokenizer."""
+"""Teachers as references."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
 import torch
-from tensordict import TensorDict
-
-from rlcomp.component import Component
-from rlcomp.errors import ConfigError
-from rlcomp.interfaces.policy import Policy
-from rlcomp.keys import Key
-from rlcomp.metrics import record, record_total
+from typing import (ClassVar, Annotated)
+from tensordict import (TensorDict)
+from rlcomp.component import (Component)
+from rlcomp.errors import (ConfigError, DataError, nearest)
+from rlcomp.interfaces.policy import (Policy, FullDistributionPolicy)
+from rlcomp.keys import (Key)
+from rlcomp.metrics import (record, record_total)
+from torch import (nn, Tensor)
+from rlcomp.arguments import (MinLen, NonEmptyText)
+from rlcomp.batch import (decode_columns, decode_texts)
+from rlcomp.functional.span_alignment import (span_log_ratio)
+from rlcomp.text.answers import (encode_answers)
+from rlcomp.text.token_bytes import (token_bytes)
 
 
 class Teacher(Component):
@@ -66,3 +70,217 @@ class Teacher(Component):
     def _scored(self, batch: TensorDict) -> TensorDict:
         batch["ref_log_probs"] = self.teacher.log_probs(batch.exclude("routed_experts"))
         return batch
+
+
+class TeacherFull(Teacher):
+    """Teacher with full next-token distributions, for a divergence over the vocabulary.
+
+    Memory: ``ref_log_distribution`` holds ``B * T * V`` numbers during the whole step.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` if it is there.
+
+    Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
+    gradient; the latter at the teacher's temperature, before any filter.
+
+    Args:
+        policy: the student.
+        teacher: the teacher; scores the student's responses.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
+
+    teacher: FullDistributionPolicy
+
+    def __init__(self, *, policy: FullDistributionPolicy, teacher: FullDistributionPolicy) -> None:
+        super().__init__(policy=policy, teacher=teacher)
+
+    def _scored(self, batch: TensorDict) -> TensorDict:
+        batch = super()._scored(batch)
+        batch["ref_log_distribution"] = self.teacher.log_distribution(
+            batch.exclude("routed_experts")
+        )
+        return batch
+
+
+class Teachers(Component):
+    """Reference by domain, which scores each row with its domain's specialist.
+
+    Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]``. Records
+    the references' metrics over all rows.
+
+    Args:
+        references: the references by domain, such as ``reference=teacher`` with a teacher for
+            each.
+        column: column of the examples with the name of the domain.
+
+    Raises:
+        DataError: (when called) an example has no such column, or it names no domain.
+
+    Source:
+        DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask")
+    optional = ("columns", "rollout_log_probs")
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
+    runs = ("references",)
+    column_remedy: ClassVar[str] = "write it into the task's data, or set reference.column"
+
+    def __init__(
+        self,
+        *,
+        references: Annotated[dict[str, Component], MinLen(1)],
+        column: NonEmptyText = "verify_with",
+    ) -> None:
+        super().__init__()
+        self.references = nn.ModuleDict(references)
+        self.column = column
+
+    @property
+    def needed_columns(self) -> frozenset[str]:
+        """The column with the name of the domain."""
+        return frozenset({self.column})
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score every row by its domain's reference."""
+        scored: dict[str, torch.Tensor] = {}
+        for domain, rows in self._rows(batch).items():
+            result = self.references[domain](batch[rows].copy())
+            for key in map(str, self.writes):
+                empty = result[key].new_zeros(len(batch), *result[key].shape[1:])
+                scored.setdefault(key, empty)[rows] = result[key]
+        return batch.update(scored)
+
+    def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
+        """Return the rows of each domain that occurs."""
+        rows: dict[str, list[int]] = {}
+        for row, columns in enumerate(decode_columns(batch, only=[self.column])):
+            domain = columns.get(self.column)
+            if not isinstance(domain, str) or domain not in self.references:
+                near = nearest(str(domain), [*self.references])
+                raise DataError(
+                    f"Teachers: row {row} has {domain!r} in its column {self.column!r}, which "
+                    f"names no reference{near}: write it into the data, or set reference.column"
+                )
+            rows.setdefault(domain, []).append(row)
+        return rows
+
+
+class TeachersFull(Teachers):
+    """Reference by domain with full distributions of the specialists, for ``loss=distil``.
+
+    Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]`` and
+    ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient. Records the references' metrics
+    over all rows.
+
+    Args:
+        references: the references by domain: ``reference=teacher_full`` with a teacher for each.
+        column: column of the examples with the name of the domain.
+
+    Raises:
+        ConfigError: a reference writes no distribution.
+        DataError: (when called) an example has no such column, or it names no domain.
+
+    Source:
+        DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
+
+    def __init__(
+        self,
+        *,
+        references: Annotated[dict[str, Component], MinLen(1)],
+        column: NonEmptyText = "verify_with",
+    ) -> None:
+        super().__init__(references=references, column=column)
+        for name, reference in references.items():
+            if "ref_log_distribution" not in reference.writes:
+                raise ConfigError(
+                    f"reference.references.{name} is a {type(reference).__name__}, which writes no "
+                    "distribution: use reference=teacher_full for it, or reference=teachers here"
+                )
+
+
+class TeacherBySpans(Component):
+    """Teacher with another tokenizer, by aligned spans of text.
+
+    The text is cut where a token ends in both tokenizations. ``ref_log_probs`` is ``log pi(a_t)``
+    plus, at the last token of each span, ``sum_S log pi_T - sum_S log pi``. So
+    ``advantage=distilled`` reads the difference of the spans. The end of a response is its own
+    span; a response that was cut off has none. If the sampled tokens differ from the bytes of the
+    decoded text, only spans before that place are compared.
+
+    Reads ``tokens``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``, ``prompt``, ``response``
+    ``[B, W]``. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
+
+    Records ``teacher/tokens``, the teacher's scored tokens, and ``kl/reference``, the mean of
+    ``rollout_log_probs - ref_log_probs`` per token.
+
+    Args:
+        policy: the student.
+        teacher: the teacher, with its own tokenizer; reads the prompt as plain text.
+
+    Source:
+        Boizard et al. 2024 (universal logit distillation across tokenizers), arXiv:2402.12030, on
+        the problem; the sum over common spans is the chain rule.
+    """
+
+    reads = (
+        "tokens",
+        "response_mask",
+        "rollout_log_probs",
+        "prompt",
+        "response",
+    )
+    writes = ("ref_log_probs",)
+
+    policy: Policy
+    teacher: Policy
+
+    def __init__(self, *, policy: Policy, teacher: Policy) -> None:
+        super().__init__()
+        # Not submodules: the nodes of the models own the tensors.
+        object.__setattr__(self, "policy", policy)
+        object.__setattr__(self, "teacher", teacher)
+        self._own, self._theirs = (token_bytes(each.tokenizer) for each in (policy, teacher))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Score the texts and write the spans' differences to the student's tokens."""
+        mask, own = batch["response_mask"], batch["rollout_log_probs"].detach()
+        texts = decode_texts(batch["response"])
+        rows = encode_answers(self.teacher, decode_texts(batch["prompt"]), texts)
+        with torch.no_grad():
+            scored = self.teacher.log_probs(rows).to(own)
+        reference = torch.where(mask, own, 0.0)
+        for row, text in enumerate(texts):
+            there, theirs = mask[row], rows["response_mask"][row]
+            written = text.encode()
+            reference[row, there] += span_log_ratio(
+                own[row, there],
+                _ends(self._own, batch["tokens"][row][there], written),
+                scored[row, theirs],
+                _ends(self._theirs, rows["tokens"][row][theirs], written),
+                len(written) + 1,
+            )
+        batch["ref_log_probs"] = reference
+        record_total("teacher/tokens", float(rows["response_mask"].sum()))
+        record("kl/reference", own - reference, where=mask)
+        return batch
+
+
+def _ends(table: list[bytes], tokens: Tensor, text: bytes) -> list[int]:
+    """Return the end of each token in a text; the end of the response is one byte after it.
+
+    From the first token on that differs from the text, all ends lie beyond both texts.
+    """
+    ends, place = list[int](), 0
+    for token in tokens.tolist():
+        piece = table[token]
+        if place <= len(text) and text.startswith(piece, place):
+            place = place + len(piece) if piece else len(text) + 1
+        else:
+            place = len(text) + 2
+        ends.append(place)
+    return ends

@@ -1,15 +1,13 @@
-"""Storage of steps in a replay."""
+"""Stages that extend a replay buffer."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from tensordict import TensorDict
-
-from components.replay.uniform import UniformReplay
-from rlcomp.component import Component
-from rlcomp.keys import nested
-from rlcomp.metrics import record
+from typing import (ClassVar)
+from tensordict import (TensorDict)
+from components.replay.uniform import (UniformReplay)
+from rlcomp.component import (Component)
+from rlcomp.keys import (nested)
+from rlcomp.metrics import (record)
 
 
 class Extend(Component):
@@ -39,5 +37,75 @@ class Extend(Component):
         """Store the steps."""
         keys = [nested(key) for key in (*self.reads, *self.optional)]
         self.replay.extend(batch.select(*keys, strict=False).reshape(-1))
+        record("replay/size", len(self.replay))
+        return batch
+
+
+class ExtendGoals(Extend):
+    """Stage that stores steps with their goals and episodes and returns the batch.
+
+    Records ``replay/size``.
+
+    Args:
+        replay: the replay that stores them.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = (
+        *("observation", "action", "next.observation", "next.reward", "next.done"),
+        *("next.terminated", "desired_goal", "next.desired_goal", "next.achieved_goal"),
+        *("trajectory", "step_count"),
+    )
+    optional: ClassVar[tuple[str, ...]] = ()
+
+
+class ExtendInterventions(Component):
+    """Stage that stores the steps in which the intervener acted and returns the batch.
+
+    The policy's own replay has these steps as well. Without an intervener there is no
+    ``intervened``, and nothing is stored.
+
+    Args:
+        replay: the demonstrations.
+
+    Source:
+        Luo et al. 2024, arXiv:2410.21845, section 3.3.
+    """
+
+    reads: ClassVar[tuple[str, ...]] = (*Extend.reads,)
+    optional: ClassVar[tuple[str, ...]] = (*Extend.optional,)
+
+    def __init__(self, *, replay: UniformReplay) -> None:
+        super().__init__()
+        self.replay = replay
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Store those steps like demonstrations, without the flag."""
+        if "intervened" in batch.keys():
+            keys = [nested(key) for key in (*self.reads, *self.optional) if key != "intervened"]
+            over = batch["intervened"].reshape(-1)
+            rows = batch.select(*keys, strict=False).reshape(-1)[over]
+            if len(rows):
+                self.replay.extend(rows)
+        return batch
+
+
+class ExtendLabelled(Component):
+    """Stage that stores observations with an expert's actions and returns the batch.
+
+    Records ``replay/size``, the number of labels so far.
+
+    Args:
+        replay: the replay that stores them; in DAgger the union of all rounds.
+    """
+
+    reads = ("observation", "expert_action")
+
+    def __init__(self, *, replay: UniformReplay) -> None:
+        super().__init__()
+        self.replay = replay
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Store the states."""
+        self.replay.extend(batch.select(*self.reads).reshape(-1))
         record("replay/size", len(self.replay))
         return batch

@@ -1,28 +1,25 @@
-"""Replay buffer with prioritised draws."""
+"""Prioritised replay."""
 
 from __future__ import annotations
 
 import torch
-from tensordict import TensorDict
-from torch import Tensor
-
-from components.replay.uniform import UniformReplay
-from rlcomp.arguments import PositiveFloat, PositiveInt, Probability
-from rlcomp.checkpoint.state_fields import field
-from rlcomp.component import check_arguments
-from rlcomp.errors import CheckpointError
-from rlcomp.functional.priority import (
-    draw_by_probability,
-    importance_weight,
-    priority_probability,
-)
+from tensordict import (TensorDict)
+from torch import (Tensor)
+from components.replay.uniform import (UniformReplay)
+from rlcomp.arguments import (PositiveFloat, PositiveInt, Probability)
+from rlcomp.checkpoint.state_fields import (field)
+from rlcomp.component import (check_arguments, Component)
+from rlcomp.errors import (CheckpointError)
+from rlcomp.functional.priority import (draw_by_probability, importance_weight, priority_probability)
+from rlcomp.interfaces.holds_objective import (TellsErrors)
+from rlcomp.metrics import (record)
 
 
 class PrioritizedReplay(UniformReplay):
     """Replay of the last ``capacity`` steps, ``P(i) ~ p_i^alpha``, ``p_i = |delta_i| + eps``.
 
     A new row has the greatest priority so far, so that it is drawn soon. The stage
-    :class:`~components.replay.reprioritise.Reprioritise` updates the errors of drawn rows. A draw
+    :class:`~components.replay.prioritized.Reprioritise` updates the errors of drawn rows. A draw
     has ``index`` and ``priority_weight`` ``[N]``; torchrl's losses weight their rows with it.
 
     Args:
@@ -104,3 +101,28 @@ class PrioritizedReplay(UniformReplay):
                 "each at least 0"
             )
         self.priority, self.greatest = priority.clone(), greatest
+
+
+class Reprioritise(Component):
+    """Stage that passes the errors of a loss's last rows to a prioritised replay.
+
+    It comes after the learner. Records ``replay/error``, the mean error in reward units.
+
+    Args:
+        loss: the loss with the errors.
+        replay: the replay of the rows.
+    """
+
+    def __init__(self, *, loss: TellsErrors, replay: PrioritizedReplay) -> None:
+        super().__init__()
+        # Not submodules: both are nodes of their own.
+        object.__setattr__(self, "loss", loss)
+        self.replay = replay
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Pass the errors on, if the loss has computed any."""
+        if self.loss.errors is not None:
+            index, error = self.loss.errors
+            self.replay.reprioritise(index, error)
+            record("replay/error", error)
+        return batch

@@ -1,16 +1,24 @@
-"""Samples of steps from a replay."""
+"""Stages that sample from a replay buffer."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from tensordict import TensorDict
-
-from components.replay.extend import Extend
-from components.replay.uniform import UniformReplay
-from rlcomp.arguments import PositiveInt
-from rlcomp.component import Component
-from rlcomp.errors import FlowError
+import torch
+from typing import (ClassVar, Annotated)
+from tensordict import (TensorDict)
+from components.replay.extend import (Extend)
+from components.replay.uniform import (UniformReplay)
+from rlcomp.arguments import (PositiveInt, Probability)
+from rlcomp.component import (Component)
+from rlcomp.errors import (FlowError, ConfigError)
+from annotated_types import (Interval)
+from components.replay.episode_rows import (EpisodeRows)
+from rlcomp.functional.hindsight import (geometric_places, future_places)
+from rlcomp.seed import (new_generator)
+from rlcomp.metrics import (record)
+from torch import (Tensor)
+from components.replay.extend import (ExtendGoals)
+from rlcomp.interfaces.goal_environment import (RewardsGoals)
+from components.replay.extend import (ExtendLabelled)
 
 
 class Sample(Component):
@@ -45,3 +53,226 @@ class Sample(Component):
                 "let it fill first (phases.warm_up.steps), or lower batch_size"
             )
         return self.replay.sample(self.batch_size)
+
+
+class SampleFuture(Component):
+    """Stage that draws steps with goals that their own episode achieved later.
+
+    The goal of a step is the one achieved ``k`` steps later, ``p(k) ~ gamma^(k - 1)``, ``k >= 1``,
+    within the episode. For a contrastive critic step and goal are a positive pair, and the goals of
+    other rows are the negatives.
+
+    Reads nothing. Writes ``observation``, ``action`` and ``desired_goal``.
+
+    Args:
+        replay: the replay to draw from.
+        batch_size: rows per batch (``N``).
+        gamma: discount, in (0, 1).
+
+    Raises:
+        ConfigError: the capacity of the replay is smaller than a batch.
+        FlowError: the replay holds fewer rows.
+
+    Source:
+        Eysenbach et al. 2022, arXiv:2206.07568, section 4.1.
+    """
+
+    writes = ("observation", "action", "desired_goal")
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        replay: UniformReplay,
+        batch_size: PositiveInt = 256,
+        gamma: Annotated[float, Interval(gt=0, lt=1)] = 0.99,
+    ) -> None:
+        super().__init__()
+        replay.check_draws(batch_size)
+        self.replay = replay
+        self.rows = EpisodeRows(replay)
+        self.batch_size = batch_size
+        self.generator = new_generator()
+        self.gamma = gamma
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Draw the rows and their goals."""
+        drawn = self.rows.draw(self.batch_size, self.generator)
+        uniform = torch.rand(self.batch_size, generator=self.generator)
+        later = geometric_places(drawn.place, drawn.last, uniform, self.gamma)
+        rows = drawn.steps.select("observation", "action")
+        rows["desired_goal"] = drawn.achieved_after(later)
+        return rows
+
+
+class SampleHalfHalf(Component):
+    """Stage that draws half a batch from demonstrations and half from the policy's replay.
+
+    The first half is demonstrations, even if there are few. Records ``replay/demonstrations``, the
+    number of their steps.
+
+    Reads nothing. Writes what :class:`~components.replay.extend.Extend` stored in both.
+
+    Args:
+        replay: the replay of the policy's own steps.
+        demonstrations: the replay of an expert's steps and of interventions.
+        batch_size: rows per batch (``N``), even.
+
+    Raises:
+        ConfigError: ``batch_size`` is odd, or half of it exceeds the replay's capacity.
+        FlowError: there are no demonstrations, or fewer own steps than half a batch.
+
+    Source:
+        Ball et al. 2023, arXiv:2302.02948, section 4.1 ("symmetric sampling").
+    """
+
+    writes: ClassVar[tuple[str, ...]] = (*Extend.reads,)
+    may_write: ClassVar[tuple[str, ...]] = (*Extend.optional,)
+    fresh = True
+
+    def __init__(
+        self, *, replay: UniformReplay, demonstrations: UniformReplay, batch_size: PositiveInt = 256
+    ) -> None:
+        super().__init__()
+        if batch_size % 2:
+            raise ConfigError(f"batch_size is {batch_size}: two halves need an even number")
+        replay.check_draws(batch_size // 2)
+        self.replay = replay
+        self.demonstrations = demonstrations
+        self.batch_size = batch_size
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Draw both halves."""
+        half = self.batch_size // 2
+        if not len(self.demonstrations):
+            raise FlowError(
+                "there are no demonstrations to draw half of a batch from: collect some first "
+                "(phases.demonstrate), or draw from the replay alone (replay@sample=sample)"
+            )
+        if len(self.replay) < half:
+            raise FlowError(
+                f"the replay holds {len(self.replay)} steps, half of batch_size is {half}: let it "
+                "fill first (collector.num_steps), or lower batch_size"
+            )
+        record("replay/demonstrations", len(self.demonstrations))
+        halves = [self.demonstrations.sample(half), self.replay.sample(half)]
+        shared = set(halves[0].keys(True, True)) & set(halves[1].keys(True, True))
+        drawn: TensorDict = torch.cat([rows.select(*shared) for rows in halves])
+        return drawn
+
+
+class SampleHindsight(Component):
+    """Stage that draws steps and gives some of them a goal achieved later in their episode.
+
+    With probability ``fraction`` the goal of a step ``t`` becomes the goal achieved after step
+    ``f``, ``f`` uniform in ``t..T-1`` of the episode in the replay. The reward is computed for the
+    new goal. (torchrl's ``HERReplayBuffer`` takes goals from other copies, and may take the state
+    before a step as its goal.)
+
+    Reads nothing. Writes what :class:`~components.replay.extend.ExtendGoals` stored.
+
+    Args:
+        replay: the replay to draw from.
+        environment: the environment, for the reward of any goal.
+        batch_size: rows per batch (``N``).
+        fraction: probability of a new goal; 0: no new goals.
+        terminate_on_goal: whether a step that reaches its new goal terminates; for environments
+            that end at the goal.
+
+    Raises:
+        ConfigError: the environment has no goals, or the capacity of the replay is smaller than a
+            batch.
+        FlowError: the replay holds fewer rows, or rows without goals.
+
+    Source:
+        Andrychowicz et al. 2017, arXiv:1707.01495, algorithm 1.
+    """
+
+    writes: ClassVar[tuple[str, ...]] = (*ExtendGoals.reads,)
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        replay: UniformReplay,
+        environment: RewardsGoals,
+        batch_size: PositiveInt = 256,
+        fraction: Probability = 0.8,
+        terminate_on_goal: bool = False,
+    ) -> None:
+        super().__init__()
+        if not isinstance(environment, RewardsGoals):
+            raise ConfigError(
+                f"{type(environment).__name__} has no reward_of, the reward of another goal: begin "
+                "with recipe=her, or draw without hindsight (replay@sample=sample)"
+            )
+        replay.check_draws(batch_size)
+        self.replay = replay
+        self.rows = EpisodeRows(replay)
+        self.batch_size = batch_size
+        self.generator = new_generator()
+        # Not a submodule: the environment is a node of its own; only its reward is used here.
+        object.__setattr__(self, "environment", environment)
+        self.fraction = fraction
+        self.terminate_on_goal = terminate_on_goal
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Draw the rows and replace the goals of some."""
+        drawn = self.rows.draw(self.batch_size, self.generator)
+        uniform = torch.rand(2, self.batch_size, generator=self.generator)
+        goal = drawn.achieved_after(future_places(drawn.place, drawn.last, uniform[1]))
+        return self._asking(drawn.steps, goal, (uniform[0] < self.fraction)[:, None])
+
+    def _asking(self, drawn: TensorDict, goal: Tensor, asks: Tensor) -> TensorDict:
+        """Replace the goals, rewards and ends of the marked steps."""
+        goal = torch.where(asks, goal, drawn["desired_goal"])
+        after = drawn["next"]
+        reward = self.environment.reward_of(after["achieved_goal"], goal)[:, None]
+        if self.terminate_on_goal:
+            there = asks & (goal == after["achieved_goal"]).all(-1, keepdim=True)
+            after["terminated"] = after["terminated"] | there
+            after["done"] = after["done"] | there
+        drawn["desired_goal"], after["desired_goal"] = goal, goal
+        after["reward"] = torch.where(asks, reward, after["reward"])
+        return drawn
+
+
+class SampleLabelled(Sample):
+    """Stage that draws a new batch of states with an expert's actions.
+
+    Reads nothing. Writes ``observation`` and ``expert_action``.
+
+    Args:
+        replay: the replay to draw from.
+        batch_size: rows per batch (``N``).
+
+    Raises:
+        FlowError: the replay holds fewer rows.
+    """
+
+    writes: ClassVar[tuple[str, ...]] = (*ExtendLabelled.reads,)
+    may_write: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, *, replay: UniformReplay, batch_size: PositiveInt = 64) -> None:
+        super().__init__(replay=replay, batch_size=batch_size)
+
+
+class ShuffledRewards(Component):
+    """Control that gives each step the reward of another one, so that nothing can be learnt.
+
+    Reads and writes ``next.reward`` ``[N, 1]``.
+    """
+
+    reads = ("next.reward",)
+    writes = ("next.reward",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Permute the rewards."""
+        reward = batch["next", "reward"]
+        order = torch.randperm(reward.shape[0], generator=self.generator)
+        batch["next", "reward"] = reward[order]
+        return batch

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedTokenizerBase
 
-from components.reward.prefix_match import PrefixMatch
+from components.reward.next_token import PrefixMatch
 from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
 from rlcomp.data.masked_text import normalised_span

@@ -1,20 +1,23 @@
-"""Batches of single answers with a label, desirable or not, in shuffled epochs."""
+"""Samplers of answers with labels and ratings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import torch
-from tensordict import TensorDict
-from transformers import PreTrainedTokenizerBase
-
-from components.sampler.demonstrations import Demonstrations
-from rlcomp.arguments import NonNegativeFloat, PositiveInt
-from rlcomp.data.pairs import desirable, pair_weights
-from rlcomp.interfaces.prompt import Prompt
-from rlcomp.interfaces.task import Task
-from rlcomp.keys import Key, OwnKey
+from collections.abc import (Mapping, Sequence)
+from typing import (ClassVar, Annotated)
+from tensordict import (TensorDict)
+from transformers import (PreTrainedTokenizerBase)
+from components.sampler.demonstrations import (Demonstrations)
+from rlcomp.arguments import (NonNegativeFloat, PositiveInt, MinLen, NonEmptyText)
+from rlcomp.data.pairs import (desirable, pair_weights, ratings)
+from rlcomp.interfaces.prompt import (Prompt, Demonstration)
+from rlcomp.interfaces.task import (Task, Example)
+from rlcomp.keys import (Key, OwnKey)
+from rlcomp.data.labels import (label_rows)
+from annotated_types import (Ge)
+from rlcomp.data.examples import (check_rows_fit, demonstrations)
+from rlcomp.data.preference_rows import (ranked)
+from rlcomp.errors import (DataError)
 
 
 class Labelled(Demonstrations):
@@ -71,3 +74,180 @@ class Labelled(Demonstrations):
         rows["group_id"] = torch.arange(len(examples))
         weight = pair_weights(examples, self.annotator_weight)
         return rows if weight is None else rows.set("pair_weight", weight)
+
+
+class LabelledTextsSampler(Demonstrations):
+    """Sampler of texts with labels, for a classifier.
+
+    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does, and
+    ``labels`` ``[B, K]``, NaN where unknown; and ``columns``.
+
+    Args:
+        task: the task of the texts (``task=labelled_texts``).
+        labels: names of the labels, in the order of the classifier's outputs.
+        tokenizer: the policy's tokenizer.
+        batch_size: texts per batch.
+        context_length: tokens the model can hold.
+        prompt: how texts become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: an example has no labels, or is longer than the context.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = (*Demonstrations.writes, "labels")
+    may_write = ("columns",)
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        labels: Annotated[Sequence[NonEmptyText], MinLen(1)],
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt = 32,
+        context_length: PositiveInt,
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            prompt=prompt,
+        )
+        self.labels = list(labels)
+        label_rows([task.example(0)], self.labels)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return a new batch of the next ``batch_size`` texts."""
+        examples = self.examples.take(self.batch_size)
+        return self.rows(examples).set("labels", label_rows(examples, self.labels))
+
+
+class Rated(Demonstrations):
+    """Sampler of answers with a rating, for reward models.
+
+    The answer is the example's demonstration. The rating is its column ``rating``, or 1 or 0 by its
+    column ``desirable``.
+
+    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each row); and ``columns``.
+
+    Args:
+        task: the task of the examples.
+        tokenizer: the policy's tokenizer.
+        batch_size: answers per batch.
+        context_length: tokens the model can hold.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: an example has no rating, or is longer than the context.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = (
+        *Demonstrations.writes,
+        "reward",
+        "reward_valid",
+        "group_id",
+    )
+    may_write = ("columns",)
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt = 128,
+        context_length: PositiveInt,
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            prompt=prompt,
+        )
+        ratings([task.example(0)])
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return a new batch of the next ``batch_size`` answers."""
+        examples = self.examples.take(self.batch_size)
+        rows = self.rows(examples)
+        rows["reward"] = ratings(examples)
+        rows["reward_valid"] = torch.ones(len(examples), dtype=torch.bool)
+        rows["group_id"] = torch.arange(len(examples))
+        return rows
+
+
+class Rankings(Demonstrations):
+    """Sampler of rankings of ``K`` answers, for ``loss=plackett_luce``: K adjacent rows each.
+
+    Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
+    ``reward``, ``reward_valid`` and ``group_id`` ``[B]`` (one for each ranking); and ``columns``.
+
+    Args:
+        task: the task of the rankings, such as ``task=preferences task.ratings=ranking``.
+        tokenizer: the policy's tokenizer.
+        batch_size: rankings per batch.
+        group_size: K, number of answers in a ranking.
+        context_length: tokens the model can hold.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Raises:
+        ConfigError: the task has fewer training examples than ``batch_size``.
+        DataError: an example is no ranking of K answers, or is longer than the context.
+    """
+
+    writes: ClassVar[tuple[Key, ...]] = (
+        *Demonstrations.writes,
+        "reward",
+        "reward_valid",
+        "group_id",
+    )
+    may_write = ("columns",)
+
+    def __init__(
+        self,
+        *,
+        task: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        batch_size: PositiveInt = 32,
+        group_size: Annotated[int, Ge(2)],
+        context_length: PositiveInt,
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__(
+            task=task,
+            tokenizer=tokenizer,
+            batch_size=batch_size,
+            context_length=context_length,
+            prompt=prompt,
+        )
+        self.group_size = group_size
+        check_rows_fit(task, context_length, self.prompt, self._demonstrations)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return a batch of the next ``batch_size`` rankings."""
+        examples = self.examples.take(self.batch_size)
+        answers = [answer for example in examples for answer in self._answers(example)]
+        rows = self.rows(answers)
+        rows["reward"] = ratings(answers)
+        rows["reward_valid"] = torch.ones(len(answers), dtype=torch.bool)
+        rows["group_id"] = torch.arange(len(examples)).repeat_interleave(self.group_size)
+        return rows
+
+    def _demonstrations(self, prompt: Prompt, examples: list[Example]) -> list[Demonstration]:
+        answers = [answer for example in examples for answer in self._answers(example)]
+        return demonstrations(prompt, answers)
+
+    def _answers(self, example: Example) -> list[Example]:
+        answers = ranked(example)
+        if len(answers) != self.group_size:
+            raise DataError(
+                f"the example {example.prompt[:60]!r} has {len(answers)} ranked answers, but "
+                f"group_size is {self.group_size}: set it to the number that all rankings have, or "
+                "delete the row"
+            )
+        return answers

@@ -1,20 +1,21 @@
-"""Collected rows: a data set of the policy's own answers."""
+"""Stores of collected answers."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal
-
 import torch
-from tensordict import TensorDict
-from torch import Tensor
+from typing import (Any, ClassVar, Literal)
+from tensordict import (TensorDict)
+from torch import (Tensor)
+from rlcomp.arguments import (PositiveInt)
+from rlcomp.batch import (cat, trim)
+from rlcomp.checkpoint.state_fields import (count_field, field)
+from rlcomp.component import (Component)
+from rlcomp.errors import (CheckpointError)
+from rlcomp.keys import (TEXT_END, Key, OwnKey)
+from rlcomp.metrics import (record)
+from collections.abc import (Mapping)
+from rlcomp.functional.reduction import (unit_mean)
 
-from rlcomp.arguments import PositiveInt
-from rlcomp.batch import cat, trim
-from rlcomp.checkpoint.state_fields import count_field, field
-from rlcomp.component import Component
-from rlcomp.errors import CheckpointError
-from rlcomp.keys import TEXT_END
-from rlcomp.metrics import record
 
 Choice = Literal["correct", "best_of_group", "all"]
 
@@ -165,3 +166,44 @@ def _answer(row: TensorDict) -> bytes:
     ids: list[int] = row["tokens"][row["attention_mask"]].tolist()
     text: list[int] = row["prompt"][row["prompt"] != TEXT_END].tolist()
     return bytes(text) + b"\xff" + ",".join(map(str, ids)).encode()
+
+
+class CollectedPairs(Collected):
+    """Store of sampled, judged and paired answers for a later phase.
+
+    Works like :class:`~components.store.collected.Collected` with two rows as a unit: two pairs are
+    equal if both answers are. A pair is left out if an answer has no valid reward.
+
+    Reads what :class:`~components.store.collected.Collected` reads, and ``chosen`` ``[B]``: rows 2k
+    and 2k + 1 are a pair; ``label_noise`` ``[B]`` if a judge has written it. Writes nothing.
+
+    Records ``collected_pairs/kept_fraction``, the share of the batch's rows that it keeps, and
+    ``collected_pairs/rows``, two per pair.
+
+    Args:
+        distinct: whether equal pairs are kept only once.
+        limit: most rows, two per pair; None for no limit.
+        emptied: whether a phase that fills it begins with an empty store.
+
+    Raises:
+        ShapeError: the number of rows is odd.
+
+    Source:
+        Llama Team 2024 (Llama 3), arXiv:2407.21783, section 4.2.1: preference data of a round.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+    }
+    reads: ClassVar[tuple[str, ...]] = (*Collected.reads, "chosen")
+    optional: ClassVar[tuple[str, ...]] = (*Collected.optional, "label_noise")
+    unit_rows: ClassVar[int] = 2
+    name: ClassVar[str] = "collected_pairs"
+
+    def __init__(
+        self, *, distinct: bool = True, limit: PositiveInt | None = None, emptied: bool = True
+    ) -> None:
+        super().__init__(choose="all", distinct=distinct, limit=limit, emptied=emptied)
+
+    def _chosen(self, batch: TensorDict) -> Tensor:
+        return unit_mean(batch["reward_valid"], self.unit_rows) > 0

@@ -1,21 +1,21 @@
-"""Batches of collected rows."""
+"""Replay of collected answers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
-from typing import ClassVar
-
 import torch
-from tensordict import TensorDict
-
-from components.store.collected import Collected
-from rlcomp.arguments import PositiveInt
-from rlcomp.batch import trim
-from rlcomp.checkpoint.state_fields import count_field, seed_field
-from rlcomp.component import Component
-from rlcomp.data.task import permutation
-from rlcomp.errors import NoRows
+from collections.abc import (Iterator, Mapping)
+from itertools import (islice)
+from typing import (ClassVar)
+from tensordict import (TensorDict)
+from components.store.collected import (Collected)
+from rlcomp.arguments import (PositiveInt)
+from rlcomp.batch import (trim)
+from rlcomp.checkpoint.state_fields import (count_field, seed_field)
+from rlcomp.component import (Component)
+from rlcomp.data.task import (permutation)
+from rlcomp.errors import (NoRows)
+from components.store.collected import (CollectedPairs)
+from rlcomp.keys import (Key, OwnKey)
 
 
 class Replay(Component):
@@ -85,3 +85,27 @@ class Replay(Component):
         """
         self.seed = seed_field(state)
         self.epoch, self.cursor = count_field(state, "epoch"), count_field(state, "cursor")
+
+
+class ReplayPairs(Replay):
+    """Sampler of pairs that an earlier phase has collected, in shuffled epochs.
+
+    Reads nothing. Writes what :class:`~components.store.collected.CollectedPairs` keeps, as a
+    new batch of ``2 * batch_size`` rows: 2k and 2k + 1 are a pair.
+
+    Args:
+        store: the store of the pairs.
+        batch_size: pairs per batch.
+
+    Raises:
+        NoRows: the store is empty.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+    }
+    writes: ClassVar[tuple[str, ...]] = (*CollectedPairs.reads,)
+    may_write: ClassVar[tuple[str, ...]] = (*CollectedPairs.optional,)
+
+    def __init__(self, *, store: CollectedPairs, batch_size: PositiveInt = 64) -> None:
+        super().__init__(store=store, batch_size=batch_size)

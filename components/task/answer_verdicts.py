@@ -35,7 +35,7 @@ class AnswerVerdicts(metaclass=Checked):
         DataError: an example has no column ``reasons`` of text.
 
     Examples:
-        >>> from components.reward.exact_match import ExactMatch
+        >>> from components.reward.answer import ExactMatch
         >>> from components.worlds.addition.task import Addition
         >>> task = AnswerVerdicts(answers=Addition(digits=1), verifier=ExactMatch())
         >>> task.example(12).prompt, task.example(12).demonstration

@@ -1,17 +1,15 @@
-"""Masked-span prediction task (PretrainZero)."""
+"""Masked-span prediction, and proposals of masks."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from transformers import PreTrainedTokenizerBase
-
-from rlcomp.arguments import Fraction, NonEmptyText
-from rlcomp.data.masked_text import mask_span
-from rlcomp.data.positions import Position
-from rlcomp.data.span_task import SpanTask
-from rlcomp.data.spans import Maskable
-from rlcomp.interfaces.task import Example, Task
+from collections.abc import (Callable)
+from transformers import (PreTrainedTokenizerBase)
+from rlcomp.arguments import (Fraction, NonEmptyText)
+from rlcomp.data.masked_text import (mask_span)
+from rlcomp.data.positions import (Position)
+from rlcomp.data.span_task import (SpanTask)
+from rlcomp.data.spans import (Maskable)
+from rlcomp.interfaces.task import (Example, Task)
 
 
 class MaskedSpan(SpanTask):
@@ -74,5 +72,65 @@ class MaskedSpan(SpanTask):
             prompt=self.prompt(masked),
             answer=target,
             demonstration=self.demonstration(masked, target, target),
+            source=self.asked.source(index),
+        )
+
+
+class MaskProposal(SpanTask):
+    r"""Mask-proposal task: the prompt is a document, the demonstration a span to mask.
+
+    It serves the SFT warm start of PretrainZero's generator. The answer is the document. Documents
+    are held out as a whole.
+
+    Templates are those of ``str.format``: ``{field}``, and ``{{`` and ``}}`` for braces.
+
+    Args:
+        corpus: its answers are the documents.
+        tokenizer: the tokenizer of the tokens for ``position``.
+        position: choice of the proposed spans, such as random words.
+        template: the prompt's wording of the ``{text}``.
+        response: the demonstration's wording of the ``{thought}`` and the ``{target}``.
+        thought: function from the text to the demonstration's thought; null: none.
+        held_out: share of the documents that only evaluators see; must equal the corpus's if a
+            policy is trained on both.
+
+    Raises:
+        ConfigError: a template cannot be used.
+        DataError: no span is chosen, or a document cannot be written in tokens.
+
+    Source:
+        PretrainZero's generator, arXiv:2512.03442, and its warm-up on random spans.
+    """
+
+    told = ("thought", "target")
+
+    def __init__(
+        self,
+        *,
+        corpus: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        position: Position,
+        template: NonEmptyText = "{text}<mask>",
+        response: NonEmptyText = r"{thought}\mask{{{target}}}",
+        thought: Callable[[str], str] | None = None,
+        held_out: Fraction = 0.1,
+    ) -> None:
+        super().__init__(
+            corpus=corpus,
+            tokenizer=tokenizer,
+            position=Maskable(position),
+            template=template,
+            response=response,
+            thought=thought,
+            held_out=held_out,
+        )
+
+    def example(self, index: int) -> Example:
+        """Return the example of a proposal."""
+        document, target = self.masked(index)
+        return Example(
+            prompt=self.prompt(document),
+            answer=document,
+            demonstration=self.demonstration(document, target, target),
             source=self.asked.source(index),
         )

@@ -235,7 +235,7 @@ def test_a_check_lets_an_exception_through():
 
 
 def test_a_reward_of_tokens_is_given_them():
-    from components.reward.length import Length
+    from components.reward.surface import Length
     from rlcomp.text.tokenizer import character_tokenizer
 
     judge = Judge(Length(target=3), character_tokenizer(characters="0123456789+="))

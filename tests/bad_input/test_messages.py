@@ -338,7 +338,7 @@ TABLE = {
         "did you mean 'exact_match'?",
     ),
     "class": Bad(
-        ["reward._target_=components.reward.exact_match.ExactMach"],
+        ["reward._target_=components.reward.answer.ExactMach"],
         "reward._target_",
         "'ExactMach'",
         "did you mean 'ExactMatch'?",

@@ -126,7 +126,7 @@ def test_an_option_shows_comment_settings_and_docstring():
 
     assert text.startswith("advantage=gdpo\n\nGDPO (arXiv:2601.05242): several rewards")
     assert "\nweights: ???\nepsilon: 1e-4\n" in text
-    assert "\ncomponents.advantage.gdpo.Gdpo:\n\nGDPO advantage: decoupled group" in text
+    assert "\ncomponents.advantage.group.Gdpo:\n\nGDPO advantage: decoupled group" in text
     assert "epsilon: eps, added to both standard deviations." in text
 
 
@@ -154,7 +154,7 @@ def test_options_that_start_from_one_another_are_told_once(tmp_path):
 
 
 def test_a_target_that_is_nested_is_found():
-    assert "\ncomponents.loss.weight.truncated.TruncatedWeight:\n" in help_on(
+    assert "\ncomponents.loss.weight.importance.TruncatedWeight:\n" in help_on(
         ["loss/weight=tis"], [CONF], WIDE
     )
 

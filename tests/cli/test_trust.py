@@ -63,9 +63,9 @@ GADGETS = {
     "torch.nn.init.torch.load": {"f": "PICKLE", "weights_only": False},
     "torch.hub.load": {"repo_or_dir": "FOLDER", "model": "x", "source": "local"},
     # Ours, but no part of a policy: these import, fetch or write what their arguments name.
-    "components.environment.gymnasium.GymnasiumEnvironment": {"name": "evil_module:Env-v0"},
-    "components.task.hub.Hub": {"name": "FOLDER"},
-    "components.reward.learned.LearnedReward": {"path": "FOLDER"},
+    "components.environment.control.GymnasiumEnvironment": {"name": "evil_module:Env-v0"},
+    "components.task.file.Hub": {"name": "FOLDER"},
+    "components.reward.reward_model.LearnedReward": {"path": "FOLDER"},
     "rlcomp.trackers.tensorboard.TensorBoard": {"directory": "RAN"},
     # Files and the network.
     "shutil.rmtree": {"path": "VICTIM"},

@@ -7,25 +7,25 @@ import inspect
 
 import pytest
 
-from components.advantage.prime import Prime
+from components.advantage.process import Prime
 from components.advantage.process import Process
-from components.evaluator.labels import Labels
+from components.evaluator.reward_model import Labels
 from components.evaluator.preferences import HeldOutPairs
-from components.evaluator.rated_answers import RatedAnswers
+from components.evaluator.reward_model import RatedAnswers
 from components.evaluator.reward_model import RewardModelPairs
-from components.evaluator.step_labels import LabelledSteps
+from components.evaluator.reward_model import LabelledSteps
 from components.evaluator.value_quality import ValueQuality
-from components.judge.endpoint import EndpointJudge
-from components.judge.generative import Generative
-from components.judge.word_prefix import WordPrefix
-from components.loss.bradley_terry import BradleyTerry
-from components.loss.davidson import Davidson
-from components.loss.implicit_outcome import ImplicitOutcome
+from components.judge import EndpointJudge
+from components.judge import Generative
+from components.judge import WordPrefix
+from components.loss.comparison import BradleyTerry
+from components.loss.comparison import Davidson
+from components.loss.labels import ImplicitOutcome
 from components.loss.kto import KTOLoss
-from components.loss.ordinal_regression import OrdinalRegression
+from components.loss.regression import OrdinalRegression
 from components.loss.preference import PreferenceLoss
-from components.pairing.best_worst import BestWorst
-from components.pairing.judged import JudgedPairs
+from components.pairing import BestWorst
+from components.pairing import JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairs
 from components.pairwise_judge.ensemble import Ensemble
 from components.pairwise_judge.learned import LearnedJudge
@@ -33,23 +33,23 @@ from components.pairwise_judge.option_log_probs import OptionLogProbs
 from components.pairwise_judge.reasoned import Reasoned
 from components.pairwise_judge.simulated import Simulated
 from components.reward.judged import Judged
-from components.reward.learned import Learned
+from components.reward.reward_model import Learned
 from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
-from components.reward.scored import Scored
+from components.reward.reward_model import Scored
 from components.reward.tournament import Tournament
-from components.shaping.implicit_process import ImplicitProcess
+from components.shaping.process import ImplicitProcess
 from components.shaping.normalised import Normalised
-from components.shaping.potential import Potential
-from components.shaping.rater_noise import RaterNoise
-from components.shaping.step_rewards import StepRewards
-from components.shaping.turn_potential import TurnPotential
+from components.shaping.process import Potential
+from components.shaping.noise import RaterNoise
+from components.shaping.process import StepRewards
+from components.shaping.process import TurnPotential
 from components.store.collected import Collected
-from components.store.collected_pairs import CollectedPairs
+from components.store.collected import CollectedPairs
 from components.task.answer_verdicts import AnswerVerdicts
 from components.task.labelled_texts import LabelledTexts
-from components.task.step_labels import StepLabelled
-from components.value.language_targets import LanguageTargets
+from components.task.steps import StepLabelled
+from components.value import LanguageTargets
 from components.worlds.sorting.graded import SortingGraded
 from components.worlds.sorting.pairs import SortingPairs
 from components.worlds.sorting.revisions import Revisions
@@ -57,8 +57,8 @@ from components.worlds.sorting.two_orders import TwoOrders
 from components.worlds.sorting.two_scripts import TwoScripts
 from components.worlds.sorting.unsaid_order import UnsaidOrder
 from components.worlds.sorting.verdicts import Verdicts
-from components.writer.endpoint import EndpointWriter
-from components.writer.language_model import LanguageModelWriter
+from components.writer import EndpointWriter
+from components.writer import LanguageModelWriter
 
 DEFAULTS = {
     Prime: {"process_coef": 1.0, "gamma": 1.0},

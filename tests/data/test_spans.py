@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.position.every import EveryToken
-from components.position.pattern import Pattern
-from components.task.mask_proposal import MaskProposal
+from components.position import EveryToken
+from components.position import Pattern
+from components.task.masked_span import MaskProposal
 from components.task.masked_span import MaskedSpan
 from components.task.next_token import NextToken
 from components.task.text import Text

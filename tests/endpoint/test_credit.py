@@ -3,18 +3,18 @@
 import pytest
 import torch
 
-from components.advantage.gigpo import GiGPO
-from components.advantage.group_mean import GroupMean
-from components.advantage.group_mean_std import GroupMeanStd
-from components.advantage.leave_one_out import LeaveOneOut
-from components.advantage.mt_grpo import MTGRPO
-from components.advantage.turn_return import TurnReturn
+from components.advantage.turns import GiGPO
+from components.advantage.group import GroupMean
+from components.advantage.group import GroupMeanStd
+from components.advantage.group import LeaveOneOut
+from components.advantage.turns import MTGRPO
+from components.advantage.turns import TurnReturn
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.reward.episode_return import EpisodeReturn
-from components.reward_check.limit import RewardCheck
+from components.reward.episode import EpisodeReturn
+from components.reward_check import RewardCheck
 from rlcomp.engine.session import Said
 from rlcomp.episodes.episode import Episode, TurnOf
 from rlcomp.episodes.rows import episode_rows

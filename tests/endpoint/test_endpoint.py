@@ -9,8 +9,8 @@ import urllib.request
 import pytest
 import torch
 
-from components.advantage.group_mean import GroupMean
-from components.reward.fact import Fact
+from components.advantage.group import GroupMean
+from components.reward.episode import Fact
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.endpoint.agents import InProcessAgents, ProcessAgents
 from rlcomp.errors import ConfigError, NumericalError

@@ -8,8 +8,8 @@ import torch
 from components.collector.group import GroupCollector
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.reference.frozen import Frozen
 from rlcomp.batch import cat, decode_texts, encode_texts

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GroupCollector
 from components.learner.checks import check_routes
-from components.old_log_probs.recomputed import Recomputed
+from components.old_log_probs import Recomputed
 from components.reference.teacher import Teacher
 from rlcomp.batch import cat, encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint

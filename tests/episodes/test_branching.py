@@ -6,17 +6,17 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.branch_share import BranchShare
-from components.advantage.reinforce import Reinforce
-from components.branching.entropy import EntropyBranching
+from components.advantage.reweighted import BranchShare
+from components.advantage.monte_carlo import Reinforce
+from components.branching import EntropyBranching
 from components.collector.branching import BranchingCollector
 from components.collector.episodes import EpisodeCollector
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_sum import SequenceSum
-from components.loss.trust_region.none import NoTrustRegion
-from components.loss.weight.branch_share import BranchShareWeight
-from components.reward.episode_return import EpisodeReturn
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceSum
+from components.loss.trust_region.clip import NoTrustRegion
+from components.loss.weight.rows import BranchShareWeight
+from components.reward.episode import EpisodeReturn
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine

@@ -5,8 +5,8 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.sequence import SequenceRatio
-from components.loss.reduction.sequence_mean import SequenceMean
+from components.loss.ratio import SequenceRatio
+from components.loss.reduction import SequenceMean
 from components.loss.trust_region.clip import Clip
 from rlcomp.functional.kl import kl_estimate
 from rlcomp.functional.ratio import log_ratio

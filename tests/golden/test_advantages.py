@@ -4,21 +4,21 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.batch_whitened import BatchWhitened
+from components.advantage.whitened import BatchWhitened
 from components.advantage.gae import GAE
-from components.advantage.gdpo import Gdpo
-from components.advantage.gpg import Gpg
-from components.advantage.greedy_baseline import GreedyBaseline
-from components.advantage.group_batch_std import GroupBatchStd
-from components.advantage.group_mean import GroupMean
-from components.advantage.group_mean_std import GroupMeanStd
-from components.advantage.group_whitened import GroupWhitened
-from components.advantage.leave_one_out import LeaveOneOut
-from components.advantage.length_weighted import LengthWeighted
-from components.advantage.noon import Noon
+from components.advantage.group import Gdpo
+from components.advantage.group import Gpg
+from components.advantage.monte_carlo import GreedyBaseline
+from components.advantage.group import GroupBatchStd
+from components.advantage.group import GroupMean
+from components.advantage.group import GroupMeanStd
+from components.advantage.whitened import GroupWhitened
+from components.advantage.group import LeaveOneOut
+from components.advantage.group import LengthWeighted
+from components.advantage.reweighted import Noon
 from components.advantage.pass_at_k import PassAtK
-from components.attribution.hard import HardAttribution
-from components.branching.entropy import EntropyBranching
+from components.attribution import HardAttribution
+from components.branching import EntropyBranching
 from rlcomp.component import Component
 from rlcomp.functional.baseline import weighted_token_baseline
 from rlcomp.functional.group_accuracy import varied

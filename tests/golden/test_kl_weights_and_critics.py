@@ -5,12 +5,12 @@ import math
 import torch
 from tensordict import TensorDict
 
-from components.kl.in_token_reward import KLInTokenReward
-from components.kl_controller.adaptive import AdaptiveKL
-from components.kl_controller.fixed import FixedKL
+from components.kl import KLInTokenReward
+from components.kl_controller import AdaptiveKL
+from components.kl_controller import FixedKL
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.value import ValueLoss
 from rlcomp.engine.decoding import Decoding

@@ -5,11 +5,11 @@ import torch
 from tensordict.nn import TensorDictModule
 from torchrl.envs import EnvBase
 
-from components.environment.cartpole import CartPole
+from components.environment.control import CartPole
 from components.environment.control import control_environment
-from components.environment.pendulum import Pendulum
-from components.randomise.log_uniform import LogUniform
-from components.randomise.uniform import UniformDynamics
+from components.environment.control import Pendulum
+from components.randomise import LogUniform
+from components.randomise import UniformDynamics
 from components.worlds.point_maze.reach import Reach
 from components.worlds.track.environment import Track
 from rlcomp.errors import ConfigError

@@ -7,7 +7,7 @@ import pytest
 from tensordict import TensorDict
 
 from components.reward.code_stdio import CodeStdio
-from components.reward.weighted_sum import WeightedSum
+from components.reward.combined import WeightedSum
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.metrics import recording

@@ -4,14 +4,14 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl.in_reward import KLInReward
-from components.kl.in_reward_full import KLInRewardFull
-from components.kl.in_token_reward import KLInTokenReward
-from components.kl_controller.fixed import FixedKL
+from components.kl import KLInReward
+from components.kl import KLInRewardFull
+from components.kl import KLInTokenReward
+from components.kl_controller import FixedKL
 from components.loss.kl import KLLoss
-from components.loss.kl_full import KLFullLoss
-from components.loss.kl_ratio import KLRatioLoss
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.kl import KLFullLoss
+from components.loss.kl import KLRatioLoss
+from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 
 HALF = torch.tensor([[0.5, 0.5]]).log().repeat(2, 2, 1)  # [B, T, V]

@@ -7,23 +7,23 @@ import pytest
 import torch
 from torch.optim import SGD
 
-from components.advantage.group_mean import GroupMean
+from components.advantage.group import GroupMean
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GroupCollector
 from components.evaluator.accuracy import Accuracy
-from components.kl.observe import KLObserver
-from components.kl_controller.fixed import FixedKL
+from components.kl import KLObserver
+from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
 from components.loss.kl import KLLoss
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.old_log_probs.recomputed import Recomputed
+from components.old_log_probs import Recomputed
 from components.reference.frozen import Frozen
-from components.reward.information_gain import InformationGain
-from components.reward.regex import Regex
-from components.sampler.uniform import Uniform
+from components.reward.thought import InformationGain
+from components.reward.surface import Regex
+from components.sampler.prompts import Uniform
 from components.worlds.sorting.task import Sorting
 from rlcomp import Make, Phase, run_phases
 from rlcomp.component import Component

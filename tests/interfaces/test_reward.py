@@ -2,12 +2,12 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.brevity import Brevity
-from components.reward.exact_match import ExactMatch
+from components.reward.surface import Brevity
+from components.reward.answer import ExactMatch
 from components.reward.function import Function
-from components.reward.repetition import Repetition
-from components.reward.shuffled import Shuffled
-from components.reward.weighted_sum import WeightedSum
+from components.reward.surface import Repetition
+from components.reward.combined import Shuffled
+from components.reward.combined import WeightedSum
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.interfaces.reward import TextReward, check_decides, name_without_verdict, write_reward

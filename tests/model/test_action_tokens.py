@@ -5,7 +5,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.cartpole import CartPole
+from components.environment.control import CartPole
 from components.worlds.point_maze.reach import Reach
 from rlcomp.component import asking
 from rlcomp.errors import ConfigError

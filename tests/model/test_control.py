@@ -4,7 +4,7 @@ from tensordict import TensorDict
 from torch import nn
 from torchrl.objectives import ClipPPOLoss
 
-from components.environment.gymnasium import gymnasium_environment
+from components.environment.control import gymnasium_environment
 from rlcomp.errors import ConfigError
 from rlcomp.model.control import actor, critic
 

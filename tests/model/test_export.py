@@ -10,7 +10,7 @@ from transformers import (
     GenerationConfig,
 )
 
-from components.reward.learned import Learned
+from components.reward.reward_model import Learned
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from components.evaluator.labels import Labels
-from components.reward.learned import Learned
-from components.reward.scored import Scored
+from components.evaluator.reward_model import Labels
+from components.reward.reward_model import Learned
+from components.reward.reward_model import Scored
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError

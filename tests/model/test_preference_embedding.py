@@ -8,10 +8,10 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from components.conditioning.embedding import Embedding
-from components.objectives.several import Several
-from components.pareto.linear import Linear
-from components.reward.brevity import Brevity
+from components.conditioning import Embedding
+from components.objectives import Several
+from components.pareto.scalarisation import Linear
+from components.reward.surface import Brevity
 from components.worlds.sorting.task import Sorting
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.engine.decoding import Decoding

@@ -10,7 +10,7 @@ import torch
 from tensordict import TensorDict
 from torch import nn
 
-from components.parallel.replicate import Replicate
+from components.parallel import Replicate
 from rlcomp.errors import ConfigError, NumericalError, ProcessEnded
 from rlcomp.metrics import Ledger, progress, record, recording, step
 from rlcomp.parallel.ranks import here, merged, ranks, sharing

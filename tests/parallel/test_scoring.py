@@ -7,11 +7,11 @@ import pytest
 import torch
 
 from components.learner.gradient import Learner
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.sft import SFTLoss
+from components.loss.reduction import TokenMean
+from components.loss.imitation import SFTLoss
 from components.loss.value import ValueLoss
-from components.parallel.replicate import Replicate
-from components.parallel.shard import Shard
+from components.parallel import Replicate
+from components.parallel import Shard
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.model.causal_forward import CausalForward

@@ -9,12 +9,12 @@ import torch
 
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.parallel.hybrid import Hybrid
-from components.parallel.replicate import Replicate
-from components.parallel.shard import Shard
+from components.parallel import Hybrid
+from components.parallel import Replicate
+from components.parallel import Shard
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.value.per_objective import ObjectiveValueEstimate
+from components.value import ObjectiveValueEstimate
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.metrics import recording

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from components.environment.lean import LeanEnvironment
+from components.environment.proofs import LeanEnvironment
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.prover import dojo as adapter

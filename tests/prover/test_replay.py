@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.environment.lean import LeanEnvironment
+from components.environment.proofs import LeanEnvironment
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.environment import Environment
 from rlcomp.interfaces.task import Example

@@ -6,9 +6,9 @@ from tensordict import TensorDict
 
 from components.collector.search import SearchCollector
 from components.evaluator.proofs import ProvenShare
-from components.reward.on_proof import OnProof
-from components.search.best_first import BestFirst
-from components.search.mcts import MonteCarlo
+from components.reward.episode import OnProof
+from components.search import BestFirst
+from components.search import MonteCarlo
 from components.worlds.lookup.environment import LookupTool
 from components.worlds.tactics.environment import TacticsEnvironment
 from rlcomp.batch import decode_texts, encode_texts

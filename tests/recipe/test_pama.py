@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.advantage.group_mean import GroupMean
+from components.advantage.group import GroupMean
 from components.advantage.per_objective import PerObjective
-from components.pareto.linear import Linear
+from components.pareto.scalarisation import Linear
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.run.check_flow import built_flow
 from rlcomp.wiring.compose import compose_config

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from components.reward.learned import Learned
+from components.reward.reward_model import Learned
 from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
 from rlcomp.cli.export import export
 from rlcomp.errors import ConfigError

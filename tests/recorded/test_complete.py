@@ -142,7 +142,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/collector/self_play.py",
+        "components/collector/episodes.py",
         {
             "self_play/reward_*": TESTS
             + "collector/test_self_play_collector.py::test_the_reward_of_each_seat_is_recorded",
@@ -186,20 +186,20 @@ BESIDE = [
         },
     ),
     (
-        "components/advantage/gigpo.py",
+        "components/advantage/turns.py",
         dict.fromkeys(
             ["advantage/step_group", "advantage/shared_states", "advantage/step"],
             TURNS + "test_gigpo_by_hand",
         ),
     ),
     (
-        "components/advantage/turn_return.py",
+        "components/advantage/turns.py",
         {
             "advantage/turn_return": TURNS + "test_turn_returns_by_hand",
         },
     ),
-    ("components/advantage/vine.py", {"advantage/turn": TURNS + "test_vine_by_hand"}),
-    ("components/advantage/mt_grpo.py", {"advantage/turn": TURNS + "test_mt_grpo_by_hand"}),
+    ("components/advantage/turns.py", {"advantage/turn": TURNS + "test_vine_by_hand"}),
+    ("components/advantage/turns.py", {"advantage/turn": TURNS + "test_mt_grpo_by_hand"}),
     (
         "components/collector/group.py",
         {
@@ -223,7 +223,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/collector/gymnasium.py",
+        "components/collector/steps.py",
         {
             "collector/frames": ENDED,
             "episode/length": ENDED,
@@ -238,14 +238,14 @@ BESIDE = [
         ),
     ),
     (
-        "components/exploration/epsilon_greedy.py",
+        "components/exploration.py",
         {
             "exploration/epsilon": TESTS
             + "exploration/test_exploration.py::test_epsilon_falls_over_a_part_of_the_phase",
         },
     ),
     (
-        "components/exploration/expert_mixture.py",
+        "components/exploration.py",
         {
             "exploration/beta": TESTS
             + "exploration/test_exploration.py::"
@@ -253,7 +253,7 @@ BESIDE = [
         },
     ),
     (
-        "components/evaluator/horizon.py",
+        "components/evaluator/episodes.py",
         {
             "evaluation/cost@*": TESTS
             + "evaluator/test_horizon.py::test_errors_without_recovery_add_up_as_enumerated",
@@ -267,42 +267,42 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/action_tokens.py",
+        "components/evaluator/episodes.py",
         {
             "*/*": TESTS
             + "evaluator/test_action_tokens.py::test_drawn_and_most_likely_actions_are_told_apart",
         },
     ),
     (
-        "components/evaluator/shifted.py",
+        "components/evaluator/episodes.py",
         dict.fromkeys(
             ["evaluation/return", "evaluation/return@*", "evaluation/gap@*"],
             TESTS + "evaluator/test_shifted.py::test_what_each_shift_costs_is_recorded_by_name",
         ),
     ),
     (
-        "components/replay/reprioritise.py",
+        "components/replay/prioritized.py",
         {
             "replay/error": TESTS
             + "replay/test_prioritized.py::test_the_errors_of_a_loss_become_priorities",
         },
     ),
     (
-        "components/dataset/file.py",
+        "components/dataset.py",
         dict.fromkeys(
             ["dataset/steps", "dataset/reward"],
             TESTS + "dataset/test_file.py::test_all_steps_are_one_batch_and_are_counted",
         ),
     ),
     (
-        "components/loss/conservative.py",
+        "components/loss/transitions.py",
         {
             "loss/cql": TESTS
             + "loss/test_conservative.py::test_it_is_soft_actor_critic_and_the_weighted_gap",
         },
     ),
     (
-        "components/loss/demonstrations.py",
+        "components/loss/imitation.py",
         {
             "loss/*": TESTS
             + "loss/test_demonstrations.py::"
@@ -317,7 +317,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/evaluator/success.py",
+        "components/evaluator/episodes.py",
         {
             "evaluation/success": TESTS
             + "evaluator/test_success.py::test_the_share_of_copies_that_arrive_is_recorded",
@@ -331,14 +331,14 @@ BESIDE = [
         },
     ),
     (
-        "components/replay/sample_half_half.py",
+        "components/replay/sample.py",
         {
             "replay/demonstrations": TESTS
             + "replay/test_half_half.py::test_the_number_of_demonstrations_is_recorded",
         },
     ),
     (
-        "components/replay/extend_labelled.py",
+        "components/replay/extend.py",
         {
             "replay/size": TESTS + "replay/test_labelled.py::test_the_number_of_labels_is_recorded",
         },
@@ -458,28 +458,28 @@ BESIDE = [
         },
     ),
     (
-        "components/feedback/answer_kinds.py",
+        "components/feedback.py",
         {
             "answer_kinds/*": KINDS,
             "answer_kinds/*_correct": KINDS,
         },
     ),
     (
-        "components/filter/correct.py",
+        "components/filter.py",
         {
             "filter/rejected_fraction": TESTS
             + "filter/test_correct.py::test_it_keeps_what_is_right_and_was_judged",
         },
     ),
     (
-        "components/filter/thought_only.py",
+        "components/filter.py",
         {
             "filter/answer_fraction": TESTS
             + "filter/test_thought_only.py::test_the_share_of_tokens_taken_out_is_recorded",
         },
     ),
     (
-        "components/kl/in_reward_full.py",
+        "components/kl.py",
         {
             "kl/in_reward": TESTS
             + "kl/test_in_reward_full.py::test_the_reward_pays_the_kl_of_the_whole_distribution",
@@ -552,42 +552,42 @@ BESIDE = [
         },
     ),
     (
-        "components/loss/bradley_terry.py",
+        "components/loss/comparison.py",
         dict.fromkeys(
             [f"reward_model/{name}" for name in ("accuracy", "margin", "chosen", "rejected")],
             TESTS + "loss/test_bradley_terry.py::test_accuracy_margin_and_scores_are_recorded",
         ),
     ),
     (
-        "components/loss/davidson.py",
+        "components/loss/comparison.py",
         dict.fromkeys(
             [f"reward_model/{name}" for name in ("accuracy", "margin", "tied_gap", "ties", "nu")],
             TESTS + "loss/test_davidson.py::test_what_it_records_is_of_wins_or_of_ties",
         ),
     ),
     (
-        "components/loss/ordinal_regression.py",
+        "components/loss/regression.py",
         dict.fromkeys(
             [f"reward_model/{name}" for name in ("exact", "lowest_threshold", "highest_threshold")],
             TESTS + "loss/test_ordinal_regression.py::test_what_it_records",
         ),
     ),
     (
-        "components/evaluator/rated_answers.py",
+        "components/evaluator/reward_model.py",
         dict.fromkeys(
             ["*/rank_correlation", "*/accuracy"],
             TESTS + "evaluator/test_rated_answers.py::test_four_answers_by_hand",
         ),
     ),
     (
-        "components/loss/implicit_outcome.py",
+        "components/loss/labels.py",
         {
             "implicit_reward/accuracy": TESTS + "loss/test_implicit_outcome.py::"
             "test_its_accuracy_is_recorded",
         },
     ),
     (
-        "components/shaping/implicit_process.py",
+        "components/shaping/process.py",
         dict.fromkeys(
             ["implicit_reward/token", "implicit_reward/auc"],
             TESTS + "shaping/test_implicit_process.py::"
@@ -595,35 +595,35 @@ BESIDE = [
         ),
     ),
     (
-        "components/advantage/prime.py",
+        "components/advantage/process.py",
         dict.fromkeys(
             ["advantage/process", "advantage/outcome"],
             TESTS + "advantage/test_prime.py::test_both_terms_are_recorded",
         ),
     ),
     (
-        "components/loss/step_labels.py",
+        "components/loss/labels.py",
         {
             "process/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
             "test_the_accuracy_of_steps_is_recorded",
         },
     ),
     (
-        "components/loss/outcome_labels.py",
+        "components/loss/labels.py",
         {
             "outcome/accuracy": TESTS + "loss/test_step_and_outcome_labels.py::"
             "test_the_accuracy_of_outcomes_is_recorded",
         },
     ),
     (
-        "components/evaluator/step_labels.py",
+        "components/evaluator/reward_model.py",
         dict.fromkeys(
             ["*/accuracy", "*/base", "*/first_error", "*/ece"],
             TESTS + "sampler/test_step_labels.py::test_held_out_steps_by_hand",
         ),
     ),
     (
-        "components/reward/process_scored.py",
+        "components/reward/reward_model.py",
         {
             "reward/steps": TESTS + "reward/test_process_scored.py::"
             "test_steps_end_with_the_separator_and_the_last_with_the_text",
@@ -637,42 +637,42 @@ BESIDE = [
         ),
     ),
     (
-        "components/shaping/step_rewards.py",
+        "components/shaping/process.py",
         {
             "reward/step": TESTS + "shaping/test_potential.py::"
             "test_each_step_is_paid_its_score_at_its_end",
         },
     ),
     (
-        "components/shaping/potential.py",
+        "components/shaping/process.py",
         {
             "reward/potential_step": TESTS + "shaping/test_potential.py::"
             "test_shaping_pays_the_differences_of_the_potential",
         },
     ),
     (
-        "components/shaping/turn_potential.py",
+        "components/shaping/process.py",
         {
             "reward/potential_turn": TESTS + "shaping/test_potential.py::"
             "test_turns_are_shaped_by_the_states_in_which_they_begin",
         },
     ),
     (
-        "components/loss/plackett_luce.py",
+        "components/loss/comparison.py",
         {
             "reward_model/top": TESTS + "loss/test_plackett_luce.py::"
             "test_how_often_the_best_has_the_highest_score_is_recorded",
         },
     ),
     (
-        "components/loss/score_regression.py",
+        "components/loss/regression.py",
         {
             "reward_model/absolute_error": TESTS + "loss/test_score_regression.py::"
             "test_the_absolute_error_is_recorded",
         },
     ),
     (
-        "components/reward/scored.py",
+        "components/reward/reward_model.py",
         {
             "reward/disagreement": TESTS + "reward/test_scored.py::"
             "test_the_spread_of_the_members_is_recorded",
@@ -681,7 +681,7 @@ BESIDE = [
         },
     ),
     (
-        "components/pairing/best_worst.py",
+        "components/pairing.py",
         dict.fromkeys(
             ["pairing/pairs", "pairing/gap"],
             TESTS + "pairing/test_best_worst.py::"
@@ -696,7 +696,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/pairing/constructed.py",
+        "components/pairing.py",
         {"pairing/pairs": TESTS + "pairing/test_constructed.py::test_equal_texts_are_no_pair"},
     ),
     (
@@ -715,21 +715,21 @@ BESIDE = [
         ),
     ),
     (
-        "components/loss/multi_label.py",
+        "components/loss/labels.py",
         dict.fromkeys(
             ["labels/nll", "labels/known"],
             TESTS + "loss/test_multi_label.py::test_three_known_labels_by_hand",
         ),
     ),
     (
-        "components/evaluator/labels.py",
+        "components/evaluator/reward_model.py",
         dict.fromkeys(
             ["*/nll", "*/*/share", "*/*/*", "*/*"],
             "tests/model/test_label_classifier.py::test_four_held_out_texts_by_hand",
         ),
     ),
     (
-        "components/endpoint/chat.py",
+        "components/endpoint.py",
         dict.fromkeys(
             ["endpoint/requests", "endpoint/failed", "endpoint/tokens", "time/endpoint"],
             TESTS + "endpoint/test_chat.py::test_it_records_requests_failures_and_tokens",
@@ -743,7 +743,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/pairing/judged.py",
+        "components/pairing.py",
         dict.fromkeys(
             [
                 f"pairing/{name}"
@@ -771,7 +771,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/advantage/distilled.py",
+        "components/advantage/reweighted.py",
         dict.fromkeys(
             ["advantage/distilled", "advantage/distilled_clipped"],
             TESTS + "advantage/test_distilled.py::"
@@ -779,7 +779,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/loss/distil.py",
+        "components/loss/kl.py",
         dict.fromkeys(
             ["distil/agreement", "distil/divergence"],
             TESTS + "loss/test_distil.py::test_three_tokens_of_two_rows_by_hand",
@@ -793,7 +793,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/reference/teacher_by_spans.py",
+        "components/reference/teacher.py",
         dict.fromkeys(
             ["kl/reference", "teacher/tokens"],
             TESTS + "reference/test_teacher_by_spans.py::"
@@ -801,20 +801,20 @@ BESIDE = [
         ),
     ),
     (
-        "components/reference/live_full.py",
+        "components/reference/frozen.py",
         {
             "kl/reference": TESTS + "reference/test_reprompted.py::"
             "test_the_distance_to_a_live_reference_is_recorded_over_response_tokens",
         },
     ),
     (
-        "components/loss/kl_full.py",
+        "components/loss/kl.py",
         {
             "kl/in_loss": TESTS + "loss/test_kl_full.py::test_two_tokens_by_hand",
         },
     ),
     (
-        "components/mismatch/monitor.py",
+        "components/mismatch.py",
         dict.fromkeys(
             (
                 "mismatch/mean",
@@ -834,15 +834,15 @@ BESIDE = [
             "time/weights": SERVER + "test_weights_are_handed_over_once_a_version",
         },
     ),
-    ("components/objectives/several.py", {"reward/*": SEVERAL, "reward/weighted": SEVERAL}),
+    ("components/objectives.py", {"reward/*": SEVERAL, "reward/weighted": SEVERAL}),
     (
-        "components/old_log_probs/recomputed.py",
+        "components/old_log_probs.py",
         {
             "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed.py::{GAP}",
         },
     ),
     (
-        "components/old_log_probs/recomputed_moments.py",
+        "components/old_log_probs.py",
         {
             "old_log_probs/sampler_gap": TESTS + f"old_log_probs/test_recomputed_moments.py::{GAP}",
         },
@@ -866,14 +866,14 @@ BESIDE = [
         },
     ),
     (
-        "components/reward/information_gain.py",
+        "components/reward/thought.py",
         {
             "reward/with_thought": GAIN,
             "reward/without_thought": GAIN,
         },
     ),
     (
-        "components/reward/judged_segment.py",
+        "components/reward/judged.py",
         {
             "reward/answered": TESTS
             + "reward/test_judged_segment.py::test_the_judge_s_score_is_the_reward",
@@ -894,14 +894,14 @@ BESIDE = [
         },
     ),
     (
-        "components/reward/prefix_match.py",
+        "components/reward/next_token.py",
         {
             "reward/answered": PREFIX,
             "reward/matched_tokens": PREFIX,
         },
     ),
     (
-        "components/reward_check/limit.py",
+        "components/reward_check.py",
         dict.fromkeys(
             ("groups/zero_variance", "groups/unjudged", "groups/all_truncated"), DEGENERATE
         ),
@@ -914,7 +914,7 @@ BESIDE = [
         },
     ),
     (
-        "components/reward/by_column.py",
+        "components/reward/combined.py",
         dict.fromkeys(
             ("reward/*/mean", "reward/*/correct", "reward/*/invalid_fraction"),
             TESTS + "reward/test_by_column.py::test_every_domain_that_occurs_has_its_metrics",
@@ -928,7 +928,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/reward/weighted_sum.py",
+        "components/reward/combined.py",
         {
             "reward/*": TESTS
             + "reward/test_weighted_sum.py::test_metrics_are_those_of_the_sum_and_each_part",
@@ -966,20 +966,20 @@ BESIDE = [
         },
     ),
     (
-        "components/early_stop/alarm.py",
+        "components/early_stop.py",
         {
             "early_stop/alarm": TESTS + "early_stop/test_alarm.py::"
             "test_it_ends_when_the_metric_was_outside_often_enough_in_a_row",
         },
     ),
     (
-        "components/early_stop/kl_budget.py",
+        "components/early_stop.py",
         {
             "early_stop/kl": TESTS + "early_stop/test_kl_budget.py::"
             "test_it_ends_when_the_mean_of_the_window_is_above_the_budget",
         },
     ),
-    ("components/early_stop/plateau.py", {"early_stop/waited": PLATEAU}),
+    ("components/early_stop.py", {"early_stop/waited": PLATEAU}),
     (
         "rlcomp/interfaces/code_reward.py",
         {
@@ -999,28 +999,28 @@ BESIDE = [
     ),
     ("rlcomp/interfaces/early_stop.py", {"early_stop/best": PLATEAU}),
     (
-        "components/shaping/adaptive_length_penalty.py",
+        "components/shaping/length_penalty.py",
         {
             "length_penalty/accuracy": ADAPTED,
             "length_penalty/weight": ADAPTED,
         },
     ),
     (
-        "components/value/per_objective.py",
+        "components/value.py",
         {
             "value/mean/*": "tests/pareto/test_objective_critic.py::"
             "test_the_estimate_is_kept_twice_and_recorded_by_name",
         },
     ),
     (
-        "components/value/estimate.py",
+        "components/value.py",
         {
             "value/mean": TESTS
             + "value/test_estimate.py::test_the_mean_over_response_tokens_is_recorded",
         },
     ),
     (
-        "components/value/language_targets.py",
+        "components/value.py",
         dict.fromkeys(
             ["value_targets/mean", "value_targets/tokens", "value_targets/invalid_fraction"],
             TESTS + "value/test_language_targets.py::test_targets_are_recorded",

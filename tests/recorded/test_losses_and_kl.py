@@ -4,16 +4,16 @@ import math
 
 import pytest
 
-from components.kl.in_reward import KLInReward
-from components.kl.in_token_reward import KLInTokenReward
-from components.kl.observe import KLObserver
-from components.kl_controller.adaptive import AdaptiveKL
-from components.kl_controller.fixed import FixedKL
-from components.loss.entropy_adaptive import AdaptiveEntropyLoss
+from components.kl import KLInReward
+from components.kl import KLInTokenReward
+from components.kl import KLObserver
+from components.kl_controller import AdaptiveKL
+from components.kl_controller import FixedKL
+from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.kl import KLLoss
-from components.loss.kl_ratio import KLRatioLoss
-from components.loss.positive_nll import PositiveNLL
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.kl import KLRatioLoss
+from components.loss.imitation import PositiveNLL
+from components.loss.reduction import TokenMean
 from components.loss.value import ValueLoss
 
 # pi / pi_old and the like of the batch's nine tokens: rows of 3, 1, 2 and 3.
@@ -31,14 +31,14 @@ PINNED = [
         {"in_loss": sum(LOGS) / 9},
     ),
     (
-        "components/loss/kl_ratio.py",
+        "components/loss/kl.py",
         KLRatioLoss(estimator="k1_ratio", **LOSS),
         {},
         {"in_loss": sum(r * math.log(r) for r in RATIOS) / 9},
     ),
     # Of rows 1 to 3: 1 + 2 + 1 + 1 + 2 + 2.
     (
-        "components/loss/positive_nll.py",
+        "components/loss/imitation.py",
         PositiveNLL(nll_coef=0.1, reduction=TokenMean()),
         LIKELY,
         {"nll": 9 / 6},
@@ -56,7 +56,7 @@ PINNED = [
         {"clip_fraction": 6 / 9, "explained_variance": 3 / 4},
     ),
     (
-        "components/loss/entropy_adaptive.py",
+        "components/loss/entropy.py",
         AdaptiveEntropyLoss(
             entropy_coef=0.05, target=9.0, step=0.01, maximum=1.0, reduction=TokenMean()
         ),
@@ -64,7 +64,7 @@ PINNED = [
         {"coef": 0.05},
     ),
     (
-        "components/kl/in_reward.py",
+        "components/kl.py",
         KLInReward(controller=CONTROLLER, estimator="k1"),
         {},
         {
@@ -72,13 +72,13 @@ PINNED = [
         },
     ),
     (
-        "components/kl/in_token_reward.py",
+        "components/kl.py",
         KLInTokenReward(controller=CONTROLLER, estimator="k1"),
         {},
         {"in_token_reward": sum(LOGS) / 9},
     ),
     (
-        "components/kl/observe.py",
+        "components/kl.py",
         KLObserver(controller=CONTROLLER, estimator="k1"),
         {},
         {"coef": 0.3},

@@ -4,28 +4,28 @@ import math
 
 import pytest
 
-from components.loss.ratio.sequence import SequenceRatio
-from components.loss.ratio.sequence_token import SequenceTokenRatio
-from components.loss.ratio.token import TokenRatio
-from components.loss.ratio.whole_sequence import WholeSequenceRatio
+from components.loss.ratio import SequenceRatio
+from components.loss.ratio import SequenceTokenRatio
+from components.loss.ratio import TokenRatio
+from components.loss.ratio import WholeSequenceRatio
 from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.cispo import Cispo
+from components.loss.trust_region.clip import Cispo
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.dppo import Dppo
-from components.loss.trust_region.dual_clip import DualClip
-from components.loss.trust_region.gmpo import Gmpo
-from components.loss.trust_region.kl_cov import KLCov
-from components.loss.trust_region.kl_penalty import KLPenalty
-from components.loss.trust_region.m2po import M2po
-from components.loss.trust_region.vespo import Vespo
-from components.loss.weight.divergence import DivergenceFilter
-from components.loss.weight.geometric import GeometricFilter
-from components.loss.weight.masked import MaskedWeight
-from components.loss.weight.off_policy_mask import OffPolicyMask
-from components.loss.weight.overlong import OverlongMask
-from components.loss.weight.top_entropy import TopEntropy
-from components.loss.weight.truncated import TruncatedWeight
+from components.loss.trust_region.divergence import Dppo
+from components.loss.trust_region.clip import DualClip
+from components.loss.trust_region.clip import Gmpo
+from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.divergence import KLPenalty
+from components.loss.trust_region.divergence import M2po
+from components.loss.trust_region.smooth import Vespo
+from components.loss.weight.importance import DivergenceFilter
+from components.loss.weight.importance import GeometricFilter
+from components.loss.weight.importance import MaskedWeight
+from components.loss.weight.importance import OffPolicyMask
+from components.loss.weight.rows import OverlongMask
+from components.loss.weight.rows import TopEntropy
+from components.loss.weight.importance import TruncatedWeight
 
 # pi / pi_old and the like of the batch's nine tokens: rows of 3, 1, 2 and 3.
 RATIOS = (1.5, 0.5, 4.0, 0.6, 3.5, 0.9, 0.7, 0.6, 1.1)
@@ -51,14 +51,14 @@ PINNED = [
         {"clip_fraction_high": 2 / 9, "clip_fraction_low": 3 / 9},
     ),
     (
-        "components/loss/trust_region/dual_clip.py",
+        "components/loss/trust_region/clip.py",
         DualClip(clip_dual=3.0),
         {},
         {"clip_fraction_high": 2 / 9, "clip_fraction_low": 3 / 9, "clip_fraction_dual": 1 / 9},
     ),
     # Whatever the sign: 0.5, 0.6, 0.7, 0.6 below 0.8; 4, 3.5 above 3.
     (
-        "components/loss/trust_region/cispo.py",
+        "components/loss/trust_region/clip.py",
         Cispo(clip_low=0.2, clip_high=2.0),
         {},
         {"clip_fraction_low": 4 / 9, "clip_fraction_high": 2 / 9},
@@ -72,13 +72,13 @@ PINNED = [
     ),
     # The two largest: floor(0.25 x 9).
     (
-        "components/loss/trust_region/kl_cov.py",
+        "components/loss/trust_region/divergence.py",
         KLCov(share=0.25),
         LIKELY,
         {"selected_fraction": 2 / 9},
     ),
     (
-        "components/loss/trust_region/kl_penalty.py",
+        "components/loss/trust_region/divergence.py",
         KLPenalty(kl_coef=0.5),
         {},
         {"kl": K3, "kl_coef": 0.5},
@@ -100,7 +100,7 @@ PINNED = [
     ),
     # log r: above 0.5, A > 0: that of 4; below -0.4, A < 0: those of twice 0.6.
     (
-        "components/loss/trust_region/gmpo.py",
+        "components/loss/trust_region/clip.py",
         Gmpo(clip_low=0.4, clip_high=0.5),
         {},
         {"clip_fraction_high": 1 / 9, "clip_fraction_low": 2 / 9},
@@ -108,7 +108,7 @@ PINNED = [
     # pi_old = e^-2 = 0.135, so D = 0.135 |r - 1|, above 0.04 for |r - 1| > 0.296: up with A > 0
     # 1.5, 4; down with A < 0 0.6, 0.7, 0.6. The |r - 1| sum to 7.8.
     (
-        "components/loss/trust_region/dppo.py",
+        "components/loss/trust_region/divergence.py",
         Dppo(divergence="tv", delta=0.04),
         ON_POLICY,
         {
@@ -120,7 +120,7 @@ PINNED = [
     # A > 0 above 1: 1.5, 4; A < 0 below 1: 0.6, 0.9, 0.7, 0.6, of (log r)^2 0.164, 1.92, 0.261,
     # 0.011, 0.127, 0.261. All six have mean 0.46; without 4, 0.165.
     (
-        "components/loss/trust_region/m2po.py",
+        "components/loss/trust_region/divergence.py",
         M2po(tau=0.2),
         {},
         {
@@ -131,7 +131,7 @@ PINNED = [
     ),
     # r^2 e^(3 - 3r) in row 0, of A > 0; r^3 e^(2 - 2r) elsewhere.
     (
-        "components/loss/trust_region/vespo.py",
+        "components/loss/trust_region/smooth.py",
         Vespo(),
         {},
         {
@@ -143,7 +143,7 @@ PINNED = [
         },
     ),
     (
-        "components/loss/ratio/token.py",
+        "components/loss/ratio.py",
         TokenRatio(),
         ON_POLICY,
         {"mean": sum(RATIOS) / 9, "approx_kl": K3},
@@ -156,55 +156,55 @@ PINNED = [
             {"mean": of_rows(*[math.exp(sum(r) / len(r)) for r in ROWS]), "approx_kl": K3},
         )
         for file, part in (
-            ("components/loss/ratio/sequence.py", SequenceRatio()),
-            ("components/loss/ratio/sequence_token.py", SequenceTokenRatio()),
+            ("components/loss/ratio.py", SequenceRatio()),
+            ("components/loss/ratio.py", SequenceTokenRatio()),
         )
     ],
     (
-        "components/loss/ratio/whole_sequence.py",
+        "components/loss/ratio.py",
         WholeSequenceRatio(),
         ON_POLICY,
         {"mean": of_rows(3, 0.6, 3.15, 0.462), "approx_kl": K3},
     ),
     # 1.5, 0.5, 2, 0.6, 2, 0.9, 0.7, 0.6, 1.1.
     (
-        "components/loss/weight/truncated.py",
+        "components/loss/weight/importance.py",
         TruncatedWeight(cap=2.0),
         {},
         {"mean": 9.9 / 9, "second_moment": 13.73 / 9},
     ),
     # 0.5, 4, 3.5 go.
     (
-        "components/loss/weight/masked.py",
+        "components/loss/weight/importance.py",
         MaskedWeight(low=0.55, high=2.0),
         {},
         {"mean": 5.4 / 9, "second_moment": 5.48 / 9, "dropped_masked": 3 / 9},
     ),
     # The largest of rows 0 and 2 are those of 4 and 3.5: 1.61, 1.25.
     (
-        "components/loss/weight/divergence.py",
+        "components/loss/weight/importance.py",
         DivergenceFilter(estimator="k3", aggregate="max", high=0.2),
         {},
         {"divergence": K3, "dropped_divergence": 5 / 9},
     ),
     # Geometric means 1.44, 0.6, 1.77, 0.77.
     (
-        "components/loss/weight/geometric.py",
+        "components/loss/weight/importance.py",
         GeometricFilter(low=0.7, high=1.5),
         {},
         {"dropped_geometric": 3 / 9},
     ),
     # Mean log pi_rollout / pi: -0.37, 0.51, -0.57, 0.26; row 0 has A > 0.
     (
-        "components/loss/weight/off_policy_mask.py",
+        "components/loss/weight/importance.py",
         OffPolicyMask(delta=0.2),
         {},
         {"dropped_off_policy": 4 / 9},
     ),
-    ("components/loss/weight/overlong.py", OverlongMask(), {}, {"dropped_overlong": 8 / 9}),
+    ("components/loss/weight/rows.py", OverlongMask(), {}, {"dropped_overlong": 8 / 9}),
     # Rank 0.7 x 8 = 5.6 of 1 ... 9: above 6.6 are 7, 8, 9.
     (
-        "components/loss/weight/top_entropy.py",
+        "components/loss/weight/rows.py",
         TopEntropy(fraction=0.3),
         {},
         {"dropped_top_entropy": 6 / 9},

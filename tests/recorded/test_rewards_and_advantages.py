@@ -5,26 +5,26 @@ import math
 import pytest
 import torch
 
-from components.advantage.difficulty_weighted import DifficultyWeighted
+from components.advantage.reweighted import DifficultyWeighted
 from components.advantage.gae import GAE
-from components.advantage.greedy_baseline import GreedyBaseline
-from components.advantage.group_mean import GroupMean
-from components.advantage.length_weighted import LengthWeighted
-from components.advantage.maxrl import MaxRL
-from components.advantage.noon import Noon
-from components.advantage.optimal_token_baseline import OptimalTokenBaseline
+from components.advantage.monte_carlo import GreedyBaseline
+from components.advantage.group import GroupMean
+from components.advantage.group import LengthWeighted
+from components.advantage.group import MaxRL
+from components.advantage.reweighted import Noon
+from components.advantage.monte_carlo import OptimalTokenBaseline
 from components.advantage.pass_at_k import PassAtK
-from components.advantage.pass_at_k_training import PassAtKTraining
+from components.advantage.pass_at_k import PassAtKTraining
 from components.advantage.per_objective import PerObjective
 from components.advantage.process import Process
-from components.advantage.vapo import VAPO
-from components.advantage.vtrace import VTrace
-from components.filter.overlong import Overlong
-from components.filter.varied_groups import VariedGroups
-from components.filter.zero_variance import ZeroVariance
-from components.pareto.linear import Linear
+from components.advantage.gae import VAPO
+from components.advantage.gae import VTrace
+from components.filter import Overlong
+from components.filter import VariedGroups
+from components.filter import ZeroVariance
+from components.pareto.scalarisation import Linear
 from components.shaping.length_penalty import LengthPenalty
-from components.shaping.soft_overlong import SoftOverlong
+from components.shaping.length import SoftOverlong
 from rlcomp.interfaces.reward import write_reward
 
 ONE_INVALID = {"reward_valid": [True, False, True, True]}
@@ -73,13 +73,13 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     # Of the last three, of 1, 2 and 3 tokens, 2.5 / 6 instead of 1.5 / 3.
     (
-        "components/advantage/length_weighted.py",
+        "components/advantage/group.py",
         LengthWeighted(),
         {},
         {"baseline_shift": 3 / 4 * (3 / 6 - 2.5 / 6)},
     ),
     # Leads 0, 0.5, -0.5 and 0.
-    ("components/advantage/noon.py", Noon(advantage=GroupMean()), {}, {"dropped_negative": 2 / 9}),
+    ("components/advantage/reweighted.py", Noon(advantage=GroupMean()), {}, {"dropped_negative": 2 / 9}),
     # Of the valid right ones, 2 and 3 tokens long, z is -1 and 1.
     (
         "components/shaping/length_penalty.py",
@@ -96,20 +96,20 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     # lambda = 1 - 2 / n, at least 0; the error of 0.5 stands on the last token.
     (
-        "components/advantage/vapo.py",
+        "components/advantage/gae.py",
         VAPO(alpha=0.5, gamma=1.0, whiten=False),
         ONE_INVALID,
         {"gae_lambda": 2 / 3 / 4, "abs": (0.5 * (1 + 1 / 3 + 1 / 9) + 0.5) / 8},
     ),
     (
-        "components/advantage/vtrace.py",
+        "components/advantage/gae.py",
         VTrace(gamma=1.0, rho_max=2.0, c_max=1.0),
         ONE_INVALID,
         {"rho_capped": 2 / 8},
     ),
     # Baselines 0.25 and 0.95, of a group of three and of one; leads 0.75 and 0.
     (
-        "components/advantage/greedy_baseline.py",
+        "components/advantage/monte_carlo.py",
         GreedyBaseline(),
         {
             "reward": [1, 0.25, 0.25, 0.95],
@@ -120,16 +120,16 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     # Of the valid rows 0, 2, 3: accuracies 0, 1, 1.
     (
-        "components/advantage/difficulty_weighted.py",
+        "components/advantage/reweighted.py",
         DifficultyWeighted(advantage=GroupMean()),
         ONE_INVALID,
         {"group_accuracy": 2 / 3},
     ),
     # A group of one; 3, 2.4, 0.6 over their mean of 2, less 1: 0.5, 0.2, -0.7.
-    ("components/advantage/maxrl.py", MaxRL(), {"reward": [1, 3, 2.4, 0.6]}, {"positive": 0.7 / 2}),
+    ("components/advantage/group.py", MaxRL(), {"reward": [1, 3, 2.4, 0.6]}, {"positive": 0.7 / 2}),
     # Mean 1.2, below half of 3: 1.5, -0.5, -1.
     (
-        "components/advantage/maxrl.py",
+        "components/advantage/group.py",
         MaxRL(),
         {"reward": [1, 3, 0.6, 0]},
         {"positive": 1.5, "rare": 1.5},
@@ -159,7 +159,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # and a baseline of 0.625; at token 2 of rows 2 and 3 0.5, 1 and 1/3. Token 3 is one row's
     # alone; row 0, a group of one, has no reward.
     (
-        "components/advantage/optimal_token_baseline.py",
+        "components/advantage/monte_carlo.py",
         OptimalTokenBaseline(),
         {
             "old_log_probs": (math.log(0.5),) * 9,
@@ -201,21 +201,21 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         {"abs": (1.5 + 2 * 0.5 + 1 + 2 * 0.5) / 9, "zero_fraction": 3 / 9},
     ),
     (
-        "components/advantage/pass_at_k_training.py",
+        "components/advantage/pass_at_k.py",
         PassAtKTraining(k=2),
         {},
         {"best_of_k": 2.5 / 3, "certain": 0},
     ),
     # Each pair of 1, 0, 1 holds a 1; row 0 is a group of one.
     (
-        "components/advantage/pass_at_k_training.py",
+        "components/advantage/pass_at_k.py",
         PassAtKTraining(k=2),
         {"reward": [0.2, 1, 0, 1]},
         {"best_of_k": 1, "certain": 1},
     ),
-    ("components/filter/overlong.py", Overlong(), {}, {"overlong_fraction": 3 / 4}),
+    ("components/filter.py", Overlong(), {}, {"overlong_fraction": 3 / 4}),
     (
-        "components/filter/zero_variance.py",
+        "components/filter.py",
         ZeroVariance(),
         {},
         {
@@ -223,7 +223,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         },
     ),
     (
-        "components/filter/varied_groups.py",
+        "components/filter.py",
         VariedGroups(),
         {},
         {

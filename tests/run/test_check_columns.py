@@ -117,7 +117,7 @@ def test_a_reward_inside_another_is_asked_too(checked):
 
 
 def test_the_column_that_names_the_domain_is_asked_for(checked):
-    routes = "reward.routes={sums: {_target_: components.reward.exact_match.ExactMatch}}"
+    routes = "reward.routes={sums: {_target_: components.reward.answer.ExactMatch}}"
 
     with pytest.raises(
         ConfigErrors, match=r"reward: ByColumn needs 'verify_with'.*set reward\.column"

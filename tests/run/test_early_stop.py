@@ -7,8 +7,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.early_stop.alarm import Alarm
-from components.early_stop.plateau import Plateau
+from components.early_stop import Alarm
+from components.early_stop import Plateau
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.cli.report import report

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
-from components.collector.greedy_baseline import GreedyBaselineCollector
+from components.collector.group import GreedyBaselineCollector
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint

@@ -170,10 +170,10 @@ def test_the_stages_of_a_branch_see_the_batch_and_one_another():
 
 def test_no_component_of_ours_leaks_out_of_a_branch():
     # A shallow copy shares its tensors: a component that wrote into one in place would show here.
-    from components.advantage.group_mean import GroupMean
-    from components.kl.in_reward import KLInReward
-    from components.kl_controller.fixed import FixedKL
-    from components.old_log_probs.rollout import FromRollout
+    from components.advantage.group import GroupMean
+    from components.kl import KLInReward
+    from components.kl_controller import FixedKL
+    from components.old_log_probs import FromRollout
     from rlcomp.testing.example import example_batch
 
     kl = KLInReward(controller=FixedKL(kl_coef=0.5), estimator="k1")

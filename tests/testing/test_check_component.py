@@ -4,17 +4,17 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.group_mean import GroupMean
-from components.advantage.group_mean_std import GroupMeanStd
-from components.kl_controller.fixed import FixedKL
+from components.advantage.group import GroupMean
+from components.advantage.group import GroupMeanStd
+from components.kl_controller import FixedKL
 from components.loss.kl import KLLoss
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.fixed_length import FixedLength
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.sequence_sum import SequenceSum
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.sft import SFTLoss
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import FixedLength
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import SequenceSum
+from components.loss.reduction import TokenMean
+from components.loss.imitation import SFTLoss
 from components.loss.trust_region.clip import Clip
 from rlcomp.batch import keep_prompt
 from rlcomp.component import Component

@@ -5,11 +5,11 @@ import inspect
 import pytest
 from tensordict import TensorDict
 
-from components.judge.generative import Generative
+from components.judge import Generative
 from components.pairwise_judge.option_log_probs import OptionLogProbs
 from components.reward.judged import Judged
-from components.reward_check.limit import RewardCheck
-from components.writer.language_model import LanguageModelWriter
+from components.reward_check import RewardCheck
+from components.writer import LanguageModelWriter
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.judge import NoVerdict

@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.reward.box_overlap import BoxOverlap
-from components.reward.detections import Detections
-from components.reward.gui_action import GuiAction
-from components.reward.key_frames import KeyFrames
+from components.reward.boxes import BoxOverlap
+from components.reward.boxes import Detections
+from components.reward.boxes import GuiAction
+from components.reward.boxes import KeyFrames
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.verify.boxes import (

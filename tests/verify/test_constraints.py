@@ -1,6 +1,6 @@
 import pytest
 
-from components.reward.constraints import Constraints
+from components.reward.answer import Constraints
 from rlcomp.errors import DataError
 from rlcomp.verify.constraints import satisfied
 

@@ -1,6 +1,6 @@
 import pytest
 
-from components.reward.short_answer import ShortAnswer
+from components.reward.answer import ShortAnswer
 from rlcomp.errors import DataError
 from rlcomp.verify.short_answer import short_answer
 

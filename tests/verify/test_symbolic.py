@@ -5,7 +5,7 @@ import time
 import pytest
 from tensordict import TensorDict
 
-from components.reward.symbolic import Symbolic
+from components.reward.answer import Symbolic
 from rlcomp.batch import encode_texts
 from rlcomp.errors import MissingExtra
 from rlcomp.verify.math_cost import costs, is_large

@@ -5,7 +5,7 @@ import warnings
 
 import pytest
 
-from components.reward.tool_calls import ToolCalls
+from components.reward.tools import ToolCalls
 from rlcomp.episodes.tool_calls import parse_calls
 from rlcomp.errors import DataError
 from rlcomp.verify.tool_calls import (

@@ -361,7 +361,7 @@ def test_built_phases_are_checked_before_they_run():
 
 
 def test_a_built_group_baseline_with_one_answer_is_refused():
-    from components.advantage.group_mean import GroupMean
+    from components.advantage.group import GroupMean
 
     class Collector(Component):
         writes = ("reward", "reward_valid", "group_id", "response_mask")

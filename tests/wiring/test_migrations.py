@@ -40,7 +40,7 @@ def test_all_old_targets_of_a_config_are_told_in_one_message():
         "tokenizer._target_ rlcomp.model.tokenizer.byte_tokenizer is now "
         "rlcomp.text.tokenizer.byte_tokenizer; "
         "losses.0._target_ components.proximal.rollout.FromRollout is now "
-        "components.old_log_probs.rollout.FromRollout; "
+        "components.old_log_probs.FromRollout; "
         "the node 'sampling' is now 'decoding'"
     )
 
@@ -157,6 +157,6 @@ def test_a_checkpoint_with_a_renamed_class_is_read(tmp_path):
 
 
 def test_update_classes_leaves_other_values_as_they_are():
-    config = OmegaConf.create({"a": "${b}", "b": [1, None, "components.pairing.judged.Judged"]})
+    config = OmegaConf.create({"a": "${b}", "b": [1, None, "components.pairing.Judged"]})
 
     assert update_classes(config.copy()) == config

@@ -120,8 +120,8 @@ def test_a_config_that_cannot_be_ordered_has_that_one_mistake():
     assert errors[0].startswith("phases.a.after is 'x'")
 
 
-SNAPSHOT = {"_target_": "components.action.snapshot.Snapshot", "policy": None}
-RESTORE = {"_target_": "components.action.restore.Restore", "snapshot": "${taken}"}
+SNAPSHOT = {"_target_": "components.action.Snapshot", "policy": None}
+RESTORE = {"_target_": "components.action.Restore", "snapshot": "${taken}"}
 
 
 def begun(**phases):

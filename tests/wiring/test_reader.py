@@ -475,7 +475,7 @@ def test_strings_in_any_other_list_are_text():
 def test_renames_reach_the_component():
     made = built(
         part={
-            "_target_": "components.advantage.group_mean.GroupMean",
+            "_target_": "components.advantage.group.GroupMean",
             "_keys_": {"reward": "shaped"},
         }
     )

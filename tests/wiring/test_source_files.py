@@ -57,7 +57,7 @@ def test_a_package_need_not_have_a_file_of_its_own(mine):
         "torch.optim.AdamW",
         "json.loads",
         "rlcomp.model.language_model.LanguageModel",
-        "components.reward.exact_match.ExactMatch",
+        "components.reward.answer.ExactMatch",
         "sys.exit",
         "not_there_at_all.f",
         "broken_of_this_test.f",

@@ -6,13 +6,13 @@ from functools import partial
 import pytest
 import torch
 
-from components.action.freeze import Freeze
-from components.action.reset_optimizer import ResetOptimizer
-from components.action.restore import Restore
-from components.action.snapshot import Snapshot
+from components.action import Freeze
+from components.action import ResetOptimizer
+from components.action import Restore
+from components.action import Snapshot
 from components.learner.gradient import Learner
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.sft import SFTLoss
+from components.loss.reduction import TokenMean
+from components.loss.imitation import SFTLoss
 from rlcomp.errors import CheckpointError, ConfigError, FlowError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

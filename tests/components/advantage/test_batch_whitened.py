@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.batch_whitened import BatchWhitened
+from components.advantage.whitened import BatchWhitened
 from rlcomp.testing import example_batch
 
 

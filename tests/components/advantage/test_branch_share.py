@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.branch_share import BranchShare
-from components.advantage.group_mean_std import GroupMeanStd
-from components.advantage.leave_one_out import LeaveOneOut
+from components.advantage.reweighted import BranchShare
+from components.advantage.group import GroupMeanStd
+from components.advantage.group import LeaveOneOut
 from rlcomp.testing import check_component
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.difficulty_weighted import DifficultyWeighted
-from components.advantage.group_mean import GroupMean
+from components.advantage.reweighted import DifficultyWeighted
+from components.advantage.group import GroupMean
 
 
 def batch(correct, group_id, valid=None):

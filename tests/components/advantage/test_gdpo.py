@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.gdpo import Gdpo
+from components.advantage.group import Gdpo
 from rlcomp.errors import ConfigError
 from rlcomp.testing import check_component
 

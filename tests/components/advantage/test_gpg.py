@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.advantage.gpg import Gpg
+from components.advantage.group import Gpg
 from rlcomp.testing import check_component
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.greedy_baseline import GreedyBaseline
+from components.advantage.monte_carlo import GreedyBaseline
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.advantage.group_batch_std import GroupBatchStd
+from components.advantage.group import GroupBatchStd
 from rlcomp.testing import check_component
 
 

@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.advantage.group_mean import GroupMean
+from components.advantage.group import GroupMean
 from rlcomp.metrics import recording
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.group_mean_std import GroupMeanStd
+from components.advantage.group import GroupMeanStd
 from rlcomp.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.group_whitened import GroupWhitened
+from components.advantage.whitened import GroupWhitened
 from rlcomp.testing import example_batch
 
 

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.advantage.leave_one_out import LeaveOneOut
+from components.advantage.group import LeaveOneOut
 from rlcomp.functional.group import leave_one_out
 from rlcomp.testing import check_component
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.advantage.length_weighted import LengthWeighted
+from components.advantage.group import LengthWeighted
 from rlcomp.testing import check_component
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.maxrl import MaxRL
+from components.advantage.group import MaxRL
 from rlcomp.errors import NumericalError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

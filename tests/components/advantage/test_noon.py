@@ -5,8 +5,8 @@ import torch
 from hydra import compose, initialize_config_dir
 from tensordict import TensorDict
 
-from components.advantage.group_mean import GroupMean
-from components.advantage.noon import Noon
+from components.advantage.group import GroupMean
+from components.advantage.reweighted import Noon
 from rlcomp.metrics import recording
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
@@ -57,5 +57,5 @@ def test_the_estimator_inside_is_chosen_in_one_word(inner):
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         config = compose("config", overrides=words)
 
-    assert config.advantage._target_ == "components.advantage.noon.Noon"
+    assert config.advantage._target_ == "components.advantage.reweighted.Noon"
     assert config.advantage.advantage._target_.startswith(f"components.advantage.{inner}.")

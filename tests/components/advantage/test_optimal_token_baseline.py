@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.advantage.optimal_token_baseline import OptimalTokenBaseline
+from components.advantage.monte_carlo import OptimalTokenBaseline
 from rlcomp.testing import check_component
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.pass_at_k_training import PassAtKTraining
+from components.advantage.pass_at_k import PassAtKTraining
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

@@ -5,18 +5,18 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.advantage.gae import GAE
-from components.advantage.gdpo import Gdpo
-from components.advantage.greedy_baseline import GreedyBaseline
-from components.advantage.group_mean import GroupMean
-from components.advantage.group_mean_std import GroupMeanStd
-from components.advantage.noon import Noon
+from components.advantage.group import Gdpo
+from components.advantage.monte_carlo import GreedyBaseline
+from components.advantage.group import GroupMean
+from components.advantage.group import GroupMeanStd
+from components.advantage.reweighted import Noon
 from components.advantage.per_objective import PerObjective
-from components.advantage.reinforce import Reinforce
-from components.pareto.expected import Expected
-from components.pareto.linear import Linear
-from components.pareto.mgda import Mgda
-from components.pareto.pama import Pama
-from components.pareto.preferred import Preferred
+from components.advantage.monte_carlo import Reinforce
+from components.pareto.scalarisation import Expected
+from components.pareto.scalarisation import Linear
+from components.pareto.gradients import Mgda
+from components.pareto.gradients import Pama
+from components.pareto.scalarisation import Preferred
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

@@ -5,13 +5,13 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.gae import GAE
-from components.advantage.group_mean import GroupMean
-from components.advantage.noon import Noon
+from components.advantage.group import GroupMean
+from components.advantage.reweighted import Noon
 from components.advantage.per_objective import PerObjective
-from components.advantage.per_objective_critic import PerObjectiveCritic
-from components.advantage.vapo import VAPO
-from components.pareto.linear import Linear
-from components.pareto.pama import Pama
+from components.advantage.per_objective import PerObjectiveCritic
+from components.advantage.gae import VAPO
+from components.pareto.scalarisation import Linear
+from components.pareto.gradients import Pama
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.leave_one_out import LeaveOneOut
-from components.advantage.prime import Prime
+from components.advantage.group import LeaveOneOut
+from components.advantage.process import Prime
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 

@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.advantage.reward_to_go import RewardToGo
+from components.advantage.monte_carlo import RewardToGo
 
 
 def batch():

@@ -6,16 +6,16 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.gigpo import GiGPO
-from components.advantage.gpg import Gpg
-from components.advantage.group_batch_std import GroupBatchStd
-from components.advantage.group_mean import GroupMean
-from components.advantage.group_mean_std import GroupMeanStd
-from components.advantage.leave_one_out import LeaveOneOut
-from components.advantage.mt_grpo import MTGRPO
-from components.advantage.turn_gae import TurnGAE
-from components.advantage.turn_return import TurnReturn
-from components.advantage.vine import Vine
+from components.advantage.turns import GiGPO
+from components.advantage.group import Gpg
+from components.advantage.group import GroupBatchStd
+from components.advantage.group import GroupMean
+from components.advantage.group import GroupMeanStd
+from components.advantage.group import LeaveOneOut
+from components.advantage.turns import MTGRPO
+from components.advantage.gae import TurnGAE
+from components.advantage.turns import TurnReturn
+from components.advantage.turns import Vine
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.advantage.gae import GAE
-from components.advantage.vtrace import VTrace
+from components.advantage.gae import VTrace
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, example_batch
 

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.attribution.hard import HardAttribution
+from components.attribution import HardAttribution
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.trust_region.none import NoTrustRegion
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
+from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.functional.branching import shared_prefixes
 from rlcomp.testing import check_component
 

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.branching.entropy import EntropyBranching
+from components.branching import EntropyBranching
 from rlcomp.errors import ConfigError
 from rlcomp.functional.branching import branch_probability, normalised_entropy
 

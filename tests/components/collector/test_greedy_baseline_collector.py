@@ -1,8 +1,8 @@
 import torch
 from tensordict import TensorDict
 
-from components.advantage.greedy_baseline import GreedyBaseline
-from components.collector.greedy_baseline import GreedyBaselineCollector
+from components.advantage.monte_carlo import GreedyBaseline
+from components.collector.group import GreedyBaselineCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording

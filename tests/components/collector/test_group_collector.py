@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.collector.greedy_baseline import GreedyBaselineCollector
+from components.collector.group import GreedyBaselineCollector
 from components.collector.group import GroupCollector
-from components.filter.varied_groups import VariedGroups
+from components.filter import VariedGroups
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError

@@ -6,8 +6,8 @@ import torch
 from tensordict import TensorDict
 from torchrl.collectors import Collector
 
-from components.collector.gymnasium import GymnasiumCollector
-from components.environment.gymnasium import gymnasium_environment
+from components.collector.steps import GymnasiumCollector
+from components.environment.control import gymnasium_environment
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.control import actor

@@ -8,16 +8,16 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.group_mean import GroupMean
+from components.advantage.group import GroupMean
 from components.collector.mask_game import MaskGame
-from components.filter.zero_variance import ZeroVariance
+from components.filter import ZeroVariance
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.equal_roles import EqualRoles
-from components.old_log_probs.recomputed import Recomputed
+from components.loss.weight.rows import EqualRoles
+from components.old_log_probs import Recomputed
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigErrors

@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.collector.self_play import SelfPlayCollector
-from components.filter.seat import SeatRows
+from components.collector.episodes import SelfPlayCollector
+from components.filter import SeatRows
 from components.worlds.matrix_game.environment import MatrixGame
 from rlcomp.batch import encode_texts
 from rlcomp.episodes.seated_player import SeatedPlayer

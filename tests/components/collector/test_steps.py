@@ -4,9 +4,9 @@ from tensordict.nn import TensorDictModule
 from torchrl.envs import Compose, GymEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
 
 from components.collector.steps import StepCollector
-from components.environment.gymnasium import gymnasium_environment
-from components.environment.pendulum import Pendulum
-from components.exploration.gaussian import GaussianExploration
+from components.environment.control import gymnasium_environment
+from components.environment.control import Pendulum
+from components.exploration import GaussianExploration
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

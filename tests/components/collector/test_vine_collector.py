@@ -6,10 +6,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.vine import Vine
+from components.advantage.turns import Vine
 from components.collector.episodes import EpisodeCollector
 from components.collector.vine import VineCollector
-from components.reward.episode_return import EpisodeReturn
+from components.reward.episode import EpisodeReturn
 from components.worlds.lookup.environment import LookupTool
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.engine.decoding import Decoding

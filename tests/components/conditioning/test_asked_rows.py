@@ -1,10 +1,10 @@
 import torch
 
-from components.conditioning.asked_rows import AskedRows
-from components.conditioning.text_prefix import TextPrefix
-from components.objectives.several import Several
-from components.pareto.linear import Linear
-from components.reward.brevity import Brevity
+from components.conditioning import AskedRows
+from components.conditioning import TextPrefix
+from components.objectives import Several
+from components.pareto.scalarisation import Linear
+from components.reward.surface import Brevity
 from components.sampler.demonstrations import Demonstrations
 from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts, encode_texts

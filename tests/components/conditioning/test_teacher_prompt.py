@@ -1,7 +1,7 @@
 import pytest
 from tensordict import TensorDict
 
-from components.conditioning.teacher_prompt import TeacherPrompt
+from components.conditioning import TeacherPrompt
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError
 from rlcomp.testing import check_component

@@ -3,13 +3,13 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
-from components.collector.greedy_baseline import GreedyBaselineCollector
+from components.collector.group import GreedyBaselineCollector
 from components.collector.group import GroupCollector
-from components.conditioning.text_prefix import TextPrefix
-from components.objectives.several import Several
-from components.pareto.linear import Linear
-from components.reward.brevity import Brevity
-from components.sampler.uniform import Uniform
+from components.conditioning import TextPrefix
+from components.objectives import Several
+from components.pareto.scalarisation import Linear
+from components.reward.surface import Brevity
+from components.sampler.prompts import Uniform
 from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.minibatch import micro_batches, minibatches

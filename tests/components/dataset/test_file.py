@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from components.dataset.file import TransitionFile
-from components.environment.cartpole import CartPole
-from components.environment.pendulum import Pendulum
+from components.dataset import TransitionFile
+from components.environment.control import CartPole
+from components.environment.control import Pendulum
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from components.early_stop.alarm import Alarm
+from components.early_stop import Alarm
 from rlcomp.errors import ConfigError
 from rlcomp.testing import check_component
 

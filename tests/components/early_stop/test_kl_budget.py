@@ -1,6 +1,6 @@
 import pytest
 
-from components.early_stop.kl_budget import KLBudget
+from components.early_stop import KLBudget
 from rlcomp.testing import check_component
 
 NAME = "evaluation/sampled"

@@ -1,6 +1,6 @@
 import pytest
 
-from components.early_stop.plateau import Plateau
+from components.early_stop import Plateau
 from rlcomp.metrics import record, recording
 from rlcomp.testing import check_component
 

@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from components.early_stop.reward_hacking import RewardHacking
+from components.early_stop import RewardHacking
 from rlcomp.testing import check_component
 
 GAP, TRUE = "hacking_monitor/gap_z", "hacking_monitor/true_z"

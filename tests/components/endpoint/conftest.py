@@ -8,7 +8,7 @@ from math import log
 
 import pytest
 
-from components.endpoint.chat import ChatEndpoint
+from components.endpoint import ChatEndpoint
 
 
 def completion(text, first=None, tokens=7):

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from components.endpoint.chat import ChatEndpoint
+from components.endpoint import ChatEndpoint
 from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
 from rlcomp.interfaces.endpoint import Reply
 from rlcomp.metrics import recording
@@ -164,7 +164,7 @@ def test_a_server_that_is_not_there_stops_the_run_unless_it_was(server, endpoint
 
 def test_the_pause_doubles(server, endpoint, monkeypatch):
     pauses = []
-    monkeypatch.setattr("components.endpoint.chat.time.sleep", pauses.append)
+    monkeypatch.setattr("components.endpoint.time.sleep", pauses.append)
     server.say = lambda prompt: (500, b"")
 
     with pytest.raises(RlcompError, match="none of 1"):

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.judge.endpoint import EndpointJudge
-from components.pairing.judged import JudgedPairs
+from components.judge import EndpointJudge
+from components.pairing import JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairs
 from components.pairwise_judge.parsed import Parsed
 from components.pairwise_judge.reasoned import Reasoned
@@ -15,7 +15,7 @@ from components.reward.judged import Judged
 from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament
-from components.writer.endpoint import EndpointWriter
+from components.writer import EndpointWriter
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.pairwise_judge import Shown

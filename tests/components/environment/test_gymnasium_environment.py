@@ -5,7 +5,7 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModule
 
-from components.environment.gymnasium import gymnasium_environment
+from components.environment.control import gymnasium_environment
 from rlcomp.errors import ConfigError, MissingExtra
 from rlcomp.seed import seeded
 

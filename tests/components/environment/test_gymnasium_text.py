@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from components.environment.gymnasium_text import GymnasiumText
+from components.environment.text_games import GymnasiumText
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
@@ -108,7 +108,7 @@ def test_equal_seeds_give_equal_worlds():
 
 def test_a_host_makes_it_of_its_description():
     described = {"name": "FrozenLake-v1", "settings": {"is_slippery": False}, "stops": [";"]}
-    target = "components.environment.gymnasium_text.GymnasiumText"
+    target = "components.environment.text_games.GymnasiumText"
     host = InProcessHosts().host(Unbuilt(target, described))
 
     opened = host.open([Start(Example("", "", ""), seed) for seed in range(2)])

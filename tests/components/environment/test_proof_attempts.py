@@ -1,6 +1,6 @@
 import pytest
 
-from components.environment.proof_attempts import ProofAttempts
+from components.environment.proofs import ProofAttempts
 from components.worlds.tactics.environment import TacticsEnvironment
 from components.worlds.tactics.scripts import TacticScripts
 from components.worlds.tactics.task import Tactics

@@ -3,7 +3,7 @@ import math
 import pytest
 
 from components.environment.second_attempt import SecondAttempt
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.worlds.stack_language.reward import StackProgram
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, DataError
@@ -92,7 +92,7 @@ class Pooled(ExactMatch):
 
 @pytest.mark.parametrize(
     "verifier",
-    [Unbuilt("components.reward.shuffled.Shuffled", {"reward": ExactMatch()}), Pooled()],
+    [Unbuilt("components.reward.combined.Shuffled", {"reward": ExactMatch()}), Pooled()],
     ids=["shuffled", "pooled"],
 )
 def test_a_reward_of_whole_batches_is_refused(verifier):

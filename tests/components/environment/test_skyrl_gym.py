@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from components.environment.skyrl_gym import SkyRLGym
+from components.environment.text_games import SkyRLGym
 from rlcomp.errors import DataError, MissingExtra
 from rlcomp.interfaces.environment import Environment, Turn
 from rlcomp.interfaces.task import Example

@@ -1,7 +1,7 @@
 import pytest
 
 from components.environment.solver_verifier import SolverVerifier
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Environment, Turn
@@ -84,7 +84,7 @@ def test_one_option_within_the_other_is_refused():
 
 
 def test_a_reward_of_whole_batches_is_refused():
-    shuffled = Unbuilt("components.reward.shuffled.Shuffled", {"reward": ExactMatch()})
+    shuffled = Unbuilt("components.reward.combined.Shuffled", {"reward": ExactMatch()})
 
     with pytest.raises(ConfigError, match=r"environment\.verifier is a Shuffled: must be a reward"):
         SolverVerifier(verifier=shuffled)

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from components.environment.textarena import TextArena
+from components.environment.text_games import TextArena
 from rlcomp.errors import MissingExtra
 from rlcomp.interfaces.environment import Environment, Turn
 from rlcomp.interfaces.task import Example

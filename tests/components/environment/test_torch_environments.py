@@ -8,9 +8,9 @@ import torch
 from tensordict.nn import TensorDictModule
 from torchrl.envs.utils import check_env_specs
 
-from components.environment.cartpole import CartPole
+from components.environment.control import CartPole
 from components.environment.control import control_environment
-from components.environment.pendulum import Pendulum
+from components.environment.control import Pendulum
 from rlcomp.seed import seeded
 
 BOTH = [(Pendulum, "Pendulum-v1"), (CartPole, "CartPole-v1")]

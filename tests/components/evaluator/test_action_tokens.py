@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.evaluator.action_tokens import ActionTokenSuccess
+from components.evaluator.episodes import ActionTokenSuccess
 from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 

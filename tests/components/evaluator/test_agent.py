@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.agent import AgentAccuracy
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.worlds.lookup.environment import LookupTool
 from components.worlds.lookup.task import Lookup
 from rlcomp.episodes.player import Player

@@ -8,7 +8,7 @@ from torch.distributions import Categorical
 from torchrl.envs import GymEnv, SerialEnv
 from torchrl.modules import ProbabilisticActor
 
-from components.environment.gymnasium import gymnasium_environment
+from components.environment.control import gymnasium_environment
 from components.evaluator.episodes import Episodes, first_return, greedy_steps
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded

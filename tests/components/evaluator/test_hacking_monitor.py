@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.early_stop.reward_hacking import RewardHacking
+from components.early_stop import RewardHacking
 from components.evaluator.hacking_monitor import HackingMonitor
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict.nn import TensorDictModule
 
-from components.evaluator.horizon import Horizon
+from components.evaluator.episodes import Horizon
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded

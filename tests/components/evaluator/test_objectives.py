@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.conditioning.text_prefix import TextPrefix
+from components.conditioning import TextPrefix
 from components.evaluator.objectives import ObjectivesEvaluator
-from components.objectives.several import Several
-from components.reward.brevity import Brevity
+from components.objectives import Several
+from components.reward.surface import Brevity
 from components.reward.function import Function
 from components.worlds.addition.task import Addition
 from rlcomp.errors import ConfigError, MissingExtra

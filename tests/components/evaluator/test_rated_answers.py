@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.evaluator.rated_answers import RatedAnswers
+from components.evaluator.reward_model import RatedAnswers
 from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording

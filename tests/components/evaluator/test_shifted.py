@@ -4,7 +4,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 
 from components.environment.control import control_environment
-from components.evaluator.shifted import Shifted
+from components.evaluator.episodes import Shifted
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.batched_environment import BatchedEnvironment

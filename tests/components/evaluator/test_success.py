@@ -1,7 +1,7 @@
 import torch
 from tensordict.nn import TensorDictModule
 
-from components.evaluator.success import Success
+from components.evaluator.episodes import Success
 from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.evaluator.value_quality import ValueQuality
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.reward.function import Function
 from components.reward.majority_vote import MajorityVote
 from components.worlds.addition.task import Addition

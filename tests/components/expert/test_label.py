@@ -1,8 +1,8 @@
 import torch
 from tensordict import TensorDict
 
-from components.environment.pendulum import Pendulum
-from components.expert.label import ExpertLabel
+from components.environment.control import Pendulum
+from components.expert import ExpertLabel
 from components.worlds.track.expert import TrackDriver
 from rlcomp.model.continuous_control import gaussian_actor
 

@@ -2,11 +2,11 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.cartpole import CartPole
-from components.environment.pendulum import Pendulum
-from components.exploration.epsilon_greedy import EpsilonGreedy
-from components.exploration.expert_mixture import ExpertMixture
-from components.exploration.gaussian import GaussianExploration
+from components.environment.control import CartPole
+from components.environment.control import Pendulum
+from components.exploration import EpsilonGreedy
+from components.exploration import ExpertMixture
+from components.exploration import GaussianExploration
 from rlcomp.component import Component
 from rlcomp.metrics import recording
 

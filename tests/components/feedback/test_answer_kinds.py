@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.feedback.answer_kinds import AnswerKinds
+from components.feedback import AnswerKinds
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

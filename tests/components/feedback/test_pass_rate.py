@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.feedback.pass_rate import PassRate
+from components.feedback import PassRate
 from rlcomp.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.filter.correct import Correct
+from components.filter import Correct
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 

@@ -1,8 +1,8 @@
 import torch
 from tensordict import TensorDict
 
-from components.filter.overlong import Overlong
-from components.loss.reduction.token_mean import TokenMean
+from components.filter import Overlong
+from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.filter.thought_only import ThoughtOnly
+from components.filter import ThoughtOnly
 from rlcomp.metrics import recording
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import byte_tokenizer

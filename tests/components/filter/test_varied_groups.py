@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.group_mean_std import GroupMeanStd
-from components.filter.varied_groups import VariedGroups
+from components.advantage.group import GroupMeanStd
+from components.filter import VariedGroups
 from rlcomp.metrics import recording
 
 

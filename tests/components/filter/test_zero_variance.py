@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.filter.zero_variance import ZeroVariance
+from components.filter import ZeroVariance
 
 
 def batch(reward, valid=None):

@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.cartpole import CartPole
-from components.intervention.function import FunctionIntervention
+from components.environment.control import CartPole
+from components.intervention import FunctionIntervention
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.intervention.queue import QueueIntervention
+from components.intervention import QueueIntervention
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 

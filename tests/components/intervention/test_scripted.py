@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.intervention.scripted import ScriptedIntervention
+from components.intervention import ScriptedIntervention
 from components.worlds.point_maze.reach import Reach
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.metrics import recording

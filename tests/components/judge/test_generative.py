@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import torch
 
-from components.judge.generative import Generative
+from components.judge import Generative
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.testing import tiny_policy

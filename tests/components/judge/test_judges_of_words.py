@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.judge.exact import Exact
-from components.judge.overlap import Overlap
-from components.judge.word_prefix import WordPrefix
+from components.judge import Exact
+from components.judge import Overlap
+from components.judge import WordPrefix
 
 TEXTS = st.lists(st.sampled_from("abc"), max_size=5).map(" ".join)
 JUDGES = [Exact(), WordPrefix(least=1), WordPrefix(least=3), Overlap()]

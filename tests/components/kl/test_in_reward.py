@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl.in_reward import KLInReward
-from components.kl_controller.adaptive import AdaptiveKL
-from components.kl_controller.fixed import FixedKL
+from components.kl import KLInReward
+from components.kl_controller import AdaptiveKL
+from components.kl_controller import FixedKL
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

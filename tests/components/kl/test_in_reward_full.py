@@ -3,9 +3,9 @@ from functools import partial
 import pytest
 import torch
 
-from components.kl.in_reward_full import KLInRewardFull
-from components.kl_controller.fixed import FixedKL
-from components.reference.frozen_full import FrozenFull
+from components.kl import KLInRewardFull
+from components.kl_controller import FixedKL
+from components.reference.frozen import FrozenFull
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.kl.in_token_reward import KLInTokenReward
-from components.kl_controller.fixed import FixedKL
+from components.kl import KLInTokenReward
+from components.kl_controller import FixedKL
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.testing import check_component
 from rlcomp.testing.example import example_batch

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl.observe import KLObserver
-from components.kl_controller.adaptive import AdaptiveKL
+from components.kl import KLObserver
+from components.kl_controller import AdaptiveKL
 from rlcomp.interfaces.kl_controller import KLController
 from rlcomp.metrics import recording
 

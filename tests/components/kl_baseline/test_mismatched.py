@@ -4,9 +4,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl_baseline.mismatched import Mismatched
+from components.kl_baseline import Mismatched
 from components.loss.kto import KTOLoss
-from components.loss.score.log_ratio import LogRatio
+from components.loss.score import LogRatio
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.run.stages import Nothing

@@ -3,10 +3,10 @@ import inspect
 import pytest
 import torch
 
-from components.kl_controller.adaptive import AdaptiveKL
-from components.kl_controller.doubling import DoublingKL
-from components.kl_controller.fixed import FixedKL
-from components.kl_controller.scheduled import ScheduledKL
+from components.kl_controller import AdaptiveKL
+from components.kl_controller import DoublingKL
+from components.kl_controller import FixedKL
+from components.kl_controller import ScheduledKL
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

@@ -9,8 +9,8 @@ from tensordict import TensorDict
 from components.learner.checks import check_gradient
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError

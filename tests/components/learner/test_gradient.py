@@ -11,12 +11,12 @@ from torchrl.objectives import llm
 from components.learner.gradient import Learner
 from components.learner.non_finite.skip import SkipNonFinite
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.sft import SFTLoss
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
+from components.loss.imitation import SFTLoss
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.kl_cov import KLCov
+from components.loss.trust_region.divergence import KLCov
 from rlcomp.component import Component, asked
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ShapeError

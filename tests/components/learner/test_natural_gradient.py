@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 from torch.distributions import Categorical, kl_divergence
 
-from components.environment.cartpole import CartPole
+from components.environment.control import CartPole
 from components.learner.natural_gradient import NaturalGradientLearner
 from rlcomp.metrics import recording
 from rlcomp.model.control import actor

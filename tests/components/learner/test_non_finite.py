@@ -10,15 +10,15 @@ from tensordict import TensorDict
 from components.learner.gradient import Learner
 from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
-from components.loss.entropy_adaptive import AdaptiveEntropyLoss
+from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.kl_penalty import KLPenalty
-from components.loss.trust_region.none import NoTrustRegion
+from components.loss.trust_region.divergence import KLPenalty
+from components.loss.trust_region.clip import NoTrustRegion
 from components.loss.value import ValueLoss
-from components.pareto.random import Random
+from components.pareto.scalarisation import Random
 from rlcomp.component import Component
 from rlcomp.errors import NonFiniteSteps, NumericalError
 from rlcomp.functional.masked import masked

@@ -15,13 +15,13 @@ from components.learner.gradient import Learner
 from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.sft import SFTLoss
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
+from components.loss.imitation import SFTLoss
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.kl_cov import KLCov
-from components.loss.trust_region.none import NoTrustRegion
+from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, MissingExtra, NonFiniteSteps, ShapeError

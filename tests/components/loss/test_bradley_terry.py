@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file
 from tensordict import TensorDict
 
-from components.loss.bradley_terry import BradleyTerry
+from components.loss.comparison import BradleyTerry
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss

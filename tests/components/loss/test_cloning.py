@@ -9,9 +9,9 @@ from torch.distributions import Normal
 from torchrl.modules import ProbabilisticActor
 from torchrl.objectives import BCLoss
 
-from components.environment.pendulum import Pendulum
-from components.loss.cloning import CloningSquaredError
-from components.loss.cloning_likelihood import CloningLikelihood
+from components.environment.control import Pendulum
+from components.loss.imitation import CloningSquaredError
+from components.loss.imitation import CloningLikelihood
 from rlcomp.model.continuous_control import gaussian_actor
 
 

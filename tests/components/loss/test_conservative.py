@@ -10,8 +10,8 @@ from tensordict.nn import TensorDictModule
 from torchrl.modules import ValueOperator
 from torchrl.objectives import CQLLoss, SACLoss
 
-from components.environment.pendulum import Pendulum
-from components.loss.conservative import ConservativeLoss
+from components.environment.control import Pendulum
+from components.loss.transitions import ConservativeLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.action_value import q_value

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 from torchrl.objectives import ClipPPOLoss
 from torchrl.objectives.value import GAE
 
-from components.environment.cartpole import CartPole
+from components.environment.control import CartPole
 from rlcomp.model.control import actor, critic
 
 COPIES, STEPS = 3, 6

@@ -7,8 +7,8 @@ import torch
 from tensordict import TensorDict
 from torchrl.objectives import BCLoss, DiffusionBCLoss
 
-from components.environment.pendulum import Pendulum
-from components.loss.demonstrations import DemonstrationLoss
+from components.environment.control import Pendulum
+from components.loss.imitation import DemonstrationLoss
 from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor

@@ -4,11 +4,11 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl_controller.fixed import FixedKL
+from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
-from components.loss.distil import DistilLoss
-from components.loss.kl_full import KLFullLoss
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.kl import DistilLoss
+from components.loss.kl import KLFullLoss
+from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, tiny_policy
 from rlcomp.text.answers import encode_answers

@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.entropy_adaptive import AdaptiveEntropyLoss
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.entropy import AdaptiveEntropyLoss
+from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 
 

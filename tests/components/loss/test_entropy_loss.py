@@ -5,8 +5,8 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.entropy import EntropyLoss
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
 
 
 def batch() -> TensorDict:

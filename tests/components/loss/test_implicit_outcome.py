@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.implicit_outcome import ImplicitOutcome
+from components.loss.labels import ImplicitOutcome
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, example_batch

@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl_controller.fixed import FixedKL
-from components.loss.kl_full import KLFullLoss
-from components.loss.reduction.token_mean import TokenMean
+from components.kl_controller import FixedKL
+from components.loss.kl import KLFullLoss
+from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 
 

@@ -2,10 +2,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl_controller.adaptive import AdaptiveKL
-from components.kl_controller.fixed import FixedKL
+from components.kl_controller import AdaptiveKL
+from components.kl_controller import FixedKL
 from components.loss.kl import KLLoss
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.reduction import TokenMean
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

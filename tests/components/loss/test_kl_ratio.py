@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl_controller.fixed import FixedKL
-from components.loss.kl_ratio import KLRatioLoss
-from components.loss.reduction.token_mean import TokenMean
+from components.kl_controller import FixedKL
+from components.loss.kl import KLRatioLoss
+from components.loss.reduction import TokenMean
 
 
 def loss(estimator: str = "k3_ratio", kl_coef: float = 0.1) -> KLRatioLoss:

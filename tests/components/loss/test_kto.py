@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.kto import KTOLoss
-from components.loss.score.log_ratio import LogRatio
+from components.loss.score import LogRatio
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.multi_label import MultiLabel
+from components.loss.labels import MultiLabel
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 

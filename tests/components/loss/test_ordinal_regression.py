@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.ordinal_regression import OrdinalRegression
+from components.loss.regression import OrdinalRegression
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.ordinal import ordinal_log_probs
 from rlcomp.metrics import recording

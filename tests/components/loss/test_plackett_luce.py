@@ -7,7 +7,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.plackett_luce import PlackettLuce
+from components.loss.comparison import PlackettLuce
 from rlcomp.errors import DataError
 from rlcomp.functional.reward_model import bradley_terry_loss, plackett_luce_loss
 from rlcomp.metrics import recording

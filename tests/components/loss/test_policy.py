@@ -7,11 +7,11 @@ from omegaconf import OmegaConf
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.self_normalised import SelfNormalisedWeight
+from components.loss.weight.importance import SelfNormalisedWeight
 from rlcomp.errors import ConfigError
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "loss"

@@ -4,10 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.positive_nll import PositiveNLL
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
-from components.loss.sft import SFTLoss
+from components.loss.imitation import PositiveNLL
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
+from components.loss.imitation import SFTLoss
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 

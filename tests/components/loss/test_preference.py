@@ -6,11 +6,11 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.link.hinge import Hinge
-from components.loss.link.sigmoid import Sigmoid
+from components.loss.link import Hinge
+from components.loss.link import Sigmoid
 from components.loss.preference import PreferenceLoss
-from components.loss.score.length_desensitised import LengthDesensitised
-from components.loss.score.log_ratio import LogRatio
+from components.loss.score import LengthDesensitised
+from components.loss.score import LogRatio
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss

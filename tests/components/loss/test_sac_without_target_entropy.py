@@ -5,8 +5,8 @@ import torch
 from tensordict import TensorDict
 from torchrl.objectives import SACLoss
 
-from components.environment.pendulum import Pendulum
-from components.loss.sac_without_target_entropy import SACWithoutTargetEntropy
+from components.environment.control import Pendulum
+from components.loss.transitions import SACWithoutTargetEntropy
 from components.loss.transitions import TransitionLoss
 from rlcomp.model.action_value import q_value
 from rlcomp.model.continuous_control import gaussian_actor

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.score_regression import ScoreRegression
+from components.loss.regression import ScoreRegression
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 

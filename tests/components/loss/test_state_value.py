@@ -2,7 +2,7 @@ import torch
 from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 
-from components.loss.state_value import StateValueLoss
+from components.loss.value import StateValueLoss
 
 
 def test_squared_error_and_gradient_by_hand():

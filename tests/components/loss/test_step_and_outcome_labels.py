@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.outcome_labels import OutcomeLabelLoss
-from components.loss.step_labels import StepLabelLoss
+from components.loss.labels import OutcomeLabelLoss
+from components.loss.labels import StepLabelLoss
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, example_batch

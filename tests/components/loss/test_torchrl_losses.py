@@ -6,8 +6,8 @@ from tensordict import TensorDict
 from torch.nn import functional
 from torchrl.objectives import DQNLoss, IQLLoss, SACLoss, TD3BCLoss, TD3Loss
 
-from components.environment.cartpole import CartPole
-from components.environment.pendulum import Pendulum
+from components.environment.control import CartPole
+from components.environment.control import Pendulum
 from components.loss.transitions import TransitionLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.objectives import SACLoss
 
-from components.environment.pendulum import Pendulum
+from components.environment.control import Pendulum
 from components.loss.transitions import TransitionLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

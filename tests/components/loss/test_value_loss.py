@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import TokenMean
 from components.loss.value import ValueLoss
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss

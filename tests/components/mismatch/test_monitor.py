@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.mismatch.monitor import MismatchMonitor
+from components.mismatch import MismatchMonitor
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -11,12 +11,12 @@ import torch
 from tensordict import TensorDict
 from transformers import AutoModelForSequenceClassification, Qwen2Config
 
-from components.advantage.group_mean import GroupMean
+from components.advantage.group import GroupMean
 from components.advantage.per_objective import PerObjective
-from components.objectives.several import Several
-from components.pareto.linear import Linear
+from components.objectives import Several
+from components.pareto.scalarisation import Linear
 from components.reward.function import Function
-from components.reward.learned import Learned
+from components.reward.reward_model import Learned
 from rlcomp.batch import encode_texts
 from rlcomp.model.text_classifier import classify, train_classifier
 from rlcomp.text.tokenizer import character_tokenizer

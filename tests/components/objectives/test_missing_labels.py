@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.objectives.several import Several
+from components.objectives import Several
 from components.reward.function import Function
 from rlcomp.batch import encode_texts
 from rlcomp.functional.multi_label import multi_label_loss

@@ -7,9 +7,9 @@ import torch
 from tensordict import TensorDict
 from transformers import AutoModelForSequenceClassification, LlamaConfig
 
-from components.advantage.group_mean import GroupMean
+from components.advantage.group import GroupMean
 from components.advantage.per_objective import PerObjective
-from components.pareto.pama import Pama
+from components.pareto.gradients import Pama
 from rlcomp.data.records import read_rows
 from rlcomp.model.text_classifier import train_classifier
 from rlcomp.text.tokenizer import byte_tokenizer

@@ -4,14 +4,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.objectives.several import Several
-from components.pareto.chebyshev import Chebyshev
-from components.pareto.constrained import Constrained
-from components.pareto.linear import Linear
-from components.pareto.smooth_chebyshev import SmoothChebyshev
-from components.reward.brevity import Brevity
+from components.objectives import Several
+from components.pareto.scalarisation import Chebyshev
+from components.pareto.gradients import Constrained
+from components.pareto.scalarisation import Linear
+from components.pareto.scalarisation import SmoothChebyshev
+from components.reward.surface import Brevity
 from components.reward.function import Function
-from components.reward.weighted_sum import WeightedSum
+from components.reward.combined import WeightedSum
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.old_log_probs.recomputed import Recomputed
+from components.old_log_probs import Recomputed
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts

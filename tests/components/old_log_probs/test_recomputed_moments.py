@@ -3,7 +3,7 @@ import torch
 import torch.nn.functional as F
 
 import rlcomp.model.language_model
-from components.old_log_probs.recomputed_moments import RecomputedMoments
+from components.old_log_probs import RecomputedMoments
 from rlcomp.engine.decoding import Decoding, sampling_log_probs
 from rlcomp.engine.logprob import squared_probs
 from rlcomp.metrics import recording

@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.old_log_probs.rollout import FromRollout
+from components.old_log_probs import FromRollout
 
 
 def test_the_old_policy_is_the_one_that_sampled():

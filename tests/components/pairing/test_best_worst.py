@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.pairing.best_worst import BestWorst
+from components.pairing import BestWorst
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.pairing.constructed import Constructed
+from components.pairing import Constructed
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.metrics import recording
 from rlcomp.text.tokenizer import character_tokenizer

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.pairing.judged import JudgedPairs
+from components.pairing import JudgedPairs
 from rlcomp.batch import encode_texts
 from rlcomp.interfaces.pairwise_judge import Shown
 from rlcomp.metrics import recording

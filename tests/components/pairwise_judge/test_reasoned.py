@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.pairing.judged import JudgedPairs
+from components.pairing import JudgedPairs
 from components.pairwise_judge.option_log_probs import OptionLogProbs
 from components.pairwise_judge.parsed import Parsed
 from components.pairwise_judge.reasoned import Reasoned
-from components.writer.language_model import LanguageModelWriter
+from components.writer import LanguageModelWriter
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from components.pareto.linear import Linear
-from components.pareto.random import Random
+from components.pareto.scalarisation import Linear
+from components.pareto.scalarisation import Random
 from rlcomp.errors import ConfigError
 
 

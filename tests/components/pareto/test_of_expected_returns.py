@@ -3,11 +3,11 @@ import math
 import pytest
 import torch
 
-from components.pareto.chebyshev import Chebyshev
-from components.pareto.constrained import Constrained
-from components.pareto.expected import Expected
-from components.pareto.linear import Linear
-from components.pareto.smooth_chebyshev import SmoothChebyshev
+from components.pareto.scalarisation import Chebyshev
+from components.pareto.gradients import Constrained
+from components.pareto.scalarisation import Expected
+from components.pareto.scalarisation import Linear
+from components.pareto.scalarisation import SmoothChebyshev
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.scalarization import smooth_chebyshev_weights
 

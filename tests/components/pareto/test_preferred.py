@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.pareto.preferred import Preferred
+from components.pareto.scalarisation import Preferred
 from rlcomp.errors import ConfigError
 from rlcomp.pareto.aggregator import Objectives, weighed
 

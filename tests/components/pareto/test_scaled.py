@@ -1,12 +1,12 @@
 import pytest
 import torch
 
-from components.pareto.chebyshev import Chebyshev
-from components.pareto.linear import Linear
-from components.pareto.mgda import Mgda
-from components.pareto.pama import Pama
-from components.pareto.preferred import Preferred
-from components.pareto.scaled import Scaled
+from components.pareto.scalarisation import Chebyshev
+from components.pareto.scalarisation import Linear
+from components.pareto.gradients import Mgda
+from components.pareto.gradients import Pama
+from components.pareto.scalarisation import Preferred
+from components.pareto.scalarisation import Scaled
 from rlcomp.errors import ConfigError
 from rlcomp.pareto.aggregator import Objectives
 

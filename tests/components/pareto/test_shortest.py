@@ -3,8 +3,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.pareto.mgda import Mgda
-from components.pareto.pama import Pama
+from components.pareto.gradients import Mgda
+from components.pareto.gradients import Pama
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.functional.pama import projection
 

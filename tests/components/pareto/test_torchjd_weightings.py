@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torchjd import aggregation, linalg
 
-from components.pareto.linear import Linear
-from components.pareto.mgda import Mgda
-from components.pareto.nash_mtl import NashMtl
-from components.pareto.torchjd import Torchjd
+from components.pareto.scalarisation import Linear
+from components.pareto.gradients import Mgda
+from components.pareto.gradients import NashMtl
+from components.pareto.gradients import Torchjd
 from rlcomp.errors import MissingExtra, NumericalError
 from rlcomp.pareto.aggregator import Objectives
 

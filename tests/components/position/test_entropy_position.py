@@ -6,8 +6,8 @@ import math
 import pytest
 import torch
 
-from components.position.entropy import EntropyFilter
-from components.position.every import EveryToken
+from components.position import EntropyFilter
+from components.position import EveryToken
 from rlcomp.data.positions import Tokenised
 from rlcomp.errors import ConfigError
 from rlcomp.model.next_token import next_token_entropies

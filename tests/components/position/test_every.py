@@ -1,6 +1,6 @@
 """Every token of a text."""
 
-from components.position.every import EveryToken
+from components.position import EveryToken
 from rlcomp.data.positions import Span, Tokenised
 from rlcomp.text.token_bytes import encoded_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.position.pattern import Pattern
+from components.position import Pattern
 from rlcomp.data.positions import Tokenised
 from rlcomp.errors import ConfigError
 

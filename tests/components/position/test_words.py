@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.position.words import WordSpan
+from components.position import WordSpan
 from rlcomp.data.masked_text import span_problem
 from rlcomp.data.positions import Tokenised
 from rlcomp.errors import ConfigError

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.randomise.log_uniform import LogUniform
+from components.randomise import LogUniform
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.dynamics import Randomises
 

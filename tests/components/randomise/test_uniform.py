@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.randomise.uniform import UniformDynamics
+from components.randomise import UniformDynamics
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.dynamics import Randomises
 

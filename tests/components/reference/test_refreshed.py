@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.refreshed import Refreshed
+from components.reference.frozen import Refreshed
 from rlcomp.model.aside import aside
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers

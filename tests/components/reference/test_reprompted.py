@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reference.frozen_full import FrozenFull
-from components.reference.live_full import LiveFull
-from components.reference.refreshed_full import RefreshedFull
+from components.reference.frozen import FrozenFull
+from components.reference.frozen import LiveFull
+from components.reference.frozen import RefreshedFull
 from components.reference.reprompted import Reprompted
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding

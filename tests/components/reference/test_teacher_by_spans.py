@@ -4,7 +4,7 @@ from tensordict import TensorDict
 from tokenizers import normalizers
 
 from components.reference.teacher import Teacher
-from components.reference.teacher_by_spans import TeacherBySpans
+from components.reference.teacher import TeacherBySpans
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -2,9 +2,9 @@ import pytest
 import torch
 
 from components.reference.teacher import Teacher
-from components.reference.teacher_full import TeacherFull
-from components.reference.teachers import Teachers
-from components.reference.teachers_full import TeachersFull
+from components.reference.teacher import TeacherFull
+from components.reference.teacher import Teachers
+from components.reference.teacher import TeachersFull
 from rlcomp.batch import encode_columns
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording

@@ -2,7 +2,7 @@ import torch
 from tensordict import TensorDict
 
 from components.replay.extend import Extend
-from components.replay.extend_interventions import ExtendInterventions
+from components.replay.extend import ExtendInterventions
 from components.replay.uniform import UniformReplay
 
 

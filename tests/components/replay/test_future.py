@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend_goals import ExtendGoals
-from components.replay.sample_future import SampleFuture
+from components.replay.extend import ExtendGoals
+from components.replay.sample import SampleFuture
 from components.replay.uniform import UniformReplay
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ConfigError, FlowError

@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.replay.extend import Extend
-from components.replay.sample_half_half import SampleHalfHalf
+from components.replay.sample import SampleHalfHalf
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import ConfigError, FlowError
 from rlcomp.metrics import recording

@@ -2,9 +2,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.pendulum import Pendulum
-from components.replay.extend_goals import ExtendGoals
-from components.replay.sample_hindsight import SampleHindsight
+from components.environment.control import Pendulum
+from components.replay.extend import ExtendGoals
+from components.replay.sample import SampleHindsight
 from components.replay.uniform import UniformReplay
 from components.worlds.point_maze.reach import Reach
 from rlcomp.checkpoint.state import collect, restore

@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend_labelled import ExtendLabelled
-from components.replay.sample_labelled import SampleLabelled
+from components.replay.extend import ExtendLabelled
+from components.replay.sample import SampleLabelled
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import FlowError
 from rlcomp.metrics import recording

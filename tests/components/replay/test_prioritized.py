@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.replay.prioritized import PrioritizedReplay
-from components.replay.reprioritise import Reprioritise
+from components.replay.prioritized import Reprioritise
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.metrics import recording

@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.replay.shuffled_rewards import ShuffledRewards
+from components.replay.sample import ShuffledRewards
 
 
 def test_rewards_change_places_and_nothing_else_does():

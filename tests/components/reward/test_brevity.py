@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.reward.brevity import Brevity
+from components.reward.surface import Brevity
 from rlcomp.errors import ConfigError
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tokenizers import AddedToken
 
-from components.reward.dense_match import DenseMatch
+from components.reward.next_token import DenseMatch
 from rlcomp.checkpoint.state import owned
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding

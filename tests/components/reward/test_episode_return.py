@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.episode_return import EpisodeReturn
-from components.reward.exact_match import ExactMatch
+from components.reward.episode import EpisodeReturn
+from components.reward.answer import ExactMatch
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 

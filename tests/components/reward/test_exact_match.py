@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import DataError
 

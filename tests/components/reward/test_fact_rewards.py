@@ -4,9 +4,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.auto_refine import AutoRefine
-from components.reward.fact import Fact
-from components.reward.tool_star import ToolStar
+from components.reward.tools import AutoRefine
+from components.reward.episode import Fact
+from components.reward.tools import ToolStar
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.gibberish import Gibberish
+from components.reward.surface import Gibberish
 
 
 def test_the_mean_log_prob_of_the_response_decides():

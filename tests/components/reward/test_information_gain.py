@@ -7,8 +7,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.advantage.leave_one_out import LeaveOneOut
-from components.reward.information_gain import InformationGain
+from components.advantage.group import LeaveOneOut
+from components.reward.thought import InformationGain
 from rlcomp.batch import encode_texts
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding

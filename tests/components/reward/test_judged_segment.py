@@ -3,9 +3,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.judge.overlap import Overlap
-from components.judge.word_prefix import WordPrefix
-from components.reward.judged_segment import JudgedSegment
+from components.judge import Overlap
+from components.judge import WordPrefix
+from components.reward.judged import JudgedSegment
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording

@@ -1,6 +1,6 @@
 import pytest
 
-from components.reward.language_consistency import LanguageConsistency
+from components.reward.surface import LanguageConsistency
 from rlcomp.errors import MissingExtra
 from rlcomp.verify.language import detect_language, language_share
 

@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, Qwen2Config
 
-from components.reward.learned import Learned
+from components.reward.reward_model import Learned
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.model.text_classifier import classify, load_classifier, train_classifier

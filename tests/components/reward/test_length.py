@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.length import Length
+from components.reward.surface import Length
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

@@ -4,10 +4,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.reward.function import Function
 from components.reward.majority_vote import MajorityVote, found
-from components.reward.numeric import Numeric
+from components.reward.answer import Numeric
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording

@@ -5,9 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.advantage.group_mean import GroupMean
-from components.advantage.leave_one_out import LeaveOneOut
-from components.filter.zero_variance import ZeroVariance
+from components.advantage.group import GroupMean
+from components.advantage.group import LeaveOneOut
+from components.filter import ZeroVariance
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording

@@ -1,4 +1,4 @@
-from components.reward.numeric import Numeric
+from components.reward.answer import Numeric
 from rlcomp.testing import check_component
 
 

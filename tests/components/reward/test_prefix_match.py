@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken
 
-from components.reward.prefix_match import PrefixMatch
+from components.reward.next_token import PrefixMatch
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from components.potential.token_score import TokenScore
-from components.reward.process_scored import ProcessScored
+from components.potential import TokenScore
+from components.reward.reward_model import ProcessScored
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel

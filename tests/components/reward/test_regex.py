@@ -1,6 +1,6 @@
 import pytest
 
-from components.reward.regex import Regex
+from components.reward.surface import Regex
 from rlcomp.errors import ConfigError
 from rlcomp.verify import pattern
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.repetition import Repetition
-from components.shaping.soft_overlong import SoftOverlong
+from components.reward.surface import Repetition
+from components.shaping.length import SoftOverlong
 from rlcomp.verify.repetition import repetition
 
 

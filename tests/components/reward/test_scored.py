@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.scored import Scored
+from components.reward.reward_model import Scored
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel

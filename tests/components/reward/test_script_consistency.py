@@ -1,6 +1,6 @@
 import pytest
 
-from components.reward.script_consistency import ScriptConsistency
+from components.reward.surface import ScriptConsistency
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.reward.function import Function
-from components.reward.shuffled import Shuffled
+from components.reward.combined import Shuffled
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import RlcompWarning
 from rlcomp.workers.calls import Failed, Scored

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.reward.function import Function
 from components.reward.steps import Steps
 from rlcomp.batch import decode_texts, encode_columns, encode_texts

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from components.advantage.group_mean import GroupMean
-from components.advantage.noon import Noon
-from components.reward.thought_likelihood import ThoughtLikelihood
+from components.advantage.group import GroupMean
+from components.advantage.reweighted import Noon
+from components.reward.thought import ThoughtLikelihood
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.task import Example

@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.reward.function import Function
-from components.reward.weighted_sum import WeightedSum
+from components.reward.combined import WeightedSum
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording

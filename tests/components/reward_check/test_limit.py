@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward_check.limit import RewardCheck
+from components.reward_check import RewardCheck
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError, NumericalError
 from rlcomp.metrics import recording

@@ -3,7 +3,7 @@ from collections import Counter
 import pytest
 import torch
 
-from components.sampler.epochs import Epochs
+from components.sampler.prompts import Epochs
 from components.worlds.sorting.task import Sorting
 from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, DataError

@@ -1,6 +1,6 @@
 import torch
 
-from components.sampler.points import Points
+from components.sampler.prompts import Points
 from components.worlds.ring.distribution import RingOfGaussians
 from rlcomp.testing import check_component
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.plackett_luce import PlackettLuce
-from components.sampler.rankings import Rankings
+from components.loss.comparison import PlackettLuce
+from components.sampler.labelled import Rankings
 from components.task.preferences import Preferences
 from rlcomp.batch import decode_texts
 from rlcomp.errors import DataError

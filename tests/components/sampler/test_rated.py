@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from components.sampler.rated import Rated
+from components.sampler.labelled import Rated
 from components.task.preferences import Preferences
 from rlcomp.batch import decode_texts
 from rlcomp.data.preference_rows import preference_examples

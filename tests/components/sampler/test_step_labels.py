@@ -5,9 +5,9 @@ import json
 import pytest
 import torch
 
-from components.evaluator.step_labels import LabelledSteps
+from components.evaluator.reward_model import LabelledSteps
 from components.sampler.step_labels import StepLabels
-from components.task.step_labels import StepLabelled
+from components.task.steps import StepLabelled
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.adaptive_length_penalty import AdaptiveLengthPenalty
+from components.shaping.length_penalty import AdaptiveLengthPenalty
 from rlcomp.metrics import recording
 
 

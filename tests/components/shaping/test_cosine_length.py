@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.cosine_length import CosineLength
+from components.shaping.length import CosineLength
 
 
 def test_the_worked_example():

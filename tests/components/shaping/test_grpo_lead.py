@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.grpo_lead import GRPOLead
+from components.shaping.length_penalty import GRPOLead
 
 
 def batch(lengths, correct, group_id, valid=None):

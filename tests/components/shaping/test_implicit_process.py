@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.implicit_process import ImplicitProcess
+from components.shaping.process import ImplicitProcess
 from rlcomp.metrics import recording
 
 SCORED = torch.tensor([[0.0, -1.0, -2.0], [0.0, -3.0, 0.0], [0.0, -1.0, -1.0]])

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.kimi_length import KimiLength
+from components.shaping.length import KimiLength
 from rlcomp.metrics import recording
 
 

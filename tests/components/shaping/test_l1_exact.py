@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.l1_exact import L1Exact
+from components.shaping.length import L1Exact
 
 
 def batch(lengths, correct, valid=None):

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.l1_max import L1Max
+from components.shaping.length import L1Max
 
 
 def batch(lengths, correct, valid=None):

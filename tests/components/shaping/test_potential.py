@@ -4,11 +4,11 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.leave_one_out import LeaveOneOut
-from components.potential.step_score import StepScore
-from components.shaping.potential import Potential
-from components.shaping.step_rewards import StepRewards
-from components.shaping.turn_potential import TurnPotential, turn_bounds
+from components.advantage.group import LeaveOneOut
+from components.potential import StepScore
+from components.shaping.process import Potential
+from components.shaping.process import StepRewards
+from components.shaping.process import TurnPotential, turn_bounds
 from rlcomp.component import Component
 from rlcomp.metrics import recording
 

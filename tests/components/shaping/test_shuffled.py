@@ -3,7 +3,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.shaping.shuffled import ShuffledShaping
+from components.shaping.noise import ShuffledShaping
 from rlcomp.testing import check_component
 
 

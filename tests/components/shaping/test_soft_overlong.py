@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.soft_overlong import SoftOverlong
+from components.shaping.length import SoftOverlong
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

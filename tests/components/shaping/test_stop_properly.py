@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.shaping.stop_properly import StopProperly
+from components.shaping.length import StopProperly
 from rlcomp.errors import ConfigError
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.store.collected_pairs import CollectedPairs
-from components.store.replay_pairs import ReplayPairs
+from components.store.collected import CollectedPairs
+from components.store.replay import ReplayPairs
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError
 from rlcomp.metrics import recording

@@ -2,9 +2,9 @@ import pytest
 import torch
 from torchrl.objectives import DQNLoss, HardUpdate, SoftUpdate
 
-from components.environment.cartpole import CartPole
+from components.environment.control import CartPole
 from components.loss.transitions import TransitionLoss
-from components.target.updater import TargetUpdate
+from components.target import TargetUpdate
 from rlcomp.model.action_value import action_values
 
 # The updates are what is tested; torchrl looks at the targets before there is one.

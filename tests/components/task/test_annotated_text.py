@@ -1,7 +1,7 @@
 import pytest
 
-from components.position.every import EveryToken
-from components.task.annotated_text import AnnotatedText
+from components.position import EveryToken
+from components.task.next_token import AnnotatedText
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.text.tokenizer import byte_tokenizer

@@ -1,6 +1,6 @@
 import pytest
 
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.task.answer_verdicts import AnswerVerdicts
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, DataError
@@ -78,7 +78,7 @@ def test_one_option_within_the_other_is_refused():
 
 
 def test_a_reward_of_whole_batches_is_refused():
-    shuffled = Unbuilt("components.reward.shuffled.Shuffled", {"reward": ExactMatch()})
+    shuffled = Unbuilt("components.reward.combined.Shuffled", {"reward": ExactMatch()})
 
     with pytest.raises(ConfigError, match=r"verdicts\.verifier is a Shuffled: must be a reward"):
         AnswerVerdicts(answers=Answers(), verifier=shuffled)

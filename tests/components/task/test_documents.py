@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.task.documents import Documents
+from components.task.text import Documents
 from components.worlds.addition.task import Addition
 from components.worlds.sorting.task import Sorting
 from rlcomp.errors import DataError

@@ -2,7 +2,7 @@ import json
 
 import pytest
 
-from components.task.hub import Hub
+from components.task.file import Hub
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 

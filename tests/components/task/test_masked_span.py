@@ -2,9 +2,9 @@
 
 import pytest
 
-from components.position.pattern import Pattern
-from components.position.words import WordSpan
-from components.task.mask_proposal import MaskProposal
+from components.position import Pattern
+from components.position import WordSpan
+from components.task.masked_span import MaskProposal
 from components.task.masked_span import MaskedSpan
 from components.task.text import Text
 from rlcomp.data.masked_text import mask_span, span_problem

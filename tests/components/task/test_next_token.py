@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from components.position.every import EveryToken
-from components.position.pattern import Pattern
-from components.position.sentences import Sentences
-from components.sampler.uniform import Uniform
+from components.position import EveryToken
+from components.position import Pattern
+from components.position import Sentences
+from components.sampler.prompts import Uniform
 from components.task.next_token import NextToken
 from components.worlds.running_sum.task import RunningSum, RunningSums
 from rlcomp.batch import decode_texts

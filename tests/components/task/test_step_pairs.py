@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.task.step_pairs import StepPairs
+from components.task.steps import StepPairs
 from components.worlds.sorting.pairs import SortingPairs
 from rlcomp.data.pairs import pair_rows
 from rlcomp.errors import DataError

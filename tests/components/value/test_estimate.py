@@ -3,9 +3,9 @@ import torch
 from tensordict import TensorDict
 
 from components.learner.gradient import Learner
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.reduction import TokenMean
 from components.loss.value import ValueLoss
-from components.value.estimate import ValueEstimate
+from components.value import ValueEstimate
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.value import explained_variance
 from rlcomp.metrics import recording

@@ -3,10 +3,10 @@
 import pytest
 import torch
 
-from components.reward.exact_match import ExactMatch
+from components.reward.answer import ExactMatch
 from components.reward.function import Function
 from components.reward.majority_vote import MajorityVote
-from components.value.language_targets import LanguageTargets
+from components.value import LanguageTargets
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording

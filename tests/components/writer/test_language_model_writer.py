@@ -2,7 +2,7 @@
 
 import torch
 
-from components.writer.language_model import LanguageModelWriter
+from components.writer import LanguageModelWriter
 from rlcomp.batch import decode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.model.build import causal_lm

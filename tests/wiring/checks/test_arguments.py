@@ -10,7 +10,7 @@ def faults(target, keys=None, partial=False, **arguments):
     return check_arguments(Plan({}, {"slot": node}, {}))
 
 
-MATCH = "components.reward.exact_match.ExactMatch"
+MATCH = "components.reward.answer.ExactMatch"
 
 
 def test_known_arguments_are_taken():
@@ -36,7 +36,7 @@ def test_types_ranges_and_missing_arguments_are_told():
     assert faults(MATCH, strip="yes") == [
         "slot.strip is 'yes': must be true or false; set slot.strip=..."
     ]
-    kl = "components.kl_controller.fixed.FixedKL"
+    kl = "components.kl_controller.FixedKL"
     replay = "components.replay.memory_mapped.MemoryMappedReplay"
     assert faults(replay) == [
         "slot: slot (MemoryMappedReplay) needs 'directory'; set +slot.directory=..."
@@ -97,9 +97,9 @@ def test_new_names_of_keys_are_held_to_those_declared():
 
 
 def test_of_a_target_that_is_not_there_nothing_else_is_told():
-    (told,) = faults("components.reward.exact_match.Nope", wrong=3)
+    (told,) = faults("components.reward.answer.Nope", wrong=3)
 
-    assert told.startswith("slot._target_ is components.reward.exact_match.Nope: ")
+    assert told.startswith("slot._target_ is components.reward.answer.Nope: ")
 
 
 def test_a_share_that_is_a_count_is_told_what_it_is_a_share_of():

@@ -10,8 +10,8 @@ from rlcomp.wiring.flow_source import check_flow
 from rlcomp.wiring.plan import read
 from rlcomp.wiring.resolve import check_plan, plan_of
 
-PLATEAU = {"_target_": "components.early_stop.plateau.Plateau", "metric": "evaluation/sampled"}
-ALARM = {"_target_": "components.early_stop.alarm.Alarm", "metric": "own/x", "watch": "own/y"}
+PLATEAU = {"_target_": "components.early_stop.Plateau", "metric": "evaluation/sampled"}
+ALARM = {"_target_": "components.early_stop.Alarm", "metric": "own/x", "watch": "own/y"}
 NEXT_TOKEN = {"_target_": "components.evaluator.next_token.NextToken"}
 PARTS = {
     "policy": {"_target_": "rlcomp.run.stages.Nothing"},

@@ -1,7 +1,7 @@
 """A planted tool that is of no use: its calls are counted, and a bonus pays for what it says."""
 
 from components.environment.tools import Tools
-from components.reward.tool_star import ToolStar
+from components.reward.tools import ToolStar
 from components.tool.calculator import Calculator
 from components.worlds.planted_calls.fixed_answer import FixedAnswer
 from rlcomp.interfaces.task import Example

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torchrl.envs.utils import check_env_specs
 
-from components.collector.goal_steps import GoalStepCollector
-from components.environment.pendulum import Pendulum
+from components.collector.steps import GoalStepCollector
+from components.environment.control import Pendulum
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.model.continuous_control import uniform_actor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.search.best_first import BestFirst
+from components.search import BestFirst
 from components.worlds.tactics.environment import TacticsEnvironment
 from components.worlds.tactics.lean_theorem import game_theorem
 from components.worlds.tactics.natural_deduction import proves, state_of, state_text

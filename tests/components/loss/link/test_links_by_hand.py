@@ -6,16 +6,16 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.link.apo_down import ApoDown
-from components.loss.link.apo_zero import ApoZero
-from components.loss.link.bco import Bco
-from components.loss.link.discopop import DiscoPOP
-from components.loss.link.exo import Exo
-from components.loss.link.hinge import Hinge
-from components.loss.link.nca import Nca
-from components.loss.link.sigmoid import Sigmoid
-from components.loss.link.sppo import Sppo
-from components.loss.link.squared import Squared
+from components.loss.link import ApoDown
+from components.loss.link import ApoZero
+from components.loss.link import Bco
+from components.loss.link import DiscoPOP
+from components.loss.link import Exo
+from components.loss.link import Hinge
+from components.loss.link import Nca
+from components.loss.link import Sigmoid
+from components.loss.link import Sppo
+from components.loss.link import Squared
 from rlcomp.errors import ConfigError
 
 W, L = 0.5, -0.8

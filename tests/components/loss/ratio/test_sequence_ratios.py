@@ -9,14 +9,14 @@ from tensordict import TensorDict
 
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.none import NoRatio
-from components.loss.ratio.sequence import SequenceRatio
-from components.loss.ratio.sequence_token import SequenceTokenRatio
-from components.loss.ratio.whole_sequence import WholeSequenceRatio
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.sequence_sum import SequenceSum
+from components.loss.ratio import NoRatio
+from components.loss.ratio import SequenceRatio
+from components.loss.ratio import SequenceTokenRatio
+from components.loss.ratio import WholeSequenceRatio
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import SequenceSum
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.none import NoTrustRegion
+from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.component import Component
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

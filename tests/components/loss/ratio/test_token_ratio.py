@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.ratio.token import TokenRatio
+from components.loss.ratio import TokenRatio
 from rlcomp.metrics import recording
 
 

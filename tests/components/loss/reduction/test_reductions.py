@@ -2,10 +2,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.reduction.fixed_length import FixedLength
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.sequence_sum import SequenceSum
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.reduction import FixedLength
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import SequenceSum
+from components.loss.reduction import TokenMean
 from rlcomp.errors import ConfigError
 
 # Two rows with 3 and 1 tokens and one with none.

@@ -6,13 +6,13 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.score.divergence import DivergenceScore
-from components.loss.score.length_desensitised import LengthDesensitised
-from components.loss.score.log_odds import LogOdds
-from components.loss.score.log_prob import LogProb
-from components.loss.score.log_ratio import LogRatio
-from components.loss.score.penalised import Penalised
-from components.loss.score.sequential_kl import SequentialKL
+from components.loss.score import DivergenceScore
+from components.loss.score import LengthDesensitised
+from components.loss.score import LogOdds
+from components.loss.score import LogProb
+from components.loss.score import LogRatio
+from components.loss.score import Penalised
+from components.loss.score import SequentialKL
 from rlcomp.errors import ConfigError
 
 HALF = math.log(0.5)

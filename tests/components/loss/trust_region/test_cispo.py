@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.cispo import Cispo
+from components.loss.trust_region.clip import Cispo
 from rlcomp.metrics import recording
 
 NAN = float("nan")

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.kl_cov import KLCov
+from components.loss.trust_region.divergence import KLCov
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

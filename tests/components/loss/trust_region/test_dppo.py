@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.dppo import Dppo
+from components.loss.trust_region.divergence import Dppo
 from rlcomp.errors import ConfigError
 from rlcomp.functional.binary_divergence import binary_kl, binary_total_variation
 from rlcomp.metrics import recording

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.dual_clip import DualClip
+from components.loss.trust_region.clip import DualClip
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.gmpo import Gmpo
+from components.loss.trust_region.clip import Gmpo
 from rlcomp.metrics import recording
 
 NAN = float("nan")

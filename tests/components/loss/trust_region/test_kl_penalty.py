@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.kl_penalty import KLPenalty
+from components.loss.trust_region.divergence import KLPenalty
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

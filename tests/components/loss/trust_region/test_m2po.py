@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.trust_region.m2po import M2po
+from components.loss.trust_region.divergence import M2po
 from rlcomp.functional.second_moment import second_moment_outliers
 from rlcomp.metrics import recording
 

@@ -6,22 +6,22 @@ from functools import partial
 import pytest
 import torch
 
-from components.kl_controller.fixed import FixedKL
+from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
-from components.loss.kl_full import KLFullLoss
+from components.loss.kl import KLFullLoss
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.bapo import Bapo
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.kl_cov import KLCov
-from components.loss.trust_region.kl_penalty import KLPenalty
-from components.loss.trust_region.m2po import M2po
-from components.loss.trust_region.none import NoTrustRegion
-from components.loss.weight.masked import MaskedWeight
-from components.loss.weight.self_normalised import SelfNormalisedWeight
-from components.loss.weight.top_entropy import TopEntropy
-from components.loss.weight.truncated import TruncatedWeight
+from components.loss.trust_region.divergence import KLCov
+from components.loss.trust_region.divergence import KLPenalty
+from components.loss.trust_region.divergence import M2po
+from components.loss.trust_region.clip import NoTrustRegion
+from components.loss.weight.importance import MaskedWeight
+from components.loss.weight.importance import SelfNormalisedWeight
+from components.loss.weight.rows import TopEntropy
+from components.loss.weight.importance import TruncatedWeight
 from rlcomp.component import asked
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.masked import masked

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.none import NoTrustRegion
-from components.loss.trust_region.sapo import Sapo
+from components.loss.trust_region.clip import NoTrustRegion
+from components.loss.trust_region.smooth import Sapo
 from rlcomp.errors import ConfigError
 
 NAN = float("nan")

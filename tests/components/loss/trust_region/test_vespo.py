@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.trust_region.vespo import Vespo
+from components.loss.trust_region.smooth import Vespo
 from rlcomp.functional.gamma_weight import gamma_weight
 from rlcomp.metrics import recording
 

@@ -4,10 +4,10 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.sequence_sum import SequenceSum
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import SequenceSum
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.branch_share import BranchShareWeight
+from components.loss.weight.rows import BranchShareWeight
 from rlcomp.testing import check_component, check_loss
 from rlcomp.testing.example import example_batch
 

@@ -3,12 +3,12 @@
 import torch
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.divergence import DivergenceFilter
-from components.loss.weight.masked import MaskedWeight
-from components.loss.weight.truncated import TruncatedWeight
+from components.loss.weight.importance import DivergenceFilter
+from components.loss.weight.importance import MaskedWeight
+from components.loss.weight.importance import TruncatedWeight
 from rlcomp.testing.example import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "rollout_log_probs", "advantage", "response_mask")

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.weight.divergence import DivergenceFilter
+from components.loss.weight.importance import DivergenceFilter
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

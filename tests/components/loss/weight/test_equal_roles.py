@@ -5,13 +5,13 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.fixed_length import FixedLength
-from components.loss.reduction.sequence_mean import SequenceMean
-from components.loss.reduction.sequence_sum import SequenceSum
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import FixedLength
+from components.loss.reduction import SequenceMean
+from components.loss.reduction import SequenceSum
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.equal_roles import EqualRoles
+from components.loss.weight.rows import EqualRoles
 from rlcomp.testing import check_component, check_loss
 from rlcomp.testing.example import example_batch
 

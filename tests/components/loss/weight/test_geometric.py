@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.weight.geometric import GeometricFilter
+from components.loss.weight.importance import GeometricFilter
 from rlcomp.errors import ConfigError
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.weight.masked import MaskedWeight
+from components.loss.weight.importance import MaskedWeight
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.weight.off_policy_mask import OffPolicyMask
+from components.loss.weight.importance import OffPolicyMask
 from rlcomp.metrics import recording
 
 NAN = float("nan")

@@ -3,10 +3,10 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.self_normalised import SelfNormalisedWeight
+from components.loss.weight.importance import SelfNormalisedWeight
 from rlcomp.testing.example import example_batch
 
 

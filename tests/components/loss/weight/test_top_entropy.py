@@ -5,10 +5,10 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.top_entropy import TopEntropy
+from components.loss.weight.rows import TopEntropy
 from rlcomp.metrics import recording
 from rlcomp.testing.example import example_batch
 

@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio.token import TokenRatio
-from components.loss.reduction.token_mean import TokenMean
+from components.loss.ratio import TokenRatio
+from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.geometric import GeometricFilter
-from components.loss.weight.masked import MaskedWeight
-from components.loss.weight.truncated import TruncatedWeight
+from components.loss.weight.importance import GeometricFilter
+from components.loss.weight.importance import MaskedWeight
+from components.loss.weight.importance import TruncatedWeight
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing.example import example_batch

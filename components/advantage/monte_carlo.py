@@ -1,0 +1,226 @@
+"""Advantages from returns, without a group or a critic."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from rlcomp.arguments import (Probability, Fraction, PositiveFloat)
+from rlcomp.component import (Component)
+from rlcomp.functional.returns import (reward_to_go)
+from rlcomp.interfaces.advantage import (rewards_per_token, write_advantage, broadcast)
+from typing import (Literal)
+from torch import (Tensor)
+from rlcomp.functional.group import (group_centred)
+from rlcomp.functional.masked import (masked)
+from rlcomp.functional.baseline import (greedy_reward, squared_score_norm, weighted_token_baseline)
+from rlcomp.metrics import (record)
+
+
+class RewardToGo(Component):
+    """Reward-to-go.
+
+    ``A_t = G_t = r_t + gamma * G_{t+1}``; ``t+1`` is the next response token.
+
+    The outcome reward is on the last response token. Tokens outside the response (tool output) are
+    not steps: they neither discount nor interrupt the return.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
+    ``[B, T]``, 0 for invalid rewards.
+
+    Args:
+        gamma: discount per token of the response.
+
+    Source:
+        Williams 1992; Sutton & Barto 2018, section 13.3.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
+
+    def __init__(self, *, gamma: Probability = 1.0) -> None:
+        super().__init__()
+        self.gamma = gamma
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        counted = batch["response_mask"] & batch["reward_valid"][:, None]
+        return write_advantage(batch, reward_to_go(rewards_per_token(batch), counted, self.gamma))
+
+
+class Reinforce(Component):
+    """REINFORCE advantage.
+
+    ``A_i = R_i - b``.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
+    ``[B, T]``, 0 for invalid rewards. Invalid rewards are not part of a baseline either.
+
+    Args:
+        baseline: ``none``: b = 0. ``batch_mean``: b = mean(R) over the batch, own row included,
+            which scales the expected gradient by 1 - 1/B. ``moving``: exponential moving average
+            of the means of earlier batches (0 at the first).
+        decay: decay of the moving average, per batch.
+
+    Source:
+        Williams 1992, Simple statistical gradient-following algorithms, eq. 3.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+
+    average: Tensor
+    seen: Tensor
+
+    def __init__(
+        self,
+        *,
+        baseline: Literal["none", "batch_mean", "moving"] = "batch_mean",
+        decay: Fraction = 0.9,
+    ) -> None:
+        super().__init__()
+        self.baseline = baseline
+        self.decay = decay
+        if baseline == "moving":
+            self.register_buffer("average", torch.zeros(()))
+            self.register_buffer("seen", torch.zeros((), dtype=torch.bool))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        reward, valid = batch["reward"].detach(), batch["reward_valid"]
+        if self.baseline == "batch_mean":
+            one_group = torch.zeros_like(valid, dtype=torch.int64)
+            return broadcast(batch, group_centred(reward, one_group, valid))
+        if self.baseline == "none":
+            return broadcast(batch, masked(reward, valid))
+        before = self.average.clone()
+        self._follow(reward[valid])
+        return broadcast(batch, masked(reward - before, valid))
+
+    def _follow(self, reward: Tensor) -> None:
+        """Update the moving average with the mean of a batch."""
+        if not len(reward):
+            return
+        mean = reward.to(self.average).mean()
+        weight = 1 - self.decay * self.seen
+        self.average += weight * (mean - self.average)
+        self.seen.fill_(True)
+
+
+class GreedyBaseline(Component):
+    """ReMax advantage: greedy-decoding baseline.
+
+    ``A_t = R(y) - R(y_greedy) + sum_{s >= t} r_s`` with ``y_greedy`` the greedy response to the
+    same prompt and ``r`` the dense rewards, if any.
+
+    Needs ``collector@rollout=greedy_baseline``. Greedy responses are not trained on: their
+    ``response_mask`` becomes False.
+
+    Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``
+    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for greedy answers, for invalid rewards and where
+    the greedy answer's is invalid; ``response_mask``, False on greedy answers. Records the
+    baseline.
+
+    Args:
+        kl_credit: dense rewards (``token_reward``, the KL) in ``A_t``: ``to_go`` sums them from the
+            token on; ``immediate`` takes the token's own only, as in the authors' code.
+        clip: bound on the size of ``R - R(greedy)``, in reward units; 5 in the authors' code.
+
+    Raises:
+        ConfigError: a group has no greedy answer.
+
+    Source:
+        Li et al. 2023, arXiv:2310.10505 (ReMax), eq. 5.
+    """
+
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
+    reads = ("reward", "reward_valid", "group_id", "greedy", "response_mask")
+    writes = ("advantage", "response_mask")
+    optional = ("token_reward",)
+
+    def __init__(
+        self,
+        *,
+        kl_credit: Literal["to_go", "immediate"] = "to_go",
+        clip: PositiveFloat | None = None,
+    ) -> None:
+        super().__init__()
+        self.kl_credit = kl_credit
+        self.clip = clip
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage, and take the greedy answers out of the response mask."""
+        reward, valid = batch["reward"].detach(), batch["reward_valid"]
+        baseline, has_baseline = greedy_reward(reward, batch["group_id"], valid, batch["greedy"])
+        trainable = ~batch["greedy"] & valid & has_baseline
+        lead = masked(masked(reward, valid) - baseline, trainable)
+        lead = lead if self.clip is None else lead.clamp(-self.clip, self.clip)
+        record("advantage/baseline", baseline, where=batch["greedy"] & valid)
+        record("advantage/abs", lead.abs(), where=~batch["greedy"])
+        record("advantage/zero_fraction", lead == 0, where=~batch["greedy"])
+        per_token = torch.where(trainable[:, None], lead[:, None] + self._dense(batch), 0)
+        batch["response_mask"] = batch["response_mask"] & ~batch["greedy"][:, None]
+        return write_advantage(batch, per_token)
+
+    def _dense(self, batch: TensorDict) -> Tensor:
+        mask = batch["response_mask"]
+        if "token_reward" not in batch.keys():
+            return torch.zeros(mask.shape, device=mask.device)
+        dense = masked(batch["token_reward"].detach(), mask)
+        return dense if self.kl_credit == "immediate" else dense.flip(1).cumsum(1).flip(1)
+
+
+class OptimalTokenBaseline(Component):
+    """Optimal token baseline (OTB).
+
+    ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group that have a token
+    at ``t``, with ``W_it = sum_{s <= t} (1 - 2 pi(a_is) + sum_v pi(v)^2)``.
+
+    ``W`` accumulates the squared norm of the gradient of ``log pi`` in the logits, a proxy for the
+    norm in the parameters. Needs ``old_log_probs=recomputed_moments``.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``old_log_probs``, ``squared_probs``,
+    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where the responses at ``t``
+    have equal returns, where only one is left, and for invalid rewards.
+
+    Source:
+        Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.
+    """
+
+    keys = {
+        "squared_probs": (
+            "B T",
+            "float",
+            "sum over the vocabulary of pi_old squared",
+            {"example": "probability"},
+        )
+    }
+    reads = (
+        "reward",
+        "reward_valid",
+        "group_id",
+        "old_log_probs",
+        "squared_probs",
+        "response_mask",
+    )
+    writes = ("advantage",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
+    min_group_size = 2
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        mask = batch["response_mask"] & batch["reward_valid"][:, None]
+        returns = rewards_per_token(batch).flip(1).cumsum(1).flip(1)
+        energy = squared_score_norm(batch["old_log_probs"].detach(), batch["squared_probs"], mask)
+        advantage = weighted_token_baseline(returns, energy.cumsum(1), mask, batch["group_id"])
+        record("advantage/abs", advantage.abs(), where=mask)
+        record("advantage/zero_fraction", advantage == 0, where=mask)
+        return write_advantage(batch, advantage)

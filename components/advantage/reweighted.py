@@ -1,0 +1,227 @@
+"""Advantages that change those of another estimator."""
+
+from __future__ import annotations
+
+from tensordict import (TensorDict)
+from rlcomp.arguments import (NonNegativeFloat, PositiveFloat, Probability)
+from rlcomp.component import (Component)
+from rlcomp.functional.difficulty import (difficulty_weighted)
+from rlcomp.functional.group_accuracy import (group_accuracy)
+from rlcomp.interfaces.advantage import (rewards_to_go, write_advantage, broadcast)
+from rlcomp.metrics import (record)
+from typing import (Literal)
+from rlcomp.functional.branching import (share_centred, share_std)
+from rlcomp.interfaces.trees import (roots)
+from rlcomp.functional.distillation import (distilled_advantage)
+
+
+class DifficultyWeighted(Component):
+    """GRPO-LEAD advantage reweighting by prompt difficulty.
+
+    ``A' = A * w(q)`` if ``A > 0``, else ``A * w(1 - q)``, with
+    ``w(q) = a + (b - a) / (1 + exp(k (q - q0)))`` and ``q`` the group's accuracy.
+
+    ``w`` falls from b at low to a at high accuracy. The sign of the advantage never changes.
+
+    Runs the advantage inside. Reads ``correct``, ``reward_valid``, ``group_id`` ``[B]``,
+    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``.
+
+    Args:
+        advantage: the estimator of ``A``.
+        low: a, weight of easy prompts.
+        high: b, weight of hard prompts.
+        midpoint: q0, accuracy at which ``w = (a + b) / 2``.
+        steepness: k, per unit of accuracy.
+
+    Source:
+        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
+    """
+
+    reads = ("correct", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    runs = ("advantage",)
+    min_group_size = 2
+
+    def __init__(
+        self,
+        *,
+        advantage: Component,
+        low: NonNegativeFloat = 0.4,
+        high: NonNegativeFloat = 1.5,
+        midpoint: Probability = 0.75,
+        steepness: PositiveFloat = 10.0,
+    ) -> None:
+        super().__init__()
+        self.advantage = advantage
+        self.low = low
+        self.high = high
+        self.midpoint = midpoint
+        self.steepness = steepness
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run the inner estimator and reweight its advantage."""
+        # Dense rewards (KL) are added afterwards, so they are not reweighted.
+        inside = self.advantage(batch.exclude("token_reward"))
+        valid = batch["reward_valid"]
+        accuracy = group_accuracy(batch["correct"], batch["group_id"], valid)
+        record("advantage/group_accuracy", accuracy, where=valid)
+        weighted = difficulty_weighted(
+            inside["advantage"], accuracy, self.low, self.high, self.midpoint, self.steepness
+        )
+        return write_advantage(batch, weighted + rewards_to_go(batch))
+
+
+class Noon(Component):
+    """Noon ("no negative"): positive advantages only.
+
+    ``A_t <- max(A_t, 0)`` with ``A`` of another estimator.
+
+    Tokens with negative advantage have zero loss and gradient and stay in the denominator of the
+    loss.
+
+    Runs the estimator and overwrites its ``advantage`` ``[B, T]``; reads ``response_mask``
+    ``[B, T]``, and ``reward_valid`` ``[B]`` if it is there. Records the share of tokens whose
+    advantage was negative.
+
+    Args:
+        advantage: the estimator; another one: ``advantage@advantage.advantage=leave_one_out``.
+
+    Source:
+        He et al. 2025, arXiv:2508.07768 (PAMA: Noon PPO).
+    """
+
+    reads = ("response_mask",)
+    optional = ("reward_valid",)
+    writes = ("advantage",)
+    runs = ("advantage",)
+
+    def __init__(self, *, advantage: Component) -> None:
+        super().__init__()
+        self.advantage = advantage
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Run the estimator, then clamp its advantage at 0 from below."""
+        batch = self.advantage(batch)
+        negative = batch["advantage"] < 0
+        record("advantage/dropped_negative", negative, where=batch["response_mask"])
+        return write_advantage(batch, batch["advantage"].clamp(min=0))
+
+
+class BranchShare(Component):
+    """Group advantage in which a row is weighted by its share of an independent episode.
+
+    ``A_i = (R_i - sum_j s_j R_j / S) / (std + eps)``, ``S = sum_j s_j``, with ``s`` =
+    ``branch_share`` and ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)``. Without branches that is
+    GRPO's. The loss has to weigh rows by ``s`` as well (``attribution=share`` sets both).
+
+    With ``baseline=others`` the mean leaves the row's own tree out. With ``norm=none`` as well,
+    the expected gradient is exact for every branching rule and a fixed number of trees.
+
+    Reads ``reward``, ``reward_valid``, ``group_id``, ``trajectory_id``, ``branch_parent``,
+    ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 in
+    groups of equal rewards and for invalid rewards.
+
+    Args:
+        baseline: ``group``, the mean over all trees of the group; or ``others``.
+        norm: ``std``, or ``none``.
+        epsilon: added to the standard deviation, in reward units.
+
+    Source:
+        The group baseline of Shao et al. 2024, arXiv:2402.03300, eq. 3, over the trees of Dong et
+        al. 2025 (ARPO), arXiv:2507.19849.
+    """
+
+    reads = (
+        "reward",
+        "reward_valid",
+        "group_id",
+        "trajectory_id",
+        "branch_parent",
+        "branch_share",
+        "response_mask",
+    )
+    optional = ("token_reward",)
+    writes = ("advantage",)
+    min_group_size = 2
+
+    def __init__(
+        self,
+        *,
+        baseline: Literal["group", "others"] = "group",
+        norm: Literal["std", "none"] = "std",
+        epsilon: PositiveFloat = 1e-6,
+    ) -> None:
+        super().__init__()
+        self.others = baseline == "others"
+        self.epsilon = epsilon if norm == "std" else None
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        reward, share = batch["reward"], batch["branch_share"]
+        group, valid = batch["group_id"], batch["reward_valid"]
+        root = roots(batch["trajectory_id"], batch["branch_parent"])
+        advantage = share_centred(reward, share, root, group, valid, others=self.others)
+        if self.epsilon is not None:
+            advantage = advantage / (share_std(reward, share, group, valid) + self.epsilon)
+        return broadcast(batch, advantage)
+
+
+class Distilled(Component):
+    """Distilled advantage: on-policy distillation with the policy gradient.
+
+    ``A_t = c * (log pi_T(a_t) - log pi(a_t))``, or with ``horizon: sequence`` its sum from the
+    token on; added to another estimator's advantage, if one is given.
+
+    ``sequence`` gives the gradient of ``KL(pi(y) || pi_T(y))`` in expectation, with the noise of
+    all later tokens. ``token`` gives the gradient of the next-token KL at the sampled prefixes
+    (``loss=distil`` computes it without sampling noise); it is biased for the KL of responses.
+
+    Reads ``response_mask``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``, and
+    ``reward_valid`` ``[B]`` if it is there. Writes ``advantage`` ``[B, T]``, nats. Records
+    ``advantage/distilled``, the mean of ``log pi_T(a_t) - log pi(a_t)`` before it is cut, nats a
+    token, and ``advantage/distilled_clipped``, the share of tokens at which it was.
+
+    Args:
+        horizon: ``token`` credits a token with its own term; ``sequence`` with all later ones too.
+        clip: bound of one token's difference, nats; null for none.
+        coef: c, weight of the teacher beside the other advantage.
+        advantage: the estimator whose advantage it is added to; null for the teacher alone.
+
+    Source:
+        Gu et al. 2023 (MiniLLM), arXiv:2306.08543, eq. 2; Lu & Thinking Machines Lab 2025,
+        "On-Policy Distillation".
+    """
+
+    reads = ("response_mask", "rollout_log_probs", "ref_log_probs")
+    optional = ("reward_valid",)
+    writes = ("advantage",)
+    runs = ("advantage",)
+
+    def __init__(
+        self,
+        *,
+        horizon: Literal["token", "sequence"] = "token",
+        clip: PositiveFloat | None = 10.0,
+        coef: NonNegativeFloat = 1.0,
+        advantage: Component | None = None,
+    ) -> None:
+        super().__init__()
+        self.horizon = horizon
+        self.clip = clip
+        self.coef = coef
+        self.advantage = advantage
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        mask, own = batch["response_mask"], batch["rollout_log_probs"]
+        theirs = batch["ref_log_probs"]
+        record("advantage/distilled", theirs - own, where=mask)
+        if self.clip is not None:
+            record("advantage/distilled_clipped", (theirs - own).abs() > self.clip, where=mask)
+        to_go = self.horizon == "sequence"
+        distilled = self.coef * distilled_advantage(own, theirs, mask, to_go, self.clip)
+        if self.advantage is not None:
+            batch = self.advantage(batch)
+            distilled = distilled + batch["advantage"]
+        return write_advantage(batch, distilled)

@@ -1,0 +1,101 @@
+"""Whitened advantages."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from rlcomp.component import (Component)
+from rlcomp.functional.returns import (reward_to_go)
+from rlcomp.functional.whiten import (whiten)
+from rlcomp.interfaces.advantage import (rewards_per_token, write_advantage, broadcast)
+from typing import (Literal)
+from torch import (Tensor)
+from rlcomp.functional.group import (group_centred)
+
+
+class BatchWhitened(Component):
+    """REINFORCE++ advantage.
+
+    ``A_t = (G_t - mean(G)) / sqrt(var(G) + 1e-8)`` with ``G_t = sum_{s >= t} r_s``; mean and
+    unbiased variance over all response tokens of the batch.
+
+    With ``kl=in_token_reward`` a token is credited with the KL penalties from itself on. Tool
+    output inside a response does not interrupt the return.
+
+    Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
+    ``[B, T]``: 0 for invalid rewards, and everywhere when all rewards are equal.
+
+    Source:
+        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, eq. 6 and 7.
+    """
+
+    reads = ("reward", "reward_valid", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward", "step_end")  # a return credits steps as well
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        counted = batch["response_mask"] & batch["reward_valid"][:, None]
+        returns = reward_to_go(rewards_per_token(batch), counted, gamma=1.0)
+        return write_advantage(batch, whiten(returns, counted))
+
+
+def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
+    """Mark the valid rows that have another valid row in their group.
+
+    Args:
+        group_id: shape ``[B]``, int64.
+        valid: shape ``[B]``, bool.
+
+    Returns:
+        Shape ``[B]``, bool.
+
+    Examples:
+        >>> with_peers(torch.tensor([4, 4, 7]), torch.tensor([True, True, True]))
+        tensor([ True,  True, False])
+    """
+    index = torch.unique(group_id, return_inverse=True)[1]
+    return valid & (torch.bincount(index, weights=valid.float())[index] >= 2)
+
+
+class GroupWhitened(Component):
+    """REINFORCE++-baseline advantage.
+
+    ``A_i = (c_i - mean(c)) / sqrt(var(c) + 1e-8)`` with ``c_i = R_i - mean_g(R)``; mean and
+    unbiased variance over all response tokens of the batch.
+
+    The statistics are over tokens: long responses count more. A group of equal rewards has
+    ``c = 0`` and gets the same small offset ``-mean(c)`` as the others; if all groups are constant,
+    every advantage is exactly 0. Groups of one are excluded from the statistics and get 0.
+
+    With ``over: responses`` the statistics are over responses, each counted once (Magistral).
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
+    ``advantage`` ``[B, T]``: 0 in groups of one and for invalid rewards.
+
+    Args:
+        over: ``tokens`` or ``responses``; dense rewards are whitened with tokens only.
+
+    Source:
+        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, section 3.2; over responses Mistral 2025
+        (Magistral), arXiv:2506.10910, section 2.1.
+    """
+
+    reads = ("reward", "reward_valid", "group_id", "response_mask")
+    writes = ("advantage",)
+    optional = ("token_reward",)
+    min_group_size = 2
+
+    def __init__(self, *, over: Literal["tokens", "responses"] = "tokens") -> None:
+        super().__init__()
+        self.over = over
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the advantage."""
+        reward, group_id, valid = (batch[k] for k in ("reward", "group_id", "reward_valid"))
+        centred, has_peers = group_centred(reward, group_id, valid), with_peers(group_id, valid)
+        if self.over == "responses":
+            return broadcast(batch, whiten(centred[:, None], has_peers[:, None])[:, 0])
+        broadcast(batch, centred)
+        counted = batch["response_mask"] & has_peers[:, None]
+        return write_advantage(batch, whiten(batch["advantage"], counted))

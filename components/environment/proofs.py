@@ -1,0 +1,160 @@
+"""Environments in which theorems are proven."""
+
+from __future__ import annotations
+
+from abc import (ABCMeta)
+from dataclasses import (replace)
+from typing import (Any, cast, Literal)
+from rlcomp.arguments import (Checked, Unbuilt, NonEmptyText, PositiveInt)
+from rlcomp.interfaces.task import (Example)
+from rlcomp.prover.lean import (LeanBackend, LeanState)
+from rlcomp.prover.lean_text import (refusal)
+from rlcomp.prover.turns import (ProofTurns)
+from rlcomp.workers.call import (load)
+from collections.abc import (Callable, Mapping)
+from rlcomp.interfaces.environment import (Turn)
+
+
+class _Kind(Checked, ABCMeta):
+    """Metaclass that checks arguments and abstract methods."""
+
+
+class LeanEnvironment(ProofTurns[LeanState], metaclass=_Kind):
+    """Environment that answers a tactic of Lean with the open goals or with Lean's message.
+
+    A tactic that could leave a hole, add an axiom or run code is refused without being run
+    (:func:`rlcomp.prover.lean_text.refusal`). A proof is complete, and paid, when the backend says
+    so **and** Lean accepts the theorem with all its tactics as one file. If the backend fails,
+    there is no verdict and the episode is invalid.
+
+    Args:
+        backend: the connection to Lean: ``lean_backend=replay|wasm|dojo``.
+    """
+
+    def __init__(self, *, backend: LeanBackend | Unbuilt) -> None:
+        super().__init__()
+        connection: Any = (
+            load(backend.target, backend.arguments) if isinstance(backend, Unbuilt) else backend
+        )
+        self.backend = cast(LeanBackend, connection)
+
+    def start(self, example: Example) -> LeanState:
+        """Return the theorem of an example."""
+        return self.backend.start(example)
+
+    def apply(self, state: LeanState, action: str) -> LeanState | str:
+        """Return the state after a tactic, or the error message."""
+        refused = refusal(action)
+        if refused:
+            return refused
+        new = self.backend.run(state, action)
+        if isinstance(new, str):
+            return new
+        if not new.completed:
+            return new if new.goals else "no goals, and no proof"
+        why = self.backend.rejection(new)
+        return f"the file is not accepted: {why}" if why else replace(new, accepted=True)
+
+    def solved(self, state: LeanState) -> bool:
+        """Return whether Lean has accepted the whole file."""
+        return state.accepted
+
+    def text(self, state: LeanState) -> str:
+        """Return the open goals as Lean shows them."""
+        return "\n\n".join(state.goals) or "no goals"
+
+    def close(self) -> None:
+        """End the processes of the backend."""
+        self.backend.close()
+
+
+class ProofAttempts(metaclass=Checked):
+    r"""Environment that checks a script of tactics, one per line, in several attempts.
+
+    The accepted part of a failed script stays. The observation is then the checker's message with
+    the state reached, ``"no match\nh0:p\n⊢p∨q\n"``, and the next attempt continues from there. A
+    script that ends with open goals is ``not over``. A script with tactics after the end of the
+    proof fails, and is cut before the tactic that completed the proof. The attempt that completes
+    the proof is paid 1 and ends the episode. The last attempt ends the episode too.
+
+    Facts: ``attempts``, ``proven``, ``first_proven``; in episodes with a second attempt also
+    ``repaired``, whether a later attempt completed the proof.
+
+    Args:
+        prover: an environment whose states can be searched: a class or its description.
+        attempts: number of attempts.
+        tells: ``message``: message and state; ``nothing``: only ``again``, as a control in which
+            the policy does not know where to continue.
+        again: the observation with ``tells: nothing``.
+        stop: text that ends an attempt and is not part of it; EOS ends it as well.
+
+    Source:
+        Xin et al. 2024 (DeepSeek-Prover-V1.5), arXiv:2408.08152, section 3.2 (truncate and resume);
+        First et al. 2023 (Baldur), arXiv:2303.04910 (repair by the checker's message).
+    """
+
+    def __init__(
+        self,
+        *,
+        prover: Callable[..., Any] | Unbuilt,
+        attempts: PositiveInt = 2,
+        tells: Literal["message", "nothing"] = "message",
+        again: NonEmptyText = "again",
+        stop: NonEmptyText = "\n\n",
+    ) -> None:
+        checker: Any = (
+            load(prover.target, prover.arguments) if isinstance(prover, Unbuilt) else prover()
+        )
+        self.prover = checker
+        self.attempts = attempts
+        self.tells = tells
+        self.again = again
+        self.stop = stop
+        self.stops = (stop,)
+        self.state: Any = None
+        self.verdicts: list[bool] = []
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Start the proof; the prompt holds the goal."""
+        del seed
+        self.state = self.prover.start(example)
+        return Turn(anchor=self.prover.text(self.state))
+
+    def step(self, action: str) -> Turn:
+        """Check a script and pay for a proof."""
+        script = [line for line in action.removesuffix(self.stop).split("\n") if line]
+        message = self._checked(script)
+        self.verdicts.append(not message)
+        if not message:
+            return Turn(reward=1.0, done=True)
+        if len(self.verdicts) >= self.attempts:
+            return Turn(done=True)
+        state = self.prover.text(self.state)
+        observation = f"{message}\n{state}" if self.tells == "message" else self.again
+        return Turn(observation=observation, closing="\n", anchor=state)
+
+    def _checked(self, script: list[str]) -> str:
+        """Apply the tactics of a script; return the error message, empty for a proof."""
+        before = self.state
+        for tactic in script:
+            new = "no goals" if self.prover.solved(self.state) else None
+            new = new or self.prover.apply(self.state, tactic)
+            if isinstance(new, str):
+                if self.prover.solved(self.state):
+                    self.state = before
+                return new
+            before, self.state = self.state, new
+        return "" if self.prover.solved(self.state) else "not over"
+
+    def facts(self) -> Mapping[str, float]:
+        """Return the facts of the attempts."""
+        facts = {
+            "attempts": float(len(self.verdicts)),
+            "proven": float(any(self.verdicts)),
+            "first_proven": float(any(self.verdicts[:1])),
+        }
+        return facts | ({"repaired": float(self.verdicts[-1])} if len(self.verdicts) > 1 else {})
+
+    def close(self) -> None:
+        """Close the prover."""
+        self.prover.close()

@@ -1,0 +1,209 @@
+"""Adapters of libraries of text games."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import (Mapping, Sequence, Iterator)
+from typing import (Any)
+from rlcomp.arguments import (NonEmptyText, RegularExpression)
+from rlcomp.interfaces.adapter import (Adapter, as_text, numbered, world_seed)
+from rlcomp.interfaces.environment import (Turn)
+from rlcomp.interfaces.task import (Example)
+from omegaconf import (OmegaConf)
+from rlcomp.errors import (DataError)
+from contextlib import (contextmanager)
+
+
+class GymnasiumText(Adapter):
+    r"""Adapter of an environment of gymnasium: ``reset(seed=)``, ``step`` with five results.
+
+    An action is a text of the action space, or one of its numbers as a name or in digits; anything
+    else counts as unread. The anchor is the observation as it is returned. The column ``options``
+    goes to ``reset``, and the column ``seed`` replaces the episode's own seed.
+
+    Args:
+        name: name of the environment, such as ``FrozenLake-v1``, or the dotted path of a class.
+        settings: arguments of its constructor.
+        actions: names of the actions 0, 1, and so on.
+        rendered: whether the policy reads ``render()`` (``settings.render_mode=ansi``).
+        stops: texts that end a turn of the policy; EOS always does.
+        action_pattern: regular expression whose group 1 is the action; null: the whole turn.
+        wording: template of an observation, with ``{observation}``.
+
+    Raises:
+        ConfigError: the pattern has no group, or the wording no ``{observation}``.
+        MissingExtra: gymnasium is not installed (extra ``envs``).
+
+    Source:
+        Towers et al. 2024 (Gymnasium), arXiv:2407.17032.
+    """
+
+    package, extra = "gymnasium", "envs"
+
+    def __init__(
+        self,
+        *,
+        name: NonEmptyText,
+        settings: Mapping[str, Any] | None = None,
+        actions: Sequence[NonEmptyText] = (),
+        rendered: bool = False,
+        stops: Sequence[NonEmptyText] = (),
+        action_pattern: RegularExpression | None = None,
+        wording: NonEmptyText = "\n{observation}\n",
+    ) -> None:
+        super().__init__(
+            name, settings=settings, stops=stops, action_pattern=action_pattern, wording=wording
+        )
+        self.actions = tuple(actions)
+        self.rendered = rendered
+        self.truncated = False
+
+    def prepare(self) -> None:
+        """Make the environment."""
+        self.peer = self.make(**self.settings)
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Reset the environment with the seed."""
+        seed, options = world_seed(example, seed), example.columns.get("options")
+        observation, _ = self.peer.reset(seed=seed, options=options)
+        return self._seen(observation)
+
+    def answer(self, action: str) -> Turn | None:
+        """Take a step if the text is an action."""
+        chosen = numbered(action, self.actions)
+        if not self.peer.action_space.contains(chosen):
+            return None
+        observation, reward, terminated, self.truncated, _ = self.peer.step(chosen)
+        done = bool(terminated or self.truncated)
+        return self._seen(observation, reward=float(reward), done=done)
+
+    def _seen(self, observation: object, reward: float = 0.0, done: bool = False) -> Turn:
+        text = as_text(observation)
+        shown = str(self.peer.render()) if self.rendered else text
+        return self.turn(shown, reward=reward, done=done, anchor=text)
+
+    def facts(self) -> Mapping[str, float]:
+        """Return ``unread``, and ``time_limit``: whether the environment's limit ended it."""
+        return {**super().facts(), "time_limit": float(self.truncated)}
+
+
+class SkyRLGym(Adapter):
+    """Adapter of an environment of SkyRL-gym: ``init(prompt)``, ``step(action)``.
+
+    It is made with ``settings`` as its ``env_config`` and the example's columns as its ``extras``.
+    If these hold no ``reward_spec``, the example's answer is the ground truth. The policy reads the
+    contents of the returned messages. ``postprocessed_action`` is ignored: the sampled action
+    stays. Numbers among its metrics are facts.
+
+    The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is SkyRL-gym's
+    name, such as ``gsm8k_multi_turn``.
+
+    Raises:
+        ConfigError: the pattern has no group, or the wording no ``{observation}``.
+        MissingExtra: SkyRL-gym is not installed (extra ``games``).
+
+    Source:
+        Cao et al. 2025 (SkyRL-v0), https://github.com/NovaSky-AI/SkyRL.
+    """
+
+    package, extra = "skyrl_gym", "games"
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Make the environment and reset it, without a seed: its interface has none."""
+        del seed
+        spec = {"reward_spec": {"ground_truth": example.answer}, "extra_info": {}}
+        extras = {**spec, **example.columns}
+        self.peer = self.make(env_config=OmegaConf.create(self.settings), extras=extras)
+        prompt = {"role": "user", "content": example.prompt}
+        messages, _ = self.peer.init([{**prompt}])
+        if messages[:1] != [prompt]:
+            raise DataError("the environment rewrites the prompt: give the task that wording")
+        return self._read(messages[1:])
+
+    def answer(self, action: str) -> Turn:
+        """Take a step."""
+        result = self.peer.step(action)
+        messages, reward = result["observations"], float(result["reward"])
+        return self._read(messages, reward=reward, done=result["done"])
+
+    def _read(
+        self, messages: Sequence[Mapping[str, str]], reward: float = 0.0, done: bool = False
+    ) -> Turn:
+        text = "\n".join(message["content"] for message in messages)
+        return self.turn(text, reward=reward, done=done)
+
+    def facts(self) -> Mapping[str, float]:
+        """Return ``unread`` and the numbers among the environment's metrics."""
+        metrics = self.peer.get_metrics().items() if self.peer else ()
+        numbers = {name: float(n) for name, n in metrics if isinstance(n, (bool, int, float))}
+        return {**super().facts(), **numbers}
+
+
+class TextArena(Adapter):
+    """Adapter of a one-player game: ``reset``, ``get_observation``, ``step``, ``close``.
+
+    The observation is the text that is new since the policy's last move. A game that returns
+    messages (names that end in ``-raw``) leaves the policy's own move out. The reward of player 0
+    at the end of the game is paid with the last turn. The game itself reads the move; most search
+    it in square brackets.
+
+    TextArena draws from Python's global generator. Here each game has its own state of it, so that
+    games that are played side by side do not influence one another or anything else.
+
+    The arguments are those of :class:`rlcomp.interfaces.adapter.Adapter`; ``name`` is TextArena's
+    name, such as ``GuessTheNumber-v0``.
+
+    Raises:
+        ConfigError: the pattern has no group, or the wording no ``{observation}``.
+        MissingExtra: TextArena is not installed (extra ``games``).
+
+    Source:
+        Guertler et al. 2025 (TextArena), arXiv:2504.11442.
+    """
+
+    package, extra = "textarena", "games"
+    before = ""
+
+    def prepare(self) -> None:
+        """Make the game."""
+        self.drawn = random.Random(0).getstate()
+        with self._own_draws():
+            self.peer = self.make(**self.settings)
+
+    def reset(self, example: Example, seed: int) -> Turn:
+        """Reset the game with the column ``seed``, or else with the episode's own seed."""
+        world = world_seed(example, seed)
+        self.drawn = random.Random(world).getstate()
+        with self._own_draws():
+            self.peer.reset(num_players=1, seed=world)
+            return self.turn(self._told())
+
+    def answer(self, action: str) -> Turn:
+        """Make a move; the last move is paid."""
+        with self._own_draws():
+            done, _ = self.peer.step(action)
+            if not done:
+                return self.turn(self._told())
+            rewards, _ = self.peer.close()
+            return self.turn("", reward=float(rewards[0]), done=True)
+
+    def _told(self) -> str:
+        """Return the new part of the observation: of a growing text, or the others' messages."""
+        player, observation = self.peer.get_observation()
+        if not isinstance(observation, str):
+            return "\n".join(text for sender, text, _ in observation if sender != player)
+        before, self.before = self.before, observation
+        return observation.removeprefix(before)
+
+    @contextmanager
+    def _own_draws(self) -> Iterator[None]:
+        outside = random.getstate()
+        random.setstate(self.drawn)
+        try:
+            yield
+        finally:
+            self.drawn = random.getstate()
+            random.setstate(outside)
+
+    def close(self) -> None:
+        """No-op: the game's own ``close`` only returns its rewards."""

@@ -1,1 +1,0 @@
-"""Experts, which label states with the right action."""

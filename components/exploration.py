@@ -1,0 +1,137 @@
+"""Exploration noise."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from torchrl.envs import (EnvBase)
+from rlcomp.arguments import (Probability, PositiveFloat)
+from rlcomp.component import (Component)
+from rlcomp.metrics import (progress, record, step)
+from rlcomp.seed import (new_generator)
+from tensordict.nn import (TensorDictModuleBase)
+
+
+class EpsilonGreedy(Component):
+    """Exploration that replaces an action by a uniform one with probability epsilon.
+
+    ``epsilon = start + (end - start) min(1, p / fraction)``, ``p`` the phase's progress. Records
+    ``exploration/epsilon``.
+
+    Reads and writes ``action`` ``[N]``.
+
+    Args:
+        environment: the environment, for the number of actions.
+        start: epsilon when the phase begins.
+        end: epsilon from ``fraction`` on.
+        fraction: share of the phase, in (0, 1].
+
+    Source:
+        Mnih et al. 2015, doi:10.1038/nature14236, methods.
+    """
+
+    reads = ("action",)
+    writes = ("action",)
+
+    def __init__(
+        self,
+        *,
+        environment: EnvBase,
+        start: Probability = 1.0,
+        end: Probability = 0.05,
+        fraction: Probability = 0.3,
+    ) -> None:
+        super().__init__()
+        self.choices = int(environment.action_spec_unbatched.n)
+        self.start, self.end, self.fraction = start, end, fraction
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Replace some actions by random ones."""
+        done = min(1.0, progress() / self.fraction) if self.fraction else 1.0
+        epsilon = self.start + (self.end - self.start) * done
+        record("exploration/epsilon", epsilon)
+        action = batch["action"]
+        explores = torch.rand(action.shape, generator=self.generator) < epsilon
+        drawn = torch.randint(self.choices, action.shape, generator=self.generator)
+        batch["action"] = torch.where(explores, drawn, action)
+        return batch
+
+
+class ExpertMixture(Component):
+    """Exploration in which the expert acts with probability ``beta_i = decay^i`` in round ``i``.
+
+    Otherwise the learner acts. Rounds are steps of the phase, from 0. In the first round only the
+    expert acts; with ``decay=0`` only the learner acts in all others. Records
+    ``exploration/beta``.
+
+    Reads ``observation`` and ``action``, writes ``action``.
+
+    Args:
+        expert: the expert; reads ``observation``.
+        decay: the paper's p, in [0, 1].
+
+    Source:
+        Ross, Gordon and Bagnell 2011, arXiv:1011.0686, section 3.
+    """
+
+    reads = ("observation", "action")
+    writes = ("action",)
+
+    began: torch.Tensor
+
+    def __init__(self, *, expert: TensorDictModuleBase, decay: Probability = 0.0) -> None:
+        super().__init__()
+        self.expert = expert
+        self.decay = decay
+        self.generator = new_generator()
+        self.register_buffer("began", torch.zeros((), dtype=torch.int64))
+
+    def begin_phase(self) -> None:
+        """Set the round to 0."""
+        self.began.fill_(step())
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Replace some actions by the expert's."""
+        beta = self.decay ** (step() - int(self.began))
+        record("exploration/beta", beta)
+        by_expert = torch.rand(batch.shape[0], 1, generator=self.generator) < beta
+        right = self.expert(batch.select("observation"))["action"]
+        batch["action"] = torch.where(by_expert, right, batch["action"])
+        return batch
+
+
+class GaussianExploration(Component):
+    """Gaussian noise: ``a <- clip(a + scale (high - low) / 2 n, low, high)``, ``n ~ N(0, 1)``.
+
+    Reads and writes ``action`` ``[N, A]``.
+
+    Args:
+        environment: the environment, for the bounds of actions.
+        scale: standard deviation, in units of half of the actions' range.
+
+    Source:
+        Fujimoto et al. 2018, arXiv:1802.09477, section 6.1 (there 0.1).
+    """
+
+    reads = ("action",)
+    writes = ("action",)
+
+    low: torch.Tensor
+    high: torch.Tensor
+
+    def __init__(self, *, environment: EnvBase, scale: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        space = environment.action_spec_unbatched.space
+        self.scale = scale
+        self.register_buffer("low", space.low.clone(), persistent=False)
+        self.register_buffer("high", space.high.clone(), persistent=False)
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the noise."""
+        action = batch["action"]
+        noise = torch.randn(action.shape, generator=self.generator)
+        moved = action + self.scale * 0.5 * (self.high - self.low) * noise
+        batch["action"] = torch.minimum(torch.maximum(moved, self.low), self.high)
+        return batch

@@ -1,1 +1,0 @@
-"""Exploration: changes of a policy's actions during collection."""

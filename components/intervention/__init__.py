@@ -1,1 +1,0 @@
-"""Interventions: actions of an observer in place of the policy's."""

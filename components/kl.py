@@ -1,0 +1,218 @@
+"""KL penalties in the reward, and the KL monitor."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from rlcomp.component import (Component)
+from rlcomp.functional.kl import (Value, kl_estimate, kl_full)
+from rlcomp.interfaces.kl_controller import (KLController)
+from rlcomp.interfaces.kl_weight import (times_kl_weight)
+from rlcomp.metrics import (record)
+from rlcomp.interfaces.policy import (FullDistributionPolicy)
+from rlcomp.functional.masked import (masked)
+from torch import (Tensor)
+
+
+class KLInReward(Component):
+    """KL penalty in the outcome reward (RLOO).
+
+    ``R_i <- R_i - beta * sum_t k(d_it)`` with ``d_it = log pi_old(a_it) - log pi_ref(a_it)`` and
+    ``k`` the estimator.
+
+    Applied before the baseline, so that group statistics include the penalty.
+
+    Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``.
+    Writes ``reward``.
+
+    Args:
+        controller: the controller of beta; updated from the measured KL.
+        estimator: k1 makes the policy gradient that of KL(pi || ref).
+
+    Source:
+        Ahmadian et al. 2024, arXiv:2402.14740, eq. 3.
+    """
+
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
+    reads = (
+        "reward",
+        "response_mask",
+        "old_log_probs",
+        "ref_log_probs",
+    )
+    writes = ("reward",)
+    optional = ("greedy", "kl_weight")
+    must_reach = ("reward",)
+    exclusive = "kl"
+    equation = (
+        "R <- R - beta sum_t {estimator:formula}, d_t = log pi_old(a_t) - log pi_ref(a_t), "
+        "beta = {controller}"
+    )
+
+    def __init__(self, *, controller: KLController, estimator: Value = "k1") -> None:
+        super().__init__()
+        self.controller = controller
+        self.estimator: Value = estimator
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the shaped reward."""
+        mask = batch["response_mask"]
+        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"]
+        kl = kl_estimate(*inputs, mask, self.estimator)
+        record("kl/in_reward", kl, where=mask)
+        paying = ~batch["greedy"] if "greedy" in batch.keys() else None
+        penalty = self.controller.penalty(kl, mask, paying)
+        batch["reward"] = batch["reward"] - times_kl_weight(penalty, batch)
+        return batch
+
+
+class KLInRewardFull(Component):
+    """Full-vocabulary KL penalty in the outcome reward.
+
+    ``R_i <- R_i - beta * sum_t KL_it`` with
+    ``KL_it = sum_v pi(v|s_it) (log pi(v|s_it) - log pi_ref(v|s_it))``.
+
+    It lacks the noise of a single-sample estimate; the sum still depends on the states that the
+    response visits. The policy's distribution is computed here. Memory: three times ``B * T * V``
+    numbers, the reference's included.
+
+    Reads ``reward`` ``[B]``, ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``,
+    ``ref_log_distribution`` ``[B, T, V]``. Writes ``reward``.
+
+    Args:
+        policy: the policy before the update.
+        controller: the controller of beta; updated from the measured KL.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
+    """
+
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
+    reads = ("reward", "tokens", "attention_mask", "response_mask", "ref_log_distribution")
+    writes = ("reward",)
+    optional = ("greedy", "kl_weight")
+    must_reach = ("reward",)
+    exclusive = "kl"
+    equation = "R <- R - beta sum_t KL(pi_old(. | s_t) || pi_ref(. | s_t)), beta = {controller}"
+
+    policy: FullDistributionPolicy
+
+    def __init__(self, *, policy: FullDistributionPolicy, controller: KLController) -> None:
+        super().__init__()
+        # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
+        object.__setattr__(self, "policy", policy)
+        self.controller = controller
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the shaped reward."""
+        mask = batch["response_mask"]
+        with torch.no_grad():
+            own = self.policy.log_distribution(batch)
+        kl = kl_full(own, batch["ref_log_distribution"], mask)
+        record("kl/in_reward", kl, where=mask)
+        paying = ~batch["greedy"] if "greedy" in batch.keys() else None
+        penalty = self.controller.penalty(kl, mask, paying)
+        batch["reward"] = batch["reward"] - times_kl_weight(penalty, batch)
+        return batch
+
+
+class KLInTokenReward(Component):
+    """KL penalty in the token rewards (PPO in RLHF, REINFORCE++).
+
+    ``r_t <- r_t - beta * k(d_t)`` with ``d_t = log pi_old(a_t) - log pi_ref(a_t)``. The return
+    credits a token with the KL from itself on.
+
+    A group baseline uses outcome rewards only and does not include the penalty. A critic's value
+    includes it.
+
+    Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``, and ``token_reward``
+    ``[B, T]`` if an earlier stage wrote it. Writes ``token_reward``.
+
+    Args:
+        controller: the controller of beta; updated from the measured KL.
+        estimator: k1 makes the policy gradient that of KL(pi || ref).
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, eq. 2; Hu 2025 (REINFORCE++), arXiv:2501.03262.
+    """
+
+    reads = ("response_mask", "old_log_probs", "ref_log_probs")
+    writes = ("token_reward",)
+    must_reach = ("token_reward",)
+    optional = ("token_reward", "kl_weight")
+    exclusive = "kl"
+    equation = (
+        "r_t <- r_t - beta {estimator:formula}, d_t = log pi_old(a_t) - log pi_ref(a_t), "
+        "beta = {controller}"
+    )
+
+    def __init__(self, *, controller: KLController, estimator: Value = "k1") -> None:
+        super().__init__()
+        self.controller = controller
+        self.estimator: Value = estimator
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the rewards of the tokens."""
+        mask = batch["response_mask"]
+        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"]
+        kl = kl_estimate(*inputs, mask, self.estimator)
+        record("kl/in_token_reward", kl, where=mask)
+        reward = -self.controller.coef_then_observe(kl, mask) * times_kl_weight(kl, batch)
+        if "token_reward" in batch.keys():
+            reward = reward + masked(batch["token_reward"].detach(), mask)
+        batch["token_reward"] = reward
+        return batch
+
+
+class KLObserver(Component):
+    """Stage that updates a KL controller once per rollout batch with the KL to the reference.
+
+    The coefficient is used, then updated: the KL of this batch is passed to the controller when the
+    next batch arrives, so that the losses of this batch still use the old coefficient.
+
+    Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes nothing.
+
+    Args:
+        controller: the controller of the KL loss.
+        estimator: estimator of the KL's value; k1 as in the reward.
+
+    Source:
+        Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
+    """
+
+    reads = ("response_mask", "old_log_probs", "ref_log_probs")
+
+    kl: Tensor
+    num_sequences: Tensor
+
+    def __init__(self, *, controller: KLController, estimator: Value = "k1") -> None:
+        super().__init__()
+        self.controller = controller
+        self.estimator: Value = estimator
+        # NaN: no measurement yet; controllers ignore it.
+        self.register_buffer("kl", torch.tensor(float("nan"), dtype=torch.float64))
+        self.register_buffer("num_sequences", torch.tensor(0))
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Update the controller with the KL of the previous batch, then measure this one."""
+        self.controller.observe(float(self.kl), int(self.num_sequences))
+        record("kl/coef", self.controller.coef())
+        mask = batch["response_mask"]
+        kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, self.estimator)
+        self.kl.fill_(self.controller.measure(kl, mask))
+        self.num_sequences.fill_(int(mask.any(1).sum()))
+        return batch

@@ -1,0 +1,267 @@
+"""Losses of reward models from comparisons."""
+
+from __future__ import annotations
+
+import torch
+import math
+from collections.abc import (Mapping)
+from typing import (ClassVar, Annotated)
+from tensordict import (TensorDict)
+from torch import (Tensor, nn)
+from rlcomp.arguments import (NonNegativeFloat, Probability, PositiveFloat)
+from rlcomp.functional.preference import (relabelled)
+from rlcomp.functional.reward_model import (bradley_terry_loss, centring_penalty, davidson_loss, plackett_luce_loss)
+from rlcomp.interfaces.loss import (RowLoss, scalars)
+from rlcomp.interfaces.pairs import (by_pair_weight, first_is_chosen, sides)
+from rlcomp.keys import (Key, OwnKey)
+from rlcomp.metrics import (record)
+from rlcomp.functional.masked import (masked)
+from annotated_types import (Ge)
+from rlcomp.errors import (DataError)
+
+
+class BradleyTerry(RowLoss):
+    """Bradley-Terry loss of a reward model on pairs.
+
+    ``loss = sum_u w_u ((1 - e_u) l(r_w - r_l) + e_u l(r_l - r_w) + c (r_w + r_l)^2)``,
+    ``l(d) = -log s(d - mu_u)``. With ``e`` > 0 and ``mu`` = 0 its minimum is at
+    ``r_w - r_l = log((1 - e) / e)``: the label ``1 - e`` of a soft preference.
+
+    Rows 2k and 2k + 1 are a pair, in either order.
+
+    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``pair_weight`` ``[B]``,
+    ``label_noise`` and ``pair_margin`` ``[B]``, which replace the arguments. Writes the scalar
+    ``loss``.
+
+    Records over pairs that are no ties (noise is not 1/2)
+    ``reward_model/accuracy``, share whose margin is above 0;
+    ``reward_model/margin``, score of the chosen minus score of the rejected answer;
+    ``reward_model/chosen`` and ``rejected``, the scores.
+
+    Args:
+        margin: mu, the margin by which the score of the chosen answer should lead.
+        label_noise: e, probability that a label is wrong.
+        centring_coef: c, weight of the squared sum of both scores, as in the source.
+
+    Raises:
+        DataError: a pair has not exactly one chosen answer.
+
+    Source:
+        Ouyang et al. 2022 (InstructGPT), arXiv:2203.02155, eq. 1; margin: Touvron et al. 2023
+        (Llama 2), arXiv:2307.09288, eq. 2; centring: Eisenstein et al. 2023, arXiv:2312.09244.
+    """
+
+    equation = (
+        "loss = sum_u w_u ((1 - e) l(r_w - r_l) + e l(r_l - r_w) + {centring_coef} (r_w + r_l)^2), "
+        "l(d) = -log s(d - {margin}), e = {label_noise}"
+    )
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+        "pair_margin": ("B", "float", "by how much the score of the chosen answer is to lead"),
+    }
+    reads = ("model_score", "chosen")
+    optional = ("pair_weight", "label_noise", "pair_margin")
+    unit_rows = 2
+
+    def __init__(
+        self,
+        *,
+        margin: NonNegativeFloat = 0.0,
+        label_noise: Probability = 0.0,
+        centring_coef: NonNegativeFloat = 0.01,
+    ) -> None:
+        super().__init__()
+        self.margin = margin
+        self.label_noise = label_noise
+        self.centring_coef = centring_coef
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Return ``row_weight`` ``[B]`` of pairs."""
+        prepared = super().prepare(batch)
+        if "pair_weight" in batch.keys():
+            own = by_pair_weight(prepared["row_weight"], batch["pair_weight"])
+            prepared["row_weight"] = own
+        return prepared
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the scalar loss of these pairs."""
+        batch = self.weighted(batch)
+        first = first_is_chosen(batch["chosen"])
+        weight = batch["row_weight"].view(-1, 2)[:, 0]
+        chosen, rejected = sides(batch["model_score"], first)
+        noise = _of_pairs(batch, "label_noise", self.label_noise, weight)
+        margin = _of_pairs(batch, "pair_margin", self.margin, weight)
+        right = bradley_terry_loss(chosen, rejected, margin)
+        flipped = bradley_terry_loss(rejected, chosen, margin)
+        each = relabelled(right, flipped, noise, unbiased=False)
+        each = each + self.centring_coef * centring_penalty(chosen, rejected)
+        record_pairs(chosen, rejected, (weight > 0) & (noise != 0.5))
+        return scalars(loss=torch.where(weight > 0, each * weight, 0.0).sum())
+
+
+def record_pairs(chosen: Tensor, rejected: Tensor, counts: Tensor) -> None:
+    """Record accuracy, margin and both scores of the pairs that count."""
+    chosen, rejected = chosen.detach(), rejected.detach()
+    record("reward_model/accuracy", chosen > rejected, where=counts)
+    record("reward_model/margin", chosen - rejected, where=counts)
+    record("reward_model/chosen", chosen, where=counts)
+    record("reward_model/rejected", rejected, where=counts)
+
+
+def _of_pairs(batch: TensorDict, key: Key, otherwise: float, like: Tensor) -> Tensor:
+    if key not in batch.keys():
+        return torch.full_like(like, otherwise)
+    of_pairs: Tensor = batch[key].view(-1, 2)[:, 0].to(like.dtype)
+    return of_pairs
+
+
+class Davidson(RowLoss):
+    """Davidson loss of a reward model on pairs with ties.
+
+    ``loss = sum_u w_u (l_u + c (r_w + r_l)^2)``; ``l`` = ``-log P(tie)`` of a tie, else ``(1 - e)
+    (-log P(w)) + e (-log P(l))``, with ``P(w) = e^{r_w} / Z``, ``P(tie) = nu e^{(r_w + r_l) / 2} /
+    Z``. Ties pull the two scores together. Raters call a share ``nu / (2 + nu)`` of equal answers a
+    tie.
+
+    Rows 2k and 2k + 1 are a pair, in either order.
+
+    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``tied``, ``pair_weight`` and
+    ``label_noise`` ``[B]``, which replaces the argument. Writes the scalar ``loss``.
+
+    Records over pairs that are no ties ``reward_model/accuracy``, share whose margin is above 0,
+    and ``reward_model/margin``, score of the chosen minus score of the rejected answer; over ties
+    ``reward_model/tied_gap``, distance of the two scores; ``reward_model/ties``, share of ties;
+    ``reward_model/nu``.
+
+    Args:
+        nu: the tie parameter, or its initial value.
+        learnt: whether the learner trains it: ``nu = nu_0 e^{rate x}`` with a parameter ``x``.
+        rate: speed of ``log nu`` under Adam, relative to a weight of the model.
+        label_noise: e, probability that the label of a pair that is no tie is wrong.
+        centring_coef: c, weight of the squared sum of both scores.
+
+    Raises:
+        DataError: a pair has not exactly one chosen answer.
+
+    Source:
+        Davidson 1970, "On extending the Bradley-Terry model to accommodate ties in paired
+        comparison experiments", Journal of the American Statistical Association 65(329).
+    """
+
+    equation = (
+        "loss = sum_u w_u (l_u + {centring_coef} (r_w + r_l)^2), l = -log(nu e^((r_w + r_l) / 2) "
+        "/ Z) of a tie, else -log(e^r_w / Z), Z = e^r_w + e^r_l + nu e^((r_w + r_l) / 2), nu_0 = "
+        "{nu}, learnt: {learnt} ({rate}), e = {label_noise}"
+    )
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+        "tied": ("B", "bool", "neither answer of the row's pair is preferred"),
+    }
+    reads = ("model_score", "chosen")
+    optional = ("tied", "pair_weight", "label_noise")
+    unit_rows = 2
+
+    def __init__(
+        self,
+        *,
+        nu: PositiveFloat = 1.0,
+        learnt: bool = True,
+        rate: PositiveFloat = 100.0,
+        label_noise: Probability = 0.0,
+        centring_coef: NonNegativeFloat = 0.01,
+    ) -> None:
+        super().__init__()
+        self.nu = nu
+        self.learnt = learnt
+        self.rate = rate
+        self.label_noise = label_noise
+        self.centring_coef = centring_coef
+        self.shift = nn.Parameter(torch.zeros(()), requires_grad=learnt)
+
+    def log_nu(self) -> torch.Tensor:
+        """Return the log of the tie parameter, a scalar."""
+        return math.log(self.nu) + self.rate * self.shift
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Return ``row_weight`` ``[B]`` of pairs."""
+        prepared = super().prepare(batch)
+        if "pair_weight" in batch.keys():
+            own = by_pair_weight(prepared["row_weight"], batch["pair_weight"])
+            prepared["row_weight"] = own
+        return prepared
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the scalar loss of these pairs."""
+        batch = self.weighted(batch)
+        weight = batch["row_weight"].view(-1, 2)[:, 0]
+        # Select first: values of pairs that do not count must not reach nu's gradient.
+        score = masked(batch["model_score"], batch["row_weight"] > 0)
+        chosen, rejected = sides(score, first_is_chosen(batch["chosen"]))
+        tied, noise = torch.zeros_like(weight).bool(), torch.full_like(weight, self.label_noise)
+        if "tied" in batch.keys():
+            tied = batch["tied"].view(-1, 2)[:, 0]
+        if "label_noise" in batch.keys():
+            noise = batch["label_noise"].view(-1, 2)[:, 0].to(weight.dtype)
+        win, tie = davidson_loss(chosen, rejected, self.log_nu())
+        flipped, _ = davidson_loss(rejected, chosen, self.log_nu())
+        each = torch.where(tied, tie, relabelled(win, flipped, noise, unbiased=False))
+        each = each + self.centring_coef * centring_penalty(chosen, rejected)
+        counts, margin = weight > 0, (chosen - rejected).detach()
+        record("reward_model/accuracy", margin > 0, where=counts & ~tied)
+        record("reward_model/margin", margin, where=counts & ~tied)
+        record("reward_model/tied_gap", margin.abs(), where=counts & tied)
+        record("reward_model/ties", tied, where=counts)
+        record("reward_model/nu", self.log_nu().detach().exp().expand_as(weight), where=counts)
+        return scalars(loss=(each * weight).sum())
+
+
+class PlackettLuce(RowLoss):
+    """Plackett-Luce loss of a reward model on rankings of ``K`` answers to a prompt.
+
+    ``loss = sum_u w_u sum_k [log sum_{j >= k} exp r_(j) - r_(k)]``, ``r_(1)`` the score of the
+    answer with the highest reward; Breslow's form for equal rewards.
+
+    Rows ``K u`` to ``K u + K - 1`` are the answers to one prompt.
+
+    Reads ``model_score``, ``reward``, ``group_id`` ``[B]``. Writes the scalar ``loss``.
+
+    Records ``reward_model/top``, the share of rankings whose best answer has the highest score.
+
+    Args:
+        group_size: K, number of answers in a ranking.
+
+    Raises:
+        DataError: the rows of a ranking answer different prompts, as a filter before it has dropped
+            some.
+
+    Source:
+        Plackett 1975; Luce 1959; for reward models: Zhu et al. 2023, arXiv:2301.11270 (K-wise).
+    """
+
+    equation = "loss = sum_u w_u sum_k [log sum_(j >= k) exp r_(j) - r_(k)], K = {group_size}"
+    reads = ("model_score", "reward", "group_id")
+
+    def __init__(self, *, group_size: Annotated[int, Ge(2)]) -> None:
+        super().__init__()
+        self.group_size = group_size
+        self.unit_rows = group_size
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the scalar loss of these rankings."""
+        batch = self.weighted(batch)
+        size = self.group_size
+        score, rating, group, weight = (
+            batch[key].view(-1, size) for key in ("model_score", "reward", "group_id", "row_weight")
+        )
+        if bool((group != group[:, :1]).any()):
+            raise DataError(
+                f"{size} adjacent rows are not the answers to one prompt: give loss.group_size the "
+                "rollout's, and put no filter between the two"
+            )
+        each, weight = plackett_luce_loss(score, rating), weight[:, 0]
+        counts = weight > 0
+        best = rating.gather(1, score.detach().argmax(1, keepdim=True))[:, 0]
+        record("reward_model/top", best == rating.amax(1), where=counts)
+        return scalars(loss=torch.where(counts, each * weight, 0.0).sum())

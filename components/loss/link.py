@@ -1,0 +1,289 @@
+"""Links of preference losses."""
+
+from __future__ import annotations
+
+from torch import (Tensor)
+from rlcomp.arguments import (NonNegativeFloat, PositiveFloat)
+from rlcomp.functional.preference import (sigmoid_loss, hinge_loss, squared_loss, sppo_loss, nca_loss, exo_loss, bco_loss, discopop_loss, apo_down_loss, apo_zero_loss)
+from rlcomp.interfaces.preference import (Link)
+from typing import (Annotated)
+from annotated_types import (Interval)
+
+
+class Sigmoid(Link):
+    """Bradley-Terry link: negative log-likelihood of the preference (DPO, SimPO, CPO, ORPO).
+
+    ``l = -log s(beta m - gamma), m = u_w - u_l``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        gamma: target margin of SimPO, in units of ``beta m``.
+
+    Source:
+        Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7; Meng et al. 2024 (SimPO),
+        arXiv:2405.14734, eq. 6; the flipped label as in cDPO (Mitchell 2023): the argument changes
+        its sign.
+    """
+
+    equation = "l = -log s({beta} m - {gamma}), m = u_w - u_l"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1, gamma: NonNegativeFloat = 0.0) -> None:
+        super().__init__()
+        self.beta = beta
+        self.gamma = gamma
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return sigmoid_loss(self._argument(chosen, rejected))
+
+    def flipped(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair with its label flipped: the argument changes its sign."""
+        return sigmoid_loss(-self._argument(chosen, rejected))
+
+    def _argument(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        return self.beta * (chosen - rejected) - self.gamma
+
+
+class Hinge(Link):
+    """SLiC: hinge of the margin.
+
+    ``l = max(0, 1 - beta m), m = u_w - u_l``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: reciprocal of the margin above which a pair has no gradient.
+
+    Source:
+        Zhao et al. 2023 (SLiC-HF), arXiv:2305.10425, eq. 1.
+    """
+
+    equation = "l = max(0, 1 - {beta} m), m = u_w - u_l"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return hinge_loss(self.beta * (chosen - rejected))
+
+
+class Squared(Link):
+    """IPO: regression of the margin on its target.
+
+    ``l = (m - 1 / (2 beta))^2, m = u_w - u_l``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: tau of the paper; the target is ``1 / (2 beta)`` nats.
+
+    Source:
+        Azar et al. 2023 (IPO), arXiv:2310.12036, eq. 17.
+    """
+
+    equation = "l = (m - 1 / (2 * {beta}))^2, m = u_w - u_l"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return squared_loss(chosen - rejected, self.beta)
+
+
+class Sppo(Link):
+    """SPPO with hard labels: regression of each score on its own target.
+
+    ``l = (u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: 1 / eta of the paper; targets are ``+-1 / (2 beta)`` nats.
+
+    Source:
+        Wu et al. 2024 (SPPO), arXiv:2405.00675, eq. 4.8.
+    """
+
+    equation = "l = (u_w - 1 / (2 * {beta}))^2 + (u_l + 1 / (2 * {beta}))^2"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return sppo_loss(chosen, rejected, self.beta)
+
+
+class Nca(Link):
+    """NCA: noise-contrastive alignment of a pair.
+
+    ``l = -log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+
+    Source:
+        Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 of a pair.
+    """
+
+    equation = "l = -log s({beta} u_w) - (1/2) log s(-{beta} u_w) - (1/2) log s(-{beta} u_l)"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return nca_loss(chosen, rejected, self.beta)
+
+
+class Exo(Link):
+    """EXO: reverse KL from the smoothed label to the preference of the policy.
+
+    ``l = q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps), q = s(beta m)``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        epsilon: probability that a label is wrong, between 0 and 1.
+
+    Source:
+        Ji et al. 2024 (EXO), arXiv:2402.00856, eq. 17.
+    """
+
+    equation = (
+        "l = q (log q - log(1 - {epsilon})) + (1 - q) (log(1 - q) - log {epsilon}), q = s({beta} m)"
+    )
+
+    def __init__(
+        self, *, beta: PositiveFloat = 0.1, epsilon: Annotated[float, Interval(gt=0, lt=1)] = 1e-3
+    ) -> None:
+        super().__init__()
+        self.beta = beta
+        self.epsilon = epsilon
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return exo_loss(self.beta * (chosen - rejected), self.epsilon)
+
+
+class Bco(Link):
+    """BCO: a binary classifier of each answer.
+
+    ``l = -log s(b u_w) - log s(-b u_l)``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+
+    Source:
+        Jung et al. 2024 (BCO), arXiv:2404.04656, eq. 7 with delta = 0.
+    """
+
+    equation = "l = -log s({beta} u_w) - log s(-{beta} u_l)"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return bco_loss(chosen, rejected, self.beta)
+
+
+class DiscoPOP(Link):
+    """DiscoPOP: mixture of logistic and exponential loss.
+
+    ``l = -(1 - g) log s(z) + g exp(-z), z = beta m, g = s(z / tau)``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        tau: temperature of the mixture, below 1.
+
+    Source:
+        Lu et al. 2024 (DiscoPOP), arXiv:2406.08414, eq. 5.
+    """
+
+    equation = "l = -(1 - g) log s(z) + g exp(-z), z = {beta} m, g = s(z / {tau})"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1, tau: PositiveFloat = 0.05) -> None:
+        super().__init__()
+        self.beta = beta
+        self.tau = tau
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return discopop_loss(self.beta * (chosen - rejected), self.tau)
+
+
+class ApoDown(Link):
+    """APO-down: both answers down, the rejected one further.
+
+    ``l = s(b u_w) + 1 - s(b (u_w - u_l))``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+
+    Source:
+        D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
+    """
+
+    equation = "l = s({beta} u_w) + 1 - s({beta} (u_w - u_l))"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return apo_down_loss(chosen, rejected, self.beta)
+
+
+class ApoZero(Link):
+    """APO-zero: chosen answers up, rejected ones down.
+
+    ``l = 1 - s(b u_w) + s(b u_l)``.
+
+    Reads ``chosen_score``, ``rejected_score`` ``[U]``. Writes ``pair_loss``, ``flipped_loss``
+    ``[U]``.
+
+    Args:
+        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+
+    Source:
+        D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
+    """
+
+    equation = "l = 1 - s({beta} u_w) + s({beta} u_l)"
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+    def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
+        """Return the loss of every pair."""
+        return apo_zero_loss(chosen, rejected, self.beta)

@@ -1,0 +1,128 @@
+"""Losses of reward models from ratings."""
+
+from __future__ import annotations
+
+import torch
+from collections.abc import (Sequence)
+from itertools import (pairwise)
+from tensordict import (TensorDict)
+from torch import (Tensor, nn)
+from rlcomp.arguments import (PositiveFloat)
+from rlcomp.errors import (ConfigError, DataError)
+from rlcomp.functional.masked import (masked)
+from rlcomp.functional.ordinal import (ordinal_log_probs, uniform_thresholds)
+from rlcomp.interfaces.loss import (RowLoss, scalars)
+from rlcomp.metrics import (record)
+
+
+# Largest distance of a rating (from a file, or a mean of floats) to its level.
+_TOLERANCE = 1e-4
+
+
+class OrdinalRegression(RowLoss):
+    """Ordinal regression of a reward model on ratings (proportional odds).
+
+    ``loss = -sum_i w_i log P(R_i)``, ``P(R <= level k) = s(theta_k - r_i)``. Only the order of the
+    ratings is given. The distances of neighbouring levels are learnt with the thresholds
+    ``theta_1 < ... < theta_(K-1)``; a regression would use the differences of the numbers.
+
+    The rating of an answer is its reward. Only the distance of a score from the thresholds matters.
+    The initial thresholds are ``log(k / (K - k))``, as if all ratings were equally frequent.
+
+    Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, nats per answer.
+
+    Records ``reward_model/exact``, the share of answers whose most likely level is the rating, and
+    ``reward_model/lowest_threshold`` and ``highest_threshold``.
+
+    Args:
+        levels: the possible ratings from worst to best, at least two.
+        rate: speed of the thresholds under Adam, relative to a weight of the model.
+
+    Raises:
+        ConfigError: the levels do not increase.
+        DataError: a reward is none of the levels.
+
+    Source:
+        McCullagh 1980, "Regression models for ordinal data", Journal of the Royal Statistical
+        Society B 42(2).
+    """
+
+    equation = (
+        "loss = -sum_i w_i log P(R_i), P(R <= level k) = s(theta_k - r_i), levels {levels}, "
+        "thresholds learnt ({rate})"
+    )
+    reads = ("model_score", "reward")
+
+    def __init__(self, *, levels: Sequence[float], rate: PositiveFloat = 100.0) -> None:
+        super().__init__()
+        if len(levels) < 2 or any(b <= a for a, b in pairwise(levels)):
+            raise ConfigError(
+                f"OrdinalRegression: levels is {list(levels)}: must be two ratings or more, from "
+                "worst to best, such as [1, 2, 3, 4, 5]"
+            )
+        self.levels = list(levels)
+        self.rate = rate
+        start = uniform_thresholds(len(levels))
+        self.register_buffer("start", torch.tensor(start), persistent=False)
+        # Thresholds in units of the rate: the lowest one, then the logarithms of the gaps.
+        self.moved = nn.Parameter(torch.zeros(len(start)))
+
+    start: Tensor
+
+    def thresholds(self) -> tuple[Tensor, Tensor]:
+        """Return the lowest threshold and the gaps of the next ones, shape ``[K - 2]``."""
+        moved = self.rate * self.moved
+        return self.start[0] + moved[0], self.start.diff() * moved[1:].exp()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the scalar loss of these answers."""
+        batch = self.weighted(batch)
+        weight = batch["row_weight"]
+        counts = weight > 0
+        level = self._level(batch["reward"].detach(), counts)
+        # Select first: values of rows that do not count must not reach the thresholds' gradient.
+        first, gaps = self.thresholds()
+        log_probs = ordinal_log_probs(masked(batch["model_score"], counts), first, gaps)
+        record("reward_model/exact", log_probs.detach().argmax(1) == level, where=counts)
+        last = (first + gaps.sum()).detach()
+        record("reward_model/lowest_threshold", first.detach().expand_as(weight), where=counts)
+        record("reward_model/highest_threshold", last.expand_as(weight), where=counts)
+        nll = -log_probs.gather(1, level[:, None])[:, 0]
+        return scalars(loss=(nll * weight).sum())
+
+    def _level(self, rating: Tensor, counts: Tensor) -> Tensor:
+        """Return the level of each rating, shape ``[B]``; 0 if a row does not count."""
+        levels = torch.tensor(self.levels, dtype=rating.dtype, device=rating.device)
+        distance, level = (masked(rating, counts)[:, None] - levels).abs().min(1)
+        wrong = (counts & ~(distance <= _TOLERANCE)).nonzero().flatten()
+        if len(wrong):
+            raise DataError(
+                f"row {int(wrong[0])} has the rating {float(rating[wrong[0]]):g}, which is none of "
+                f"loss.levels, {self.levels}: name all of them, or round the ratings"
+            )
+        return masked(level, counts)
+
+
+class ScoreRegression(RowLoss):
+    """Squared error of a reward model on ratings: ``loss = sum_i w_i (r_i - R_i)^2``.
+
+    The rating ``R`` of an answer is its reward: a number that raters, a judge or a verifier gave.
+
+    Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, in squared reward units.
+
+    Records ``reward_model/absolute_error``, in reward units.
+
+    Source:
+        Wang et al. 2024 (HelpSteer2), arXiv:2406.08673: regression on ratings.
+    """
+
+    equation = "loss = sum_i w_i (r_i - R_i)^2"
+    reads = ("model_score", "reward")
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the scalar loss of these answers."""
+        batch = self.weighted(batch)
+        weight, error = batch["row_weight"], batch["model_score"] - batch["reward"].detach()
+        counts = weight > 0
+        record("reward_model/absolute_error", error.detach().abs(), where=counts)
+        return scalars(loss=torch.where(counts, error**2 * weight, 0.0).sum())

@@ -1,0 +1,274 @@
+"""Trust regions by divergences."""
+
+from __future__ import annotations
+
+import torch
+from typing import (Literal)
+from tensordict import (TensorDict)
+from rlcomp.arguments import (PositiveFloat, NonNegativeFloat, Probability)
+from rlcomp.errors import (ConfigError)
+from rlcomp.functional.binary_divergence import (binary_kl, binary_total_variation)
+from rlcomp.functional.masked import (masked)
+from rlcomp.functional.surrogate import (neutral_outside, outside_bounds)
+from rlcomp.interfaces.loss import (Part)
+from rlcomp.metrics import (record)
+from rlcomp.functional.covariance import (count_of, covariance, highest)
+from rlcomp.functional.ratio_distance import (ROUNDING, log_distance, old_policy_kl)
+from rlcomp.functional.kl_coefficient import (doubling_kl_coef)
+from torch import (Tensor)
+from rlcomp.functional.second_moment import (second_moment_outliers)
+
+
+class Dppo(Part):
+    """DPPO: surrogate masked by the divergence of the policies instead of clipped.
+
+    ``l_t = M_t r_t A_t`` with ``M_t = 0`` if ``D_t > delta`` and the probability has moved in the
+    direction of the advantage (``A_t > 0`` and up, or ``A_t < 0`` and down), else 1. ``D_t`` is the
+    divergence of the old and the current policy over the binary event "this token or another".
+
+    A rare token can change its ratio much without moving the distribution, and a frequent one can
+    move the distribution with a small change of its ratio. PPO's clip is wrong in both cases. With
+    ``old_log_probs=rollout`` the divergence is to the sampling policy, as in the paper.
+
+    Reads ``log_probs``, ``old_log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``.
+    Writes ``surrogate`` ``[B, T]``. Records the shares of tokens masked and the mean divergence.
+
+    Args:
+        divergence: ``tv``: ``D_t = |pi - pi_old|``; ``kl``: ``KL(pi_old || pi)``.
+        delta: largest divergence, in probability (``tv``; below 1) or nats (``kl``).
+
+    Raises:
+        ConfigError: no total variation exceeds ``delta``.
+
+    Source:
+        Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV and Binary-KL; delta as in the authors'
+        scripts: 0.15 (``tv``), 0.05 (``kl``).
+    """
+
+    equation = (
+        "l_t = M_t r_t A_t, M_t = 0 if D_t > {delta} and A_t (pi - pi_old) > 0, else 1; "
+        "D_t = {divergence} of (pi_old, pi) on this token or another"
+    )
+    reads = ("log_probs", "old_log_probs", "ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+
+    def __init__(
+        self, *, divergence: Literal["tv", "kl"] = "tv", delta: PositiveFloat = 0.15
+    ) -> None:
+        super().__init__()
+        if divergence == "tv" and delta >= 1:
+            raise ConfigError(
+                f"Dppo: delta is {delta:g}: a total variation is at most 1, so nothing would be "
+                "masked; set a smaller delta, or divergence=kl"
+            )
+        self.divergence = divergence
+        self.delta = delta
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        mask = batch["response_mask"]
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
+        new, old = masked(batch["log_probs"].detach(), mask), masked(batch["old_log_probs"], mask)
+        measure = binary_kl if self.divergence == "kl" else binary_total_variation
+        distance = measure(old, new)
+        high = (distance > self.delta) & (advantage > 0) & (new > old)
+        low = (distance > self.delta) & (advantage < 0) & (new < old)
+        batch["surrogate"] = masked(ratio * advantage, ~(high | low))
+        record("trust_region/clip_fraction_low", low, where=mask)
+        record("trust_region/clip_fraction_high", high, where=mask)
+        record("trust_region/divergence", distance, where=mask)
+        return batch
+
+
+class KLCov(Part):
+    """KL-Cov: unclipped surrogate with a KL penalty on the highest-covariance tokens.
+
+    ``l_t = r_t A_t - beta * 1[t in I_KL] * |log r_t|`` with ``I_KL`` = the
+    ``max(1, floor(share * N))`` tokens of largest
+    ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
+    step; ``beta`` = ``kl_coef``.
+
+    Ties with the last one are included; tokens with ``Cov_t <= 0`` are never selected. At
+    ``r_t = 1`` (up to rounding) the penalty has no gradient.
+
+    Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
+    ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.
+
+    Args:
+        share: size of I_KL as a share of the step's tokens.
+        kl_coef: beta, in units of advantage per nat.
+
+    Source:
+        Cui et al. 2025, arXiv:2505.22617, section 4.2 (KL-Cov).
+    """
+
+    equation = (
+        "l_t = r_t A_t - {kl_coef} 1[t in I_KL] |log r_t|, I_KL = a share {share} of the "
+        "tokens, at least 1, of largest Cov_t"
+    )
+    reads = ("log_probs", "ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+    keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
+    step_keys = ("selected",)
+    has_own_gradient = True
+
+    def __init__(self, *, share: Probability = 2e-3, kl_coef: NonNegativeFloat = 1.0) -> None:
+        super().__init__()
+        self.share = share
+        self.kl_coef = kl_coef
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Return ``I_KL``, selected from all rows of the step."""
+        mask = batch["response_mask"]
+        value = covariance(batch["log_probs"], batch["advantage"], mask)
+        result = batch.select()
+        eligible = mask & (value > ROUNDING)
+        result["selected"] = highest(value, eligible, count_of(mask, self.share))
+        return result
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        selected, mask = self.prepared(batch)["selected"], batch["response_mask"]
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
+        penalty = masked(log_distance(ratio), selected)
+        batch["surrogate"] = ratio * advantage - self.kl_coef * penalty
+        record("trust_region/selected_fraction", selected, where=mask)
+        return batch
+
+
+class KLPenalty(Part):
+    """PPO-penalty: surrogate with an (adaptive) KL penalty to the old policy.
+
+    ``l_t = r_t A_t - beta * (r_t - 1 - log r_t)``; the bracket is the k3 estimate of
+    ``KL(pi_old || pi)``, unbiased in value and gradient on samples of ``pi_old``.
+
+    Adaptive: after each optimiser step with mean KL per token ``d``, ``beta <- 2 beta`` if
+    ``d > 1.5 d_target`` and ``beta <- beta / 2`` if ``d < d_target / 1.5``, within [1e-8, 1e8].
+    ``d`` is measured before the step, so it is 0 in the first step on a batch: adaptation needs
+    several optimiser steps per batch.
+
+    Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
+
+    Args:
+        kl_coef: (initial) beta, in units of advantage per nat.
+        target: d_target, mean KL per token of a step, in nats.
+        adaptive: whether beta is updated.
+
+    Raises:
+        ConfigError: it is adaptive and starts at 0.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, eq. 8 and section 4.
+    """
+
+    equation = (
+        "l_t = r_t A_t - beta (r_t - 1 - log r_t), beta from {kl_coef}, target {target}, "
+        "adaptive {adaptive}"
+    )
+    reads = ("ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+    has_own_gradient = True
+    coefficient: torch.Tensor
+
+    def __init__(
+        self,
+        *,
+        kl_coef: NonNegativeFloat = 1.0,
+        target: PositiveFloat = 0.01,
+        adaptive: bool = True,
+    ) -> None:
+        super().__init__()
+        if adaptive and kl_coef == 0:
+            raise ConfigError(
+                "kl_coef is 0 and adaptive is true, but twice nothing is nothing: set kl_coef "
+                "above 0, or adaptive=false"
+            )
+        self.kl_coef = kl_coef
+        self.target = target
+        self.adaptive = adaptive
+        self.register_buffer("coefficient", torch.tensor(float(kl_coef)))
+        self.kl_sum, self.tokens = 0.0, 0
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        mask = batch["response_mask"]
+        ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], mask)
+        kl = old_policy_kl(ratio)
+        batch["surrogate"] = ratio * advantage - self.coefficient * kl
+        self.kl_sum += float(kl.detach().double().sum())
+        self.tokens += int(mask.sum())
+        record("trust_region/kl", kl, where=mask)
+        return batch
+
+    def after_step(self) -> None:
+        """Update the coefficient from the mean KL over the step's micro-batches."""
+        coefficient = float(self.coefficient)
+        record("trust_region/kl_coef", coefficient)
+        if self.adaptive and self.tokens:
+            kl = self.kl_sum / self.tokens
+            self.coefficient.fill_(doubling_kl_coef(coefficient, kl, target=self.target))
+        self.kl_sum, self.tokens = 0.0, 0
+
+
+class M2po(Part):
+    """M2PO: unclipped surrogate without the outliers of the log ratio's second moment.
+
+    ``l_t = M_t r_t A_t``. ``T = {A_t > 0, r_t > 1} or {A_t < 0, r_t < 1}`` are the tokens that PPO
+    could clip. Those with the largest ``(log r_t)^2`` get ``M_t = 0`` until the mean over the rest
+    of ``T`` is at most ``tau``; all others have ``M_t = 1``.
+
+    The bound is on the optimiser step, not on a token. On stale data far fewer tokens are masked
+    than PPO clips. Masked tokens stay in the denominator of the loss.
+
+    Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
+    Prepares ``selected`` ``[B, T]``: the tokens with ``M_t = 0``. Records their share of all
+    tokens, and the second moment of ``T`` before and after.
+
+    Args:
+        tau: largest mean of ``(log r)^2`` over ``T``, nats squared.
+
+    Source:
+        Zheng et al. 2025 (M2PO), arXiv:2510.01161, eq. 4 and 5, algorithm 1. (The authors' code
+        turns the bound into a clip range instead.)
+    """
+
+    equation = (
+        "l_t = M_t r_t A_t; of T = (A > 0, r > 1) or (A < 0, r < 1) the largest (log r)^2 have "
+        "M = 0 until their mean over the rest of T is at most {tau}, all others M = 1"
+    )
+    reads = ("ratio", "advantage", "response_mask")
+    writes = ("surrogate",)
+    keys = {"selected": ("B T", "bool", "tokens a part picked out of the whole optimiser step")}
+    step_keys = ("selected",)
+
+    def __init__(self, *, tau: PositiveFloat = 0.04) -> None:
+        super().__init__()
+        self.tau = tau
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Return the masked tokens, selected from all rows of the step."""
+        ratio, _, eligible = _clippable(batch)
+        result = batch.select()
+        result["selected"] = second_moment_outliers(ratio.log(), eligible, self.tau)
+        return result
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the surrogate."""
+        selected, mask = self.prepared(batch)["selected"], batch["response_mask"]
+        ratio, advantage, eligible = _clippable(batch)
+        batch["surrogate"] = masked(ratio * advantage, ~selected)
+        square = ratio.detach().log().square()
+        record("trust_region/selected_fraction", selected, where=mask)
+        record("trust_region/second_moment", square, where=eligible)
+        record("trust_region/second_moment_kept", square, where=eligible & ~selected)
+        return batch
+
+
+def _clippable(batch: TensorDict) -> tuple[Tensor, Tensor, Tensor]:
+    """Return ratio, advantage, and the mask of the tokens that PPO could clip.
+
+    Ratios within rounding of 1 count as 1, so that noise has no effect.
+    """
+    ratio, advantage = neutral_outside(batch["ratio"], batch["advantage"], batch["response_mask"])
+    low, high = outside_bounds(ratio, advantage, 1 - ROUNDING, 1 + ROUNDING)
+    return ratio, advantage, low | high

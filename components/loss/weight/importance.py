@@ -1,0 +1,299 @@
+"""Weights that correct for a mismatch of policies."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from rlcomp.errors import (ConfigError)
+from rlcomp.functional.importance import (Aggregate, aggregated, recorded, Level, at_level, inside, sampler_gap, truncated_weight, normaliser, off_policy)
+from rlcomp.functional.kl import (Estimator, kl_estimate)
+from rlcomp.functional.masked import (masked)
+from rlcomp.interfaces.loss import (Part)
+from rlcomp.metrics import (record)
+from rlcomp.arguments import (NonNegativeFloat, PositiveFloat)
+from torch import (Tensor)
+
+
+class DivergenceFilter(Part):
+    """Divergence rejection sampling (verl).
+
+    ``c_t = 1[low <= D_t <= high]`` with ``D_t`` = ``aggregate`` (token, or sum, mean, max over the
+    sequence) of the k1, k2 or k3 estimate of ``KL(pi_rollout || pi_old)``.
+
+    k2 and k3 are never negative: they need no ``low``. k1 is the log of the ratio
+    ``pi_rollout / pi_old``, so its bounds are logs. Dropped tokens stay in the denominator of the
+    loss.
+
+    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
+    ``token_weight`` ``[B, T]``.
+
+    Args:
+        estimator: k1, k2 or k3.
+        aggregate: the token's own estimate, or the sum, mean or maximum over its sequence.
+        high: the largest accepted estimate, nats.
+        low: the least accepted estimate, nats; null for no bound.
+
+    Source:
+        verl, rollout correction (rejection sampling); estimators: Schulman 2020, "Approximating KL
+        divergence".
+    """
+
+    equation = (
+        "c_t = 1[{low|-inf} <= D_t <= {high}], D_t = {aggregate} of {estimator} of "
+        "KL(pi_rollout || pi_old)"
+    )
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(
+        self,
+        *,
+        estimator: Estimator = "k3",
+        aggregate: Aggregate = "mean",
+        high: float = 0.01,
+        low: float | None = None,
+    ) -> None:
+        super().__init__()
+        if low is not None and low > high:
+            raise ConfigError(f"low is {low}, above high={high}: lower it, or raise high")
+        self.estimator = estimator
+        self.aggregate = aggregate
+        self.high = high
+        self.low = low
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for accepted tokens, else 0."""
+        mask, old = batch["response_mask"], batch["old_log_probs"]
+        rollout = recorded(batch["rollout_log_probs"], old)
+        per_token = kl_estimate(rollout, old, mask, self.estimator)
+        estimate = aggregated(per_token, mask, self.aggregate)
+        keep = estimate <= self.high
+        if self.low is not None:
+            keep = keep & (estimate >= self.low)
+        record("weight/divergence", per_token, where=mask)
+        record("weight/dropped_divergence", ~keep, where=mask)
+        batch["token_weight"] = masked(keep.to(per_token.dtype), mask)
+        return batch
+
+
+class MaskedWeight(Part):
+    """Masked importance sampling (MIS; IcePop at token level).
+
+    ``c_t = rho_t * 1[low <= rho_t <= high]`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the
+    product or geometric mean of ``rho`` over the sequence (``level``).
+
+    Dropped tokens stay in the denominator of the loss. It needs ``old_log_probs=recomputed``: with
+    ``old_log_probs=rollout`` every weight is 1.
+
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if the sampler kept none: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the share of dropped
+    tokens and the means of the weight and of its square; the effective sample size is
+    ``mean^2 / second_moment``.
+
+    Args:
+        level: token ratio, sequence ratio (product), or geometric mean over the sequence.
+        low: the least accepted ratio.
+        high: the largest accepted ratio.
+
+    Source:
+        Ling team 2025, arXiv:2510.18855 (IcePop); at the level of sequences Liu et al. 2025, "When
+        speed kills stability".
+    """
+
+    equation = "c_t = rho_t 1[{low} <= rho_t <= {high}], rho_t = pi_old / pi_rollout ({level})"
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(
+        self,
+        *,
+        level: Level = "token",
+        low: NonNegativeFloat = 0.5,
+        high: PositiveFloat = 5.0,
+    ) -> None:
+        super().__init__()
+        if low > high:
+            raise ConfigError(f"low is {low}, above high={high}: lower it, or raise high")
+        self.level = level
+        self.low = low
+        self.high = high
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        mask = batch["response_mask"]
+        gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
+        log_weight = at_level(gap, mask, self.level)
+        keep = inside(log_weight, self.low, self.high)
+        weight = torch.where(keep, log_weight.exp(), torch.zeros_like(log_weight))
+        record("weight/mean", weight, where=mask)
+        record("weight/second_moment", weight.square(), where=mask)
+        record("weight/dropped_masked", ~keep, where=mask)
+        batch["token_weight"] = masked(weight, mask)
+        return batch
+
+
+class TruncatedWeight(Part):
+    """Truncated importance sampling (TIS).
+
+    ``c_t = clip(rho_t, floor, cap)`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the product
+    or geometric mean of ``rho`` over the sequence (``level``).
+
+    It needs ``old_log_probs=recomputed``: with ``old_log_probs=rollout`` both policies are the same
+    and every weight is 1.
+
+    Reads ``old_log_probs``, ``rollout_log_probs`` (NaN if the sampler kept none: weight 1),
+    ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B, T]``. Records the means of
+    the weight and of its square; the effective sample size is ``mean^2 / second_moment``.
+
+    Args:
+        level: token ratio, sequence ratio (product), or geometric mean over the sequence.
+        cap: the largest weight.
+        floor: the least weight.
+
+    Source:
+        Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training".
+    """
+
+    equation = "c_t = clip(rho_t, {floor}, {cap}), rho_t = pi_old / pi_rollout ({level})"
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(
+        self,
+        *,
+        level: Level = "token",
+        cap: PositiveFloat = 2.0,
+        floor: NonNegativeFloat = 0.0,
+    ) -> None:
+        super().__init__()
+        if floor > cap:
+            raise ConfigError(f"floor is {floor}, above cap={cap}: lower it, or raise cap")
+        self.level = level
+        self.cap = cap
+        self.floor = floor
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        mask = batch["response_mask"]
+        weight = self._weight(batch)
+        record("weight/mean", weight, where=mask)
+        record("weight/second_moment", weight.square(), where=mask)
+        batch["token_weight"] = masked(weight, mask)
+        return batch
+
+    def _weight(self, batch: TensorDict) -> Tensor:
+        mask = batch["response_mask"]
+        gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
+        return truncated_weight(at_level(gap, mask, self.level), self.floor, self.cap)
+
+
+class SelfNormalisedWeight(TruncatedWeight):
+    """Self-normalised truncated importance sampling.
+
+    ``c_t = w_t / mean(w)`` with ``w_t`` of :class:`TruncatedWeight`.
+
+    The mean is over all tokens of the optimiser step at token level, and over its sequences at the
+    sequence levels.
+
+    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
+    ``token_weight`` ``[B, T]``.
+
+    Source:
+        Owen 2013, "Monte Carlo theory", section 9.2.
+    """
+
+    keys = {"weight_scale": ("B", "float", "normaliser of importance weights, for the whole step")}
+    equation = (
+        "c_t = rho'_t / mean(rho'), rho'_t = clip(rho_t, {floor}, {cap}), rho_t = pi_old / "
+        "pi_rollout ({level})"
+    )
+    step_keys = ("weight_scale",)
+    needs_forward = False
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Return the mean weight, ``[B]``, the same for all rows."""
+        mask = batch["response_mask"]
+        scale = normaliser(super()._weight(batch), mask, self.level)
+        return batch.select().set("weight_scale", scale.expand(len(mask)))
+
+    def _weight(self, batch: TensorDict) -> Tensor:
+        scale: Tensor = self.prepared(batch)["weight_scale"]
+        return super()._weight(batch) / scale[:, None]
+
+
+class GeometricFilter(Part):
+    """Geometric rejection sampling (Geo-RS).
+
+    ``c_i = 1[low <= exp((1 / n_i) sum_t log(pi_old_t / pi_rollout_t)) <= high]``.
+
+    The geometric mean does not grow with the length. Dropped sequences stay in the denominator of
+    the loss. Combined with ``tis``, the remaining tokens also have its weight.
+
+    Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
+    ``token_weight`` ``[B, T]``.
+
+    Args:
+        low: the least accepted ratio.
+        high: the largest accepted ratio.
+
+    Source:
+        Li et al. 2025, "Trust region masking for long-horizon LLM reinforcement learning".
+    """
+
+    equation = "c_t = 1[{low} <= (pi_old(y) / pi_rollout(y))^(1 / n) <= {high}]"
+    reads = ("old_log_probs", "rollout_log_probs", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(self, *, low: NonNegativeFloat = 0.99, high: PositiveFloat = 1.01) -> None:
+        super().__init__()
+        if low > high:
+            raise ConfigError(f"low is {low}, above high={high}: lower it, or raise high")
+        self.low = low
+        self.high = high
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for the tokens of accepted sequences, else 0."""
+        mask = batch["response_mask"]
+        gap = sampler_gap(batch["old_log_probs"], batch["rollout_log_probs"], mask)
+        keep = inside(at_level(gap, mask, "sequence_mean"), self.low, self.high)
+        record("weight/dropped_geometric", ~keep, where=mask)
+        batch["token_weight"] = masked(keep.to(gap.dtype), mask)
+        return batch
+
+
+class OffPolicyMask(Part):
+    """Off-policy sequence masking (DeepSeek-V3.2).
+
+    ``c_it = 0`` if ``A_it < 0`` and ``(1 / n_i) sum_t log(pi_rollout_t / pi_t) > delta``, else 1.
+
+    Tokens with ``A_it >= 0`` are always kept. Dropped tokens stay in the denominator of the loss.
+
+    Reads ``log_probs``, ``rollout_log_probs`` (NaN: no gap), ``advantage``, ``response_mask``
+    ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
+
+    Args:
+        delta: nats per token; infinity keeps everything.
+
+    Source:
+        DeepSeek-V3.2 2025, arXiv:2512.02556, eq. 9.
+    """
+
+    equation = (
+        "c_t = 0 if A_t < 0 and (1 / n) sum_t log(pi_rollout(a_t) / pi(a_t)) > {delta}, else 1"
+    )
+    reads = ("log_probs", "rollout_log_probs", "advantage", "response_mask")
+    writes = ("token_weight",)
+
+    def __init__(self, *, delta: NonNegativeFloat = 0.5) -> None:
+        super().__init__()
+        self.delta = delta
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write 1 for accepted tokens, else 0."""
+        mask = batch["response_mask"]
+        drop = off_policy(
+            batch["log_probs"], batch["rollout_log_probs"], batch["advantage"], mask, self.delta
+        )
+        record("weight/dropped_off_policy", drop, where=mask)
+        batch["token_weight"] = masked((~drop).to(batch["log_probs"].dtype), mask)
+        return batch

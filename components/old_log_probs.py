@@ -1,0 +1,105 @@
+"""Log-probabilities of the policy that sampled."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from rlcomp.component import (Component)
+from rlcomp.interfaces.policy import (RoutesTokens, ScoresRows, FullDistributionPolicy)
+from rlcomp.metrics import (record)
+
+
+class FromRollout(Component):
+    """Stage that copies ``rollout_log_probs`` to ``old_log_probs``, without a forward pass.
+
+    This is exact if sampler and trainer share engine and weights.
+
+    Reads ``rollout_log_probs`` ``[B, T]``. Writes ``old_log_probs`` ``[B, T]``.
+    """
+
+    reads = ("rollout_log_probs",)
+    writes = ("old_log_probs",)
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the log-probs that the sampler recorded."""
+        batch["old_log_probs"] = batch["rollout_log_probs"].detach()
+        return batch
+
+
+class Recomputed(Component):
+    """Stage that recomputes the old log-probs (decoupled PPO's proximal policy).
+
+    It is needed if the sampler is another engine or an older policy. With
+    ``decoding.keep_routing=proximal`` the update routes tokens to the experts of this pass.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` if it is there. Writes ``old_log_probs`` ``[B, T]``, and ``routed_experts``
+    ``[B, T, L, E]`` if they are kept. Records the sampler-trainer mismatch if the rows are
+    rollouts.
+
+    Args:
+        policy: the model that is trained.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask")
+    optional = ("rollout_log_probs",)
+    writes = ("old_log_probs",)
+    may_write = ("routed_experts",)
+
+    def __init__(self, *, policy: ScoresRows) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the recomputed log-probs."""
+        policy = self.policy
+        if isinstance(policy, RoutesTokens) and policy.decoding.keep_routing == "proximal":
+            batch["old_log_probs"], batch["routed_experts"] = policy.score_and_route(batch)
+        else:
+            with torch.no_grad():
+                batch["old_log_probs"] = policy.log_probs(batch)
+        if "rollout_log_probs" in batch.keys():
+            gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
+            record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
+        return batch
+
+
+class RecomputedMoments(Component):
+    """Stage that recomputes ``old_log_probs`` and ``squared_probs`` (optimal token baseline).
+
+    ``squared_probs_t = sum_v pi_old(v|s_t)^2``. It takes two forward passes.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
+    ``[B, T]`` if it is there. Writes ``old_log_probs`` and ``squared_probs`` ``[B, T]``, both
+    under the sampling distribution. Records the sampler-trainer mismatch if the rows are
+    rollouts.
+
+    Args:
+        policy: the model that is trained.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask")
+    optional = ("rollout_log_probs",)
+    keys = {
+        "squared_probs": (
+            "B T",
+            "float",
+            "sum over the vocabulary of pi_old squared",
+            {"example": "probability"},
+        )
+    }
+    writes = ("old_log_probs", "squared_probs")
+
+    def __init__(self, *, policy: FullDistributionPolicy) -> None:
+        super().__init__()
+        self.policy = policy
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the recomputed log-probs and the sum of squared probabilities."""
+        with torch.no_grad():
+            batch["old_log_probs"] = self.policy.log_probs(batch)
+        batch["squared_probs"] = self.policy.squared_probs(batch)
+        if "rollout_log_probs" in batch.keys():
+            gap = (batch["old_log_probs"] - batch["rollout_log_probs"]).abs()
+            record("old_log_probs/sampler_gap", gap, where=batch["response_mask"])
+        return batch

@@ -1,0 +1,289 @@
+"""Pairs of answers from a group."""
+
+from __future__ import annotations
+
+import torch
+from typing import (Literal, ClassVar)
+from tensordict import (TensorDict)
+from torch import (Tensor)
+from rlcomp.arguments import (NonNegativeFloat, NonNegativeInt)
+from rlcomp.component import (Component)
+from rlcomp.functional.group_statistics import (is_rounding)
+from rlcomp.metrics import (record)
+from rlcomp.seed import (new_generator)
+from rlcomp.batch import (decode_texts)
+from rlcomp.interfaces.policy import (Policy)
+from rlcomp.interfaces.prompt import (Prompt)
+from rlcomp.text.prompt import (or_text)
+from rlcomp.text.rewritten import (with_responses)
+from collections.abc import (Mapping)
+from rlcomp.interfaces.pairwise_judge import (PairwiseJudge, Shown)
+from rlcomp.keys import (Key, OwnKey)
+
+
+class BestWorst(Component):
+    """On-policy pairs by any reward: the best answer of a group is chosen, the worst rejected.
+
+    Ties are broken at random. A group whose rewards differ by at most ``gap`` gives two rows
+    without a valid reward, which every loss ignores. A group of one row gives no rows.
+
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``. Writes ``chosen`` and
+    ``reward_valid`` of the remaining rows: row 2k is chosen, row 2k + 1 rejected.
+
+    Records ``pairing/pairs``, the share of groups that give a pair, and ``pairing/gap``, the mean
+    difference of its rewards.
+
+    Args:
+        rejected: the ``worst`` answer, or a ``random`` one that is worse than the best.
+        gap: the rewards of a pair differ by more than this.
+
+    Source:
+        Guo et al. 2024 (online DPO), arXiv:2402.04792; Yuan et al. 2024 (Self-Rewarding),
+        arXiv:2401.10020, section 2.3 (best and worst).
+    """
+
+    reads = ("reward", "reward_valid", "group_id")
+    writes = ("chosen", "reward_valid")
+    drops_rows = True
+    min_group_size = 2
+
+    def __init__(
+        self, *, rejected: Literal["worst", "random"] = "worst", gap: NonNegativeFloat = 0.0
+    ) -> None:
+        super().__init__()
+        self.rejected = rejected
+        self.gap = gap
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the rows of the pairs."""
+        candidates = [self._pair(batch, group) for group in batch["group_id"].unique().tolist()]
+        pairs = [pair for pair in candidates if pair is not None]
+        index = torch.tensor([row for best, worst, _ in pairs for row in (best, worst)])
+        valid = torch.tensor([is_pair for *_, is_pair in pairs], dtype=torch.bool)
+        rows = batch[index.long().to(batch["group_id"].device)]
+        device = rows["reward"].device
+        rows["chosen"] = torch.arange(len(index), device=device) % 2 == 0
+        rows["reward_valid"] = valid.repeat_interleave(2).to(device)
+        record("pairing/pairs", valid.double())
+        gaps = rows["reward"].view(-1, 2)
+        record("pairing/gap", gaps[:, 0] - gaps[:, 1], where=valid.to(device))
+        return rows
+
+    def _pair(self, batch: TensorDict, group: int) -> tuple[int, int, bool] | None:
+        """Return best row, worst row, and whether they are a pair; None for a group of one row."""
+        rows = (batch["group_id"] == group).nonzero().flatten().cpu()
+        if len(rows) < 2:
+            return None
+        valid = batch["reward_valid"].cpu()[rows]
+        reward = torch.where(valid, batch["reward"].detach().cpu()[rows], torch.nan)
+        best = self._drawn(reward == reward[valid].max()) if bool(valid.any()) else None
+        worse = self._worse(reward, reward[best]) if best is not None else valid & ~valid
+        if best is None or not bool(worse.any()):
+            return int(rows[0]), int(rows[1]), False
+        if self.rejected == "worst":
+            worse = reward == reward[valid].min()
+        return int(rows[best]), int(rows[self._drawn(worse)]), True
+
+    def _worse(self, reward: Tensor, best: Tensor) -> Tensor:
+        """Select the rows whose reward is below the best by the gap and by more than rounding."""
+        return (reward < best - self.gap) & ~is_rounding(reward, best.expand_as(reward))
+
+    def _drawn(self, among: Tensor) -> int:
+        places = among.nonzero().flatten()
+        draw = torch.randint(len(places), (), generator=self.generator)
+        return int(places[draw])
+
+
+class Constructed(Component):
+    """Preference pairs labelled by construction, without a judge (Curriculum-RLAIF).
+
+    ``kind: easy`` pairs the gold answer with an unrelated one, the gold answer of the next prompt
+    in the batch. ``bridge`` alternates between pairs of gold and sampled answer and pairs of
+    sampled and unrelated answer. The sampled answer is the first of a group. Two equal texts give
+    two rows without a valid reward, which every loss ignores.
+
+    Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` texts), ``group_id`` ``[B]``. Writes a
+    new batch of two rows per group: ``tokens``, ``attention_mask``, ``response_mask`` ``[2G, T]``,
+    ``prompt``, ``response``, ``group_id``, ``chosen`` and ``reward_valid`` ``[2G]``: row 2k is
+    chosen, row 2k + 1 rejected.
+
+    Records ``pairing/pairs``, the share of groups that give a pair.
+
+    Args:
+        policy: the policy, whose tokenizer encodes the rows.
+        kind: ``easy`` or ``bridge``.
+        prompt: how prompts become tokens; plain text if not given.
+
+    Source:
+        Curriculum-RLAIF (2025), arXiv:2505.20075, section 3.
+    """
+
+    reads = ("prompt", "response", "answer", "group_id")
+    optional = ("columns",)
+    writes = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "prompt",
+        "response",
+        "group_id",
+        "chosen",
+        "reward_valid",
+    )
+    fresh = True
+    keeps_prompt = True
+
+    def __init__(
+        self,
+        *,
+        policy: Policy,
+        kind: Literal["easy", "bridge"] = "easy",
+        prompt: Prompt | None = None,
+    ) -> None:
+        super().__init__()
+        self.prompt = or_text(prompt, policy.tokenizer)
+        self.tokenizer = policy.tokenizer
+        self.kind = kind
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the rows of the pairs."""
+        groups = batch["group_id"].cpu()
+        firsts = [int((groups == group).nonzero()[0]) for group in groups.unique()]
+        pairs = self._pairs(batch[torch.tensor(firsts, dtype=torch.long)])
+        texts = [text for pair in pairs for text in pair]
+        index = torch.tensor(firsts, dtype=torch.long).repeat_interleave(2)
+        source = batch[index.to(batch["group_id"].device)]
+        rows = with_responses(source, texts, prompt=self.prompt, tokenizer=self.tokenizer)
+        different = torch.tensor([better != worse for better, worse in pairs])
+        device = rows["tokens"].device
+        rows["chosen"] = (torch.arange(len(texts)) % 2 == 0).to(device)
+        rows["reward_valid"] = different.repeat_interleave(2).to(device)
+        record("pairing/pairs", different.double())
+        return rows
+
+    def _pairs(self, batch: TensorDict) -> list[tuple[str, str]]:
+        """Return the better and the worse answer of each group."""
+        gold, sampled = (decode_texts(batch[key]) for key in ("answer", "response"))
+        unrelated = [*gold[1:], *gold[:1]]
+        if self.kind == "easy":
+            return [*zip(gold, unrelated, strict=True)]
+        trios = enumerate(zip(gold, sampled, unrelated, strict=True))
+        return [(mine, third) if n % 2 else (best, mine) for n, (best, mine, third) in trios]
+
+
+class JudgedPairs(Component):
+    """Labels of pairs by an AI judge (RLAIF), ``p(a) = (p(a | a, b) + 1 - p(b | b, a)) / 2``.
+
+    ``p(a | a, b)`` is the judge's probability of the answer that it sees first; the mean over both
+    orders cancels a bias for a position. The more likely answer is chosen. The first two rows of
+    each group are compared. Two equal texts, a missing verdict of one order, and ``p`` of exactly
+    1/2 give two rows without a valid reward, which every loss ignores. A group of one row gives no
+    rows.
+
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if it is there
+    ``answer``, for simulated judges, and ``reward`` with ``reward_valid`` ``[B]``, to compare the
+    judge with. Writes ``chosen``, ``reward_valid`` and ``label_noise``
+    ``[B]`` of the remaining rows: row 2k is chosen, row 2k + 1 rejected.
+
+    Records ``pairing/pairs``, the share of groups that give a pair; over pairs that both orders
+    judged ``pairing/order_flips``, the share whose verdict changes with the order, and
+    ``pairing/first_shown``, the mean probability of the answer shown first (.5 without a position
+    bias); ``pairing/unjudged``, the share of compared pairs without a verdict; and
+    ``pairing/agreement`` with the rewards, where these differ.
+
+    Args:
+        judge: the judge; another one: ``pairwise_judge@pairing.judge=simulated``.
+        soft: whether ``label_noise`` is ``1 - p`` of the chosen answer, so that a loss learns the
+            probability; otherwise it is 0.
+        votes: sampled verdicts in each order; their share is the probability (self-consistency).
+            0: the judge's own probability.
+
+    Source:
+        Lee et al. 2023 (RLAIF), arXiv:2309.00267, sections 2.1 and 2.2.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+    }
+    reads = ("prompt", "response", "group_id")
+    optional = ("answer", "reward", "reward_valid")
+    writes = ("chosen", "reward_valid", "label_noise")
+    drops_rows = True
+    min_group_size = 2
+
+    def __init__(
+        self, *, judge: PairwiseJudge, soft: bool = True, votes: NonNegativeInt = 0
+    ) -> None:
+        super().__init__()
+        self.judge = judge
+        self.soft = soft
+        self.votes = votes
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the rows of the pairs."""
+        groups = batch["group_id"].cpu()
+        rows = [(groups == group).nonzero().flatten()[:2].tolist() for group in groups.unique()]
+        pairs = [pair for pair in rows if len(pair) == 2]
+        preferred = self._preferred(batch, pairs)
+        valid = [p is not None and p != 0.5 for p in preferred]
+        sure = [0.5 if p is None else p for p in preferred]
+        order = [pair if p >= 0.5 else pair[::-1] for pair, p in zip(pairs, sure, strict=True)]
+        device = batch["group_id"].device
+        labelled = batch[torch.tensor(order, dtype=torch.long, device=device).flatten()]
+        judged = torch.tensor(valid, dtype=torch.bool, device=device)
+        noise = torch.tensor([min(p, 1.0 - p) if self.soft else 0.0 for p in sure])
+        if {"reward", "reward_valid"} <= set(batch.keys()):
+            gap = labelled["reward"].view(-1, 2).diff(dim=1).flatten()
+            known = labelled["reward_valid"].view(-1, 2).all(1) & judged & (gap != 0)
+            record("pairing/agreement", gap < 0, where=known)
+        record("pairing/pairs", judged)
+        labelled["chosen"] = torch.arange(2 * len(order), device=device) % 2 == 0
+        labelled["reward_valid"] = judged.repeat_interleave(2)
+        labelled["label_noise"] = noise.to(device).repeat_interleave(2)
+        return labelled
+
+    def _preferred(self, batch: TensorDict, pairs: list[list[int]]) -> list[float | None]:
+        """Return each pair's probability of its first row; None without a verdict."""
+        texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
+        answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
+        there, back, numbers = [], [], []
+        for number, (a, b) in enumerate(pairs):
+            one, other = texts["response"][a], texts["response"][b]
+            if one != other:
+                known = answers[a] if answers else ""
+                there.append(Shown(texts["prompt"][a], one, other, known))
+                back.append(Shown(texts["prompt"][a], other, one, known))
+                numbers.append(number)
+        verdicts = self._told([*there, *back])
+        preferred: list[float | None] = [None] * len(pairs)
+        both = list(zip(verdicts[: len(numbers)], verdicts[len(numbers) :], strict=True))
+        for number, (first, second) in zip(numbers, both, strict=True):
+            if first is not None and second is not None:
+                preferred[number] = (first + 1.0 - second) / 2.0
+        record_orders(both)
+        return preferred
+
+    def _told(self, pairs: list[Shown]) -> list[float | None]:
+        """Return the judge's probabilities, or shares of verdicts sampled from them."""
+        probabilities = list(self.judge(pairs))
+        if not self.votes:
+            return probabilities
+        uniform = torch.rand(
+            len(probabilities), self.votes, generator=self.generator, dtype=torch.float64
+        )
+        return [
+            None if p is None else float((row < p).double().mean())
+            for p, row in zip(probabilities, uniform, strict=True)
+        ]
+
+
+def record_orders(both: list[tuple[float | None, float | None]]) -> None:
+    """Record the effect of the order on the probability of the answer shown first."""
+    complete = [(p, q) for p, q in both if p is not None and q is not None]
+    flips = [(p > 0.5) == (q > 0.5) for p, q in complete]
+    record("pairing/order_flips", torch.tensor(flips, dtype=torch.float64))
+    record("pairing/first_shown", torch.tensor(complete, dtype=torch.float64).flatten())
+    missing = [p is None or q is None for p, q in both]
+    record("pairing/unjudged", torch.tensor(missing, dtype=torch.float64))

@@ -1,0 +1,239 @@
+"""Aggregators of gradients."""
+
+from __future__ import annotations
+
+import warnings
+import torch
+from torch import (Tensor, nn)
+from rlcomp.functional.min_norm import (min_norm)
+from rlcomp.pareto.gram import (GramianAggregator, RowNorm)
+from rlcomp.arguments import (PositiveInt, NonEmptyText, PositiveFloat)
+from rlcomp.errors import (MissingExtra, NumericalError, require, ConfigError)
+from typing import (Literal)
+from rlcomp.functional.pama import (scalar_weights)
+from rlcomp.pareto.aggregator import (Aggregator, Objectives, moving, check_names)
+from collections.abc import (Sequence, Callable)
+from rlcomp.functional.scalarization import (dual_ascent)
+from rlcomp.seed import (new_generator)
+
+
+class Mgda(GramianAggregator):
+    """MGDA: multiple-gradient descent.
+
+    ``w = argmin_c |sum_i c_i g_i|^2`` over the simplex, solved exactly.
+
+    The combination conflicts with no vector. It is not scale-invariant: short vectors dominate.
+
+    Args:
+        row_norm: ``"none"`` is the method; ``"unit"`` gives the direction with the same angle to
+            all vectors of positive weight.
+
+    Source:
+        Désidéri 2012; Sener & Koltun 2018, arXiv:1810.04650, eq. 3.
+    """
+
+    def __init__(self, *, row_norm: RowNorm = "none") -> None:
+        super().__init__(row_norm=row_norm)
+
+    def of_gram(self, gram: Tensor) -> Tensor:
+        """Return the weights on the simplex."""
+        return min_norm(gram)
+
+
+class NashMtl(GramianAggregator):
+    """Nash-MTL: the Nash bargaining solution, by torchjd's solver.
+
+    ``G a = 1 / a`` (elementwise) with ``G`` the Gram matrix: maximises ``prod_i g_i . v`` over
+    steps ``v`` of fixed length.
+
+    The weights are scaled so that the step is at most as long as a row.
+
+    Args:
+        row_norm: divisor of the vectors; the direction does not depend on it.
+        num_iterations: most iterations of the solver.
+
+    Raises:
+        MissingExtra: torchjd, cvxpy or ecos is not installed.
+        NumericalError: the weights are not finite.
+
+    Source:
+        Navon et al. 2022, arXiv:2202.01017, eq. 2 and algorithm 1.
+    """
+
+    def __init__(self, *, row_norm: RowNorm = "unit", num_iterations: PositiveInt = 20) -> None:
+        super().__init__(row_norm=row_norm)
+        self.num_iterations = num_iterations
+        require("torchjd", "pareto")
+        self._solver(1)
+
+    def of_gram(self, gram: Tensor) -> Tensor:
+        """Return the positive weights."""
+        # The solver takes a matrix but uses only its Gram matrix, so pass a square root of that.
+        values, vectors = torch.linalg.eigh(gram)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "You are solving a parameterized problem")
+            weights: Tensor = self._solver(len(gram))(vectors * values.clamp(min=0).sqrt())
+        if not bool(weights.isfinite().all()):
+            raise NumericalError(f"NashMtl: the weights are {weights.tolist()}")
+        return weights
+
+    def _solver(self, count: int) -> torch.nn.Module:
+        from torchjd.aggregation import NashMTL
+
+        try:
+            # A new solver for each batch: its warm start would be a hidden state.
+            solver = NashMTL(n_tasks=count, max_norm=1.0, optim_niter=self.num_iterations)
+        except ImportError as error:
+            raise MissingExtra(f"{error}, or pip install 'rlcomp[solvers]'") from None
+        weighting: torch.nn.Module = solver.weighting
+        return weighting
+
+
+# A mean is rounding noise if it is this small relative to the vector.
+ROUNDING = 1e-6
+
+
+class Pama(Aggregator):
+    """PAMA: minimum-norm weights in advantage space.
+
+    ``w = argmin_c |sum_i c_i I(A_i)|^2`` over the simplex, which minimises the upper bound
+    ``|sum_i c_i grad L_i|^2 <= |sum_i c_i I(A_i)|^2 |grad u|^2`` without a backward pass.
+
+    It is made for ``advantage=per_objective``. ``I(A)`` is A if PPO's clip is inactive. The weights
+    are computed on-policy, so this holds everywhere. An objective whose vector is 0 (missing from
+    the batch, or equal rewards in every group) is left out: it would take all the weight and stop
+    the step. The weights depend on the units of the objectives: divide by running scales first, as
+    ``per_objective`` does. With the std of each batch instead, two signed objectives always have
+    equal weights.
+
+    Args:
+        mode: ``"vector"`` uses the tokens' advantages; ``"scalar"`` the mean advantage of each
+            objective (the paper's form). If all means are positive, as with Noon, the scalar mode
+            trains only the objective of the smallest mean. Without Noon it has little meaning:
+            group-centred advantages sum to 0 over the answers, so that their mean over tokens
+            measures the correlation of reward and length, and is 0 for equal lengths. Means below
+            1e-6 of the vector's size count as 0. Tied objectives share equally.
+
+    Source:
+        He et al. 2025, arXiv:2508.07768, theorem 1; the vector mode is the bound before the paper's
+        reduction to scalars.
+    """
+
+    def __init__(self, *, mode: Literal["vector", "scalar"] = "vector") -> None:
+        super().__init__()
+        self.mode: Literal["vector", "scalar"] = mode
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """Return the weights of the objectives; all 0 if every vector is 0."""
+        among = moving(objectives)
+        weights = torch.zeros(len(objectives.names), dtype=torch.float64)
+        if not bool(among.any()):
+            return weights
+        if self.mode == "scalar":
+            weights[among] = scalar_weights(_means(objectives)[among])
+        else:
+            weights[among] = min_norm(objectives.gram[among][:, among])
+        return weights
+
+
+def _means(objectives: Objectives) -> Tensor:
+    """Return the means, with rounding noise set to 0."""
+    means, sizes = objectives.means, objectives.gram.diagonal().sqrt()
+    return torch.where(means.abs() < ROUNDING * sizes, torch.zeros_like(means), means)
+
+
+class Constrained(Aggregator):
+    """Lagrangian constrained optimisation (CMDP).
+
+    ``max J_0 s.t. J_i >= c_i``: weights 1 and ``lambda_i``, with dual ascent
+    ``lambda_i <- max(0, lambda_i + step (c_i - J_i))`` after each use; J is the mean reward of the
+    batch.
+
+    Args:
+        maximise: the objective with weight 1.
+        thresholds: c of every other objective by name, in its reward units.
+        step: of the multipliers, per reward unit.
+
+    Raises:
+        ConfigError: there are no thresholds or one for ``maximise``, or a batch has objectives with
+            other names.
+
+    Source:
+        Altman 1999; Tessler et al. 2018, arXiv:1805.11074, eq. 9.
+    """
+
+    of_returns = True
+
+    multipliers: Tensor
+
+    def __init__(
+        self, *, maximise: NonEmptyText, thresholds: dict[str, float], step: PositiveFloat = 0.1
+    ) -> None:
+        super().__init__()
+        if not thresholds or maximise in thresholds:
+            raise ConfigError(
+                f"Constrained: thresholds is {thresholds}: give one for every objective except "
+                f"{maximise!r}, which is maximised"
+            )
+        self.maximise = maximise
+        self.thresholds = dict(thresholds)
+        self.step = step
+        start = torch.zeros(len(thresholds), dtype=torch.float64)
+        self.register_buffer("multipliers", start)
+
+    def check(self, names: Sequence[str]) -> None:
+        """Refuse thresholds of unknown objectives."""
+        check_names("Constrained", "thresholds", [self.maximise, *self.thresholds], names)
+
+    def weigh(self, objectives: Objectives) -> Tensor:
+        """Return 1 and the multipliers, in the order of the objectives."""
+        names = list(objectives.names)
+        self.check(names)
+        weights = torch.ones(len(names), dtype=torch.float64)
+        places = [names.index(name) for name in self.thresholds]
+        weights[places] = self.multipliers
+        thresholds = torch.tensor(list(self.thresholds.values()), dtype=torch.float64)
+        moved = dual_ascent(self.multipliers, objectives.returns[places], thresholds, self.step)
+        self.multipliers.copy_(moved)
+        return weights
+
+
+class Torchjd(GramianAggregator):
+    """Adapter of torchjd's ``Weighting`` classes (UPGrad, PCGrad, CAGrad, ...).
+
+    Each batch gets a new instance. With raw gradients of different lengths most methods conflict
+    with an objective (UPGrad through its regularisation, MGDA by early stopping). With unit rows
+    they keep their guarantees. Randomised methods (PCGrad) draw from this component's generator.
+
+    Args:
+        weighting: constructor of the weighting, such as ``torchjd.aggregation.UPGradWeighting``; it
+            takes a Gram matrix and has no state between batches.
+        row_norm: divisor of the vectors.
+
+    Raises:
+        MissingExtra: torchjd, or the solver this weighting needs, is not installed.
+        NumericalError: the weights are not finite.
+
+    Source:
+        Quinton & Rey 2024, arXiv:2406.16232 (torchjd); each method's paper in its option.
+    """
+
+    def __init__(self, *, weighting: Callable[[], nn.Module], row_norm: RowNorm = "unit") -> None:
+        super().__init__(row_norm=row_norm)
+        require("torchjd", "pareto")
+        try:
+            weighting()
+        except ImportError as error:
+            raise MissingExtra(f"{error}, or pip install 'rlcomp[solvers]'") from None
+        self.weighting = weighting
+        self.generator = new_generator()
+
+    def of_gram(self, gram: Tensor) -> Tensor:
+        """Return the weights, which need not sum to 1."""
+        with torch.random.fork_rng(devices=[]):
+            torch.set_rng_state(self.generator.get_state())
+            weights: Tensor = self.weighting()(gram)
+            self.generator.set_state(torch.get_rng_state())
+        if not bool(weights.isfinite().all()):
+            raise NumericalError(f"Torchjd: the weights are {weights.tolist()}")
+        return weights

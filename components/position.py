@@ -1,0 +1,261 @@
+"""Positions at which next tokens are predicted."""
+
+from __future__ import annotations
+
+import random
+import re
+import math
+from collections.abc import (Sequence, Iterator)
+from rlcomp.arguments import (Checked, NonNegativeInt, PositiveInt, Probability, NonEmptyText)
+from rlcomp.data.positions import (Span, Tokenised, token_spans, byte_spans)
+from itertools import (islice)
+from rlcomp.data.masked_text import (span_problem)
+from rlcomp.errors import (ConfigError)
+from rlcomp.seed import (named_seed)
+from bisect import (bisect_right)
+from transformers import (PreTrainedModel)
+from rlcomp.model.next_token import (next_token_entropies)
+from rlcomp.run.launch import (device as device_of)
+
+
+class EveryToken(metaclass=Checked):
+    """Positions of all tokens that start a character and have enough text before them.
+
+    Uniform draws from them are random positions.
+
+    Args:
+        min_context: least number of tokens before a position.
+
+    Source:
+        RPT's random positions, arXiv:2506.08007.
+    """
+
+    def __init__(self, *, min_context: NonNegativeInt = 16) -> None:
+        self.min_context = min_context
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """Return spans from a position to the end of the first token that completes a character."""
+        return [[*token_spans(document, self.min_context).values()] for document in documents]
+
+
+class WordSpan(metaclass=Checked):
+    """Positions of random spans of whole words, without white space at their ends.
+
+    Each span may be masked (:func:`~rlcomp.data.masked_text.span_problem`). Spans may overlap, and
+    the words of a span may occur elsewhere too. The spans of a text depend on the text and the seed
+    alone.
+
+    Args:
+        shortest: words of the shortest span; words are separated by white space.
+        longest: words of the longest span.
+        per_document: spans per text, fewer if it has fewer.
+        largest_share: largest share of the text's characters in a span.
+        seed: seed of the choice.
+
+    Raises:
+        ConfigError: ``shortest`` is above ``longest``.
+
+    Source:
+        PretrainZero's random spans, arXiv:2512.03442; the bounds are ours.
+    """
+
+    def __init__(
+        self,
+        *,
+        shortest: PositiveInt = 1,
+        longest: PositiveInt = 8,
+        per_document: PositiveInt = 8,
+        largest_share: Probability = 0.2,
+        seed: NonNegativeInt = 0,
+    ) -> None:
+        if shortest > longest:
+            raise ConfigError(
+                f"WordSpan: shortest is {shortest}: must be at most longest, {longest}"
+            )
+        self.shortest = shortest
+        self.longest = longest
+        self.per_document = per_document
+        self.largest_share = largest_share
+        self.seed = seed
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """Return the spans of each text, in text order."""
+        return [self._spans(document.text) for document in documents]
+
+    def _spans(self, text: str) -> list[Span]:
+        fit = (
+            (start, stop)
+            for start, stop in self._drawn(text)
+            if not span_problem(
+                text,
+                text[start:stop],
+                longest_words=self.longest,
+                largest_share=self.largest_share,
+            )
+        )
+        return byte_spans(text, sorted(islice(fit, self.per_document)))
+
+    def _drawn(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield all spans of a number of words in random order, as character offsets."""
+        words = [match.span() for match in re.finditer(r"\S+", text)]
+        counts = range(self.shortest, self.longest + 1)
+        draw = random.Random(named_seed(self.seed, text))
+        for number in draw.sample(range(len(words) * len(counts)), len(words) * len(counts)):
+            first, which = divmod(number, len(counts))
+            last = first + counts[which] - 1
+            if last < len(words):
+                yield words[first][0], words[last][1]
+
+
+# Up to a stop (with closing quotes and brackets) before white space, or up to the end of the line.
+_SENTENCE = re.compile(r"""\S.*?(?:[.!?]["')\]\u2019\u201d]*(?=\s)|$)""", re.MULTILINE)
+
+
+class Sentences(metaclass=Checked):
+    """Positions of sentences, or lines without a full stop, with enough text before them.
+
+    Sentences end at ``.``, ``!`` or ``?`` before white space (an abbreviation ends one too), and at
+    the end of a line. White space between sentences belongs to none.
+
+    Args:
+        min_context: least number of tokens before a sentence.
+
+    Source:
+        RLPT's segments, predicted as a whole.
+    """
+
+    def __init__(self, *, min_context: NonNegativeInt = 16) -> None:
+        self.min_context = min_context
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """Return each sentence from its first to its last visible character."""
+        return [self._spans(document) for document in documents]
+
+    def _spans(self, document: Tokenised) -> list[Span]:
+        matches = (match.span() for match in _SENTENCE.finditer(document.text))
+        places = [(a, a + len(document.text[a:b].rstrip())) for a, b in matches]
+        return [
+            span
+            for span in byte_spans(document.text, places)
+            if bisect_right(document.ends, span.start) >= self.min_context
+        ]
+
+
+class Pattern(metaclass=Checked):
+    r"""Positions at which a pattern matches.
+
+    Args:
+        pattern: one or several regular expressions; group 1 is the span, such as ``=(\d)``. Empty
+            matches are skipped. ``^`` and ``$`` match at the ends of the whole text; with ``(?m)``
+            in front, at the ends of lines. Matches of one pattern do not overlap; groups of a
+            look-ahead, ``(?=(\w\w))``, and groups of two patterns may.
+
+    Raises:
+        ConfigError: there is no pattern, or one is no regular expression or has no group.
+    """
+
+    def __init__(self, *, pattern: NonEmptyText | Sequence[NonEmptyText]) -> None:
+        patterns = [pattern] if isinstance(pattern, str) else list(pattern)
+        if not patterns:
+            raise ConfigError("Pattern: pattern is an empty list: give a regular expression")
+        self._found = [_compiled(one) for one in patterns]
+        self.pattern = pattern
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """Return group 1 of every match."""
+        return [self._spans(document.text) for document in documents]
+
+    def _spans(self, text: str) -> list[Span]:
+        matches = (match for one in self._found for match in one.finditer(text))
+        return byte_spans(text, sorted(match.span(1) for match in matches if match[1]))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+    except re.error as error:
+        raise ConfigError(
+            f"Pattern: pattern {pattern!r} is no regular expression: {error}"
+        ) from None
+    if compiled.groups < 1:
+        raise ConfigError(
+            f"Pattern: pattern {pattern!r} has no group: put what is asked for in parentheses, "
+            r"as in '=(\d)'"
+        )
+    return compiled
+
+
+class EntropyFilter(metaclass=Checked):
+    """RPT's entropy filter: positions of high next-token entropy under a proxy model.
+
+    Args:
+        proxy: a causal language model with the tokenizer of the policy; it is not trained.
+        top_k: number of most likely tokens in the entropy.
+        threshold: least entropy of a position, nats. Null: ``top_share`` decides.
+        top_share: share of the positions of all texts to take, by entropy; ties with the last one
+            are included. Null: ``threshold`` decides.
+        renormalise: whether the probabilities of the ``top_k`` are scaled to sum 1.
+        min_context: least number of tokens before a position.
+        device: device of the proxy while it reads the texts: ``auto``, ``cpu`` or ``cuda``;
+            afterwards it moves back.
+
+    Raises:
+        ConfigError: both or neither of ``threshold`` and ``top_share`` are given, or (in
+            :meth:`spans`) the proxy has another tokenizer.
+        DataError: (in :meth:`spans`) a text is longer than the proxy's context.
+
+    Source:
+        RPT, arXiv:2506.08007: top 16, and thresholds of 0.5, 1.0 and 1.5 for its easy, medium and
+        hard positions. The paper does not give the rest; our default is 1.0, renormalised.
+    """
+
+    def __init__(
+        self,
+        *,
+        proxy: PreTrainedModel,
+        top_k: PositiveInt = 16,
+        threshold: float | None = 1.0,
+        top_share: Probability | None = None,
+        renormalise: bool = True,
+        min_context: PositiveInt = 16,
+        device: NonEmptyText = "auto",
+    ) -> None:
+        if (threshold is None) == (top_share is None):
+            raise ConfigError(
+                f"EntropyFilter: threshold is {threshold} and top_share {top_share}: give one of "
+                "them, and null for the other"
+            )
+        self.proxy = proxy
+        self.top_k = top_k
+        self.threshold = threshold
+        self.top_share = top_share
+        self.renormalise = renormalise
+        self.min_context = min_context
+        self.device = device
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """Return spans from a position to the end of the first token that completes a character."""
+        entropies = next_token_entropies(
+            self.proxy,
+            [document.ids for document in documents],
+            top_k=self.top_k,
+            renormalise=self.renormalise,
+            device=device_of(self.device),
+        )
+        candidates = [
+            [
+                (span, float(entropy[index]))
+                for index, span in token_spans(document, self.min_context).items()
+            ]
+            for entropy, document in zip(entropies, documents, strict=True)
+        ]
+        least = self._least([entropy for spans in candidates for _, entropy in spans])
+        return [[span for span, entropy in spans if entropy >= least] for spans in candidates]
+
+    def _least(self, entropies: list[float]) -> float:
+        """Return the entropy threshold."""
+        if self.threshold is not None:
+            return math.nextafter(self.threshold, math.inf)
+        # The product of share and count may miss a whole number by a rounding error.
+        count = math.ceil((self.top_share or 0.0) * len(entropies) - 1e-9)
+        return sorted(entropies, reverse=True)[count - 1] if count else math.inf

@@ -1,1 +1,0 @@
-"""Potentials: functions of the state for shaping."""

@@ -1,1 +1,0 @@
-"""Domain randomisation: random dynamics in each episode."""

@@ -1,0 +1,178 @@
+"""Search algorithms of provers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import (Sequence)
+from rlcomp.arguments import (Checked, PositiveInt, NonNegativeFloat, Fraction)
+from rlcomp.prover.graph import (Node, ProofGraph, Trial, Edge)
+
+
+class Sampling(metaclass=Checked):
+    """Best-of-n (control): attempts of one tactic per state, until a proof or a failure.
+
+    It is no search: an attempt does not use the results of earlier ones. A tactic that was tried in
+    the same state before costs no further call, which favours this control.
+
+    Args:
+        max_depth: most tactics of an attempt.
+    """
+
+    samples = 1
+
+    def __init__(self, *, max_depth: PositiveInt = 16) -> None:
+        self.max_depth = max_depth
+
+    def select(self, graph: ProofGraph) -> Node:
+        """Return the current state of the attempt."""
+        return graph.path[-1].child if graph.path else graph.root
+
+    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+        """Continue the attempt or start the next one."""
+        edge = trials[0].edge if trials else None
+        ended = edge is None or len(graph.path) + 1 >= self.max_depth
+        graph.path = [] if ended or edge is None else [*graph.path, edge]
+
+
+class BestFirst(metaclass=Checked):
+    """Best-first search by ``sum_t log pi(a_t | s_t) / L^alpha`` of the path to a state.
+
+    ``L`` is the number of tactics on the path. Each state is expanded once. After that, the states
+    with the fewest expansions are sampled again.
+
+    Args:
+        samples: tactics per expansion.
+        alpha: 0 prefers short paths (lean-dojo's prover), 1 has no preference.
+
+    Source:
+        Xin et al. 2025 (BFS-Prover), arXiv:2502.03438; Yang et al. 2023 (LeanDojo),
+        arXiv:2306.15626, with ``alpha = 0``.
+    """
+
+    def __init__(self, *, samples: PositiveInt = 8, alpha: NonNegativeFloat = 0.5) -> None:
+        self.samples = samples
+        self.alpha = alpha
+
+    def select(self, graph: ProofGraph) -> Node:
+        """Return the best of the states with the fewest expansions."""
+        return max(graph.nodes.values(), key=lambda node: (-node.expansions, self.score(node)))
+
+    def score(self, node: Node) -> float:
+        """Return the score of the path to a state, in nats."""
+        return node.log_prob / float(max(node.depth, 1) ** self.alpha)
+
+    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+        """No-op: the graph holds all."""
+
+
+class MonteCarlo(metaclass=Checked):
+    """MCTS with PUCT: ``argmax_a Q(s, a) + c P(s, a) sqrt(1 + N(s)) / (1 + N(s, a))``.
+
+    ``P`` is the policy's probability of the tactic, normalised over the state's known ones. ``Q``
+    is the mean value of the leaves below it: a critic's, or 0. A path never returns to one of its
+    states. A state is sampled again when its visits reach the next power of ``widening``.
+
+    Args:
+        samples: tactics per expansion.
+        exploration: ``c``, weight of the exploration.
+        widening: growth of the visits between two expansions of a state, at least 2.
+
+    Source:
+        Silver et al. 2017, Nature 550 (PUCT); Lample et al. 2022 (HyperTree), arXiv:2205.11491.
+    """
+
+    def __init__(
+        self,
+        *,
+        samples: PositiveInt = 8,
+        exploration: NonNegativeFloat = 1.0,
+        widening: PositiveInt = 4,
+    ) -> None:
+        self.samples = samples
+        self.exploration = exploration
+        self.widening = max(widening, 2)
+
+    def select(self, graph: ProofGraph) -> Node:
+        """Descend by the score to a state to expand."""
+        node, path, passed = graph.root, list[Edge](), {graph.root}
+        while node.expansions > 0 and node.visits < self.widening**node.expansions:
+            open_ = [edge for edge in node.edges if edge.child not in passed]
+            if not open_:
+                break
+            scores = self.scores(node, open_)
+            edge = open_[scores.index(max(scores))]
+            path.append(edge)
+            node = edge.child
+            passed.add(node)
+        graph.path = path
+        return node
+
+    def scores(self, node: Node, edges: Sequence[Edge]) -> list[float]:
+        """Return the PUCT score of each edge."""
+        likely = [math.exp(edge.log_prob) for edge in edges]
+        scale = self.exploration * math.sqrt(node.visits + 1) / max(sum(likely), 1e-300)
+        return [
+            edge.total / max(edge.visits, 1.0) + scale * p / (1 + edge.visits)
+            for edge, p in zip(edges, likely, strict=True)
+        ]
+
+    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+        """Add the leaf's value to the edges of its path."""
+        value = self.returned(node, trials)
+        graph.root.visits += 1
+        for edge in graph.path:
+            edge.child.visits += 1
+            self.add(edge, value)
+
+    def returned(self, node: Node, trials: Sequence[Trial]) -> float:
+        """Return the value of a simulation."""
+        return 1.0 if node.solved else node.value
+
+    def add(self, edge: Edge, value: float) -> None:
+        """Add a simulation to an edge."""
+        edge.visits += 1
+        edge.total += value
+
+
+class RMaxTS(MonteCarlo):
+    """MCTS with an intrinsic reward: 1 when an expansion finds a new state, else 0.
+
+    Scores are discounted upper confidence bounds,
+    ``W(s, a) / N(s, a) + sqrt(2 ln(sum_b N(s, b)) / N(s, a))``, where each later simulation of an
+    edge multiplies its earlier ones by ``gamma``. A tactic that was never followed comes first. An
+    expansion samples single tactics instead of the paper's whole proofs, and ``widening`` decides
+    when a state is expanded again instead of a child of its own.
+
+    Args:
+        samples: tactics per expansion.
+        gamma: discount of earlier simulations.
+        widening: growth of the visits between two expansions of a state, at least 2.
+
+    Source:
+        Xin et al. 2024 (DeepSeek-Prover-V1.5), arXiv:2408.08152, section 3.
+    """
+
+    def __init__(
+        self, *, samples: PositiveInt = 8, gamma: Fraction = 0.99, widening: PositiveInt = 4
+    ) -> None:
+        super().__init__(samples=samples, widening=widening)
+        self.gamma = gamma
+
+    def scores(self, node: Node, edges: Sequence[Edge]) -> list[float]:
+        """Return the bound of each edge."""
+        total = sum(edge.visits for edge in edges)
+        return [
+            edge.total / edge.visits + math.sqrt(2 * math.log(max(total, 1.0)) / edge.visits)
+            if edge.visits
+            else math.inf
+            for edge in edges
+        ]
+
+    def returned(self, node: Node, trials: Sequence[Trial]) -> float:
+        """Return 1 if the simulation found a new state, else 0."""
+        return float(any(trial.is_new for trial in trials))
+
+    def add(self, edge: Edge, value: float) -> None:
+        """Add a simulation to an edge and discount the earlier ones."""
+        edge.visits = self.gamma * edge.visits + 1
+        edge.total = self.gamma * edge.total + value

@@ -1,0 +1,75 @@
+"""Noise on rewards."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from rlcomp.arguments import (PositiveFloat)
+from rlcomp.component import (Component)
+from rlcomp.interfaces.shaping import (write_shaped_reward)
+from rlcomp.seed import (new_generator)
+from rlcomp.interfaces.reward import (shuffle_rewards)
+
+
+class RaterNoise(Component):
+    """Simulated rater: ``R <- R + temperature * g`` with standard Gumbel noise ``g``.
+
+    Then the better of two answers leads with probability ``s((R_w - R_l) / temperature)``
+    (Bradley-Terry), and the order of several is a draw of the Plackett-Luce model. Equal answers to
+    one prompt get the same noise.
+
+    Reads ``reward``, ``rewards``, ``reward_valid``, ``group_id`` ``[B]``, ``response`` ``[B, W]``.
+    Writes ``reward`` and the part
+    ``rater_noise`` of ``rewards`` ``[B]``, in reward units.
+
+    Args:
+        temperature: the difference of rewards at which the better answer leads in .73 of all pairs.
+
+    Source:
+        Yellott 1977, Journal of Mathematical Psychology 15(2): Gumbel noise and Luce's axiom.
+    """
+
+    reads = ("reward", "rewards", "reward_valid", "group_id", "response")
+    writes = ("reward", "rewards")
+
+    def __init__(self, *, temperature: PositiveFloat = 0.2) -> None:
+        super().__init__()
+        self.temperature = temperature
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the noise."""
+        reward = batch["reward"]
+        answer = torch.cat([batch["group_id"][:, None], batch["response"].long()], 1)
+        _, which = answer.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+        # -log of an exponential variable; in float64 a draw is never 0 in practice.
+        drawn = torch.empty(reward.shape, dtype=torch.float64).exponential_(
+            generator=self.generator
+        )
+        noise = (-self.temperature * drawn.log()).to(reward)[which]
+        return write_shaped_reward(batch, "rater_noise", noise, reward + noise)
+
+
+class ShuffledShaping(Component):
+    """Control that permutes the entries of a reward over the valid rows.
+
+    ``reward``, ``rewards`` and ``correct`` are permuted together, so that none of them carries a
+    signal. Rewards of tokens and turns and scores of steps do not change, so that this is no
+    control for an advantage that reads them. ``reward=shuffled`` does the same with an inner
+    reward; this stage comes after a reward with the settings of a recipe. Evaluators run the reward
+    itself and get the true values.
+
+    Reads and writes ``reward``, ``rewards``, ``correct`` ``[B]``; reads ``reward_valid`` ``[B]``.
+    """
+
+    reads = ("reward", "rewards", "correct", "reward_valid")
+    writes = ("reward", "rewards", "correct")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Permute the values."""
+        shuffle_rewards(batch, batch, self.generator)
+        return batch

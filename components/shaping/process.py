@@ -1,0 +1,238 @@
+"""Shaping by scores of steps and of states."""
+
+from __future__ import annotations
+
+import torch
+from collections.abc import (Mapping)
+from typing import (ClassVar)
+from tensordict import (TensorDict)
+from rlcomp.arguments import (NonNegativeFloat, PositiveFloat, Probability)
+from rlcomp.component import (Component)
+from rlcomp.functional.masked import (masked)
+from rlcomp.keys import (Key, OwnKey)
+from rlcomp.metrics import (record)
+from torch import (Tensor)
+from rlcomp.interfaces.policy import (Policy)
+from rlcomp.functional.process_reward import (potential_shaping)
+
+
+class StepRewards(Component):
+    """Step rewards: ``r_t <- r_t + c p_k``, the score of step k at the token that ends it.
+
+    A sum of positive scores grows with the number of steps. Use it with ``advantage=process``,
+    which standardises them, or if this is intended; ``shaping=potential`` pays differences.
+
+    Reads ``step_score``, ``step_end`` ``[B, T]``, and ``token_reward`` if it is there. Writes
+    ``token_reward`` ``[B, T]``.
+
+    Args:
+        coef: c, weight of the scores, in reward units.
+
+    Source:
+        Shao et al. 2024, arXiv:2402.03300, section 4.1.3.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "step_score": (
+            "B T",
+            "float",
+            "p_k: probability that the step which ends with the token is right",
+            {"example": "probability"},
+        ),
+    }
+    reads = ("step_score", "step_end", "response_mask")
+    optional = ("token_reward",)
+    writes = ("token_reward",)
+    must_reach = ("token_reward",)
+
+    def __init__(self, *, coef: NonNegativeFloat = 1.0) -> None:
+        super().__init__()
+        self.coef = coef
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the rewards of the tokens."""
+        mask = batch["response_mask"]
+        reward = self.coef * masked(batch["step_score"].detach(), batch["step_end"] & mask)
+        record("reward/step", reward, where=batch["step_end"] & mask)
+        if "token_reward" in batch.keys():
+            reward = reward + masked(batch["token_reward"].detach(), mask)
+        batch["token_reward"] = reward
+        return batch
+
+
+class ImplicitProcess(Component):
+    """Implicit process reward: ``r_t <- r_t + beta (log pi_phi(a_t) - log pi_ref(a_t))``.
+
+    ``pi_phi`` is trained on outcomes (``loss=implicit_outcome``). Then the sum of its log-ratios is
+    the reward of the answer, and each term is the advantage of its token relative to the reference.
+    It is used with its current weights, without gradient. If it is trained after this stage, it has
+    not seen these answers.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``ref_log_probs`` ``[B, T]``,
+    ``reward_valid`` ``[B]``; if they are there ``token_reward`` ``[B, T]`` and ``correct``
+    ``[B]``. Writes ``token_reward``.
+
+    Records ``implicit_reward/token``, mean absolute reward of a token; ``implicit_reward/auc``:
+    among pairs of a right and a wrong answer of the batch, the share whose right one has the higher
+    sum (1/2 by chance).
+
+    Args:
+        scorer: the model pi_phi.
+        beta: scale of the rewards, in reward units per nat.
+
+    Source:
+        Cui et al. 2025 (PRIME), arXiv:2502.01456, eq. 3; Yuan et al. 2024, arXiv:2412.01981,
+        proposition 3.1.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask", "ref_log_probs", "reward_valid")
+    optional = ("token_reward", "correct")
+    writes = ("token_reward",)
+    must_reach = ("token_reward",)
+
+    def __init__(self, *, scorer: Policy, beta: PositiveFloat = 0.05) -> None:
+        super().__init__()
+        # Not a submodule: the node that is trained owns the tensors.
+        object.__setattr__(self, "scorer", scorer)
+        self.beta = beta
+
+    scorer: Policy
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the rewards of the tokens."""
+        mask, valid = batch["response_mask"], batch["reward_valid"]
+        with torch.no_grad():
+            ratio = self.scorer.log_probs(batch) - batch["ref_log_probs"]
+        reward = masked(self.beta * ratio, mask)
+        record("implicit_reward/token", reward.abs(), where=mask & valid[:, None])
+        if "correct" in batch.keys():
+            self._record(reward.sum(1), batch["correct"], valid & mask.any(1))
+        if "token_reward" in batch.keys():
+            reward = reward + masked(batch["token_reward"].detach(), mask)
+        batch["token_reward"] = reward
+        return batch
+
+    def _record(self, score: Tensor, correct: Tensor, valid: Tensor) -> None:
+        right, wrong = score[correct & valid], score[~correct & valid]
+        lead = right[:, None] - wrong
+        record("implicit_reward/auc", torch.where(lead == 0, 0.5, (lead > 0).to(lead.dtype)))
+
+
+class Potential(Component):
+    """Potential-based shaping: ``r_t <- r_t + c (gamma Phi(s_{t+1}) - Phi(s_t))``.
+
+    The sum over every answer is ``-c Phi`` of its prompt. So the best policy and the order within a
+    group stay the same, and only credit moves to the tokens that raise the potential. This does
+    not hold if ``gamma`` differs from the return's, or with a critic's value after a truncated
+    answer (``advantage.bootstrap_truncated``), where Phi is 0 too.
+
+    Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` if it is there.
+    Writes ``token_reward`` ``[B, T]``. Records ``reward/potential_step``, the mean absolute ``F``
+    of a token.
+
+    Args:
+        potential: the potential; writes ``potential`` ``[B, T]``, Phi of the state before the
+            token.
+        coef: c, weight of the shaping.
+        gamma: discount per token of the response, the same as the return's.
+
+    Source:
+        Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "potential": ("B T", "float", "Phi of the state before the token, in reward units"),
+    }
+    reads = ("response_mask",)
+    optional = ("token_reward",)
+    writes = ("token_reward",)
+    must_reach = ("token_reward",)
+    runs = ("potential",)
+    contained = True
+
+    def __init__(
+        self, *, potential: Component, coef: NonNegativeFloat = 1.0, gamma: Probability = 1.0
+    ) -> None:
+        super().__init__()
+        self.potential = potential
+        self.coef = coef
+        self.gamma = gamma
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the shaping to the token rewards."""
+        mask = batch["response_mask"]
+        phi = self.potential(batch.copy())["potential"].detach()
+        reward = self.coef * potential_shaping(phi, mask, self.gamma)
+        record("reward/potential_step", reward.abs(), where=mask)
+        if "token_reward" in batch.keys():
+            reward = reward + masked(batch["token_reward"].detach(), mask)
+        batch["token_reward"] = reward
+        return batch
+
+
+class TurnPotential(Component):
+    """Potential-based shaping of turns: ``r_k <- r_k + c (gamma Phi(s_{k+1}) - Phi(s_k))``.
+
+    ``s_k`` is the state at the begin of turn k, so that the discount counts turns. See
+    :class:`~components.shaping.process.Potential`. A row is a whole episode.
+
+    Runs the potential. Reads ``response_mask``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
+    ``turn_reward`` ``[B, T]``. Records ``reward/potential_turn``, the mean absolute ``F`` of a
+    turn.
+
+    Args:
+        potential: the potential; writes ``potential`` ``[B, T]``, Phi of the state before the
+            token.
+        coef: c, weight of the shaping.
+        gamma: discount per turn, the same as the return's.
+
+    Source:
+        Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "potential": ("B T", "float", "Phi of the state before the token, in reward units"),
+    }
+    reads = ("response_mask", "turn_id", "turn_reward")
+    writes = ("turn_reward",)
+    runs = ("potential",)
+    contained = True
+
+    def __init__(
+        self, *, potential: Component, coef: NonNegativeFloat = 1.0, gamma: Probability = 1.0
+    ) -> None:
+        super().__init__()
+        self.potential = potential
+        self.coef = coef
+        self.gamma = gamma
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Add the shaping to the turn rewards."""
+        mask = batch["response_mask"]
+        first, last = turn_bounds(batch["turn_id"], mask)
+        phi = self.potential(batch.copy())["potential"].detach()
+        shaped = self.coef * potential_shaping(phi, first, self.gamma)
+        record("reward/potential_turn", shaped.abs(), where=first)
+        # First and last tokens of a row are in the same order, so that they match by turn.
+        moved = torch.zeros_like(shaped).masked_scatter(last, shaped[first])
+        batch["turn_reward"] = masked(batch["turn_reward"].detach(), mask) + moved
+        return batch
+
+
+def turn_bounds(turn_id: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Return masks of the first and the last sampled token of each turn, ``[B, T]`` each.
+
+    Examples:
+        >>> ids, mask = torch.tensor([[-1, 0, 0, -1, 1]]), torch.tensor([[0, 1, 1, 0, 1]]).bool()
+        >>> first, last = turn_bounds(ids, mask)
+        >>> first.int(), last.int()
+        (tensor([[0, 1, 0, 0, 1]], dtype=torch.int32), tensor([[0, 0, 1, 0, 1]], dtype=torch.int32))
+    """
+    turn = torch.where(mask, turn_id, -1)
+    before = turn.cummax(1).values.roll(1, 1)
+    before[:, 0] = -1
+    first = mask & (turn > before)
+    later = torch.where(mask, turn_id, torch.iinfo(turn_id.dtype).max)
+    after = later.flip(1).cummin(1).values.flip(1).roll(-1, 1)
+    after[:, -1] = torch.iinfo(turn_id.dtype).max
+    return first, mask & (turn < after)

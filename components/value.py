@@ -1,0 +1,228 @@
+"""Value estimates and targets."""
+
+from __future__ import annotations
+
+import torch
+from tensordict import (TensorDict)
+from rlcomp.component import (Component)
+from rlcomp.metrics import (record, record_total, recording)
+from rlcomp.model.actor_critic import (ActorCritic)
+from rlcomp.model.critic import (Critic)
+from rlcomp.model.language_critic import (LanguageCritic)
+from torch import (Tensor)
+from rlcomp.arguments import (PositiveInt)
+from rlcomp.errors import (ConfigError, DataError)
+from rlcomp.interfaces.policy import (TakesTurns)
+from rlcomp.interfaces.reward import (without_failed)
+from rlcomp.seed import (new_generator)
+from rlcomp.text.continuations import (continue_rows, state_ids)
+from rlcomp.text.rows import (rows_from_ids)
+from rlcomp.pareto.objective_critic import (ObjectiveCritic)
+
+
+class ValueEstimate(Component):
+    """Stage that writes the critic's values before the update.
+
+    The advantages use them, and the value clip is around them. Reads ``tokens``,
+    ``attention_mask``, ``response_mask`` ``[B, T]``.
+
+    Writes ``value`` and ``old_value`` ``[B, T]``, in reward units, without gradient; 0 outside
+    ``response_mask``. A learner overwrites ``value`` with the value of its own forward pass.
+
+    Records ``value/mean``.
+
+    Args:
+        critic: a separate model, or a policy with a value head.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, algorithm 1.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask")
+    writes = ("value", "old_value")
+
+    def __init__(self, *, critic: ActorCritic | Critic | LanguageCritic) -> None:
+        super().__init__()
+        self.critic = critic
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the values."""
+        with torch.no_grad():
+            value = self.critic.values(batch)
+        record("value/mean", value, where=batch["response_mask"])
+        batch["value"], batch["old_value"] = value, value.clone()
+        return batch
+
+
+class LanguageTargets(Component):
+    """Stage that writes targets of a language value function (Monte-Carlo or TD) to imitate.
+
+    Each response is cut at a random place, from before its first to before its last token, and
+    continued ``continuations`` times: ``y = (1 / K) sum_k R_k``. With a ``horizon``, a continuation
+    that has not ended counts with the critic's value of its last state (temporal difference). The
+    row's response is the word with the value nearest to ``y``, and EOS.
+
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]`` and the prompt's entries.
+    Writes a new batch of ``tokens`` (state, word, EOS), ``attention_mask`` and ``response_mask``
+    (word and EOS). Rows without a continuation with a valid reward are left out.
+
+    Records ``value_targets/mean`` (of ``y``), ``value_targets/tokens`` (sampled) and
+    ``value_targets/invalid_fraction``.
+
+    Args:
+        policy: the policy, which samples the continuations.
+        critic: the critic, for its words and for the values of unfinished continuations.
+        reward: the reward of a whole response.
+        max_new_tokens: longest response, in tokens.
+        continuations: continuations of each state (``K``).
+        horizon: most tokens of a continuation; None: up to the end.
+
+    Raises:
+        ConfigError: the reward compares an answer with others.
+        DataError: no reward of any continuation is valid.
+
+    Source:
+        Feng et al. 2024, arXiv:2411.14251, section 4: language Monte-Carlo and language TD, with an
+        aggregate written by a model. Here it is a mean, rounded to a word.
+    """
+
+    reads = ("tokens", "attention_mask", "response_mask")
+    writes = ("tokens", "attention_mask", "response_mask")
+    runs = ("reward",)
+    contained = True
+    supplies = ("tokens", "attention_mask", "response_mask", "response", "truncated", "group_id")
+    fresh = True
+
+    def __init__(
+        self,
+        *,
+        policy: TakesTurns,
+        critic: LanguageCritic,
+        reward: Component,
+        max_new_tokens: PositiveInt,
+        continuations: PositiveInt = 4,
+        horizon: PositiveInt | None = None,
+    ) -> None:
+        super().__init__()
+        if reward.min_group_size > 1:
+            raise ConfigError(
+                f"value_targets.reward is a {type(reward).__name__}, which judges an answer by the "
+                "others of its group: set value_targets.reward to a verifier"
+            )
+        self.policy = policy
+        self.critic = critic
+        self.reward = reward
+        self.max_new_tokens = max_new_tokens
+        self.continuations = continuations
+        self.horizon = horizon
+        self.generator = new_generator()
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Continue each row from a random place and write the word of its mean reward."""
+        lengths = batch["response_mask"].sum(1).cpu()
+        cuts = (torch.rand(len(lengths), generator=self.generator) * lengths).long()
+        target = self._targets(batch, cuts)
+        known = target.isfinite()
+        if not bool(known.any()):
+            raise DataError("no reward of any continuation is valid: see reward_check's first one")
+        record("value_targets/mean", target, where=known)
+        prompts, prefixes = state_ids(batch, cuts)
+        words = [self.critic.nearest(float(y)) for y in target[known]]
+        places = known.nonzero().flatten().tolist()
+        eos = self.policy.tokenizer.eos_token_id
+        return rows_from_ids(
+            self.policy.tokenizer,
+            [prompts[row] + prefixes[row] for row in places],
+            [[*self.critic.word_ids[word], eos] for word in words],
+        ).to(self.policy.device)
+
+    def _targets(self, batch: TensorDict, cuts: Tensor) -> Tensor:
+        """Return the mean outcome of each row's continuations, ``[B]``; NaN if none is valid."""
+        rows = continue_rows(
+            self.policy,
+            batch,
+            cuts,
+            continuations=self.continuations,
+            max_new_tokens=self.max_new_tokens,
+            horizon=self.horizon,
+            generator=self.generator,
+        )
+        sampled = int(rows["response_mask"].sum()) - self.continuations * int(cuts.sum())
+        record_total("value_targets/tokens", float(sampled))
+        with recording():  # drop the reward's metrics, which are of the responses
+            judged = self.reward(rows.copy())
+        outcome, valid = judged["reward"], without_failed(rows, judged["reward_valid"])
+        length = rows["response_mask"].sum(1)
+        goes_on = rows["truncated"] & (length < self.max_new_tokens)
+        if bool(goes_on.any()):
+            outcome = torch.where(goes_on, self._value_at_the_end(rows), outcome)
+            valid = valid | goes_on
+        record("value_targets/invalid_fraction", (~valid).float())
+        of = (len(cuts), self.continuations)
+        total = torch.where(valid, outcome, 0.0).view(of).sum(1)
+        return (total / valid.view(of).sum(1)).cpu()
+
+    def _value_at_the_end(self, rows: TensorDict) -> Tensor:
+        """Return the critic's value of the state after each row's last token, ``[B]``."""
+        pad = torch.zeros_like(rows["tokens"][:, :1])
+        tokens = torch.cat([rows["tokens"], pad], 1)
+        filled = rows["attention_mask"].sum(1, keepdim=True)
+        place = torch.arange(tokens.shape[1], device=tokens.device)
+        ahead = TensorDict(
+            {
+                "tokens": tokens,
+                "attention_mask": place <= filled,
+                "response_mask": place == filled,
+            },
+            batch_size=[len(tokens)],
+        )
+        return self.critic.values(ahead).sum(1)
+
+
+class ObjectiveValueEstimate(Component):
+    """Stage that writes the values of each objective before the update.
+
+    The advantages and the clip of the value loss use them. Reads ``tokens``, ``attention_mask``,
+    ``response_mask`` ``[B, T]``, and the names of ``rewards`` if they are there already.
+
+    Writes ``objective_values`` and ``old_objective_values`` ``[B, T, K]``, in units of the rewards,
+    without gradient; 0 outside ``response_mask``.
+
+    Records ``value/mean/<objective>``.
+
+    Args:
+        critic: a critic with a value for each objective.
+
+    Raises:
+        ConfigError: the critic and ``rewards`` have other objectives, or another order.
+    """
+
+    keys = {
+        "objective_values": ("B T K", "float", "value of each objective, in the order of rewards"),
+        "old_objective_values": ("B T K", "float", "objective_values before the update"),
+    }
+    reads = ("tokens", "attention_mask", "response_mask")
+    writes = ("objective_values", "old_objective_values")
+    optional = ("rewards",)
+
+    def __init__(self, *, critic: ObjectiveCritic) -> None:
+        super().__init__()
+        self.critic = critic
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the values."""
+        self._check_names(batch)
+        with torch.no_grad():
+            values = self.critic.values(batch)
+        for k, name in enumerate(self.critic.names):
+            record(f"value/mean/{name}", values[..., k], where=batch["response_mask"])
+        batch["objective_values"], batch["old_objective_values"] = values, values.clone()
+        return batch
+
+    def _check_names(self, batch: TensorDict) -> None:
+        names = tuple(batch["rewards"].keys()) if "rewards" in batch.keys() else self.critic.names
+        if names != self.critic.names:
+            raise ConfigError(
+                f"the critic has values for {', '.join(self.critic.names)}, but 'rewards' holds "
+                f"{', '.join(names)}: critic.objectives must be the stage that writes 'rewards'"
+            )
