@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 from omegaconf import OmegaConf
 
-from rlcomp.engine import decode_native, draw, readouts, scoring
+from rlcomp.engine import decode_native, draw, logit_functions, scoring
 from rlcomp.engine import decode_packed as loop
 from rlcomp.engine.transformer import Transformer
 from rlcomp.run.launch import build_phase
@@ -70,7 +70,7 @@ def clock_mathematics(clock, nodes):
     for name in ("get_total_norm", "clip_grads_with_norm_"):
         clock.wrap(torch.nn.utils, name, "optimiser")
     # Where they are looked up, not where they are defined.
-    for owner, name in ((readouts, "by_rows"), (draw, "draw_tokens")):
+    for owner, name in ((logit_functions, "by_rows"), (draw, "draw_tokens")):
         clock.wrap(owner, name, "log-probs, entropy, sampling")
 
 

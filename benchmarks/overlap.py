@@ -44,7 +44,7 @@ from rlcomp.engine.draw import Sampled
 from rlcomp.engine.session import Said
 from rlcomp.interfaces.cluster import Free
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.run.free import FreeStages
+from rlcomp.run.async_rollout import FreeStages
 from rlcomp.run.remote import RemoteStages
 from rlcomp.testing.tiny import tiny_model
 from rlcomp.text.rows import rollout_rows

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerFast
 
 from rlcomp import Decoding, LanguageModel, causal_lm, character_tokenizer
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.freed_memory import keep_freed_memory
+from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.text.answers import answer_prompts
 
 # Each of S and M has 62 characters, <pad> and <eos>; the others have words.

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
+
 import torch
-from torch import (nn, Tensor)
-from rlcomp.arguments import (NonEmptyText)
-from rlcomp.errors import (ConfigError, FlowError)
-from rlcomp.interfaces.learner import (FreezesParameters, KeepsMoments)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.model.copied import (CopiedWeights)
-from typing import (ClassVar)
+from torch import Tensor, nn
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.errors import ConfigError, FlowError
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.protocols import FreezesParameters, KeepsMoments
+from rlcomp.model.weight_snapshot import CopiedWeights
 
 
 class Freeze(nn.Module):

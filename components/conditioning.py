@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
-from tensordict import (TensorDict)
-from transformers import (PreTrainedTokenizerBase)
-from rlcomp.batch import (decode_columns, decode_texts, keep_prompt, encode_texts)
-from rlcomp.columns import (CONVERSATION)
-from rlcomp.component import (Component)
-from rlcomp.interfaces.prompt import (Prompt)
-from rlcomp.text.padding import (padded)
-from rlcomp.text.prompt import (or_text)
-from collections.abc import (Sequence)
-from rlcomp.arguments import (PositiveFloat, PositiveInt, NonEmptyText)
-from rlcomp.errors import (ConfigError)
-from rlcomp.functional.simplex import (lattice)
-from rlcomp.interfaces.task import (Task)
-from rlcomp.pareto.conditioning import (Conditioning)
-from rlcomp.text.preference_tokens import (preference_points, preference_token)
-from rlcomp.text.tokenizer import (encode_all)
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
+from rlcomp.columns import CONVERSATION
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.functional.min_norm import lattice
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.pareto.conditioning import Conditioning
+from rlcomp.text.preference_tokens import preference_points, preference_token
+from rlcomp.text.prompt import or_text
+from rlcomp.text.rows import padded
+from rlcomp.text.tokenizer import encode_all
 
 
 class AskedRows(Component):

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import math
-from typing import (Any, ClassVar, Literal)
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonEmptyText, NonNegativeInt, PositiveInt, PositiveFloat, NonNegativeFloat)
-from rlcomp.checkpoint.state_fields import (field)
-from rlcomp.errors import (ConfigError, CheckpointError)
-from rlcomp.interfaces.early_stop import (EarlyStop)
-from rlcomp.metrics import (record)
-from rlcomp.functional.kl import (kl_estimate)
+from typing import Any, ClassVar, Literal
+
+from tensordict import TensorDict
+
+from rlcomp.arguments import (
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
+from rlcomp.checkpoint.state_fields import field
+from rlcomp.errors import CheckpointError, ConfigError
+from rlcomp.functional.divergence import kl_estimate
+from rlcomp.interfaces.early_stop import EarlyStop
+from rlcomp.metrics import record
 
 
 class Alarm(EarlyStop):

@@ -15,7 +15,7 @@ from urllib.parse import SplitResult
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
-from rlcomp.interfaces.endpoint import Reply
+from rlcomp.interfaces.protocols import Reply
 from rlcomp.metrics import record_total
 from rlcomp.sandbox.http_post import Lost, Refused, api_address, post
 from rlcomp.verify.chat_completion import Completion, completion

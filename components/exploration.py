@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from torchrl.envs import (EnvBase)
-from rlcomp.arguments import (Probability, PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.metrics import (progress, record, step)
-from rlcomp.seed import (new_generator)
-from tensordict.nn import (TensorDictModuleBase)
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.envs import EnvBase
+
+from rlcomp.arguments import PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.metrics import progress, record, step
+from rlcomp.seed import new_generator
 
 
 class EpsilonGreedy(Component):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonEmptyText)
-from rlcomp.batch import (decode_texts)
-from rlcomp.component import (Component)
-from rlcomp.errors import (ConfigError)
-from rlcomp.metrics import (record)
-from rlcomp.data.examples import (TakesPassRates)
-from rlcomp.functional.group_accuracy import (group_accuracy)
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.data.examples import TakesPassRates
+from rlcomp.errors import ConfigError
+from rlcomp.functional.group_statistics import group_accuracy
+from rlcomp.metrics import record
 
 
 class AnswerKinds(Component):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.metrics import (record)
-from rlcomp.arguments import (NonNegativeInt, NonEmptyText)
-from transformers import (PreTrainedTokenizerBase)
-from rlcomp.text.thoughts import (ThoughtEnd, responses)
-from rlcomp.functional.group_accuracy import (group_accuracy, varied)
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import NonEmptyText, NonNegativeInt
+from rlcomp.component import Component
+from rlcomp.functional.group_statistics import group_accuracy, varied
+from rlcomp.metrics import record
+from rlcomp.text.reasoning import ThoughtEnd, responses
 
 
 class Correct(Component):

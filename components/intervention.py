@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import torch
 import queue
 import threading
 import time
-from collections.abc import (Callable, Sequence)
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from torchrl.envs import (EnvBase)
-from rlcomp.errors import (ConfigError)
-from rlcomp.interfaces.intervention import (Intervention)
-from rlcomp.model.continuous_control import (bounded_actions)
-from rlcomp.arguments import (NonNegativeFloat, NonNegativeInt, PositiveInt, Probability)
-from rlcomp.interfaces.guide import (Guide)
-from rlcomp.metrics import (progress)
+from collections.abc import Callable, Sequence
 
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from torchrl.envs import EnvBase
+
+from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.intervention import Intervention
+from rlcomp.interfaces.protocols import Guide
+from rlcomp.metrics import progress
+from rlcomp.model.continuous_control import bounded_actions
 
 Decides = Callable[[int, Tensor, Tensor], Sequence[float] | Tensor | None]
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from rlcomp.arguments import (Checked, PositiveInt, NonEmptyText, Probability)
-from collections import (Counter)
-from collections.abc import (Sequence)
-from rlcomp.errors import (ConfigError)
-from rlcomp.interfaces.judge import (NoVerdict)
-from rlcomp.interfaces.options import (check_options, choices)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.interfaces.prompt import (Prompt)
-from rlcomp.text.two_options import (TwoOptions)
-from typing import (Literal)
-from rlcomp.interfaces.endpoint import (Endpoint)
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.judge import NoVerdict, check_options, choices
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.protocols import Endpoint
+from rlcomp.text.two_options import TwoOptions
 
 
 class Exact(metaclass=Checked):
@@ -98,7 +98,7 @@ class Generative(metaclass=Checked):
     """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
     ``p(yes) / (p(yes) + p(no))`` at temperature 1, each summed over its spellings (``Yes``,
-    ``"yes``; :func:`rlcomp.verify.options.spellings`). None if yes and no together have less than
+    ``"yes``; :func:`rlcomp.verify.choice_answer.spellings`). None if yes and no together have less than
     ``least_mass``, or if the template with the reference exceeds the context; one warning then
     shows the model's likely answer. 0 if only the prediction makes the text exceed the context, so
     that no prediction escapes judgement by its length.

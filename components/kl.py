@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.functional.kl import (Value, kl_estimate, kl_full)
-from rlcomp.interfaces.kl_controller import (KLController)
-from rlcomp.interfaces.kl_weight import (times_kl_weight)
-from rlcomp.metrics import (record)
-from rlcomp.interfaces.policy import (FullDistributionPolicy)
-from rlcomp.functional.masked import (masked)
-from torch import (Tensor)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.component import Component
+from rlcomp.functional.divergence import Value, kl_estimate, kl_full
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.kl_controller import KLController, times_kl_weight
+from rlcomp.interfaces.policy import FullDistributionPolicy
+from rlcomp.metrics import record
 
 
 class KLInReward(Component):

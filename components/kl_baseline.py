@@ -11,11 +11,11 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Demonstration
 from rlcomp.keys import Key, OwnKey
-from rlcomp.model.aside import aside
+from rlcomp.model.auxiliary_forward import aside
 from rlcomp.run.check_flow import built_flow
 from rlcomp.text.rows import demonstration_rows
 

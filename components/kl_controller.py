@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat, Interval)
-from rlcomp.interfaces.kl_controller import (KLController)
-from rlcomp.functional.kl_coefficient import (Unit, adaptive_kl_coef, doubling_kl_coef, between)
-from typing import (Annotated, Literal)
-from rlcomp.metrics import (progress)
+from typing import Annotated, Literal
+
+from rlcomp.arguments import Interval, NonNegativeFloat, PositiveFloat
+from rlcomp.functional.kl_coefficient import Unit, adaptive_kl_coef, between, doubling_kl_coef
+from rlcomp.interfaces.kl_controller import KLController
+from rlcomp.metrics import progress
 
 
 class FixedKL(KLController):

@@ -13,7 +13,7 @@ from rlcomp.checkpoint.state_fields import count_field
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.importance import sampler_gap
-from rlcomp.functional.mismatch import effective_sample_size, sampler_kl
+from rlcomp.functional.ratio import effective_sample_size, sampler_kl
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from rlcomp.arguments import NonEmptyText
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.pooled_reward import record_calls_of
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, weighed

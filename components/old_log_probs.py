@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.interfaces.policy import (RoutesTokens, ScoresRows, FullDistributionPolicy)
-from rlcomp.metrics import (record)
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.interfaces.policy import FullDistributionPolicy, RoutesTokens, ScoresRows
+from rlcomp.metrics import record
 
 
 class FromRollout(Component):

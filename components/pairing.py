@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
 import torch
-from typing import (Literal, ClassVar)
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.arguments import (NonNegativeFloat, NonNegativeInt)
-from rlcomp.component import (Component)
-from rlcomp.functional.group_statistics import (is_rounding)
-from rlcomp.metrics import (record)
-from rlcomp.seed import (new_generator)
-from rlcomp.batch import (decode_texts)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.interfaces.prompt import (Prompt)
-from rlcomp.text.prompt import (or_text)
-from rlcomp.text.rewritten import (with_responses)
-from collections.abc import (Mapping)
-from rlcomp.interfaces.pairwise_judge import (PairwiseJudge, Shown)
-from rlcomp.keys import (Key, OwnKey)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, NonNegativeInt
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.functional.group_statistics import is_rounding
+from rlcomp.interfaces.judge import PairwiseJudge, Shown
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.keys import Key, OwnKey
+from rlcomp.metrics import record
+from rlcomp.seed import new_generator
+from rlcomp.text.prompt import or_text
+from rlcomp.text.rows import with_responses
 
 
 class BestWorst(Component):

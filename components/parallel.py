@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from torch import (nn)
-from torch.distributed.device_mesh import (init_device_mesh)
-from rlcomp.arguments import (Checked, PositiveFloat, PositiveInt)
-from rlcomp.errors import (ConfigError)
-from rlcomp.parallel.ranks import (here)
-from rlcomp.parallel.sharded import (Sharded, check_sharded)
-from rlcomp.parallel.weights import (Replicated)
+from torch import nn
+from torch.distributed.device_mesh import init_device_mesh
+
+from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
+from rlcomp.errors import ConfigError
+from rlcomp.parallel.ranks import here
+from rlcomp.parallel.sharded import Sharded, check_sharded
+from rlcomp.parallel.weights import Replicated
 
 
 class Hybrid(metaclass=Checked):

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import random
 import re
-import math
-from collections.abc import (Sequence, Iterator)
-from rlcomp.arguments import (Checked, NonNegativeInt, PositiveInt, Probability, NonEmptyText)
-from rlcomp.data.positions import (Span, Tokenised, token_spans, byte_spans)
-from itertools import (islice)
-from rlcomp.data.masked_text import (span_problem)
-from rlcomp.errors import (ConfigError)
-from rlcomp.seed import (named_seed)
-from bisect import (bisect_right)
-from transformers import (PreTrainedModel)
-from rlcomp.model.next_token import (next_token_entropies)
-from rlcomp.run.launch import (device as device_of)
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from transformers import PreTrainedModel
+
+from rlcomp.arguments import Checked, NonEmptyText, NonNegativeInt, PositiveInt, Probability
+from rlcomp.data.masked_text import span_problem
+from rlcomp.data.spans import Span, Tokenised, byte_spans, token_spans
+from rlcomp.errors import ConfigError
+from rlcomp.model.next_token import next_token_entropies
+from rlcomp.run.launch import device as device_of
+from rlcomp.seed import named_seed
 
 
 class EveryToken(metaclass=Checked):

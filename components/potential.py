@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
-from collections.abc import (Mapping)
-from typing import (ClassVar)
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.functional.masked import (masked)
-from rlcomp.keys import (Key, OwnKey)
-from rlcomp.model.token_scorer import (TokenScorer)
+from tensordict import TensorDict
+
+from rlcomp.component import Component
+from rlcomp.functional.reduction import masked
+from rlcomp.keys import Key, OwnKey
+from rlcomp.model.token_scorer import TokenScorer
 
 
 class StepScore(Component):

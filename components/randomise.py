@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Annotated
+
 import torch
-from collections.abc import (Mapping)
-from torch import (Tensor)
-from rlcomp.arguments import (Checked, Fraction)
-from rlcomp.interfaces.ranges import (Range, named_ranges)
-from typing import (Annotated)
-from annotated_types import (Ge)
+from annotated_types import Ge
+from torch import Tensor
+
+from rlcomp.arguments import Checked, Fraction
+from rlcomp.interfaces.stages import Range, named_ranges
 
 
 class UniformDynamics(metaclass=Checked):

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import (Sequence)
-from rlcomp.arguments import (Checked, PositiveInt, NonNegativeFloat, Fraction)
-from rlcomp.prover.graph import (Node, ProofGraph, Trial, Edge)
+from collections.abc import Sequence
+
+from rlcomp.arguments import Checked, Fraction, NonNegativeFloat, PositiveInt
+from rlcomp.prover.graph import Edge, Node, ProofGraph, Trial
 
 
 class Sampling(metaclass=Checked):

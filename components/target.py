@@ -10,7 +10,7 @@ from torchrl.objectives.utils import TargetNetUpdater
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.interfaces.holds_objective import HoldsObjective
+from rlcomp.interfaces.protocols import HoldsObjective
 
 
 class TargetUpdate(Component):

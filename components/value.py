@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.metrics import (record, record_total, recording)
-from rlcomp.model.actor_critic import (ActorCritic)
-from rlcomp.model.critic import (Critic)
-from rlcomp.model.language_critic import (LanguageCritic)
-from torch import (Tensor)
-from rlcomp.arguments import (PositiveInt)
-from rlcomp.errors import (ConfigError, DataError)
-from rlcomp.interfaces.policy import (TakesTurns)
-from rlcomp.interfaces.reward import (without_failed)
-from rlcomp.seed import (new_generator)
-from rlcomp.text.continuations import (continue_rows, state_ids)
-from rlcomp.text.rows import (rows_from_ids)
-from rlcomp.pareto.objective_critic import (ObjectiveCritic)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.policy import TakesTurns
+from rlcomp.interfaces.reward import without_failed
+from rlcomp.metrics import record, record_total, recording
+from rlcomp.model.actor_critic import ActorCritic
+from rlcomp.model.critics import Critic
+from rlcomp.model.language_critic import LanguageCritic
+from rlcomp.pareto.objective_critic import ObjectiveCritic
+from rlcomp.seed import new_generator
+from rlcomp.text.mc_rollouts import continue_rows, state_ids
+from rlcomp.text.rows import rows_from_ids
 
 
 class ValueEstimate(Component):

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import (Sequence)
-from rlcomp.arguments import (Checked, PositiveInt)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.interfaces.prompt import (Prompt)
-from rlcomp.seed import (new_generator)
-from rlcomp.text.answers import (answers_where_room)
-from rlcomp.text.chat import (or_own_template)
-from rlcomp.interfaces.endpoint import (Endpoint)
+from collections.abc import Sequence
+
+from rlcomp.arguments import Checked, PositiveInt
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.protocols import Endpoint
+from rlcomp.seed import new_generator
+from rlcomp.text.answers import answers_where_room
+from rlcomp.text.chat import or_own_template
 
 
 class LanguageModelWriter(metaclass=Checked):

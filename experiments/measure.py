@@ -10,7 +10,7 @@ from statistics import mean
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.report.colours import colour_of
+from rlcomp.report.charts import colour_of
 from rlcomp.report.groups import grouped
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import area, band, curve, estimate

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rlcomp.metrics import progress, record
     from rlcomp.model.build import causal_lm
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.schedule import Schedule
+    from rlcomp.model.optimizer import Schedule
     from rlcomp.report.summary import summarise
     from rlcomp.run.parts import build, load, save
     from rlcomp.run.phase import Phase
@@ -39,7 +39,7 @@ _HOME = {
     "Phase": "rlcomp.run.phase",
     "RowLoss": "rlcomp.interfaces.loss",
     "Decoding": "rlcomp.engine.decoding",
-    "Schedule": "rlcomp.model.schedule",
+    "Schedule": "rlcomp.model.optimizer",
     "TokenLoss": "rlcomp.interfaces.loss",
     "answer_prompts": "rlcomp.text.answers",
     "broadcast": "rlcomp.interfaces.advantage",

@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component, asked, asking, per_token
 from rlcomp.errors import ConfigError, ContractError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 
 
 class Double(Component):

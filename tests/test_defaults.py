@@ -13,7 +13,7 @@ from omegaconf._utils import get_yaml_loader
 CONF = Path(__file__).resolve().parents[1] / "conf"
 # A constant rate by hand; every option of ours falls to something. And torchrl's own default.
 OWN = {
-    ("rlcomp.model.schedule.Schedule", "final"),
+    ("rlcomp.model.optimizer.Schedule", "final"),
     ("components.loss.transitions.SACWithoutTargetEntropy", "alpha_init"),
 }
 

@@ -14,10 +14,8 @@ from components.filter import Overlong
 from components.kl import KLInReward
 from components.kl_controller import FixedKL
 from components.loss.policy import PolicyLoss
-from components.loss.ratio import SequenceRatio
-from components.loss.ratio import TokenRatio
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
+from components.loss.ratio import SequenceRatio, TokenRatio
+from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
 from components.shaping.length import SoftOverlong
 from rlcomp.component import Component

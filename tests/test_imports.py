@@ -42,7 +42,7 @@ for name in {LIGHT}:
 def test_a_run_imports_no_tracker_extra_or_plot_before_it_needs_it():
     code = """
 import sys
-import rlcomp.run.launch, rlcomp.model.schedule, components.learner.gradient
+import rlcomp.run.launch, rlcomp.model.optimizer, components.learner.gradient
 heavy = {"wandb", "tensorboard", "matplotlib", "gymnasium", "peft", "datasets", "torchrl"}
 heavy |= {"transformers"}
 assert not heavy & set(sys.modules), heavy & set(sys.modules)

@@ -10,9 +10,9 @@ from tensordict import TensorDict
 
 from components.loss.reduction import TokenMean
 from rlcomp.errors import ContractError
-from rlcomp.functional.kl import kl_estimate
-from rlcomp.functional.masked import masked
+from rlcomp.functional.divergence import kl_estimate
 from rlcomp.functional.ratio import log_ratio
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.testing import check_loss
 

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.arguments import (Probability, PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.functional.linear_recurrence import (last_inside)
-from rlcomp.functional.masked import (masked)
-from rlcomp.functional.returns import (gae, length_adaptive_lambda, td_lambda_returns)
-from rlcomp.functional.whiten import (whiten)
-from rlcomp.interfaces.advantage import (rewards_per_token, write_advantage)
-from rlcomp.metrics import (record)
-from rlcomp.functional.ratio import (log_ratio)
-from rlcomp.functional.vtrace import (vtrace)
-from rlcomp.functional.turn_credit import (turn_gae)
-from rlcomp.interfaces.turns import (TurnTable)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.moments import whiten
+from rlcomp.functional.off_policy import vtrace
+from rlcomp.functional.ratio import log_ratio
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.returns import gae, last_inside, length_adaptive_lambda, td_lambda_returns
+from rlcomp.functional.turn_credit import turn_gae
+from rlcomp.interfaces.advantage import rewards_per_token, write_advantage
+from rlcomp.interfaces.turns import TurnTable
+from rlcomp.metrics import record
 
 
 class GAE(Component):

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import partial
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.functional.group import (group_centred, group_standardised, group_batch_standardised, leave_one_out, length_weighted, mean_normalised, gpg_advantage, gdpo_advantage)
-from rlcomp.interfaces.advantage import (broadcast, of_episodes)
-from functools import (partial)
-from rlcomp.arguments import (PositiveFloat)
-from rlcomp.metrics import (record)
-from rlcomp.functional.group_statistics import (Groups)
-from collections.abc import (Iterable)
-from rlcomp.errors import (ConfigError, nearest)
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.functional.group import (
+    gdpo_advantage,
+    gpg_advantage,
+    group_batch_standardised,
+    group_centred,
+    group_standardised,
+    leave_one_out,
+    length_weighted,
+    mean_normalised,
+)
+from rlcomp.functional.group_statistics import Groups
+from rlcomp.interfaces.advantage import broadcast, of_episodes
+from rlcomp.metrics import record
 
 
 class GroupMean(Component):

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.arguments import (Probability, Fraction, PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.functional.returns import (reward_to_go)
-from rlcomp.interfaces.advantage import (rewards_per_token, write_advantage, broadcast)
-from typing import (Literal)
-from torch import (Tensor)
-from rlcomp.functional.group import (group_centred)
-from rlcomp.functional.masked import (masked)
-from rlcomp.functional.baseline import (greedy_reward, squared_score_norm, weighted_token_baseline)
-from rlcomp.metrics import (record)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import Fraction, PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.baseline import greedy_reward, squared_score_norm, weighted_token_baseline
+from rlcomp.functional.group import group_centred
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.returns import reward_to_go
+from rlcomp.interfaces.advantage import broadcast, rewards_per_token, write_advantage
+from rlcomp.metrics import record
 
 
 class RewardToGo(Component):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import (Annotated)
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.arguments import (Ge, PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.functional.best_of_k import (group_best_of_k, pkpo_advantage, pass_at_k_training_advantage)
-from rlcomp.functional.group_statistics import (Groups)
-from rlcomp.interfaces.advantage import (broadcast)
-from rlcomp.metrics import (record)
-from rlcomp.functional.group_accuracy import (varied)
+from typing import Annotated
+
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import Ge, PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.best_of import group_best_of_k, pass_at_k_training_advantage, pkpo_advantage
+from rlcomp.functional.group_statistics import Groups, varied
+from rlcomp.interfaces.advantage import broadcast
+from rlcomp.metrics import record
 
 
 class PassAtK(Component):

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import math
-import torch
-from typing import (Literal)
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.checkpoint.state import (HasRunState)
-from rlcomp.component import (Component)
-from rlcomp.errors import (ConfigError, ShapeError)
-from rlcomp.functional.group_statistics import (is_rounding)
-from rlcomp.functional.masked import (masked)
-from rlcomp.interfaces.advantage import (write_advantage)
-from rlcomp.metrics import (record, recording)
-from rlcomp.pareto.aggregator import (Aggregator, weighed)
-from rlcomp.pareto.objectives import (observed, stacked)
-from rlcomp.pareto.running_means import (RunningMeans)
-from components.advantage.gae import (GAE)
-from components.advantage.gae import (VAPO)
+from typing import Literal
 
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.advantage.gae import GAE, VAPO
+from rlcomp.checkpoint.state import HasRunState
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, ShapeError
+from rlcomp.functional.group_statistics import is_rounding
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.advantage import write_advantage
+from rlcomp.metrics import record, recording
+from rlcomp.pareto.aggregator import Aggregator, weighed
+from rlcomp.pareto.objectives import observed, stacked
+from rlcomp.pareto.running_means import RunningMeans
 
 # Decay of the running variance of each objective's rewards.
 SCALE_DECAY = 0.99

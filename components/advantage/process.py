@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.arguments import (PositiveFloat, NonNegativeFloat, Probability)
-from rlcomp.component import (Component)
-from rlcomp.functional.process_reward import (step_advantage, implicit_process_advantage)
-from rlcomp.interfaces.advantage import (write_advantage)
-from rlcomp.metrics import (record)
-from rlcomp.functional.group import (leave_one_out)
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.group import leave_one_out
+from rlcomp.functional.process_reward import implicit_process_advantage, step_advantage
+from rlcomp.interfaces.advantage import write_advantage
+from rlcomp.metrics import record
 
 
 class Process(Component):

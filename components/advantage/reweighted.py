@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat, Probability)
-from rlcomp.component import (Component)
-from rlcomp.functional.difficulty import (difficulty_weighted)
-from rlcomp.functional.group_accuracy import (group_accuracy)
-from rlcomp.interfaces.advantage import (rewards_to_go, write_advantage, broadcast)
-from rlcomp.metrics import (record)
-from typing import (Literal)
-from rlcomp.functional.branching import (share_centred, share_std)
-from rlcomp.interfaces.trees import (roots)
-from rlcomp.functional.distillation import (distilled_advantage)
+from typing import Literal
+
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.branching import share_centred, share_std
+from rlcomp.functional.distillation import distilled_advantage
+from rlcomp.functional.group_statistics import difficulty_weighted, group_accuracy
+from rlcomp.interfaces.advantage import broadcast, rewards_to_go, write_advantage
+from rlcomp.interfaces.turns import roots
+from rlcomp.metrics import record
 
 
 class DifficultyWeighted(Component):

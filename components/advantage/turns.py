@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
-from typing import (Literal)
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat, Probability)
-from rlcomp.component import (Component)
-from rlcomp.functional.group import (group_centred, group_standardised)
-from rlcomp.functional.turn_credit import (gigpo_steps, turn_returns, mt_grpo_turns, without_own, vine_advantage)
-from rlcomp.interfaces.advantage import (write_advantage)
-from rlcomp.interfaces.turns import (TurnTable)
-from rlcomp.metrics import (record)
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.group import group_centred, group_standardised
+from rlcomp.functional.turn_credit import (
+    gigpo_steps,
+    mt_grpo_turns,
+    turn_returns,
+    vine_advantage,
+    without_own,
+)
+from rlcomp.interfaces.advantage import write_advantage
+from rlcomp.interfaces.turns import TurnTable
+from rlcomp.metrics import record
 
 
 class GiGPO(Component):

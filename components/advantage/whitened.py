@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.functional.returns import (reward_to_go)
-from rlcomp.functional.whiten import (whiten)
-from rlcomp.interfaces.advantage import (rewards_per_token, write_advantage, broadcast)
-from typing import (Literal)
-from torch import (Tensor)
-from rlcomp.functional.group import (group_centred)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.component import Component
+from rlcomp.functional.group import group_centred
+from rlcomp.functional.moments import whiten
+from rlcomp.functional.returns import reward_to_go
+from rlcomp.interfaces.advantage import broadcast, rewards_per_token, write_advantage
 
 
 class BatchWhitened(Component):

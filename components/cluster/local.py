@@ -8,9 +8,9 @@ import pickle
 import torch
 from torch import Tensor
 
-from rlcomp.cluster.link import Link
 from rlcomp.cluster.serve import Shared
 from rlcomp.cluster.worker import process_settings
+from rlcomp.cluster.worker_client import Link
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request
 

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.cluster.actor import Serving
-from rlcomp.cluster.replies import Replies
 from rlcomp.cluster.worker import process_settings
+from rlcomp.cluster.worker_client import Replies
 from rlcomp.errors import ConfigError, require
 from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request, WorkerLost
 

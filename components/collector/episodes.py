@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.arguments import (PositiveInt)
-from rlcomp.batch import (decode_texts)
-from rlcomp.episodes.player import (Plays)
-from rlcomp.interfaces.collector import (Collector)
-from rlcomp.interfaces.turns import (episodes_of)
-from rlcomp.metrics import (record, record_total)
-from rlcomp.seed import (named_seed, new_generator)
-from rlcomp.episodes.seated_player import (SeatedPlayer)
-from rlcomp.functional.masked import (masked)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.batch import decode_texts
+from rlcomp.episodes.match_player import SeatedPlayer
+from rlcomp.episodes.player import Plays
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.stages import Collector
+from rlcomp.interfaces.turns import episodes_of
+from rlcomp.metrics import record, record_total
+from rlcomp.seed import named_seed, new_generator
 
 
 class EpisodeCollector(Collector):

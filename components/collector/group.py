@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.arguments import (PositiveInt)
-from rlcomp.batch import (decode_columns, decode_texts, keep_prompt, cat)
-from rlcomp.columns import (CONVERSATION)
-from rlcomp.engine.decoding import (Decoding)
-from rlcomp.interfaces.collector import (Collector)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.interfaces.prompt import (Prompt)
-from rlcomp.metrics import (record, record_total)
-from rlcomp.seed import (new_generator)
-from rlcomp.text.answers import (answer_prompts, with_texts)
-from rlcomp.text.prompt import (or_text)
-from dataclasses import (replace)
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.batch import cat, decode_columns, decode_texts, keep_prompt
+from rlcomp.columns import CONVERSATION
+from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.stages import Collector
+from rlcomp.metrics import record, record_total
+from rlcomp.seed import new_generator
+from rlcomp.text.answers import answer_prompts, with_texts
+from rlcomp.text.prompt import or_text
 
 
 class GroupCollector(Collector):

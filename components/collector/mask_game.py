@@ -15,8 +15,8 @@ from rlcomp.data.examples import prompt_batch
 from rlcomp.data.masked_text import mask_span, normalised_span, span_problem
 from rlcomp.data.template import check_wording
 from rlcomp.functional.prefix_match import last_command
-from rlcomp.interfaces.collector import Collector
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.stages import Collector
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator

@@ -17,7 +17,7 @@ from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answers_where_room
 from rlcomp.text.prompt import or_text
-from rlcomp.text.rewritten import with_responses
+from rlcomp.text.rows import with_responses
 
 _FIELD = re.compile(r"\{(prompt|response)\}")
 

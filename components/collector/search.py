@@ -7,7 +7,7 @@ from tensordict import TensorDict
 
 from rlcomp.batch import decode_columns, decode_texts, keep_prompt, trim
 from rlcomp.errors import DataError
-from rlcomp.interfaces.collector import Collector
+from rlcomp.interfaces.stages import Collector
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import record, record_total
 from rlcomp.prover.graph import ProofGraph, Trial

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
-from typing import (ClassVar)
-from tensordict import (TensorDict)
-from tensordict.nn import (TensorDictModuleBase)
-from torchrl.envs import (EnvBase, ExplorationType, set_exploration_type)
-from rlcomp.arguments import (NonNegativeInt, PositiveInt)
-from rlcomp.checkpoint.state_fields import (field)
-from rlcomp.component import (Component, check_arguments)
-from rlcomp.interfaces.rewinds import (Rewinds)
-from rlcomp.metrics import (record, record_total)
-from rlcomp.seed import (named_seed, new_generator)
-from rlcomp.errors import (ConfigError)
-from torchrl.collectors import (Collector)
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torchrl.collectors import Collector
+from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
+
+from rlcomp.arguments import NonNegativeInt, PositiveInt
+from rlcomp.checkpoint.state_fields import field
+from rlcomp.component import Component, check_arguments
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.protocols import Rewinds
+from rlcomp.metrics import record, record_total
+from rlcomp.seed import named_seed, new_generator
 
 
 class StepCollector(Component):
@@ -24,7 +26,7 @@ class StepCollector(Component):
     of the policy. Records ``episode/return`` and ``episode/length`` over the episodes that ended,
     and ``collector/frames``, the steps of all copies together.
 
-    An environment whose state is tensors (:class:`rlcomp.interfaces.rewinds.Rewinds`) continues
+    An environment whose state is tensors (:class:`rlcomp.interfaces.protocols.Rewinds`) continues
     from a checkpoint bit by bit. Others cannot be rewound: a resumed run restores weights,
     optimiser and replay but starts new episodes.
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import math
+
 import torch
-from torch import (Tensor)
-from rlcomp.arguments import (PositiveInt, NonEmptyText)
-from rlcomp.interfaces.batched_environment import (BatchedEnvironment)
-from rlcomp.interfaces.dynamics import (Randomises)
-from torchrl.envs import (Compose, DoubleToFloat, EnvBase, GymWrapper, RewardSum, StepCounter, TransformedEnv)
-from rlcomp.errors import (ConfigError, require)
+from torch import Tensor
+from torchrl.envs import (
+    Compose,
+    DoubleToFloat,
+    EnvBase,
+    GymWrapper,
+    RewardSum,
+    StepCounter,
+    TransformedEnv,
+)
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.errors import ConfigError, require
+from rlcomp.interfaces.batched_environment import BatchedEnvironment, Randomises
 
 
 class CartPole(BatchedEnvironment):

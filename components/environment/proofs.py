@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from abc import (ABCMeta)
-from dataclasses import (replace)
-from typing import (Any, cast, Literal)
-from rlcomp.arguments import (Checked, Unbuilt, NonEmptyText, PositiveInt)
-from rlcomp.interfaces.task import (Example)
-from rlcomp.prover.lean import (LeanBackend, LeanState)
-from rlcomp.prover.lean_text import (refusal)
-from rlcomp.prover.turns import (ProofTurns)
-from rlcomp.workers.call import (load)
-from collections.abc import (Callable, Mapping)
-from rlcomp.interfaces.environment import (Turn)
+from abc import ABCMeta
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal, cast
+
+from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Unbuilt
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
+from rlcomp.prover.lean import LeanBackend, LeanState, refusal
+from rlcomp.prover.turns import ProofTurns
+from rlcomp.workers.call import load
 
 
 class _Kind(Checked, ABCMeta):
@@ -23,7 +23,7 @@ class LeanEnvironment(ProofTurns[LeanState], metaclass=_Kind):
     """Environment that answers a tactic of Lean with the open goals or with Lean's message.
 
     A tactic that could leave a hole, add an axiom or run code is refused without being run
-    (:func:`rlcomp.prover.lean_text.refusal`). A proof is complete, and paid, when the backend says
+    (:func:`rlcomp.prover.lean.refusal`). A proof is complete, and paid, when the backend says
     so **and** Lean accepts the theorem with all its tactics as one file. If the backend fails,
     there is no verdict and the episode is invalid.
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import (Mapping, Sequence, Iterator)
-from typing import (Any)
-from rlcomp.arguments import (NonEmptyText, RegularExpression)
-from rlcomp.interfaces.adapter import (Adapter, as_text, numbered, world_seed)
-from rlcomp.interfaces.environment import (Turn)
-from rlcomp.interfaces.task import (Example)
-from omegaconf import (OmegaConf)
-from rlcomp.errors import (DataError)
-from contextlib import (contextmanager)
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from omegaconf import OmegaConf
+
+from rlcomp.arguments import NonEmptyText, RegularExpression
+from rlcomp.errors import DataError
+from rlcomp.interfaces.adapter import Adapter, as_text, numbered, world_seed
+from rlcomp.interfaces.environment import Turn
+from rlcomp.interfaces.task import Example
 
 
 class GymnasiumText(Adapter):

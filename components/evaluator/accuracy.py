@@ -16,8 +16,8 @@ from rlcomp.data.examples import prompt_batch, split_examples
 from rlcomp.data.levels import levels
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.functional.mean_interval import share_interval
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k
+from rlcomp.functional.statistics import share_interval
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.reward import check_decides, name_without_verdict

@@ -18,7 +18,7 @@ from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.votes import verdicts
 from rlcomp.metrics import record
-from rlcomp.text.thoughts import ThoughtEnd, responses
+from rlcomp.text.reasoning import ThoughtEnd, responses
 from rlcomp.text.tokenizer import decode_rows
 
 

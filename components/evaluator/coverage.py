@@ -16,9 +16,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
-from rlcomp.functional.g_pass_at_k import g_pass_at_k
-from rlcomp.functional.maj_at_k import maj_at_k
-from rlcomp.functional.pass_at_k import pass_at_k
+from rlcomp.functional.pass_at_k import g_pass_at_k, maj_at_k, pass_at_k
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated
+
 import torch
-from tensordict import (TensorDict)
-from tensordict.nn import (TensorDictModuleBase)
-from torch import (Tensor)
-from torchrl.envs import (EnvBase, ExplorationType, set_exploration_type)
-from rlcomp.arguments import (PositiveInt, NonEmptyText, MinLen)
-from rlcomp.component import (Component)
-from rlcomp.metrics import (record)
-from rlcomp.episodes.action_rows import (ActsInTokens, play_rows)
-from rlcomp.interfaces.batched_environment import (BatchedEnvironment)
-from collections.abc import (Mapping)
-from typing import (Annotated)
-from rlcomp.errors import (ConfigError)
-from rlcomp.interfaces.dynamics import (HasDynamics)
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
+
+from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.episodes.rows import ActsInTokens, play_rows
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.batched_environment import BatchedEnvironment, HasDynamics
+from rlcomp.metrics import record
 
 
 class Episodes(Component):

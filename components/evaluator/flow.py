@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.interfaces.distribution import HasModes, nearest_mode
+from rlcomp.interfaces.stages import HasModes, nearest_mode
 from rlcomp.metrics import record, recording
 from rlcomp.model.flow_policy import FlowPolicy
 

@@ -15,7 +15,7 @@ from rlcomp.component import Component
 from rlcomp.data.examples import demonstrations
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
-from rlcomp.functional.mean_interval import difference_interval
+from rlcomp.functional.statistics import difference_interval
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task

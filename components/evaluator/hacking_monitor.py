@@ -14,7 +14,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.functional.gap_test import Estimate, clustered_mean, pooled, z_score
+from rlcomp.functional.statistics import Estimate, clustered_mean, pooled, z_score
 from rlcomp.metrics import record, recording, step
 from rlcomp.seed import named_seed
 

@@ -19,8 +19,8 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.text.answers import answer_prompts
+from rlcomp.text.reasoning import first_targets
 from rlcomp.text.rows import rows_from_ids
-from rlcomp.text.thoughts import first_targets
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import encode_prompts
 

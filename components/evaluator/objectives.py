@@ -12,9 +12,9 @@ from components.evaluator.accuracy import Accuracy
 from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, nearest, require
-from rlcomp.functional.front import hypervolume
-from rlcomp.functional.rank_correlation import rank_correlation
-from rlcomp.functional.simplex import lattice, nearest_point
+from rlcomp.functional.min_norm import lattice, nearest_point
+from rlcomp.functional.pareto_front import hypervolume
+from rlcomp.functional.statistics import rank_correlation
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task

@@ -11,13 +11,13 @@ from torch import Tensor, nn
 from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
-from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.model.copied import CopiedWeights
+from rlcomp.model.weight_snapshot import CopiedWeights
 
 
 class PastSelves(Component):

@@ -17,7 +17,7 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.model.aside import aside
+from rlcomp.model.auxiliary_forward import aside
 
 
 class Perplexity(Accuracy):

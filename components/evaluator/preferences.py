@@ -10,12 +10,12 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples
 from rlcomp.data.pairs import pair_rows
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
-from rlcomp.model.aside import aside
+from rlcomp.model.auxiliary_forward import aside
 from rlcomp.text.prompt import or_text
 
 

@@ -8,7 +8,7 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import Split, split_examples
-from rlcomp.functional.mean_interval import share_interval
+from rlcomp.functional.statistics import share_interval
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample
 from rlcomp.prover.searcher import Searcher

@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
-from pathlib import (Path)
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonEmptyText, PositiveInt)
-from rlcomp.component import (Component)
-from rlcomp.data.examples import (held_out_examples, demonstrations)
-from rlcomp.data.pairs import (pair_rows, tied_pairs, ratings)
-from rlcomp.errors import (DataError)
-from rlcomp.functional.calibration import (expected_calibration_error, reliability)
-from rlcomp.interfaces.prompt import (Prompt)
-from rlcomp.interfaces.task import (Task)
-from rlcomp.metrics import (record)
-from rlcomp.model.scorer import (Scorer)
-from rlcomp.report.reliability_figure import (save_reliability)
-from rlcomp.text.prompt import (or_text)
-from rlcomp.functional.rank_correlation import (rank_correlation)
-from rlcomp.text.rows import (demonstration_rows)
-from rlcomp.data.step_rows import (step_rows)
-from rlcomp.functional.masked import (masked)
-from rlcomp.model.token_scorer import (TokenScorer)
-from torch import (Tensor)
-from rlcomp.data.labels import (label_rows)
-from rlcomp.functional.label_ranking import (average_precision, roc_auc)
-from rlcomp.model.label_classifier import (LabelClassifier)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonEmptyText, PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import demonstrations, held_out_examples
+from rlcomp.data.labelled_rows import label_rows, step_rows
+from rlcomp.data.pairs import pair_rows, ratings, tied_pairs
+from rlcomp.errors import DataError
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.statistics import (
+    average_precision,
+    expected_calibration_error,
+    rank_correlation,
+    reliability,
+    roc_auc,
+)
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Task
+from rlcomp.metrics import record
+from rlcomp.model.scorer import Scorer
+from rlcomp.model.text_classifier import LabelClassifier
+from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.report.figures import save_reliability
+from rlcomp.text.prompt import or_text
+from rlcomp.text.rows import demonstration_rows
 
 
 class RewardModelPairs(Component):

@@ -17,7 +17,7 @@ from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, recording
 from rlcomp.text.answers import answer_prompts
-from rlcomp.text.continuations import continue_rows
+from rlcomp.text.mc_rollouts import continue_rows
 from rlcomp.text.prompt import or_text
 
 

@@ -12,12 +12,12 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.engine.decoding import Decoding
-from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.functional.label_ranking import roc_auc
+from rlcomp.functional.statistics import roc_auc
+from rlcomp.interfaces.answer_verifier import said_verdict, verdict_options
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
-from rlcomp.interfaces.verdict import said_verdict, verdict_options
 from rlcomp.metrics import record
 from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.rows import rows_from_ids

@@ -18,7 +18,7 @@ from components.learner.checks import check_routes
 from rlcomp.canonical import canonical
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record

@@ -13,8 +13,8 @@ from torch.distributions import Distribution, kl_divergence
 
 from rlcomp.arguments import Fraction, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.component import Component
-from rlcomp.functional.natural_gradient import assign, conjugate_gradient, fisher_product, flat
-from rlcomp.functional.whiten import whiten
+from rlcomp.functional.gradients import assign, conjugate_gradient, fisher_product, flat
+from rlcomp.functional.moments import whiten
 from rlcomp.metrics import record
 
 

@@ -18,7 +18,7 @@ from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.component import asking
 from rlcomp.errors import ConfigError, ShapeError, require
-from rlcomp.functional.jacobian import combined_row, reached, row_moments
+from rlcomp.functional.gradients import combined_row, reached, row_moments
 from rlcomp.metrics import record, recording
 from rlcomp.pareto.aggregator import Aggregator, Objectives, weighed
 from rlcomp.pareto.objectives import stacked

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-import torch
 import math
-from collections.abc import (Mapping)
-from typing import (ClassVar, Annotated)
-from tensordict import (TensorDict)
-from torch import (Tensor, nn)
-from rlcomp.arguments import (NonNegativeFloat, Probability, PositiveFloat)
-from rlcomp.functional.preference import (relabelled)
-from rlcomp.functional.reward_model import (bradley_terry_loss, centring_penalty, davidson_loss, plackett_luce_loss)
-from rlcomp.interfaces.loss import (RowLoss, scalars)
-from rlcomp.interfaces.pairs import (by_pair_weight, first_is_chosen, sides)
-from rlcomp.keys import (Key, OwnKey)
-from rlcomp.metrics import (record)
-from rlcomp.functional.masked import (masked)
-from annotated_types import (Ge)
-from rlcomp.errors import (DataError)
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
+import torch
+from annotated_types import Ge
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.errors import DataError
+from rlcomp.functional.preference import relabelled
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.reward_model import (
+    bradley_terry_loss,
+    centring_penalty,
+    davidson_loss,
+    plackett_luce_loss,
+)
+from rlcomp.interfaces.loss import RowLoss, scalars
+from rlcomp.interfaces.preference import by_pair_weight, first_is_chosen, sides
+from rlcomp.keys import Key, OwnKey
+from rlcomp.metrics import record
 
 
 class BradleyTerry(RowLoss):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.functional.masked import (masked)
-from rlcomp.interfaces.loss import (TokenLoss, scalars)
-from torch import (Tensor)
-from rlcomp.functional.kl_coefficient import (adaptive_entropy_coef)
-from rlcomp.metrics import (record)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.kl_coefficient import adaptive_entropy_coef
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.loss import TokenLoss, scalars
+from rlcomp.metrics import record
 
 
 class EntropyLoss(TokenLoss):

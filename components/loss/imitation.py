@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.functional.masked import (masked)
-from rlcomp.interfaces.loss import (TokenLoss, scalars)
-from rlcomp.arguments import (NonNegativeFloat)
-from rlcomp.metrics import (record)
-from tensordict.nn import (TensorDictModuleBase, ProbabilisticTensorDictSequential)
-from collections.abc import (Callable)
-from torchrl.objectives.common import (LossModule)
+from tensordict import TensorDict
+from tensordict.nn import ProbabilisticTensorDictSequential, TensorDictModuleBase
+from torchrl.objectives.common import LossModule
+
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.component import Component
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.loss import TokenLoss, scalars
+from rlcomp.metrics import record
 
 
 class SFTLoss(TokenLoss):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.component import (Component)
-from rlcomp.functional.kl import (Estimator, kl_estimate, kl_full, RatioEstimator, kl_ratio_estimate)
-from rlcomp.interfaces.kl_controller import (KLController)
-from rlcomp.interfaces.kl_weight import (times_kl_weight)
-from rlcomp.interfaces.loss import (TokenLoss, scalars)
-from rlcomp.metrics import (record)
-from rlcomp.functional.importance import (recorded)
-from typing import (Annotated)
-from annotated_types import (Interval)
-from rlcomp.arguments import (NonNegativeFloat, PositiveInt)
-from rlcomp.functional.distillation import (Divergence, coarsened, divergence)
-from rlcomp.functional.masked import (masked)
+from annotated_types import Interval
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveInt
+from rlcomp.component import Component
+from rlcomp.functional.distillation import Divergence, coarsened, divergence
+from rlcomp.functional.divergence import (
+    Estimator,
+    RatioEstimator,
+    kl_estimate,
+    kl_full,
+    kl_ratio_estimate,
+)
+from rlcomp.functional.importance import recorded
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.kl_controller import KLController, times_kl_weight
+from rlcomp.interfaces.loss import TokenLoss, scalars
+from rlcomp.metrics import record
 
 
 class KLLoss(TokenLoss):

@@ -10,8 +10,8 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import NonNegativeFloat, PositiveFloat
 from rlcomp.component import Component
-from rlcomp.functional.masked import masked
 from rlcomp.functional.preference import kto_loss
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import RowLoss, scalars
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar, Literal
+
 import torch
 import torch.nn.functional as F
-from tensordict import (TensorDict)
-from rlcomp.functional.masked import (masked)
-from rlcomp.interfaces.loss import (RowLoss, scalars, Loss)
-from rlcomp.metrics import (record)
-from collections.abc import (Mapping)
-from typing import (ClassVar, Literal)
-from torch import (Tensor)
-from rlcomp.errors import (DataError)
-from rlcomp.keys import (Key, OwnKey)
-from rlcomp.arguments import (PositiveFloat)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.errors import DataError
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.loss import Loss, RowLoss, scalars
+from rlcomp.keys import Key, OwnKey
+from rlcomp.metrics import record
 
 
 class MultiLabel(RowLoss):

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
-from torch import (Tensor)
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat)
-from rlcomp.functional.preference import (sigmoid_loss, hinge_loss, squared_loss, sppo_loss, nca_loss, exo_loss, bco_loss, discopop_loss, apo_down_loss, apo_zero_loss)
-from rlcomp.interfaces.preference import (Link)
-from typing import (Annotated)
-from annotated_types import (Interval)
+from typing import Annotated
+
+from annotated_types import Interval
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
+from rlcomp.functional.preference import (
+    apo_down_loss,
+    apo_zero_loss,
+    bco_loss,
+    discopop_loss,
+    exo_loss,
+    hinge_loss,
+    nca_loss,
+    sigmoid_loss,
+    sppo_loss,
+    squared_loss,
+)
+from rlcomp.interfaces.preference import Link
 
 
 class Sigmoid(Link):

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import Part, TokenLoss, scalars
 from rlcomp.metrics import recording
 

@@ -12,10 +12,10 @@ from torch import Tensor
 from rlcomp.arguments import NonNegativeFloat, Probability
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked import masked
 from rlcomp.functional.preference import relabelled
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import RowLoss, scalars
-from rlcomp.interfaces.pairs import by_pair_weight, first_is_chosen, sides
+from rlcomp.interfaces.preference import by_pair_weight, first_is_chosen, sides
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from tensordict import (TensorDict)
-from rlcomp.functional.ratio import (log_ratio, sequence_ratio, sequence_token_ratio, whole_sequence_ratio)
-from rlcomp.interfaces.loss import (Part)
-from rlcomp.functional.kl import (kl_estimate)
-from rlcomp.metrics import (record)
+from tensordict import TensorDict
+
+from rlcomp.functional.divergence import kl_estimate
+from rlcomp.functional.ratio import (
+    log_ratio,
+    sequence_ratio,
+    sequence_token_ratio,
+    whole_sequence_ratio,
+)
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class NoRatio(Part):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.functional.reduction import (token_mean, sequence_mean, sequence_sum, fixed_length)
-from rlcomp.arguments import (PositiveInt)
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_sum, token_mean
 
 
 class TokenMean(Component):

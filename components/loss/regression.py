@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import torch
-from collections.abc import (Sequence)
-from itertools import (pairwise)
-from tensordict import (TensorDict)
-from torch import (Tensor, nn)
-from rlcomp.arguments import (PositiveFloat)
-from rlcomp.errors import (ConfigError, DataError)
-from rlcomp.functional.masked import (masked)
-from rlcomp.functional.ordinal import (ordinal_log_probs, uniform_thresholds)
-from rlcomp.interfaces.loss import (RowLoss, scalars)
-from rlcomp.metrics import (record)
+from collections.abc import Sequence
+from itertools import pairwise
 
+import torch
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.reward_model import ordinal_log_probs, uniform_thresholds
+from rlcomp.interfaces.loss import RowLoss, scalars
+from rlcomp.metrics import record
 
 # Largest distance of a rating (from a file, or a mean of floats) to its level.
 _TOLERANCE = 1e-4

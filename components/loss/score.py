@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.functional.preference_score import (Length, over_tokens, power_transform, token_log_ratio, log_odds, length_desensitised, Divergence, divergence_score, penalised, forward_kl)
-from rlcomp.interfaces.preference import (Score)
-from rlcomp.arguments import (Probability, NonNegativeFloat)
-from rlcomp.errors import (ConfigError)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.functional.preference_score import (
+    Divergence,
+    Length,
+    divergence_score,
+    forward_kl,
+    length_desensitised,
+    log_odds,
+    over_tokens,
+    penalised,
+    power_transform,
+    token_log_ratio,
+)
+from rlcomp.interfaces.preference import Score
 
 
 class LogProb(Score):

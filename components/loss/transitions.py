@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import functools
-import torch
 import math
-from collections.abc import (Callable, Mapping)
-from tensordict import (TensorDict)
-from tensordict.nn import (TensorDictModuleBase)
-from torchrl.objectives import (DiscreteSACLoss, SACLoss)
-from torchrl.objectives.common import (LossModule)
-from rlcomp.arguments import (NonEmptyText, PositiveInt, Probability, PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.errors import (ConfigError, nearest)
-from rlcomp.metrics import (record)
-from torch import (Tensor)
-from torchrl.envs import (EnvBase)
-from rlcomp.model.continuous_control import (bounded_actions)
-from rlcomp.seed import (new_generator)
+from collections.abc import Callable, Mapping
+
+import torch
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+from torchrl.envs import EnvBase
+from torchrl.objectives import DiscreteSACLoss, SACLoss
+from torchrl.objectives.common import LossModule
+
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.metrics import record
+from rlcomp.model.continuous_control import bounded_actions
+from rlcomp.seed import new_generator
 
 
 class TransitionLoss(Component):

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.functional.masked import (masked)
-from rlcomp.functional.value import (clipped_value_error, explained_variance, value_error)
-from rlcomp.interfaces.loss import (TokenLoss, scalars)
-from rlcomp.metrics import (record)
-from tensordict.nn import (TensorDictModuleBase)
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
+from rlcomp.component import Component
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.value import clipped_value_error, explained_variance, value_error
+from rlcomp.interfaces.loss import TokenLoss, scalars
+from rlcomp.metrics import record
 
 
 class ValueLoss(TokenLoss):

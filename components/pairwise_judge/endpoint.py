@@ -8,10 +8,8 @@ from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.endpoint import Endpoint
-from rlcomp.interfaces.judge import NoVerdict
-from rlcomp.interfaces.options import check_options, choices
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import NoVerdict, Shown, check_options, choices
+from rlcomp.interfaces.protocols import Endpoint
 
 _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 _TEMPLATE = (

@@ -9,7 +9,7 @@ import torch
 
 from rlcomp.arguments import Checked, MinLen, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
+from rlcomp.interfaces.judge import PairwiseJudge, Shown
 from rlcomp.metrics import record
 
 

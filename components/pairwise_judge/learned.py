@@ -8,7 +8,7 @@ import torch
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.model.text_classifier import classify, label_index, load_classifier
 
 

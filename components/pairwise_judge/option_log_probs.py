@@ -7,9 +7,7 @@ from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import NoVerdict
-from rlcomp.interfaces.options import check_options
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import NoVerdict, Shown, check_options
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.text.two_options import TwoOptions
@@ -22,7 +20,7 @@ class OptionLogProbs(metaclass=Checked):
     """LLM-as-a-judge of pairs by a local model: ``p(first) / (p(first) + p(second))``.
 
     ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
-    ``"1``; :func:`rlcomp.verify.options.spellings`). None if both together have less than
+    ``"1``; :func:`rlcomp.verify.choice_answer.spellings`). None if both together have less than
     ``least_mass``, or if the context cannot hold the template; one warning then shows the model's
     likely answer. Answers are encoded as plain text: a field, an option or a special token in them
     has no meaning.

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import NoVerdict
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import NoVerdict, Shown
 
 
 class Parsed(metaclass=Checked):

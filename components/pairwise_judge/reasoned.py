@@ -11,9 +11,8 @@ from annotated_types import Interval
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import GivesReasons, NoVerdict
-from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
-from rlcomp.interfaces.writer import Writer
+from rlcomp.interfaces.judge import GivesReasons, NoVerdict, PairwiseJudge, Shown
+from rlcomp.interfaces.protocols import Writer
 from rlcomp.metrics import record
 
 _FIELD = re.compile(r"\{(prompt|first|second)\}")

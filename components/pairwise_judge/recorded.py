@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import DataError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 
 
 class Recorded(metaclass=Checked):

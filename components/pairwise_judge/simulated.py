@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, PositiveFloat
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.interfaces.reward import TextReward
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable, Sequence
+from typing import Literal
+
 import torch
-from torch import (Tensor, nn)
-from rlcomp.functional.min_norm import (min_norm)
-from rlcomp.pareto.gram import (GramianAggregator, RowNorm)
-from rlcomp.arguments import (PositiveInt, NonEmptyText, PositiveFloat)
-from rlcomp.errors import (MissingExtra, NumericalError, require, ConfigError)
-from typing import (Literal)
-from rlcomp.functional.pama import (scalar_weights)
-from rlcomp.pareto.aggregator import (Aggregator, Objectives, moving, check_names)
-from collections.abc import (Sequence, Callable)
-from rlcomp.functional.scalarization import (dual_ascent)
-from rlcomp.seed import (new_generator)
+from torch import Tensor, nn
+
+from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
+from rlcomp.errors import ConfigError, MissingExtra, NumericalError, require
+from rlcomp.functional.min_norm import min_norm
+from rlcomp.functional.scalarization import dual_ascent, scalar_weights
+from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names, moving
+from rlcomp.pareto.gram import GramianAggregator, RowNorm
+from rlcomp.seed import new_generator
 
 
 class Mgda(GramianAggregator):

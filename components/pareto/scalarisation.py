@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
 import torch
-from collections.abc import (Sequence, Callable)
-from torch import (Tensor)
-from rlcomp.errors import (ConfigError, NumericalError)
-from rlcomp.pareto.aggregator import (Aggregator, Objectives, named_weights, check_names)
-from rlcomp.seed import (new_generator)
-from dataclasses import (replace)
-from rlcomp.arguments import (PositiveFloat, Fraction, NonNegativeFloat)
-from rlcomp.pareto.expected_returns import (ExpectedReturns)
-from rlcomp.functional.scalarization import (chebyshev_weights, smooth_chebyshev_weights)
+from torch import Tensor
+
+from rlcomp.arguments import Fraction, NonNegativeFloat, PositiveFloat
+from rlcomp.errors import ConfigError, NumericalError
+from rlcomp.functional.scalarization import chebyshev_weights, smooth_chebyshev_weights
+from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names, named_weights
+from rlcomp.pareto.expected_returns import ExpectedReturns
+from rlcomp.seed import new_generator
 
 
 class Linear(Aggregator):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import torch
-from typing import (ClassVar)
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.interfaces.policy import (ScoresRows, FullDistributionPolicy)
-from rlcomp.keys import (Key)
-from rlcomp.metrics import (record)
-from rlcomp.model.copied import (CopiedWeights)
-from torch import (Tensor)
-from rlcomp.arguments import (PositiveInt, Probability)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.interfaces.policy import FullDistributionPolicy, ScoresRows
+from rlcomp.keys import Key
+from rlcomp.metrics import record
+from rlcomp.model.weight_snapshot import CopiedWeights
 
 
 class Frozen(Component):

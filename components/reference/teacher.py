@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from typing import Annotated, ClassVar
+
 import torch
-from typing import (ClassVar, Annotated)
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.errors import (ConfigError, DataError, nearest)
-from rlcomp.interfaces.policy import (Policy, FullDistributionPolicy)
-from rlcomp.keys import (Key)
-from rlcomp.metrics import (record, record_total)
-from torch import (nn, Tensor)
-from rlcomp.arguments import (MinLen, NonEmptyText)
-from rlcomp.batch import (decode_columns, decode_texts)
-from rlcomp.functional.span_alignment import (span_log_ratio)
-from rlcomp.text.answers import (encode_answers)
-from rlcomp.text.token_bytes import (token_bytes)
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.arguments import MinLen, NonEmptyText
+from rlcomp.batch import decode_columns, decode_texts
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, DataError, nearest
+from rlcomp.functional.distillation import span_log_ratio
+from rlcomp.interfaces.policy import FullDistributionPolicy, Policy
+from rlcomp.keys import Key
+from rlcomp.metrics import record, record_total
+from rlcomp.text.answers import encode_answers
+from rlcomp.text.token_bytes import token_bytes
 
 
 class Teacher(Component):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import (ClassVar)
-from tensordict import (TensorDict)
-from components.replay.uniform import (UniformReplay)
-from rlcomp.component import (Component)
-from rlcomp.keys import (nested)
-from rlcomp.metrics import (record)
+from typing import ClassVar
+
+from tensordict import TensorDict
+
+from components.replay.uniform import UniformReplay
+from rlcomp.component import Component
+from rlcomp.keys import nested
+from rlcomp.metrics import record
 
 
 class Extend(Component):

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from components.replay.uniform import (UniformReplay)
-from rlcomp.arguments import (PositiveFloat, PositiveInt, Probability)
-from rlcomp.checkpoint.state_fields import (field)
-from rlcomp.component import (check_arguments, Component)
-from rlcomp.errors import (CheckpointError)
-from rlcomp.functional.priority import (draw_by_probability, importance_weight, priority_probability)
-from rlcomp.interfaces.holds_objective import (TellsErrors)
-from rlcomp.metrics import (record)
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.replay.uniform import UniformReplay
+from rlcomp.arguments import PositiveFloat, PositiveInt, Probability
+from rlcomp.checkpoint.state_fields import field
+from rlcomp.component import Component, check_arguments
+from rlcomp.errors import CheckpointError
+from rlcomp.functional.value import draw_by_probability, importance_weight, priority_probability
+from rlcomp.interfaces.protocols import TellsErrors
+from rlcomp.metrics import record
 
 
 class PrioritizedReplay(UniformReplay):

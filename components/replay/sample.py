@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Annotated, ClassVar
+
 import torch
-from typing import (ClassVar, Annotated)
-from tensordict import (TensorDict)
-from components.replay.extend import (Extend)
-from components.replay.uniform import (UniformReplay)
-from rlcomp.arguments import (PositiveInt, Probability)
-from rlcomp.component import (Component)
-from rlcomp.errors import (FlowError, ConfigError)
-from annotated_types import (Interval)
-from components.replay.episode_rows import (EpisodeRows)
-from rlcomp.functional.hindsight import (geometric_places, future_places)
-from rlcomp.seed import (new_generator)
-from rlcomp.metrics import (record)
-from torch import (Tensor)
-from components.replay.extend import (ExtendGoals)
-from rlcomp.interfaces.goal_environment import (RewardsGoals)
-from components.replay.extend import (ExtendLabelled)
+from annotated_types import Interval
+from tensordict import TensorDict
+from torch import Tensor
+
+from components.replay.episode_rows import EpisodeRows
+from components.replay.extend import Extend, ExtendGoals, ExtendLabelled
+from components.replay.uniform import UniformReplay
+from rlcomp.arguments import PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, FlowError
+from rlcomp.functional.off_policy import future_places, geometric_places
+from rlcomp.interfaces.batched_environment import RewardsGoals
+from rlcomp.metrics import record
+from rlcomp.seed import new_generator
 
 
 class Sample(Component):

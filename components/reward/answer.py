@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import (Mapping)
-from typing import (Literal, Any)
-from rlcomp.arguments import (NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveFloat)
-from rlcomp.interfaces.reward import (TextReward)
-from rlcomp.verify.answers import (extract, read_json)
-from rlcomp.verify.columns import (column as column_of, gold_answers, column)
-from rlcomp.verify.number import (numeric)
-from rlcomp.errors import (require)
-from rlcomp.interfaces.pooled_reward import (PooledReward)
-from rlcomp.workers.calls import (Calls)
-from rlcomp.verify.short_answer import (short_answer)
-from rlcomp.verify.constraints import (satisfied)
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from rlcomp.arguments import NonEmptyText, NonNegativeFloat, NonNegativeInt, PositiveFloat
+from rlcomp.errors import require
+from rlcomp.interfaces.pooled_reward import PooledReward
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.verify.answers import extract, read_json
+from rlcomp.verify.columns import column, gold_answers
+from rlcomp.verify.columns import column as column_of
+from rlcomp.verify.constraints import satisfied
+from rlcomp.verify.number import numeric
+from rlcomp.verify.short_answer import short_answer
+from rlcomp.workers.calls import Calls
 
 
 class ExactMatch(TextReward):

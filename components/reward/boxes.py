@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import (Mapping)
-from typing import (Literal, Any)
-from rlcomp.arguments import (Probability, NonNegativeFloat)
-from rlcomp.errors import (DataError, ConfigError, nearest)
-from rlcomp.interfaces.reward import (TextReward)
-from rlcomp.verify.answers import (extract, read_json)
-from rlcomp.verify.boxes import (dice, giou, iou, is_box, mean_average_precision, keyframe_f1)
-from rlcomp.verify.columns import (column)
-from rlcomp.files.json_lines import (is_number)
-from rlcomp.verify.gui import (gui_action)
+from collections.abc import Mapping
+from typing import Any, Literal
 
+from rlcomp.arguments import NonNegativeFloat, Probability
+from rlcomp.errors import ConfigError, DataError, nearest
+from rlcomp.files.json_lines import is_number
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.verify.answers import extract, read_json
+from rlcomp.verify.boxes import (
+    dice,
+    giou,
+    gui_action,
+    iou,
+    is_box,
+    keyframe_f1,
+    mean_average_precision,
+)
+from rlcomp.verify.columns import column
 
 _METRICS = {"iou": iou, "giou": giou, "dice": dice}
 
@@ -189,7 +196,7 @@ class GuiAction(TextReward):
 
     ``R = sum_k w_k R_k``. The answer is a JSON object ``{"action": "click", "point": [x, y],
     "text": ..., "element": ...}``. Needs the column ``true_action``, whose entries are compared
-    (:func:`rlcomp.verify.gui.gui_action`). The parts are the ``format``, the type of the
+    (:func:`rlcomp.verify.boxes.gui_action`). The parts are the ``format``, the type of the
     ``action``, the ``point`` of a click, the ``text`` and the ``element``; ``all`` is 1 if the
     action is correct.
 

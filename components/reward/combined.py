@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
 import torch
-from tensordict import (TensorDict)
-from torch import (Tensor, nn)
-from rlcomp.arguments import (NonEmptyText, MinLen, NonNegativeFloat)
-from rlcomp.batch import (decode_texts, encode_texts, decode_columns)
-from rlcomp.component import (Component)
-from rlcomp.errors import (ConfigError, nearest, DataError)
-from rlcomp.functional.group_statistics import (weighted_total)
-from rlcomp.interfaces.pooled_reward import (record_calls_of)
-from rlcomp.interfaces.reward import (name_without_verdict, write_reward, shuffle_rewards)
-from rlcomp.metrics import (record, recording)
-from collections.abc import (Sequence)
-from typing import (Annotated, ClassVar)
-from rlcomp.seed import (new_generator)
+from tensordict import TensorDict
+from torch import Tensor, nn
+
+from rlcomp.arguments import MinLen, NonEmptyText, NonNegativeFloat
+from rlcomp.batch import decode_columns, decode_texts, encode_texts
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, DataError, nearest
+from rlcomp.functional.group_statistics import weighted_total
+from rlcomp.interfaces.pooled_reward import record_calls_of
+from rlcomp.interfaces.reward import name_without_verdict, shuffle_rewards, write_reward
+from rlcomp.metrics import record, recording
+from rlcomp.seed import new_generator
 
 
 class WeightedSum(Component):

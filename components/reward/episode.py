@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.functional.masked import (masked)
-from rlcomp.interfaces.reward import (write_reward)
-from rlcomp.interfaces.turns import (episodes_of)
-from collections.abc import (Mapping)
-from rlcomp.arguments import (NonEmptyText)
-from rlcomp.interfaces.fact_reward import (FactReward, facts_of)
+from tensordict import TensorDict
+
+from rlcomp.arguments import NonEmptyText
+from rlcomp.component import Component
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.fact_reward import FactReward, facts_of
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.turns import episodes_of
 
 
 class EpisodeReturn(Component):

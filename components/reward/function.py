@@ -15,10 +15,10 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
+from rlcomp.interfaces.batch_reward import OWN, batch_arguments, lacking, row_outcomes
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward, row_named
 from rlcomp.interfaces.scores import Score
-from rlcomp.interfaces.whole_batch import OWN, batch_arguments, lacking, row_outcomes
 from rlcomp.keys import Key
 from rlcomp.metrics import step
 from rlcomp.seed import named_seed

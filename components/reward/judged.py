@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
+
 import torch
-from collections.abc import (Mapping, Sequence)
-from rlcomp.arguments import (Probability, NonEmptyText)
-from rlcomp.interfaces.judge import (Judge, judge_all, write_reasons)
-from rlcomp.interfaces.judged_reward import (JudgedReward)
-from tensordict import (TensorDict)
-from transformers import (PreTrainedTokenizerBase)
-from rlcomp.batch import (decode_texts)
-from rlcomp.component import (Component)
-from rlcomp.errors import (DataError)
-from rlcomp.functional.prefix_match import (last_boxed)
-from rlcomp.interfaces.reward import (write_reward)
-from rlcomp.metrics import (record)
-from rlcomp.text.thoughts import (ThoughtEnd)
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import NonEmptyText, Probability
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.errors import DataError
+from rlcomp.functional.prefix_match import last_boxed
+from rlcomp.interfaces.judge import Judge, JudgedReward, judge_all, write_reasons
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.metrics import record
+from rlcomp.text.reasoning import ThoughtEnd
 
 
 class Judged(JudgedReward):
     """LLM-as-a-judge reward, ``R = judge(response, answer)`` in [0, 1].
 
-    Reads and writes: see :class:`rlcomp.interfaces.judged_reward.JudgedReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.judge.JudgedReward`; the part is
     ``judged``. A row without a verdict is invalid.
 
     Args:

@@ -11,7 +11,7 @@ from components.reward.next_token import PrefixMatch
 from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
 from rlcomp.data.masked_text import normalised_span
-from rlcomp.functional.mask_game import count_answers, generator_reward
+from rlcomp.functional.games import count_answers, generator_reward
 from rlcomp.metrics import record
 
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import torch
-from collections.abc import (Callable, Collection, Sequence)
-from typing import (ClassVar, Literal)
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from transformers import (PreTrainedTokenizerBase)
-from rlcomp.batch import (decode_texts)
-from rlcomp.component import (Component)
-from rlcomp.errors import (ConfigError)
-from rlcomp.functional.prefix_match import (begins_with_first, behind, last_boxed, matched_tokens)
-from rlcomp.interfaces.reward import (write_reward)
-from rlcomp.keys import (Key)
-from rlcomp.metrics import (record)
-from rlcomp.text.token_bytes import (row_bytes, token_bytes)
-from rlcomp.arguments import (Probability)
-from rlcomp.engine.decoding import (Decoding)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.model.copied import (CopiedWeights)
-from rlcomp.text.thoughts import (rows_without_thought)
+from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar, Literal
 
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import Probability
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.engine.decoding import Decoding
+from rlcomp.errors import ConfigError
+from rlcomp.functional.prefix_match import begins_with_first, behind, last_boxed, matched_tokens
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.keys import Key
+from rlcomp.metrics import record
+from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.text.reasoning import rows_without_thought
+from rlcomp.text.token_bytes import row_bytes, token_bytes
 
 # It returns the prediction of a response, given the end of the thought.
 _PREDICTIONS: dict[str, Callable[[bytes, bytes], bytes | None]] = {

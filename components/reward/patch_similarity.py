@@ -6,7 +6,7 @@ from typing import Literal
 
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.verify.answers import extract
-from rlcomp.verify.patch import patch_similarity
+from rlcomp.verify.edits import patch_similarity
 
 
 class PatchSimilarity(TextReward):

@@ -2,26 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Annotated, ClassVar
+
 import torch
 import torch.nn.functional as F
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonEmptyText, PositiveInt, MinLen, NonNegativeFloat)
-from rlcomp.batch import (decode_texts)
-from rlcomp.component import (Component)
-from rlcomp.interfaces.reward import (write_reward)
-from rlcomp.model.text_classifier import (classify, label_index, load_classifier)
-from typing import (Annotated, ClassVar)
-from torch import (Tensor)
-from rlcomp.functional.reward_ensemble import (Combination, combine)
-from rlcomp.functional.running_moments import (merged_moments, running_std)
-from rlcomp.metrics import (record)
-from rlcomp.model.scorer import (Scorer)
-from collections.abc import (Mapping)
-from rlcomp.functional.masked import (masked)
-from rlcomp.functional.process_reward import (Aggregation, aggregate_steps)
-from rlcomp.keys import (Key, OwnKey)
-from rlcomp.model.token_scorer import (TokenScorer)
-from rlcomp.text.steps import (StepTokens, split_steps)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import MinLen, NonEmptyText, NonNegativeFloat, PositiveInt
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.functional.moments import merged_moments, running_std
+from rlcomp.functional.process_reward import Aggregation, aggregate_steps
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.reward_ensemble import Combination, combine
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.keys import Key, OwnKey
+from rlcomp.metrics import record
+from rlcomp.model.scorer import Scorer
+from rlcomp.model.text_classifier import classify, label_index, load_classifier
+from rlcomp.model.token_scorer import TokenScorer
+from rlcomp.text.steps import StepTokens, split_steps
 
 
 class Learned(Component):

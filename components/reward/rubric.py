@@ -7,8 +7,7 @@ from typing import Any
 
 from rlcomp.arguments import NonEmptyText, Probability
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.judge import Judge, judge_all
-from rlcomp.interfaces.judged_reward import JudgedReward
+from rlcomp.interfaces.judge import Judge, JudgedReward, judge_all
 from rlcomp.interfaces.reward import row_named
 
 
@@ -21,7 +20,7 @@ class Rubric(JudgedReward):
     the column gets the criteria of the configuration. If the judge has no verdict on a criterion,
     the row is invalid.
 
-    Reads and writes: see :class:`rlcomp.interfaces.judged_reward.JudgedReward`; the part is
+    Reads and writes: see :class:`rlcomp.interfaces.judge.JudgedReward`; the part is
     ``rubric``.
 
     Args:

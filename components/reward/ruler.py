@@ -11,8 +11,8 @@ from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.interfaces.judge import NoVerdict, write_reasons
+from rlcomp.interfaces.protocols import Writer
 from rlcomp.interfaces.reward import write_reward
-from rlcomp.interfaces.writer import Writer
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 from rlcomp.verify.scores_by_id import scores_by_id

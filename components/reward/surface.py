@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-import torch
 import re
 import unicodedata
-from rlcomp.arguments import (PositiveInt, PositiveFloat, NonEmptyText, NonNegativeInt, NonNegativeFloat)
-from rlcomp.interfaces.reward import (TextReward, write_reward)
-from tensordict import (TensorDict)
-from rlcomp.component import (Component)
-from rlcomp.errors import (ConfigError, require)
-from rlcomp.verify.pattern import (bounded)
-from rlcomp.verify.repetition import (repetition)
-from collections.abc import (Mapping)
-from rlcomp.verify.language import (language_share)
-from collections import (Counter)
+from collections import Counter
+from collections.abc import Mapping
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import (
+    NonEmptyText,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PositiveFloat,
+    PositiveInt,
+)
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, require
+from rlcomp.interfaces.reward import TextReward, write_reward
+from rlcomp.verify.language import language_share, repetition
+from rlcomp.verify.pattern import bounded
 
 
 class Brevity(TextReward):

@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
-from collections.abc import (Mapping)
-from typing import (ClassVar)
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.arguments import (NonEmptyText, PositiveInt, Probability)
-from rlcomp.component import (Component)
-from rlcomp.engine.decoding import (Decoding)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.interfaces.reward import (write_reward)
-from rlcomp.keys import (Key)
-from rlcomp.text.thoughts import (ThoughtEnd, first_targets, rows_after_thought, rows_without_thought)
-from rlcomp.batch import (decode_texts)
-from rlcomp.metrics import (record)
-from rlcomp.model.copied import (CopiedWeights)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
+from rlcomp.batch import decode_texts
+from rlcomp.component import Component
+from rlcomp.engine.decoding import Decoding
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.reward import write_reward
+from rlcomp.keys import Key
+from rlcomp.metrics import record
+from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.text.reasoning import (
+    ThoughtEnd,
+    first_targets,
+    rows_after_thought,
+    rows_without_thought,
+)
 
 
 class ThoughtLikelihood(Component):

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import (Mapping)
-from typing import (Any, Literal)
-from rlcomp.interfaces.reward import (TextReward)
-from rlcomp.verify.columns import (column, gold_answers)
-from rlcomp.verify.tool_calls import (tool_match)
-from types import (MappingProxyType)
-from rlcomp.arguments import (NonNegativeFloat)
-from rlcomp.interfaces.fact_reward import (FactReward, facts_of)
-from rlcomp.interfaces.scores import (Score)
-from rlcomp.verify.answers import (extract)
-from rlcomp.verify.short_answer import (short_answer)
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any, Literal
+
+from rlcomp.arguments import NonNegativeFloat
+from rlcomp.interfaces.fact_reward import FactReward, facts_of
+from rlcomp.interfaces.reward import TextReward
+from rlcomp.interfaces.scores import Score
+from rlcomp.verify.answers import extract
+from rlcomp.verify.columns import column, gold_answers
+from rlcomp.verify.short_answer import short_answer
+from rlcomp.verify.tool_calls import tool_match
 
 
 class ToolCalls(TextReward):

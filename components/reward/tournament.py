@@ -12,9 +12,8 @@ from torch import Tensor
 from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
-from rlcomp.functional.tournament import ranks, win_rates
-from rlcomp.interfaces.judge import write_reasons
-from rlcomp.interfaces.pairwise_judge import PairwiseJudge, Shown
+from rlcomp.functional.games import ranks, win_rates
+from rlcomp.interfaces.judge import PairwiseJudge, Shown, write_reasons
 from rlcomp.interfaces.reward import without_failed, write_reward
 from rlcomp.metrics import record
 

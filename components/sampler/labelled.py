@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Annotated, ClassVar
+
 import torch
-from collections.abc import (Mapping, Sequence)
-from typing import (ClassVar, Annotated)
-from tensordict import (TensorDict)
-from transformers import (PreTrainedTokenizerBase)
-from components.sampler.demonstrations import (Demonstrations)
-from rlcomp.arguments import (NonNegativeFloat, PositiveInt, MinLen, NonEmptyText)
-from rlcomp.data.pairs import (desirable, pair_weights, ratings)
-from rlcomp.interfaces.prompt import (Prompt, Demonstration)
-from rlcomp.interfaces.task import (Task, Example)
-from rlcomp.keys import (Key, OwnKey)
-from rlcomp.data.labels import (label_rows)
-from annotated_types import (Ge)
-from rlcomp.data.examples import (check_rows_fit, demonstrations)
-from rlcomp.data.preference_rows import (ranked)
-from rlcomp.errors import (DataError)
+from annotated_types import Ge
+from tensordict import TensorDict
+from transformers import PreTrainedTokenizerBase
+
+from components.sampler.demonstrations import Demonstrations
+from rlcomp.arguments import MinLen, NonEmptyText, NonNegativeFloat, PositiveInt
+from rlcomp.data.examples import check_rows_fit, demonstrations
+from rlcomp.data.labelled_rows import label_rows
+from rlcomp.data.pairs import desirable, pair_weights, ratings
+from rlcomp.data.preference_rows import ranked
+from rlcomp.errors import DataError
+from rlcomp.interfaces.prompt import Demonstration, Prompt
+from rlcomp.interfaces.task import Example, Task
+from rlcomp.keys import Key, OwnKey
 
 
 class Labelled(Demonstrations):

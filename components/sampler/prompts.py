@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import torch
-from itertools import (islice)
-from rlcomp.data.examples import (ShuffledEpochs)
-from rlcomp.data.prompt_sampler import (TaskSampler)
-from rlcomp.interfaces.task import (Example)
-from rlcomp.seed import (new_generator)
-from tensordict import (TensorDict)
-from rlcomp.arguments import (PositiveInt)
-from rlcomp.component import (Component)
-from rlcomp.interfaces.distribution import (HasModes)
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.component import Component
+from rlcomp.data.examples import ShuffledEpochs
+from rlcomp.data.prompt_sampler import TaskSampler
+from rlcomp.interfaces.stages import HasModes
+from rlcomp.interfaces.task import Example
+from rlcomp.seed import new_generator
 
 
 class Epochs(TaskSampler):

@@ -12,7 +12,7 @@ from transformers import PreTrainedTokenizerBase
 from components.sampler.demonstrations import Demonstrations
 from rlcomp.arguments import PositiveInt
 from rlcomp.columns import DESIRABLE
-from rlcomp.data.step_rows import labelled_steps, step_rows
+from rlcomp.data.labelled_rows import labelled_steps, step_rows
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Task
 from rlcomp.keys import Key, OwnKey

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from tensordict import (TensorDict)
-from rlcomp.arguments import (PositiveInt, NonNegativeFloat, Probability, Le)
-from rlcomp.component import (Component)
-from rlcomp.functional.length import (cosine_length, kimi_length, l1_exact, l1_max, soft_overlong, stop_properly)
-from rlcomp.interfaces.shaping import (response_length, write_shaped_reward)
-from rlcomp.metrics import (progress)
-from rlcomp.errors import (ConfigError)
-from typing import (Annotated)
+from typing import Annotated
+
+from tensordict import TensorDict
+
+from rlcomp.arguments import Le, NonNegativeFloat, PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError
+from rlcomp.functional.length import (
+    cosine_length,
+    kimi_length,
+    l1_exact,
+    l1_max,
+    soft_overlong,
+    stop_properly,
+)
+from rlcomp.interfaces.stages import response_length, write_shaped_reward
+from rlcomp.metrics import progress
 
 
 class CosineLength(Component):

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.arguments import (Fraction, Probability, NonNegativeFloat, PositiveInt)
-from rlcomp.component import (Component)
-from rlcomp.functional.length import (solved_length_penalty, grpo_lead)
-from rlcomp.interfaces.shaping import (response_length, write_shaped_reward)
-from rlcomp.metrics import (record)
-from torch import (Tensor)
-from rlcomp.functional.masked import (masked)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import Fraction, NonNegativeFloat, PositiveInt, Probability
+from rlcomp.component import Component
+from rlcomp.functional.length import grpo_lead, solved_length_penalty
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.stages import response_length, write_shaped_reward
+from rlcomp.metrics import record
 
 
 class LengthPenalty(Component):

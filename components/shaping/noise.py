@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.arguments import (PositiveFloat)
-from rlcomp.component import (Component)
-from rlcomp.interfaces.shaping import (write_shaped_reward)
-from rlcomp.seed import (new_generator)
-from rlcomp.interfaces.reward import (shuffle_rewards)
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.component import Component
+from rlcomp.interfaces.reward import shuffle_rewards
+from rlcomp.interfaces.stages import write_shaped_reward
+from rlcomp.seed import new_generator
 
 
 class RaterNoise(Component):

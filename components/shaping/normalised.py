@@ -8,8 +8,8 @@ from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component
-from rlcomp.functional.running_moments import merged_moments, running_std
-from rlcomp.interfaces.shaping import write_shaped_reward
+from rlcomp.functional.moments import merged_moments, running_std
+from rlcomp.interfaces.stages import write_shaped_reward
 from rlcomp.metrics import record
 
 

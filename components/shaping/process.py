@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 import torch
-from collections.abc import (Mapping)
-from typing import (ClassVar)
-from tensordict import (TensorDict)
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat, Probability)
-from rlcomp.component import (Component)
-from rlcomp.functional.masked import (masked)
-from rlcomp.keys import (Key, OwnKey)
-from rlcomp.metrics import (record)
-from torch import (Tensor)
-from rlcomp.interfaces.policy import (Policy)
-from rlcomp.functional.process_reward import (potential_shaping)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.component import Component
+from rlcomp.functional.process_reward import potential_shaping
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.policy import Policy
+from rlcomp.keys import Key, OwnKey
+from rlcomp.metrics import record
 
 
 class StepRewards(Component):

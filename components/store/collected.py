@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import torch
-from typing import (Any, ClassVar, Literal)
-from tensordict import (TensorDict)
-from torch import (Tensor)
-from rlcomp.arguments import (PositiveInt)
-from rlcomp.batch import (cat, trim)
-from rlcomp.checkpoint.state_fields import (count_field, field)
-from rlcomp.component import (Component)
-from rlcomp.errors import (CheckpointError)
-from rlcomp.keys import (TEXT_END, Key, OwnKey)
-from rlcomp.metrics import (record)
-from collections.abc import (Mapping)
-from rlcomp.functional.reduction import (unit_mean)
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import PositiveInt
+from rlcomp.batch import cat, trim
+from rlcomp.checkpoint.state_fields import count_field, field
+from rlcomp.component import Component
+from rlcomp.errors import CheckpointError
+from rlcomp.functional.reduction import unit_mean
+from rlcomp.keys import TEXT_END, Key, OwnKey
+from rlcomp.metrics import record
 
 Choice = Literal["correct", "best_of_group", "all"]
 

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import ClassVar
+
 import torch
-from collections.abc import (Iterator, Mapping)
-from itertools import (islice)
-from typing import (ClassVar)
-from tensordict import (TensorDict)
-from components.store.collected import (Collected)
-from rlcomp.arguments import (PositiveInt)
-from rlcomp.batch import (trim)
-from rlcomp.checkpoint.state_fields import (count_field, seed_field)
-from rlcomp.component import (Component)
-from rlcomp.data.task import (permutation)
-from rlcomp.errors import (NoRows)
-from components.store.collected import (CollectedPairs)
-from rlcomp.keys import (Key, OwnKey)
+from tensordict import TensorDict
+
+from components.store.collected import Collected, CollectedPairs
+from rlcomp.arguments import PositiveInt
+from rlcomp.batch import trim
+from rlcomp.checkpoint.state_fields import count_field, seed_field
+from rlcomp.component import Component
+from rlcomp.data.task import permutation
+from rlcomp.errors import NoRows
+from rlcomp.keys import Key, OwnKey
 
 
 class Replay(Component):

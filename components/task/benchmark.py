@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rlcomp.arguments import NonEmptyText
+from rlcomp.data.column_mapping import Fields
 from rlcomp.data.column_names import likely, value_at
-from rlcomp.data.fields import Fields
 from rlcomp.data.record_task import RecordTask
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import ConfigError, DataError

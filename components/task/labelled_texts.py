@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Annotated
 
 from rlcomp.arguments import Checked, Fraction, MinLen, NonEmptyText, PositiveInt
-from rlcomp.data.label_rows import COLUMN, labelled_example
+from rlcomp.data.labelled_rows import COLUMN, labelled_example
 from rlcomp.data.records import read_rows
 from rlcomp.errors import DataError, RlcompWarning
 from rlcomp.interfaces.task import Example

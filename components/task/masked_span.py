@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import (Callable)
-from transformers import (PreTrainedTokenizerBase)
-from rlcomp.arguments import (Fraction, NonEmptyText)
-from rlcomp.data.masked_text import (mask_span)
-from rlcomp.data.positions import (Position)
-from rlcomp.data.span_task import (SpanTask)
-from rlcomp.data.spans import (Maskable)
-from rlcomp.interfaces.task import (Example, Task)
+from collections.abc import Callable
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import Fraction, NonEmptyText
+from rlcomp.data.masked_text import mask_span
+from rlcomp.data.spans import Maskable, Position, SpanTask
+from rlcomp.interfaces.task import Example, Task
 
 
 class MaskedSpan(SpanTask):

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import (Callable)
-from transformers import (PreTrainedTokenizerBase)
-from rlcomp.arguments import (Fraction, NonEmptyText, PositiveInt, Checked)
-from rlcomp.data.positions import (Position, Span, Tokenised, context_start, is_boundary, token_ends)
-from rlcomp.data.span_task import (SpanTask)
-from rlcomp.interfaces.task import (Example, Task)
-from rlcomp.data.spans import (CorpusSpans)
-from rlcomp.data.template import (check_wording)
-from rlcomp.errors import (DataError)
+from collections.abc import Callable
+
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
+from rlcomp.data.spans import (
+    CorpusSpans,
+    Position,
+    Span,
+    SpanTask,
+    Tokenised,
+    context_start,
+    is_boundary,
+    token_ends,
+)
+from rlcomp.data.template import check_wording
+from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example, Task
 
 
 class NextToken(SpanTask):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import (Literal)
-from rlcomp.arguments import (Checked, Fraction, NonEmptyText)
-from rlcomp.data.records import (Row, read_rows)
-from rlcomp.errors import (DataError)
-from rlcomp.interfaces.task import (Example, Task)
-from rlcomp.columns import (CONVERSATION)
-from rlcomp.data.pairs import (REJECTED, STEP)
+from typing import Literal
 
+from rlcomp.arguments import Checked, Fraction, NonEmptyText
+from rlcomp.columns import CONVERSATION
+from rlcomp.data.pairs import REJECTED, STEP
+from rlcomp.data.records import Row, read_rows
+from rlcomp.errors import DataError
+from rlcomp.interfaces.task import Example, Task
 
 Neutral = Literal["right", "wrong", "leave_out"]
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import (Path)
-from rlcomp.arguments import (Checked, Fraction, NonEmptyText, PositiveInt)
-from rlcomp.data.corpus import (Document, corpus_files, read_documents)
-from rlcomp.data.task import (document_example)
-from rlcomp.errors import (ConfigError, DataError)
-from rlcomp.interfaces.task import (Example, Task)
+from pathlib import Path
+
+from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt
+from rlcomp.data.corpus import Document, corpus_files, read_documents
+from rlcomp.data.task import document_example
+from rlcomp.errors import ConfigError, DataError
+from rlcomp.interfaces.task import Example, Task
 
 
 class Text(metaclass=Checked):

@@ -6,7 +6,7 @@ from statistics import mean
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.report.colours import colour_of
+from rlcomp.report.charts import colour_of
 from rlcomp.report.experiment import show
 from rlcomp.report.runs import finished
 from rlcomp.report.statistics import estimate, paired

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from rlcomp.functional.logistic import logistic
+from rlcomp.functional.reward_model import logistic
 
 SIZES = (25, 50, 100, 200, 400, 800, 1600)
 STRENGTHS = (0.2, 0.4, 0.8)

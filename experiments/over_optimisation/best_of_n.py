@@ -16,7 +16,7 @@ from torch.optim import AdamW
 from components import Demonstrations, Learner, SFTLoss, Sorting, TokenMean
 from rlcomp import Decoding, LanguageModel, Make, Phase, Schedule, answer_prompts, causal_lm
 from rlcomp import character_tokenizer, decode_texts, run_phases
-from rlcomp.functional.best_of_n import best_of_n, best_of_n_kl
+from rlcomp.functional.best_of import best_of_n, best_of_n_kl
 from rlcomp.functional.reward_ensemble import combine
 from rlcomp.functional.reward_model import bradley_terry_loss
 from rlcomp.model.scorer import Scorer

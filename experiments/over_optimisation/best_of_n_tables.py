@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.files.json_lines import read_lines
-from rlcomp.report.colours import colour_of
+from rlcomp.report.charts import colour_of
 from rlcomp.report.statistics import estimate, paired
 
 MEMBERS = ("one", "four")

@@ -8,7 +8,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.files.json_lines import read_lines
-from rlcomp.report.colours import colour_of
+from rlcomp.report.charts import colour_of
 from rlcomp.report.experiment import show
 from rlcomp.report.statistics import estimate, paired
 

@@ -12,9 +12,9 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.functional.front import hypervolume
-from rlcomp.report.colours import colour_of
-from rlcomp.report.points import reached
+from rlcomp.functional.pareto_front import hypervolume
+from rlcomp.report.charts import colour_of
+from rlcomp.report.returns import reached
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from rlcomp.report.colours import colour_of
+from rlcomp.report.charts import colour_of
 from rlcomp.report.runs import finished
 
 ARMS = ("hacked", "stopped", "held", "honest")

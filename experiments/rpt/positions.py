@@ -7,7 +7,7 @@ import torch
 
 from components.worlds.running_sum.task import RunningSum
 from rlcomp.model.next_token import next_token_entropies
-from rlcomp.model.trained import trained_policy
+from rlcomp.model.load_model import trained_policy
 from rlcomp.text.tokenizer import encode_all
 
 THRESHOLD = 1.3

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from rlcomp.audit.attacks import KINDS, NONSENSE, Attack, blind_attacks, informed_attacks
-from rlcomp.audit.forms import dressed
 from rlcomp.audit.judge import Verdict
-from rlcomp.audit.wrong_answers import edited
+from rlcomp.audit.wrong_answers import dressed, edited
 from rlcomp.data.task import permutation
 from rlcomp.interfaces.task import Example, Task
 
@@ -89,7 +88,7 @@ def audit(examples: Sequence[Example], judge: Judged, forms: Mapping[str, str]) 
     Args:
         examples: rows of a task.
         judge: returns the verdict on a response.
-        forms: by name (:data:`rlcomp.audit.forms.FORMS`).
+        forms: by name (:data:`rlcomp.audit.wrong_answers.FORMS`).
     """
     result = Audit(rows=len(examples))
     tried = _Tried(judge, result)

@@ -1,13 +1,55 @@
-"""Wrong answers near a gold one: mutated numbers and words, and answers that surely differ."""
+"""Wrong answers in every form of a right one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 
+from rlcomp.errors import UserError
 from rlcomp.verify.number import committed_number
+
+PLACE = "{answer}"
+
+# Forms that our own verifiers read, and most of other people's.
+FORMS: Mapping[str, str] = {
+    "plain": PLACE,
+    "boxed": r"\boxed{{answer}}",
+    "tagged": f"<answer>{PLACE}</answer>",
+    "marked": f"#### {PLACE}",
+    "said": f"The answer is {PLACE}.",
+    "thought": rf"<think>I see.</think>\boxed{{{PLACE}}}",
+}
+
+
+def dressed(form: str, answer: str) -> str:
+    r"""Return the response that gives an answer in a form.
+
+    Examples:
+        >>> dressed(FORMS["boxed"], "7")
+        '\\boxed{7}'
+    """
+    return form.replace(PLACE, answer)
+
+
+def all_forms(own: Iterable[str]) -> dict[str, str]:
+    """Return the built-in forms and the user's forms, each under its own text.
+
+    Args:
+        own: forms such as ``<final>{answer}</final>``.
+
+    Raises:
+        UserError: a form has no place for the answer.
+    """
+    for form in own:
+        if PLACE not in form:
+            raise UserError(
+                f"--form {form!r:.80} has no {PLACE} in it: write where the answer stands, such as "
+                f"--form '<final>{PLACE}</final>'"
+            )
+    return {**FORMS, **{form: form for form in own}}
+
 
 # Longer numbers are skipped: the verifier's float might round the mutation away.
 _NUMBER = re.compile(r"-?(?:[0-9]{1,12}|[0-9]{1,3}(?:,[0-9]{3}){1,3})(?:\.[0-9]{1,6})?")

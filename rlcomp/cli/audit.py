@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from rlcomp.cli.audit_judge import audited_judge, names_judge
-from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser, positive
-from rlcomp.cli.printable import printable
+from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.error_handler import guard
+from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, ConfigErrors, UserError, nearest
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def _show_judge(options: argparse.Namespace) -> bool:
     if options.form or options.allow:
         raise UserError("--form and --allow are for verifiers: leave them out for a judge of pairs")
     report = audited_judge(options.overrides, options.config_dir, options.rows or 200, options.seed)
-    from rlcomp.report.judge_table import judge_as_json, judge_tables
+    from rlcomp.report.judge import judge_as_json, judge_tables
 
     _print(judge_tables(report))
     if options.json is not None:
@@ -205,15 +205,15 @@ def audited(
         config_dirs: directories of the user's own configs.
         rows: number of examples; all of them, if the task has fewer.
         seed: of the choice of examples.
-        forms: of the user, in addition to :data:`rlcomp.audit.forms.FORMS`.
+        forms: of the user, in addition to :data:`rlcomp.audit.wrong_answers.FORMS`.
 
     Raises:
         ConfigError: reward or task cannot be built; the reward reads keys that no text provides; or
             it judges an answer by others.
     """
     from rlcomp.audit.audit import audit, examples_of
-    from rlcomp.audit.forms import all_forms
     from rlcomp.audit.judge import Judge
+    from rlcomp.audit.wrong_answers import all_forms
     from rlcomp.wiring.build import Builder
     from rlcomp.wiring.composition import compose_or_explain
 

@@ -10,9 +10,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from rlcomp.cli.guard import guard
+from rlcomp.cli.command_arguments import Parser
+from rlcomp.cli.error_handler import guard
 from rlcomp.cli.model_facts import model_facts
-from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import CONTROL, lookup
 from rlcomp.wiring.checks.data_parallel import ranks_told

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rich.console import Console
 
+from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.error_handler import guard
+from rlcomp.cli.escape import printable
 from rlcomp.cli.evaluate_words import check_words
-from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser, positive
-from rlcomp.cli.printable import printable
 from rlcomp.errors import UserError, nearest
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ def evaluate(
         request: suites and settings.
         out: the folder of verdicts, with one file for a model, a suite and its settings.
         config_dirs: directories of the user's own configs.
-        trust: as for :func:`rlcomp.model.trained.trained_policy`.
+        trust: as for :func:`rlcomp.model.load_model.trained_policy`.
 
     Raises:
         ConfigError: a setting cannot work.

@@ -13,9 +13,9 @@ from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
-from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser
-from rlcomp.cli.printable import printable
+from rlcomp.cli.command_arguments import Parser
+from rlcomp.cli.error_handler import guard
+from rlcomp.cli.escape import printable
 from rlcomp.errors import CheckpointError, UserError
 
 
@@ -121,11 +121,11 @@ def export(
         critic: whether to write the critic instead of the policy.
         scorer: whether to write the reward model instead of the policy.
         dtype: of the weights; by default unchanged.
-        trust: as for :func:`rlcomp.model.trained.trained_policy`.
+        trust: as for :func:`rlcomp.model.load_model.trained_policy`.
 
     Raises:
         UserError: the folder is not empty, or both critic and reward model are requested.
-        CheckpointError: as :func:`rlcomp.model.trained.trained_policy`; or there is no such step.
+        CheckpointError: as :func:`rlcomp.model.load_model.trained_policy`; or there is no such step.
         ConfigError: the model cannot be written so.
     """
     if critic and scorer:
@@ -175,8 +175,8 @@ def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trus
     """Write weights, config and tokenizer; return the model card."""
     from rlcomp.model.export import export_policy
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.trained import is_run, starting_point, trained_part
-    from rlcomp.model.trained_prompt import trained_prompt
+    from rlcomp.model.load_model import is_run, starting_point, trained_part
+    from rlcomp.model.load_prompt_format import trained_prompt
     from rlcomp.report.model_card import model_card
     from rlcomp.text.chat import ChatPrompt
 
@@ -192,10 +192,10 @@ def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trus
 
 def _write_critic(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
     """Write weights, config and the policy's tokenizer; return the model card."""
-    from rlcomp.model.critic import Critic
+    from rlcomp.model.critics import Critic
     from rlcomp.model.export import export_critic
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.trained import starting_point, trained_part
+    from rlcomp.model.load_model import starting_point, trained_part
     from rlcomp.report.model_card import model_card
 
     critic, config, checkpoint = trained_part(place, "critic", Critic, trust)
@@ -208,8 +208,8 @@ def _write_critic(place: Path, draft: Path, dtype: str | None, trust: bool) -> s
 def _write_scorer(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
     """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.export import export_scorer
+    from rlcomp.model.load_model import starting_point, trained_part
     from rlcomp.model.scorer import Scorer
-    from rlcomp.model.trained import starting_point, trained_part
     from rlcomp.report.model_card import model_card
 
     scorer, config, checkpoint = trained_part(place, "scorer", Scorer, trust)

@@ -13,7 +13,7 @@ from pathlib import Path
 from shutil import get_terminal_size
 from typing import NamedTuple
 
-from rlcomp.cli.printable import printable
+from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, UserError, nearest
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.options import chosen_as

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from rlcomp.cli.guard import check_alone
+from rlcomp.cli.error_handler import check_alone
 from rlcomp.errors import RlcompWarning, UserError
 from rlcomp.parallel.world import world
 from rlcomp.wiring.plan import Plan

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser
-from rlcomp.cli.printable import printable
+from rlcomp.cli.command_arguments import Parser
+from rlcomp.cli.error_handler import guard
+from rlcomp.cli.escape import printable
 
 if TYPE_CHECKING:
     from rlcomp.checkpoint.dump import Dump
-    from rlcomp.interfaces.traced import Traced
+    from rlcomp.interfaces.protocols import Traced
 
 
 def main() -> None:
@@ -76,8 +76,8 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     from rlcomp.checkpoint.dump import read_dump
     from rlcomp.errors import CheckpointError
     from rlcomp.files.untrusted import read_saved_config
-    from rlcomp.interfaces.traced import Traced
-    from rlcomp.model.allowance import Allowance
+    from rlcomp.interfaces.protocols import Traced
+    from rlcomp.model.allocation_limit import Allowance
     from rlcomp.run.launch import device, place_on
     from rlcomp.wiring.build import Builder
     from rlcomp.wiring.migrations import update_classes

@@ -6,9 +6,9 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser
-from rlcomp.cli.printable import printable
+from rlcomp.cli.command_arguments import Parser
+from rlcomp.cli.error_handler import guard
+from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, ConfigErrors, DataError, UserError, require
 from rlcomp.report.groups import Group, baseline_of, grouped
 from rlcomp.report.runs import Run, find_runs
@@ -120,7 +120,7 @@ def _chosen(
 
 def _said(groups: list[Group], rows: list[Result], against: Group) -> list[str]:
     """Return the page's first sentences: results by the headline metric."""
-    from rlcomp.report.verdicts import headline, verdicts
+    from rlcomp.report.findings import headline, verdicts
 
     metric = headline(rows)
     if metric is None:

@@ -24,10 +24,10 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp import __version__
 from rlcomp.arguments import NonEmptyText, problem
-from rlcomp.cli.child import in_child
+from rlcomp.cli.command_arguments import gathered
 from rlcomp.cli.completion import words_with_line
-from rlcomp.cli.gathered import gathered
-from rlcomp.cli.guard import guard, user_directories, verdict
+from rlcomp.cli.error_handler import guard, user_directories, verdict
+from rlcomp.cli.escape import printable
 from rlcomp.cli.help import help_text, tell
 from rlcomp.cli.overrides import (
     check_folders,
@@ -39,13 +39,13 @@ from rlcomp.cli.overrides import (
     hydra_arguments,
     tell_repeated,
 )
-from rlcomp.cli.printable import printable
 from rlcomp.cli.ranks import as_a_rank, check_shared, leads
+from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
 from rlcomp.files.shared_status import SharedStatus
+from rlcomp.sweep.grid import labels
 from rlcomp.sweep.job_configs import REFUSED, hidden
-from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.trackers.tracker_session import closing_tracker
 from rlcomp.wiring.base_model import with_base
@@ -63,7 +63,7 @@ def main(*, apart: bool = True) -> None:
     """Compose, check, build and run a config: the program ``rlcomp``.
 
     Args:
-        apart: whether each run gets a process of its own (:mod:`rlcomp.cli.child`).
+        apart: whether each run gets a process of its own (:mod:`rlcomp.cli.supervisor`).
     """
     argv = sys.argv
     sys.argv = [*argv[:1], *gathered(with_base(argv)[1:])]  # Hydra reads them there

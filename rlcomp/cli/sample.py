@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.arguments import PositiveInt, problem
-from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser, positive
-from rlcomp.cli.printable import printable
+from rlcomp.cli.command_arguments import Parser, positive
+from rlcomp.cli.error_handler import guard
+from rlcomp.cli.escape import printable
 from rlcomp.errors import CheckpointError, DataError, RlcompWarning, UserError
 
 
@@ -96,8 +96,8 @@ def sample(
 
     from rlcomp.batch import decode_texts
     from rlcomp.model.language_model import LanguageModel
-    from rlcomp.model.trained import trained_part
-    from rlcomp.model.trained_prompt import trained_prompt
+    from rlcomp.model.load_model import trained_part
+    from rlcomp.model.load_prompt_format import trained_prompt
     from rlcomp.seed import named_seed
     from rlcomp.text.answers import answer_prompts
 

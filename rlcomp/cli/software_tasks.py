@@ -6,8 +6,8 @@ import json
 import sys
 from pathlib import Path
 
-from rlcomp.cli.guard import guard
-from rlcomp.cli.parsed import Parser
+from rlcomp.cli.command_arguments import Parser
+from rlcomp.cli.error_handler import guard
 from rlcomp.data.repositories import changes_of_commits, changes_of_diffs
 from rlcomp.data.software import tasks_of
 from rlcomp.errors import UserError

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from rlcomp.cluster.free import FreeWorker
+from rlcomp.cluster.async_rollout import FreeWorker
 from rlcomp.cluster.worker import Worker, apply_settings, failure
 from rlcomp.errors import ProcessEnded
 from rlcomp.interfaces.cluster import Reply

@@ -13,8 +13,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from rlcomp.cluster.carried import unpack
-from rlcomp.engine.freed_memory import keep_freed_memory
+from rlcomp.cluster.serialization import unpack
+from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, ProcessEnded, exit_refused
 from rlcomp.interfaces.cluster import Reply, Request
 from rlcomp.metrics import recording
@@ -44,7 +44,7 @@ class Worker:
     """Runner of the stages of requests.
 
     Args:
-        stages: of :class:`rlcomp.cluster.carried.Carried`.
+        stages: of :class:`rlcomp.cluster.serialization.Carried`.
     """
 
     def __init__(self, stages: bytes) -> None:

@@ -12,7 +12,7 @@ from typing import Literal
 
 from rlcomp.columns import CONVERSATION, column_text
 from rlcomp.data.column_names import prompt_remedy
-from rlcomp.data.compared import (
+from rlcomp.data.comparisons import (
     Compared,
     check_labels,
     compared_answers,

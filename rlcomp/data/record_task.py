@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rlcomp.arguments import Checked
-from rlcomp.data.fields import Fields
+from rlcomp.data.column_mapping import Fields
 from rlcomp.data.records import Row
 from rlcomp.interfaces.task import Example
 

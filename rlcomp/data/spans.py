@@ -1,19 +1,138 @@
-"""Spans of a corpus by index, chosen by a position filter."""
+"""Spans of texts, and tasks of them."""
 
 from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
-from collections.abc import Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, takewhile
+from typing import ClassVar, NamedTuple, Protocol
 
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.data.masked_text import span_problem
-from rlcomp.data.positions import Position, Span, Tokenised
+from rlcomp.arguments import Checked
+from rlcomp.data.masked_text import normalised_span, span_problem
+from rlcomp.data.template import check_wording
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Task
 from rlcomp.text.token_bytes import all_with_ends
+
+
+class Span(NamedTuple):
+    """A span of a text in UTF-8 byte offsets, at character boundaries."""
+
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
+class Tokenised:
+    """A text and its tokens.
+
+    Attributes:
+        text: the text.
+        ids: its tokens.
+        ends: the byte offset (UTF-8) at which each token ends; non-decreasing.
+    """
+
+    text: str
+    ids: Sequence[int]
+    ends: Sequence[int]
+
+
+class Position(Protocol):
+    """Interface of position filters: choose target spans of texts."""
+
+    def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
+        """Return the target spans of each text, in order; deterministic.
+
+        It takes all texts at once, because a filter may choose a share of the whole corpus.
+        """
+        ...
+
+
+def token_spans(document: Tokenised, min_context: int) -> dict[int, Span]:
+    r"""Return the spans at which a next token can be predicted.
+
+    Args:
+        document: the text.
+        min_context: the least number of tokens before a span.
+
+    Returns:
+        By the index of a token, the span from its start to the end of the first token that ends a
+        character. Tokens that start inside a character, and tokens without bytes, are left out.
+
+    Examples:
+        >>> token_spans(Tokenised("né!", ids=[5, 6, 7, 8], ends=[1, 2, 3, 4]), 1)
+        {1: Span(start=1, stop=3), 3: Span(start=3, stop=4)}
+    """
+    data = document.text.encode()
+    bounds = [0, *document.ends]
+    whole = [is_boundary(data, place) for place in bounds]
+    spans: dict[int, Span] = {}
+    stop = 0
+    for index in reversed(range(min_context, len(document.ends))):
+        stop = bounds[index + 1] if whole[index + 1] else stop
+        if whole[index] and bounds[index] < bounds[index + 1]:
+            spans[index] = Span(bounds[index], stop)
+    return dict(reversed(spans.items()))
+
+
+def is_boundary(data: bytes, place: int) -> bool:
+    """Return whether a byte offset in UTF-8 is between two characters or at an end."""
+    return place in (0, len(data)) or data[place] & 0xC0 != 0x80
+
+
+def token_ends(document: Tokenised, start: int, horizon: int) -> tuple[int, ...]:
+    """Return the byte offsets at which the next tokens of a text end.
+
+    Args:
+        document: the text.
+        start: a byte before its last one.
+        horizon: the most tokens; fewer, so that the last one ends a character. The tokens of the
+            first character are always taken.
+
+    Returns:
+        Offsets relative to ``start``, increasing.
+
+    Examples:
+        >>> token_ends(Tokenised("né!é", ids=range(6), ends=[1, 2, 3, 4, 5, 6]), 1, 4)
+        (1, 2, 3)
+    """
+    data = document.text.encode()
+    first = bisect_right(document.ends, start)
+    count = len(document.ends)
+    whole = (n for n in range(first, count) if is_boundary(data, document.ends[n]))
+    least = next(whole)
+    last = max(takewhile(lambda n: n < first + horizon, whole), default=least)
+    return tuple(dict.fromkeys(end - start for end in document.ends[first : last + 1]))
+
+
+def context_start(document: Tokenised, start: int, max_context: int) -> int:
+    """Return the offset where the last ``max_context`` tokens before a byte begin.
+
+    It is moved forward to the start of a character.
+
+    Examples:
+        >>> context_start(Tokenised("aébc", ids=range(5), ends=[1, 2, 3, 4, 5]), 4, 2)
+        3
+    """
+    before = bisect_right(document.ends, start)
+    begin = document.ends[before - max_context - 1] if before > max_context else 0
+    data = document.text.encode()
+    return next(place for place in range(begin, start + 1) if is_boundary(data, place))
+
+
+def byte_spans(text: str, places: Iterable[tuple[int, int]]) -> list[Span]:
+    """Convert spans from character to byte offsets.
+
+    Examples:
+        >>> byte_spans("né!", [(1, 2), (2, 3)])
+        [Span(start=1, stop=3), Span(start=3, stop=4)]
+    """
+    bytes_before = [0, *accumulate(len(char.encode()) for char in text)]
+    return [Span(bytes_before[start], bytes_before[stop]) for start, stop in places]
 
 
 class CorpusSpans:
@@ -91,3 +210,69 @@ class Maskable:
 def _maskable(text: str, span: Span) -> bool:
     wanted = text.encode()[span.start : span.stop].decode()
     return span_problem(text, wanted, longest_words=len(text), largest_share=1.0) is None
+
+
+class SpanTask(metaclass=Checked):
+    """Task with one example for each chosen span of a corpus.
+
+    Attributes:
+        shown: the template's field for the prompt's text.
+        told: the fields of the response.
+
+    Args:
+        corpus: its answers are the documents.
+        tokenizer: makes the tokens for ``position``.
+        position: chooses the spans.
+        template: the prompt's wording.
+        response: the demonstration's wording.
+        thought: makes the demonstration's thought from the prompt's text; None: no thought.
+        held_out: share of the documents that only evaluators see.
+
+    Raises:
+        ConfigError: a template cannot be used.
+        DataError: no span is chosen, or a document cannot be written in tokens.
+    """
+
+    shown: ClassVar[str] = "text"
+    told: ClassVar[tuple[str, ...]] = ("thought", "target", "continuation")
+
+    def __init__(
+        self,
+        *,
+        corpus: Task,
+        tokenizer: PreTrainedTokenizerBase,
+        position: Position,
+        template: str,
+        response: str,
+        thought: Callable[[str], str] | None,
+        held_out: float,
+    ) -> None:
+        check_wording("template", template, fields=[self.shown], needed=[self.shown])
+        check_wording("response", response, fields=self.told)
+        self.corpus = corpus
+        self.tokenizer = tokenizer
+        self.position = position
+        self.template = template
+        self.response = response
+        self.thought = thought
+        self.held_out = held_out
+        self.asked = CorpusSpans(corpus, tokenizer, position)
+
+    def __len__(self) -> int:
+        """Return the number of spans, training and held out."""
+        return len(self.asked)
+
+    def prompt(self, text: str) -> str:
+        """Return the prompt of a text."""
+        return self.template.format_map({self.shown: text})
+
+    def demonstration(self, text: str, target: str, continuation: str) -> str:
+        """Return the response to imitate: the thought about the text, then the target."""
+        thought = "" if self.thought is None else self.thought(text)
+        return self.response.format(thought=thought, target=target, continuation=continuation)
+
+    def masked(self, index: int) -> tuple[str, str]:
+        """Return the document of a span, and the span without white space at its ends."""
+        document, span = self.asked[index]
+        target = document.text.encode()[span.start : span.stop].decode()
+        return document.text, normalised_span(target)

@@ -13,12 +13,11 @@ from tensordict import TensorDict
 from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
 from rlcomp.endpoint.agents import Agents, Function, InProcessAgents
-from rlcomp.endpoint.desk import Desk
 from rlcomp.endpoint.handler import HttpLimits
+from rlcomp.endpoint.request_queue import Desk, Waves
 from rlcomp.endpoint.routes import Routes
 from rlcomp.endpoint.server import serving
 from rlcomp.endpoint.trace import Trace
-from rlcomp.endpoint.waves import Waves
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.rollout import Limits
@@ -27,8 +26,8 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import TakesCalls, check_turns
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.seed import named_seed
-from rlcomp.text.marked import MarkedTexts
 from rlcomp.text.prompt import or_text
+from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import decode_rows
 
 

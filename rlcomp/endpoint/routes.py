@@ -7,12 +7,11 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlcomp.endpoint.desk import Desk, Waiting
 from rlcomp.endpoint.handler import Sent
 from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.reply import answer, events, reply
+from rlcomp.endpoint.reply import Spoken, answer, events, reply
 from rlcomp.endpoint.request import Asked, parsed, read_chat, read_completion
-from rlcomp.endpoint.spoken import Spoken
+from rlcomp.endpoint.request_queue import Desk, Waiting
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import Prompt

@@ -10,14 +10,14 @@ from dataclasses import dataclass
 
 from rlcomp.engine.session import Said
 from rlcomp.episodes.episode import Episode
-from rlcomp.text.marked import MarkedTexts, shown
+from rlcomp.text.special_tokens import MarkedTexts, shown
 
 
 class Context:
     """Context of a call, to be continued by the policy.
 
     Args:
-        text: marked (:mod:`rlcomp.text.marked`).
+        text: marked (:mod:`rlcomp.text.special_tokens`).
         ids: of the text.
         call: the earlier call with whose ids it begins; None: it begins a row.
     """

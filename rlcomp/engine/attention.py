@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
+from rlcomp.engine.layout import Paths
 from rlcomp.engine.packing import Packed, Tile
-from rlcomp.engine.paths import Paths
 
 # Later releases of torch have to be told that heads share keys.
 _TOLD = "enable_gqa" in signature(varlen_attn).parameters

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from rlcomp.engine.switch import Switch
+from rlcomp.engine.context_flag import Switch
 from rlcomp.errors import ConfigError, in_one_line
 
 P = ParamSpec("P")

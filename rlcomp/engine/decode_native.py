@@ -9,7 +9,7 @@ import torch
 
 from rlcomp.engine.decode_packed import _passes
 from rlcomp.engine.draw import Draw, Sampled, TokenDraw, Uniforms
-from rlcomp.engine.free_memory import cache_budget
+from rlcomp.engine.memory import cache_budget
 from rlcomp.engine.native import abi
 from rlcomp.engine.native.library import library
 from rlcomp.engine.native.turn import Ends, Steps
@@ -36,7 +36,7 @@ def decode(
 
     Reads the weights in place. Takes memory for the keys and values of each distinct prompt, once,
     and of each unfinished answer, in pages of 32 tokens. Keys and values take no more than
-    :func:`rlcomp.engine.free_memory.cache_budget` at a time, except for a single prompt.
+    :func:`rlcomp.engine.memory.cache_budget` at a time, except for a single prompt.
 
     Arguments and result are those of that function; ``draw`` is a
     :class:`rlcomp.engine.draw.TokenDraw` without filters.

@@ -10,8 +10,8 @@ from torch import Tensor
 from rlcomp.engine.attention import attend_packed
 from rlcomp.engine.cache import Cache, Memory
 from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
-from rlcomp.engine.free_memory import cache_budget
 from rlcomp.engine.fused import Fused
+from rlcomp.engine.memory import cache_budget
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
@@ -38,7 +38,7 @@ def decode(
 
     Takes memory for one more copy of the model's layers, and of its head where the kernel needs
     another layout; and for keys and values of each distinct prompt, once, and of each answer. Keys
-    and values take no more than :func:`rlcomp.engine.free_memory.cache_budget` at a time, except
+    and values take no more than :func:`rlcomp.engine.memory.cache_budget` at a time, except
     for one prompt.
 
     Arguments and result are those of that function, except ``transformer``: the model, and

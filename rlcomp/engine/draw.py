@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.decoding import Decoding, filtered, sample
-from rlcomp.engine.part import PartGenerator
+from rlcomp.engine.rng_slice import PartGenerator
 from rlcomp.engine.sampling_mask import pack
 from rlcomp.engine.stopping import StopRule
 from rlcomp.seed import named_seed
@@ -98,7 +98,7 @@ class Uniforms:
 
     A row's numbers depend only on the generator, the batch size and the row's place in the batch.
     They do not depend on the rows that have finished, are decoded together, or belong to this
-    process (:class:`rlcomp.engine.part.PartGenerator`).
+    process (:class:`rlcomp.engine.rng_slice.PartGenerator`).
 
     Args:
         rows: ``B``.

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.native import bf16x6
-from rlcomp.engine.once import differentiable_once
+from rlcomp.engine.once_differentiable import differentiable_once
 from rlcomp.engine.precision import tf32
 
 Kernel = Literal["torch", "onednn", "bf16x6", "tf32", "bfloat16"]

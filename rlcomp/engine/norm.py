@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.compiling import compiled
-from rlcomp.engine.once import differentiable_once
+from rlcomp.engine.once_differentiable import differentiable_once
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -15,7 +15,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.linear import Kernel, accumulate, linear
 from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
 from rlcomp.engine.native.softmax import by_library
-from rlcomp.engine.once import differentiable_once
+from rlcomp.engine.once_differentiable import differentiable_once
 from rlcomp.engine.precision import wide_product
 
 # Logits of a tile: 16 million, 64 MB in float32. Each tile reads the whole head, so that a tile of

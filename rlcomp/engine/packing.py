@@ -11,9 +11,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.engine.paths import Indices, Paths, paths_of
-from rlcomp.engine.tree import nodes_of
-from rlcomp.functional.masked import masked
+from rlcomp.engine.layout import Indices, Paths, nodes_of, paths_of
+from rlcomp.functional.reduction import masked
 
 # Tokens whose attention is computed together. Smaller tiles waste fewer masked pairs, larger ones
 # take fewer calls; on a CPU 128 was the cheapest per token.

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.compiling import compiled, compiles
-from rlcomp.engine.once import differentiable_once
+from rlcomp.engine.once_differentiable import differentiable_once
 
 
 def rotated(x: Tensor, rotation: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from rlcomp.engine.routing import replayed
 from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.transformer import Transformer
 from rlcomp.errors import DataError, ShapeError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from itertools import count
 from typing import Any
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
-from rlcomp.episodes.description import to_json
+from rlcomp.episodes.episode import to_json
 from rlcomp.episodes.host import Broken, Start
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, astuple
 from typing import Any
 
-from rlcomp.episodes.description import from_json
+from rlcomp.episodes.episode import from_json
 from rlcomp.interfaces.environment import (
     Environment,
     Turn,

@@ -13,7 +13,7 @@ from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.errors import DataError, in_one_line
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.prompt import SILENT, Dialogue, Observed
-from rlcomp.text.continuation import encode_continuation
+from rlcomp.text.mid_text_tokens import encode_continuation
 from rlcomp.text.token_bytes import row_bytes
 from rlcomp.verify.tool_calls import ends_in_text
 

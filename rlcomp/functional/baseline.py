@@ -7,7 +7,7 @@ from torch import Tensor
 
 from rlcomp.errors import ConfigError
 from rlcomp.functional.group_statistics import Groups, is_rounding
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 
 
 def greedy_reward(

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from rlcomp.functional.mean_interval import difference_interval, share_interval
 from rlcomp.functional.pass_at_k import pass_at_k
+from rlcomp.functional.statistics import difference_interval, share_interval
 
 
 class Point(NamedTuple):
@@ -43,7 +43,7 @@ class Crossing(NamedTuple):
 def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int) -> list[Point]:
     """Compute pass@k over k with intervals over problems.
 
-    The intervals are from :func:`rlcomp.functional.mean_interval.share_interval`. A point leaves
+    The intervals are from :func:`rlcomp.functional.statistics.share_interval`. A point leaves
     out the problems with fewer than k answers; a k without problems has no point.
 
     Args:
@@ -74,7 +74,7 @@ def coverage_difference(
 
     ``mean over p of pass@k_trained(p) - pass@k_base(p)``. The bootstrap draws problems, with both
     values of each, so that the difficulty of a problem cancels. Where all differences are equal,
-    the interval is from :func:`rlcomp.functional.mean_interval.difference_interval`.
+    the interval is from :func:`rlcomp.functional.statistics.difference_interval`.
 
     Args:
         base: answers and right ones per problem, int64, shape ``[P]`` each.

@@ -1,4 +1,4 @@
-"""Statistics of groups of rewards, over the valid rows and broadcast to every row."""
+"""Statistics of groups of responses."""
 
 from __future__ import annotations
 
@@ -127,3 +127,149 @@ class Groups:
         low = start.scatter_reduce(0, self.index, low, "amin")[self.index]
         high = self.highest(self.valid)
         return is_rounding(low, high)
+
+
+def varied(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """Test if the rewards of a row's group vary (DAPO dynamic sampling).
+
+    ``max_g(R) - min_g(R) > 0`` beyond rounding, over the valid rows; the same for all rows of a
+    group. The standard deviation would not do: for 0.1, 0.1, 0.1 it is 1.4e-17 in float64, above 0.
+
+    Args:
+        reward: shape ``[B]``, any dtype.
+        group_id: shape ``[B]``, int64, any values in any order.
+        valid: shape ``[B]``, bool: rows whose reward could be computed.
+
+    Returns:
+        Shape ``[B]``, bool; False for groups with fewer than two valid rows.
+
+    Raises:
+        NumericalError: a valid reward is not finite.
+
+    Source:
+        Yu et al. 2025, arXiv:2503.14476, eq. 11.
+
+    Examples:
+        >>> import torch
+        >>> reward, group = torch.tensor([1.0, 1.0, 0.0, 1.0]), torch.tensor([5, 5, 2, 2])
+        >>> varied(reward, group, torch.ones(4, dtype=torch.bool))
+        tensor([False, False,  True,  True])
+    """
+    groups = Groups(reward, group_id, valid)
+    differ = groups.total(groups.counted.to(groups.reward.dtype)) > 0
+    return differ.to(reward.device)
+
+
+def group_accuracy(correct: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
+    """Compute the share of correct responses among the valid ones of a row's group.
+
+    Args:
+        correct: shape ``[B]``, bool.
+        group_id: shape ``[B]``, int64, any values in any order.
+        valid: shape ``[B]``, bool: rows whose answer could be judged.
+
+    Returns:
+        Shape ``[B]``, dimensionless, float32, in [0, 1]; 0 where a group has no valid row.
+
+    Source:
+        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3 (the ratio of right answers).
+
+    Examples:
+        >>> import torch
+        >>> right, group = torch.tensor([True, False, False]), torch.tensor([5, 5, 2])
+        >>> group_accuracy(right, group, torch.ones(3, dtype=torch.bool))
+        tensor([0.5000, 0.5000, 0.0000])
+    """
+    groups = Groups(correct, group_id, valid)
+    return (groups.total(groups.reward) / groups.count.clamp(min=1)).to(correct.device)
+
+
+def difficulty_weight(
+    accuracy: Tensor, low: float, high: float, midpoint: float, steepness: float
+) -> Tensor:
+    """Compute GRPO-LEAD's difficulty weight: logistic in the group accuracy ``q``.
+
+    ``w(q) = low + (high - low) / (1 + exp(steepness (q - midpoint)))``
+
+    Args:
+        accuracy: q, any shape, share of right answers in [0, 1].
+        low: a, the limit for easy prompts.
+        high: b, the limit for hard prompts.
+        midpoint: q0, accuracy at which the weight is halfway.
+        steepness: k, how sharp the fall is there, per unit of accuracy.
+
+    Returns:
+        The accuracy's shape, dimensionless, between ``low`` and ``high``.
+
+    Source:
+        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
+
+    Examples:
+        >>> difficulty_weight(torch.tensor([0.0, 0.75, 1.0]), 0.4, 1.5, 0.75, 10.0)
+        tensor([1.4994, 0.9500, 0.4834])
+    """
+    return low + (high - low) * torch.sigmoid(steepness * (midpoint - accuracy))
+
+
+def difficulty_weighted(
+    advantage: Tensor,
+    accuracy: Tensor,
+    low: float,
+    high: float,
+    midpoint: float,
+    steepness: float,
+) -> Tensor:
+    """Reweight advantages by difficulty (GRPO-LEAD).
+
+    ``A w(q)`` where ``A > 0``, ``A w(1 - q)`` elsewhere; ``w`` is :func:`difficulty_weight`.
+
+    Args:
+        advantage: shape ``[B, T]``.
+        accuracy: q, shape ``[B]``, share of right answers in the row's group.
+        low: a.
+        high: b.
+        midpoint: q0.
+        steepness: k.
+
+    Returns:
+        Shape ``[B, T]``, in the advantage's unit.
+
+    Source:
+        Zhang and Zuo 2025 (GRPO-LEAD), arXiv:2504.09696, section 3.3.
+
+    Examples:
+        >>> advantage = torch.tensor([[2.0, -2.0]])
+        >>> difficulty_weighted(advantage, torch.tensor([0.75]), 0.4, 1.5, 0.75, 10.0)
+        tensor([[ 1.9000, -2.9853]])
+    """
+    share = accuracy.to(advantage.dtype)[:, None]
+    rewarded = difficulty_weight(share, low, high, midpoint, steepness)
+    blamed = difficulty_weight(1 - share, low, high, midpoint, steepness)
+    return advantage * torch.where(advantage > 0, rewarded, blamed)
+
+
+def equal_shares(share: Tensor, first: Tensor) -> Tensor:
+    """Compute per-row factors that give two roles equal total weight.
+
+    ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W`` the summed weight of a role; the total is
+    unchanged.
+
+    Args:
+        share: weight of each row, not negative, shape ``[B]``.
+        first: True for rows of the first role, bool, shape ``[B]``.
+
+    Returns:
+        Shape ``[B]``, dimensionless; 1 where one role has weight 0.
+
+    Source:
+        PretrainZero, arXiv:2512.03442: the batches of two roles join with equal weight.
+
+    Examples:
+        >>> equal_shares(torch.tensor([0.5, 1.0, 1.5]), torch.tensor([True, False, False]))
+        tensor([3.0000, 0.6000, 0.6000])
+    """
+    ours, theirs = share[first].sum(), share[~first].sum()
+    own, other = torch.where(first, ours, theirs), torch.where(first, theirs, ours)
+    # Compare the two sums with 0; a difference from the sum of all rows has rounding errors.
+    shared = (own > 0) & (other > 0)
+    return torch.where(shared, (own + other) / (2 * own), torch.ones_like(share))

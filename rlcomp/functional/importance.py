@@ -11,8 +11,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import LOG_RATIO_BOUND, log_ratio
+from rlcomp.functional.reduction import masked
 
 Level = Literal["token", "sequence", "sequence_mean"]
 Aggregate = Literal["token", "sum", "mean", "max"]

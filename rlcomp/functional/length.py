@@ -7,8 +7,7 @@ import math
 import torch
 from torch import Tensor
 
-from rlcomp.functional.group_accuracy import group_accuracy
-from rlcomp.functional.group_statistics import Groups
+from rlcomp.functional.group_statistics import Groups, group_accuracy
 
 # Added to the standard deviation of lengths, in tokens, so that z is 0 for equal lengths.
 _EPSILON = 1e-8

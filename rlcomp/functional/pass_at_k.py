@@ -1,8 +1,10 @@
-"""pass@k, and confidence intervals of means over problems."""
+"""Estimators of pass@k, G-Pass@k and maj@k."""
 
 from __future__ import annotations
 
-from math import comb, sqrt
+from collections.abc import Sequence
+from fractions import Fraction
+from math import ceil, comb, sqrt
 from statistics import NormalDist
 
 import torch
@@ -134,3 +136,141 @@ def wilson_interval(successes: float, trials: int, level: float) -> tuple[float,
 def _check_level(level: float) -> None:
     if not 0 < level < 1:
         raise ConfigError(f"level is {level}: must be between 0 and 1, such as 0.95")
+
+
+def g_pass_at_k(n: Tensor, c: Tensor, k: int, threshold: float | Fraction) -> Tensor:
+    r"""Compute G-Pass@k: the probability that at least a share of k drawn answers is right.
+
+    ``sum over j from max(ceil(threshold * k), 1) to k of C(c, j) C(n - c, k - j) / C(n, k)``.
+    Answers are drawn without replacement. The sum is exact and rounded once; the product uses the
+    threshold's decimal number: ``0.7 * 10`` is 7.
+
+    Args:
+        n: answers per problem, int64, shape ``[P]``.
+        c: right answers per problem, int64, shape ``[P]``.
+        k: answers drawn.
+        threshold: the share, in [0, 1]; at 0 this is pass@k, at 1 all k are right.
+
+    Returns:
+        Shape ``[P]``, float64, in [0, 1].
+
+    Raises:
+        ConfigError: as :func:`rlcomp.functional.pass_at_k.pass_at_k`, or the threshold is out of
+            its range.
+
+    Source:
+        Liu et al. 2024, arXiv:2412.13147, eq. 3.
+
+    Examples:
+        >>> g_pass_at_k(torch.tensor([4, 4]), torch.tensor([2, 3]), 2, 1.0)
+        tensor([0.1667, 0.5000], dtype=torch.float64)
+    """
+    if not 0 <= threshold <= 1:
+        raise ConfigError(f"threshold is {threshold}: must be at least 0 and at most 1")
+    pairs = check_counts(n, c, k)
+    share = Fraction(repr(threshold)) if isinstance(threshold, float) else Fraction(threshold)
+    least = max(ceil(share * k), 1)
+    known = {pair: float(_at_least(*pair, k, least)) for pair in set(pairs)}
+    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+
+
+def mean_g_pass_at_k(n: Tensor, c: Tensor, k: int) -> Tensor:
+    """Compute mG-Pass@k: twice the area under G-Pass@k over thresholds from one half to one.
+
+    ``2 / k * sum over i from ceil(k / 2) + 1 to k of G-Pass@k at threshold i / k``.
+
+    Args:
+        n: answers per problem, int64, shape ``[P]``.
+        c: right answers per problem, int64, shape ``[P]``.
+        k: answers drawn, at least 2.
+
+    Returns:
+        Shape ``[P]``, float64, in [0, 1].
+
+    Raises:
+        ConfigError: as :func:`rlcomp.functional.pass_at_k.pass_at_k`, or k is 1.
+
+    Source:
+        Liu et al. 2024, arXiv:2412.13147, eq. 5.
+
+    Examples:
+        >>> mean_g_pass_at_k(torch.tensor([4]), torch.tensor([3]), 2)
+        tensor([0.5000], dtype=torch.float64)
+    """
+    if k < 2:
+        raise ConfigError(f"mG-Pass@{k} needs k >= 2: the sum has no terms")
+    pairs = check_counts(n, c, k)
+    counts = range((k + 1) // 2 + 1, k + 1)
+    known = {
+        pair: float(Fraction(2, k) * sum(_at_least(*pair, k, least) for least in counts))
+        for pair in set(pairs)
+    }
+    return torch.tensor([known[pair] for pair in pairs], dtype=torch.float64)
+
+
+def _at_least(answers: int, right: int, k: int, least: int) -> Fraction:
+    """Compute the probability of at least ``least`` right ones: the hypergeometric's upper tail."""
+    hits = sum(comb(right, j) * comb(answers - right, k - j) for j in range(least, k + 1))
+    return Fraction(hits, comb(answers, k))
+
+
+# Coefficients by (answers drawn, classes tied with the right one).
+_Counts = dict[tuple[int, int], int]
+
+
+def maj_at_k(right: int, wrong: Sequence[int], invalid: int, k: int) -> float:
+    r"""Compute maj@k: the probability that the majority answer of k drawn answers is right.
+
+    The k are drawn without replacement. If ``t`` wrong answers tie with the right one, the right
+    one is chosen with probability ``1 / (t + 1)``. Unreadable answers never win; a vote among
+    unreadable answers alone is lost.
+
+    The result is exact. For each number ``j`` of right answers drawn, the ways to draw the others,
+    with at most ``j`` of every wrong answer, are the coefficients of a polynomial. A wrong answer
+    with fewer than ``j`` copies can neither win nor tie, and counts as unreadable. Sums are in
+    whole numbers and rounded once.
+
+    Args:
+        right: number of right answers.
+        wrong: number of answers in each class of equal wrong answers.
+        invalid: number of unreadable answers.
+        k: answers drawn.
+
+    Returns:
+        In [0, 1]; maj@1 is the share of right answers.
+
+    Raises:
+        ConfigError: a count is negative, or not 1 <= k <= the number of answers.
+
+    Source:
+        Wang et al. 2022, arXiv:2203.11171 (self-consistency).
+
+    Examples:
+        >>> maj_at_k(right=3, wrong=[1, 1], invalid=0, k=3)  # 1 - C(3,1)/C(5,3) * 2/3
+        0.8
+    """
+    n = right + sum(wrong) + invalid
+    if min(right, invalid, *wrong, 0) < 0 or not 1 <= k <= n:
+        raise ConfigError(
+            f"maj@{k} of {right} right, {[*wrong]} wrong and {invalid} invalid answers: counts "
+            f"must be at least 0, and k between 1 and their sum, {n}"
+        )
+    won = Fraction(0)
+    for j in range(1, min(right, k) + 1):
+        free = invalid + sum(size for size in wrong if size < j)
+        others = {(drawn, 0): comb(free, drawn) for drawn in range(min(free, k - j) + 1)}
+        for size in wrong:
+            others = _with_class(others, size, j, k - j) if size >= j else others
+        ways = sum(Fraction(count, ties + 1) for (i, ties), count in others.items() if i == k - j)
+        won += comb(right, j) * ways
+    return float(won / comb(n, k))
+
+
+def _with_class(others: _Counts, size: int, j: int, room: int) -> _Counts:
+    """Extend the ways to draw by one class of wrong answers, with at most ``j`` of them."""
+    ways: _Counts = {}
+    for (drawn, ties), count in others.items():
+        for i in range(min(size, j, room - drawn) + 1):
+            place = (drawn + i, ties + (i == j))
+            ways[place] = ways.get(place, 0) + count * comb(size, i)
+    return ways

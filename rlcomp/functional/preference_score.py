@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 
 Length = Literal["sum", "mean"]
 Divergence = Literal["forward_kl", "jensen_shannon", "alpha"]

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from rlcomp.functional.group import group_standardised, leave_one_out
 from rlcomp.functional.group_statistics import Groups
-from rlcomp.functional.linear_recurrence import following
-from rlcomp.functional.masked import masked
-from rlcomp.functional.returns import reward_to_go
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.returns import following, reward_to_go
 
 Aggregation = Literal["min", "prod", "last", "mean"]
 

@@ -1,4 +1,4 @@
-"""Importance ratios: token (PPO), sequence (GSPO), GSPO-token, whole sequence (RLOO)."""
+"""Importance ratios, their distances and their mismatch."""
 
 from __future__ import annotations
 
@@ -127,3 +127,100 @@ def whole_sequence_ratio(log_ratio: Tensor, mask: Tensor) -> Tensor:
 
 def _inside(values: Tensor, mask: Tensor) -> Tensor:
     return torch.where(mask.bool(), values, values.new_zeros(()))
+
+
+# Nats a token. In float32 two passes over the same tokens agree to about 1e-7: values nearer than
+# this bound are equal.
+ROUNDING = 1e-5
+
+
+def old_policy_kl(ratio: Tensor) -> Tensor:
+    """Estimate KL(pi_old || pi) per token by k3 on samples of pi_old: ``r - 1 - log r``.
+
+    The expectation under the old policy is the KL, and the expected gradient is the KL's gradient.
+    ``-log ratio`` has the same two expectations, but is not 0 in value and gradient at ratio 1.
+
+    Args:
+        ratio: pi / pi_old, shape ``[B, T]``, positive.
+
+    Returns:
+        Shape ``[B, T]``, nats, never negative.
+
+    Source:
+        Schulman et al. 2017, arXiv:1707.06347, eq. 8; estimator k3 of Schulman 2020, "Approximating
+        KL divergence".
+
+    Examples:
+        >>> import torch
+        >>> old_policy_kl(torch.tensor([[1.0, 2.0]]))
+        tensor([[0.0000, 0.3069]])
+    """
+    return (ratio - 1) - ratio.log()
+
+
+def log_distance(ratio: Tensor) -> Tensor:
+    """Compute the absolute log ratio (KL-Cov): ``|log r|``, with gradient ``sign(log r)``.
+
+    Within the rounding of a log-prob (1e-5) both the value and the gradient are 0: at the old
+    policy the sign of the difference is noise.
+
+    Args:
+        ratio: pi / pi_old, shape ``[B, T]``, positive.
+
+    Returns:
+        Shape ``[B, T]``, nats.
+
+    Source:
+        Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2, as in its code.
+
+    Examples:
+        >>> import torch
+        >>> log_distance(torch.tensor([[1.0, 0.5]]))
+        tensor([[0.0000, 0.6931]])
+    """
+    distance = ratio.log().abs()
+    return torch.where(distance > ROUNDING, distance, torch.zeros_like(distance))
+
+
+def effective_sample_size(log_weight: Tensor) -> Tensor:
+    """Compute the effective sample size of importance weights, ``(sum w)^2 / (n sum w^2)``.
+
+    Args:
+        log_weight: ``log w``, shape ``[n]``, nats.
+
+    Returns:
+        A scalar in (0, 1], float64: 1 if all weights are equal or if there are none.
+
+    Source:
+        Kong 1992, "A note on importance sampling using standardized weights".
+
+    Examples:
+        >>> effective_sample_size(torch.tensor([3.0, 1.0]).log())
+        tensor(0.8000, dtype=torch.float64)
+    """
+    if not log_weight.numel():
+        return torch.ones((), dtype=torch.float64, device=log_weight.device)
+    # Scale all weights below 1, so that none overflows; a common factor cancels.
+    weight = (log_weight.double() - log_weight.double().max()).exp()
+    return weight.sum().square() / (weight.numel() * weight.square().sum())
+
+
+def sampler_kl(log_weight: Tensor) -> Tensor:
+    """Estimate the KL of the sampler from the trainer on the sampler's samples, ``exp(d) - 1 - d``.
+
+    Args:
+        log_weight: ``d = log pi_trainer(a) - log pi_sampler(a)`` of samples, any shape, nats.
+
+    Returns:
+        Terms of the same shape, >= 0, float64; their mean estimates ``KL(pi_sampler ||
+        pi_trainer)``, nats.
+
+    Source:
+        Schulman 2020, "Approximating KL divergence", k3.
+
+    Examples:
+        >>> sampler_kl(torch.tensor([2.0]).log())  # 2 - 1 - log 2
+        tensor([0.3069], dtype=torch.float64)
+    """
+    gap = log_weight.double()
+    return torch.expm1(gap) - gap

@@ -1,4 +1,4 @@
-"""Loss aggregation modes as token or row weights, for the whole optimiser step.
+"""Reductions of token losses.
 
 Computed before any micro-batch split: ``loss = sum_it w_it l_it``, with ``N`` tokens inside the
 mask, ``S`` non-empty rows and ``n_i`` tokens in row i; for losses of rows ``loss = sum_u w_u l_u``.
@@ -6,9 +6,29 @@ mask, ``S`` non-empty rows and ``n_i`` tokens in row i; for losses of rows ``los
 
 from __future__ import annotations
 
+import torch
 from torch import Tensor
 
 from rlcomp.errors import ShapeError
+
+
+def masked(values: Tensor, mask: Tensor) -> Tensor:
+    """Return the values inside the mask and exact 0 outside, even where they are NaN.
+
+    ``y = x where m, else 0``, and not ``x m``: its value and gradient are NaN where ``x`` is NaN.
+
+    Args:
+        values: any shape; NaN and infinities outside the mask do no harm.
+        mask: bool, of a shape that broadcasts with the values.
+
+    Returns:
+        The broadcast shape, in the dtype and units of the values.
+
+    Examples:
+        >>> masked(torch.tensor([1.0, torch.nan]), torch.tensor([True, False]))
+        tensor([1., 0.])
+    """
+    return torch.where(mask, values, torch.zeros((), dtype=values.dtype, device=values.device))
 
 
 def token_mean(mask: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.turns import episodes_of
 from rlcomp.metrics import record
 

@@ -1,10 +1,10 @@
-"""Batched environments in torch; their whole state is tensors, so that checkpoints hold it."""
+"""Environments of control, stepped as one batch."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, Protocol, TypeAlias, runtime_checkable
 
 import torch
 from tensordict import TensorDict
@@ -15,8 +15,41 @@ from torchrl.envs import EnvBase
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import check_arguments
 from rlcomp.errors import ConfigError, nearest
-from rlcomp.interfaces.dynamics import Randomises
 from rlcomp.seed import named_seed, new_generator
+
+
+@runtime_checkable
+class Randomises(Protocol):
+    """Domain randomisation: the parameters to draw, their ranges and their distribution."""
+
+    def ranges(self, nominal: Mapping[str, float]) -> Mapping[str, tuple[float, float]]:
+        """Return the lowest and highest value of each parameter to draw.
+
+        Args:
+            nominal: value of every parameter of the environment without draws.
+
+        Raises:
+            ConfigError: the environment lacks a parameter, or a range is empty.
+        """
+        ...
+
+    def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
+        """Draw values between two bounds of the same shape."""
+        ...
+
+
+@runtime_checkable
+class HasDynamics(Protocol):
+    """An environment whose dynamics have named parameters."""
+
+    def set_dynamics(self, values: Mapping[str, float]) -> None:
+        """Set these parameters in every copy; the others take each copy's own values.
+
+        Raises:
+            ConfigError: there is no such parameter.
+        """
+        ...
+
 
 # A parameter of the dynamics: one number, or one for each copy.
 Parameter: TypeAlias = float | Tensor
@@ -231,3 +264,33 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         else:
             low, high = self.action
             self.action_spec = Bounded(low, high, (copies, self.action_size))
+
+
+@runtime_checkable
+class RewardsGoals(Protocol):
+    """Environment that knows the reward of a step for any goal, not only for the desired one."""
+
+    def reward_of(self, achieved: Tensor, desired: Tensor) -> Tensor:
+        """Return the reward ``[N]`` of steps to ``achieved`` under the goal ``desired``."""
+        ...
+
+
+@runtime_checkable
+class Walled(Protocol):
+    """A plane with a wall along its first axis, from the left edge to ``wall`` at height 0.
+
+    Attributes:
+        wall: end of the wall.
+        stride: largest move of a step, for each coordinate.
+    """
+
+    wall: float
+    stride: float
+
+    def blocked(self, start: Tensor, end: Tensor) -> Tensor:
+        """Test if the wall is between two points, ``[N, 2]`` each: ``[N]`` bool."""
+        ...
+
+    def way(self, start: Tensor, end: Tensor) -> Tensor:
+        """Return the length of the shortest path between two points, ``[N]``."""
+        ...

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlcomp.arguments import Checked, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.engine.seats import Seats
+from rlcomp.engine.slots import Seats
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import Ledger
@@ -244,7 +244,7 @@ class Cluster(metaclass=Checked):
         """Send the stages to every worker.
 
         Args:
-            stages: pickled stages of :func:`rlcomp.cluster.carried.carry`.
+            stages: pickled stages of :func:`rlcomp.cluster.serialization.carry`.
             sizes: bytes of each storage of weights.
             versions: number of publications to keep, including the last one.
             free: settings of decoding, with its number of seats; None under ``fixed``.

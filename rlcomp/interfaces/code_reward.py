@@ -14,7 +14,7 @@ from rlcomp.sandbox.job import MEBIBYTE, Job, Limits
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
 from rlcomp.verify.code import Where, code_of
-from rlcomp.verify.lint import check_rules, is_clean
+from rlcomp.verify.edits import check_rules, is_clean
 
 PARTS = ("passed", "passed_share", "compiles", "run_time", "peak_memory", "linter")
 _MEASURED = ("run_time", "peak_memory")

@@ -1,13 +1,14 @@
-"""KL controllers: the coefficient of a KL penalty, updated from the measured KL."""
+"""Controllers of the KL coefficient."""
 
 from __future__ import annotations
 
 import torch
+from tensordict import TensorDict
 from torch import Tensor, nn
 
 from rlcomp.arguments import Checked
 from rlcomp.functional.kl_coefficient import Unit, mean_kl
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.metrics import record
 
 
@@ -68,3 +69,19 @@ class KLController(nn.Module, metaclass=Checked):
         """
         price = self.coef_then_observe(kl, mask) * kl.sum(1)
         return price if where is None else masked(price, where)
+
+
+def times_kl_weight(penalty: Tensor, batch: TensorDict) -> Tensor:
+    """Multiply a KL penalty by its row's ``kl_weight``, if a stage wrote it.
+
+    Args:
+        penalty: shape ``[B]`` or ``[B, T]``.
+        batch: may hold ``kl_weight`` ``[B]``, at least 0.
+
+    Returns:
+        The penalty's shape.
+    """
+    if "kl_weight" not in batch.keys():
+        return penalty
+    weight: Tensor = batch["kl_weight"].detach().to(penalty.dtype)
+    return penalty * (weight if penalty.dim() == 1 else weight[:, None])

@@ -1,4 +1,4 @@
-"""Base classes of the parts of a preference loss: the score of a row, the link of a pair."""
+"""Preferences over objectives, and pairs of answers."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from typing import ClassVar
 
+import torch
 from tensordict import TensorDict
 from torch import Tensor
 
+from rlcomp.errors import DataError
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import Part
 from rlcomp.keys import Key, OwnKey
 
@@ -65,3 +68,38 @@ class Link(Part):
         batch["pair_loss"] = self.loss(*scores)
         batch["flipped_loss"] = self.flipped(*scores)
         return batch
+
+
+def first_is_chosen(chosen: Tensor) -> Tensor:
+    """Return for each pair True if its first row is the chosen one; shape ``[U]``.
+
+    Raises:
+        DataError: a pair does not have exactly one chosen answer.
+    """
+    pairs = chosen.view(-1, 2)
+    wrong = (pairs.sum(1) != 1).nonzero().flatten().tolist()
+    if wrong:
+        raise DataError(
+            f"rows {2 * wrong[0]} and {2 * wrong[0] + 1} are a pair of which "
+            f"{int(pairs[wrong[0]].sum())} are chosen: exactly one answer of a pair must be"
+        )
+    return pairs[:, 0]
+
+
+def sides(values: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
+    """Split values by answer, chosen and rejected, shape ``[U]`` each."""
+    one, other = values.view(-1, 2).unbind(1)
+    return torch.where(first, one, other), torch.where(first, other, one)
+
+
+def by_pair_weight(row_weight: Tensor, pair_weight: Tensor) -> Tensor:
+    """Weight every row's pair by its share of the weights of all pairs that count.
+
+    Args:
+        row_weight: 0 for pairs that do not count, shape ``[B]``.
+        pair_weight: weight of a pair, the mean of both rows; shape ``[B]``.
+    """
+    own = pair_weight.view(-1, 2).mean(1).repeat_interleave(2)
+    weight = masked(own, row_weight > 0)
+    total = weight.sum() / 2
+    return weight / torch.where(total > 0, total, 1.0)

@@ -1,4 +1,4 @@
-"""Turns of a batch of episodes, as a table of episodes and turns."""
+"""Rewards and advantages of turns, and trees of episodes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.functional.linear_recurrence import last_inside
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.returns import last_inside
 
 
 def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
@@ -146,3 +146,28 @@ class TurnTable:
         """Spread values of turns ``[E, K]`` over their tokens, ``[B, T]``; 0 elsewhere."""
         values = table[self._rows, self.turn.clamp(min=0)]
         return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)
+
+
+def roots(trajectory_id: Tensor, branch_parent: Tensor) -> Tensor:
+    """Return for each row the episode that its tree began with.
+
+    Args:
+        trajectory_id: shape ``[B]``, int64.
+        branch_parent: the parent episode of its branch, int64, shape ``[B]``; -1: none.
+
+    Returns:
+        Shape ``[B]``, int64. A missing parent (dropped by a filter) counts as a root.
+
+    Examples:
+        >>> roots(torch.tensor([4, 5, 6, 7]), torch.tensor([-1, 4, 5, -1]))
+        tensor([4, 4, 4, 7])
+    """
+    ids, parents = trajectory_id.tolist(), branch_parent.tolist()
+    parent_of = dict(zip(ids, parents, strict=True))
+
+    def root(row: int) -> int:
+        while parent_of.get(row, -1) >= 0:
+            row = parent_of[row]
+        return row
+
+    return torch.tensor([root(row) for row in ids], device=trajectory_id.device)

@@ -14,8 +14,8 @@ from torchrl.modules import MLP
 
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
 from rlcomp.component import Component, asked
-from rlcomp.functional.bins import of_bins, to_bins
-from rlcomp.functional.masked import masked
+from rlcomp.functional.discretize import of_bins, to_bins
+from rlcomp.functional.reduction import masked
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.model.control import observed_size
 

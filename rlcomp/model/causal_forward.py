@@ -11,9 +11,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.logit_functions import Reading, read
 from rlcomp.engine.packing import packed_pieces
 from rlcomp.engine.probe import probe
-from rlcomp.engine.readouts import Reading, read
 from rlcomp.engine.scoring import Scored, pieces, score, score_packed
 from rlcomp.engine.transformer import has_hooks
 from rlcomp.errors import ConfigError

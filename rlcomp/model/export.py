@@ -22,7 +22,7 @@ from transformers.models.auto.modeling_auto import (
 from rlcomp.errors import ConfigError
 from rlcomp.files.progress_bars import no_progress_bars
 from rlcomp.model.adapters import has_adapters
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.merge import merge_adapters
 from rlcomp.model.preference_embedding import PreferenceEmbedding

@@ -21,7 +21,7 @@ from rlcomp.functional.flow_matching import (
     sde_std,
     time_grid,
 )
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.keys import OwnKey
 
 

@@ -15,11 +15,11 @@ from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled, TokenDraw, Uniforms
 from rlcomp.engine.routing import check_experts, recorded, routers_of, routes_of_rows, routing_shape
-from rlcomp.engine.seats import RereadingSeats, Seats
-from rlcomp.engine.seats_native import NativeSeats
 from rlcomp.engine.session import Rereading, Sampling, Session
 from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
+from rlcomp.engine.slots import RereadingSeats, Seats
+from rlcomp.engine.slots_native import NativeSeats
 from rlcomp.engine.stopping import StopRule
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.sampler_engine import SamplerEngine, SamplingRequest

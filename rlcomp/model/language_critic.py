@@ -13,7 +13,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.token_rows import token_rows
 from rlcomp.text.tokenizer import encode_all

@@ -12,9 +12,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
-from rlcomp.engine.readouts import Reading, distribution_read, log_probs_read, squares_read
-from rlcomp.engine.seats import Seats
+from rlcomp.engine.logit_functions import Reading, distribution_read, log_probs_read, squares_read
 from rlcomp.engine.session import Session
+from rlcomp.engine.slots import Seats
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.interfaces.sampler_engine import SamplerEngine
@@ -281,7 +281,7 @@ class LanguageModel(Component):
         return self.generation.session(prompts, decoding or self.decoding, generator, seeds)
 
     def seats(self, *, reread: bool = False) -> Seats:
-        """Return rows that begin and end at any time (:class:`rlcomp.engine.seats.Seats`).
+        """Return rows that begin and end at any time (:class:`rlcomp.engine.slots.Seats`).
 
         They are sampled by the policy's own decoding. With ``reread``, or where the loop in C++
         cannot run, new weights read again the tokens that old ones have read.

@@ -46,7 +46,7 @@ def soup(
     """
     _check_weights(list(runs), weights)
     # Imported here, so that mixing models by hand needs no configs.
-    from rlcomp.model.trained import pretrained_model
+    from rlcomp.model.load_model import pretrained_model
 
     models = {
         name: pretrained_model(path=path, tokenizer=tokenizer, trust=trust)

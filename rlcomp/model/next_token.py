@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from rlcomp.errors import ConfigError, DataError, NumericalError
-from rlcomp.functional.position_entropy import top_entropy
+from rlcomp.functional.divergence import top_entropy
 from rlcomp.model.pretrained import context_limit
 
 # Tokens that are read at once, padding included.
@@ -32,7 +32,7 @@ def next_token_entropies(
     Args:
         model: a causal language model; its device and mode are restored at the end.
         rows: texts as tokens, of ``n`` tokens each.
-        top_k: as in :func:`~rlcomp.functional.position_entropy.top_entropy`.
+        top_k: as in :func:`~rlcomp.functional.divergence.top_entropy`.
         renormalise: as in that function.
         device: of the forward passes.
 

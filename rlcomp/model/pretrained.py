@@ -13,10 +13,10 @@ import torch
 from safetensors import SafetensorError, safe_open
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
-from rlcomp.engine.free_memory import machine_memory
+from rlcomp.engine.memory import machine_memory
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.files.progress_bars import no_progress_bars
-from rlcomp.model.allowance import Allowance
+from rlcomp.model.allocation_limit import Allowance
 from rlcomp.text.folder import foreign, local_only
 from rlcomp.text.untrusted_files import check_regular, json_object
 

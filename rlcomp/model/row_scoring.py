@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from rlcomp.component import asked
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.readouts import (
+from rlcomp.engine.logit_functions import (
     Reading,
     distribution_read,
     entropy_read,

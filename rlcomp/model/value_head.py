@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from rlcomp.engine.packing import packed_pieces
 from rlcomp.engine.scoring import pieces, score_packed
 from rlcomp.engine.transformer import Transformer
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.model.token_rows import token_rows
 
 # Tokens that a pass without gradient reads at a time.

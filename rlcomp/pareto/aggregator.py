@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from rlcomp.arguments import Checked
 from rlcomp.errors import ConfigError, NumericalError, nearest
-from rlcomp.functional.cosines import cosines
-from rlcomp.functional.min_norm import ENUMERATED, stationarity_gap
+from rlcomp.functional.min_norm import ENUMERATED, cosines, stationarity_gap
 from rlcomp.metrics import record
 
 

@@ -15,7 +15,7 @@ from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.data.examples import check_prompts_fit
 from rlcomp.errors import ShapeError
-from rlcomp.functional.simplex import dirichlet, nearest_point
+from rlcomp.functional.min_norm import dirichlet, nearest_point
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record

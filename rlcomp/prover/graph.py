@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from rlcomp.interfaces.searchable import Searchable
+from rlcomp.interfaces.protocols import Searchable
 from rlcomp.interfaces.task import Example
 
 

@@ -1,11 +1,162 @@
-"""Interface of Lean backends, and the states of a proof."""
+"""Lean: theorems, messages and verdicts."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
+from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
+
+# Words that could leave a proof open, add an axiom, run code or reach outside the process, and
+# words that begin another command.
+_WORDS = """
+    sorry sorryAx admit stop axiom constant opaque native_decide native bv_decide ofReduceBool
+    reduceBool ofReduceNat reduceNat trustCompiler unsafe unsafeCast lcProof implemented_by extern
+    export csimp macro macro_rules elab elab_rules syntax declare_syntax_cat notation infix infixl
+    infixr prefix postfix set_option run_cmd run_tac run_elab run_meta by_elab eval IO Lean Elab
+    Meta dbg_trace dbgTrace dbgTraceVal dbgTraceIfShared include_str polyrith simproc initialize
+    builtin_initialize import module open namespace section end universe variable theorem lemma def
+    abbrev example instance inductive structure class deriving mutual attribute local scoped private
+    protected public noncomputable partial nonrec include omit
+"""
+_REFUSED = frozenset(_WORDS.split())
+_WORD = re.compile(r"[^\W\d][\w'!?]*")
+_SIGNS = ("#", "@[", "--", "/-", "-/", "«", "»", '"', "`", "eval%", "\t", "\r")
+_LONGEST = 2000
+_STATED = re.compile(r"\s*(?:theorem|lemma|example)\b")
+
+
+def refusal(tactic: str) -> str:
+    """Return why a tactic is refused; '' if it may be passed to Lean.
+
+    Examples:
+        >>> refusal("exact sorry"), refusal("simp [h]"), refusal("trivial #print")
+        ("'sorry' is refused", '', "'#' is refused")
+    """
+    if not tactic.strip():
+        return "it is empty"
+    if len(tactic) > _LONGEST:
+        return f"it has more than {_LONGEST} characters"
+    # A dotted name such as ``Lean.ofReduceBool`` is checked part by part.
+    for word in _WORD.findall(tactic):
+        if word.rstrip("!?") in _REFUSED:  # ``bv_decide?`` is a variant of ``bv_decide``
+            return f"{word!r} is refused"
+    for sign in _SIGNS:
+        if sign in tactic:
+            return f"{sign!r} is refused"
+    if not all(letter.isprintable() or letter == "\n" for letter in tactic):
+        return "a character that cannot be seen is refused"
+    return ""
+
+
+def statement_of(example: Example) -> str:
+    """Return the column ``statement``: exactly one theorem, up to its ``:=``.
+
+    Data files are untrusted: a statement that could add an axiom or run code is not passed to Lean.
+
+    Raises:
+        DataError: there is no such column, it is not exactly one theorem, or it holds text that is
+            refused in tactics.
+
+    Examples:
+        >>> from rlcomp.interfaces.task import Example
+        >>> statement_of(Example("", "", "", columns={"statement": "theorem t : 0 < 1"}))
+        'theorem t : 0 < 1'
+    """
+    statement = example.columns.get("statement")
+    if not isinstance(statement, str):
+        raise DataError(f"example {example.prompt!r:.60} has no column 'statement' for Lean")
+    stated = _STATED.match(statement)
+    if not stated or ":=" in statement:
+        raise DataError(
+            f"column 'statement' is {statement!r:.80}: must be one theorem, lemma or example, "
+            "up to its := and without it"
+        )
+    if why := refusal(statement[stated.end() :]):
+        raise DataError(f"column 'statement' is {statement!r:.80}: {why}")
+    return statement
+
+
+def theorem_text(statement: str, tactics: Sequence[str]) -> str:
+    """Return a theorem with its proof; every line of a tactic is indented.
+
+    Examples:
+        >>> print(theorem_text("theorem t (p : Prop) : p → p", ["intro h", "exact h"]))
+        theorem t (p : Prop) : p → p := by
+          intro h
+          exact h
+    """
+    lines = [line for tactic in tactics for line in tactic.split("\n")]
+    return "\n  ".join([f"{statement} := by", *lines])
+
+
+class File(NamedTuple):
+    """A file of theorems, each followed by a command that prints its number.
+
+    Attributes:
+        text: the text of the file.
+        spans: the first line of each theorem and the line of its command, counted from 1.
+    """
+
+    text: str
+    spans: list[tuple[int, int]]
+
+
+def file_of(theorems: Sequence[str]) -> File:
+    r"""Return a file in which each theorem has a namespace of its own.
+
+    Examples:
+        >>> file_of(["theorem t : True := by\n  trivial"]).text.split("\n")
+        ['namespace N0', 'theorem t : True := by', '  trivial', 'end N0', '#check "N0"', '']
+    """
+    lines, spans = list[str](), list[tuple[int, int]]()
+    for number, theorem in enumerate(theorems):
+        first = len(lines) + 1
+        lines += [f"namespace N{number}", *theorem.split("\n"), f"end N{number}"]
+        lines.append(f'#check "N{number}"')
+        spans.append((first, len(lines)))
+    return File("\n".join([*lines, ""]), spans)
+
+
+def rejections(file: File, printed: str) -> list[str]:
+    """Return why each theorem is rejected; '' if it is accepted.
+
+    A theorem is accepted if there is no error and no ``sorry`` from its first line to its command,
+    and if the command has answered, which shows that Lean has read that far.
+
+    Args:
+        file: the file that was checked.
+        printed: Lean's output: a message a line, and other lines.
+
+    Raises:
+        ChildProcessError: Lean has not read the file to its end.
+    """
+    messages = list(_messages(printed))
+    reasons = list[str]()
+    for number, (first, last) in enumerate(file.spans):
+        here = [each for each in messages if first <= each[0] <= last]
+        if not any(line == last and f'"N{number}"' in data for line, _, data in here):
+            raise ChildProcessError(f"Lean has not come to theorem {number}: {printed[-200:]!r}")
+        reasons.append(next((data for _, bad, data in here if bad), ""))
+    return reasons
+
+
+def _messages(printed: str) -> Iterator[tuple[int, bool, str]]:
+    """Yield each message's line, whether it rejects, and its text."""
+    for line in printed.split("\n"):  # a message may hold other line ends
+        if not line.startswith("{"):
+            continue
+        try:
+            message = json.loads(line)
+            data, place = str(message["data"]), int(message["pos"]["line"])
+            bad = message["severity"] == "error" or message.get("kind") == "hasSorry"
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ChildProcessError(f"Lean printed {line!r:.80}, which is no message") from error
+        yield place, bad or "declaration uses" in data, data
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from typing import Any
 
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
-from rlcomp.prover.lean import LeanState
-from rlcomp.prover.lean_text import statement_of, theorem_text
+from rlcomp.prover.lean import LeanState, statement_of, theorem_text
 
 Reply = Mapping[str, Any]
 # Sends one command and returns its reply.

@@ -1,9 +1,9 @@
-"""Proof search by a strategy that selects states and a policy that proposes tactics."""
+"""Searches for proofs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from tensordict import TensorDict
@@ -14,13 +14,31 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
-from rlcomp.interfaces.searchable import Searchable
+from rlcomp.interfaces.protocols import Searchable
 from rlcomp.interfaces.task import Example
-from rlcomp.prover.graph import Node, ProofGraph, Proposal
-from rlcomp.prover.strategy import Search
+from rlcomp.prover.graph import Node, ProofGraph, Proposal, Trial
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.prompt import or_text
 from rlcomp.workers.call import load
+
+
+class Search(Protocol):
+    """Interface of search strategies; their memory is in the graph.
+
+    Attributes:
+        samples: tactics that the policy samples in an expansion.
+    """
+
+    samples: int
+
+    def select(self, graph: ProofGraph) -> Node:
+        """Return the state to expand next; a state may be expanded again with new samples."""
+        ...
+
+    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+        """Update the memory with the trials of an expansion."""
+        ...
+
 
 _METHODS = ("start", "apply", "solved", "text")
 
@@ -48,7 +66,7 @@ class Searcher(metaclass=Checked):
     Args:
         policy: proposes tactics.
         environment: a class of environments with immutable states
-            (:class:`rlcomp.interfaces.searchable.Searchable`), or its description.
+            (:class:`rlcomp.interfaces.protocols.Searchable`), or its description.
         strategy: selects the state to expand.
         max_calls: most tactics that the environment applies for one example.
         max_tokens: most tokens that the policy samples for one example.

@@ -21,7 +21,7 @@ class ProofTurns(ABC, Generic[S]):
     A proof has reward 1. A turn is one tactic, which a newline ends. A failed tactic leaves the
     state unchanged. The state is the ``anchor``.
 
-    A subclass has immutable states (:class:`rlcomp.interfaces.searchable.Searchable`), so that a
+    A subclass has immutable states (:class:`rlcomp.interfaces.protocols.Searchable`), so that a
     search can use it as well.
 
     Facts: ``tactics`` tried, ``failed`` ones among them, ``solved``.

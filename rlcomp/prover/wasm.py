@@ -12,9 +12,7 @@ from pathlib import Path
 from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat
 from rlcomp.errors import ConfigError, in_one_line, require
 from rlcomp.interfaces.task import Example
-from rlcomp.prover.lean import LeanState
-from rlcomp.prover.lean_messages import file_of, rejections
-from rlcomp.prover.lean_text import statement_of, theorem_text
+from rlcomp.prover.lean import LeanState, file_of, rejections, statement_of, theorem_text
 
 _OPEN = "unsolved goals\n"
 _ABSENT = (

@@ -1,4 +1,4 @@
-"""Data of the page's charts: lines over steps, tokens and seconds; points of fronts."""
+"""Charts of metrics."""
 
 from __future__ import annotations
 
@@ -10,13 +10,27 @@ from typing import Any
 
 import numpy as np
 
-from rlcomp.functional.front import nondominated
+from rlcomp.functional.pareto_front import nondominated
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
-from rlcomp.report.points import Rows, asked_for, path_of
+from rlcomp.report.returns import Rows, asked_for, path_of
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, band, curve
 from rlcomp.trackers.metric_direction import better
+
+# The palette of Okabe and Ito.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1", "#999999")
+
+
+def colour_of(index: int) -> str:
+    """Return the colour of the ``index``-th arm; the colours repeat after eight.
+
+    Examples:
+        >>> colour_of(0) == colour_of(8), colour_of(1)
+        (True, '#d55e00')
+    """
+    return COLOURS[index % len(COLOURS)]
+
 
 # A point of a line has four numbers of about six bytes; this keeps a page below 3 MB.
 MOST_POINTS = 40_000

@@ -16,9 +16,8 @@ from rich.table import Table
 from rlcomp.errors import DataError
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.files.json_lines import json_line, read_lines
-from rlcomp.functional.mean_interval import difference_interval, share_interval
-from rlcomp.report.digits import half_width, rounded
-from rlcomp.report.statistics import LEVEL, Estimate
+from rlcomp.functional.statistics import difference_interval, share_interval
+from rlcomp.report.statistics import LEVEL, Estimate, half_width, rounded
 
 # For each decoding, the share of right answers to each problem that could be judged; problems with
 # a level also count under "decoding, level".
@@ -107,7 +106,7 @@ def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> Es
     """Average the paired differences over the common problems, with a 95 % interval.
 
     The bootstrap's interval; if all differences are equal, the interval of
-    :func:`rlcomp.functional.mean_interval.difference_interval`.
+    :func:`rlcomp.functional.statistics.difference_interval`.
 
     Examples:
         >>> difference({0: 1.0, 1: 0.5}, {0: 0.0, 1: 0.5, 2: 1.0}).mean

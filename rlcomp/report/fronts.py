@@ -11,9 +11,15 @@ import numpy as np
 
 from rlcomp.errors import ConfigError, DataError, MissingExtra, nearest
 from rlcomp.files.atomic_write import atomic_write
-from rlcomp.functional.front import additive_epsilon, extent, hypervolume, igd_plus, nondominated
+from rlcomp.functional.pareto_front import (
+    additive_epsilon,
+    extent,
+    hypervolume,
+    igd_plus,
+    nondominated,
+)
 from rlcomp.report.groups import Group, grouped
-from rlcomp.report.points import objectives_of, reached
+from rlcomp.report.returns import objectives_of, reached
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, Estimate, estimate
 

@@ -18,7 +18,7 @@ from rlcomp.errors import CheckpointError
 from rlcomp.files.json_lines import read_metrics
 from rlcomp.files.run_record import RUN_RECORD
 from rlcomp.files.untrusted import read_saved_config
-from rlcomp.model.trained import is_run
+from rlcomp.model.load_model import is_run
 from rlcomp.trackers.display import held_out_rewards
 
 _HELD_OUT = "evaluation/"

@@ -20,17 +20,16 @@ from rlcomp.report.charts import (
     sorted_metrics,
     sweep_front,
 )
-from rlcomp.report.digits import estimate_in_words, number
-from rlcomp.report.ended import ended_words
+from rlcomp.report.early_stops import ended_words
+from rlcomp.report.findings import headline, judged, verdicts
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
-from rlcomp.report.origins import origins
+from rlcomp.report.provenance import origins
 from rlcomp.report.rollouts import Step, steps_of
 from rlcomp.report.runs import Run
 from rlcomp.report.samples import read_samples
-from rlcomp.report.statistics import Estimate
+from rlcomp.report.statistics import Estimate, estimate_in_words, number
 from rlcomp.report.tables import Result, costs, placed
-from rlcomp.report.verdicts import headline, judged, verdicts
 from rlcomp.trackers.metric_direction import better
 
 # Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.

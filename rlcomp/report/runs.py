@@ -22,7 +22,7 @@ from rlcomp.files.lock import is_locked
 from rlcomp.files.run_directory import OVERWRITTEN
 from rlcomp.files.run_record import FAILURE, RUN_RECORD, read_failure, read_run_record
 from rlcomp.files.untrusted import check_plain
-from rlcomp.report.ended import ended_phases
+from rlcomp.report.early_stops import ended_phases
 from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
 from rlcomp.wiring.compare import flat
 

@@ -12,9 +12,9 @@ from rich.table import Table
 
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.files.json_lines import read_metrics
-from rlcomp.report.ended import ended_phases, ended_words
-from rlcomp.report.front_figures import run_figure
-from rlcomp.report.points import objectives_of
+from rlcomp.report.early_stops import ended_phases, ended_words
+from rlcomp.report.figures import run_figure
+from rlcomp.report.returns import objectives_of
 from rlcomp.report.samples import read_samples
 from rlcomp.trackers.display import ACCURACIES, held_out_rewards
 

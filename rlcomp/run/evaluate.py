@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from rlcomp.batch import decode_texts
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
-from rlcomp.interfaces.suite import Suite
+from rlcomp.interfaces.protocols import Suite
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.seed import named_seed

@@ -1,9 +1,10 @@
-"""Input files of a run: the data, models, templates and sources in its config."""
+"""Files that a run reads, and their checks."""
 
 from __future__ import annotations
 
 import glob
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -12,8 +13,10 @@ from huggingface_hub import try_to_load_from_cache
 from huggingface_hub.errors import HFValidationError
 
 from rlcomp.checkpoint.manifest import MANIFEST
-from rlcomp.checkpoint.reader import open_checkpoint
-from rlcomp.errors import CheckpointError
+from rlcomp.checkpoint.reader import SavedCheckpoint, open_checkpoint
+from rlcomp.errors import CheckpointError, RlcompWarning
+from rlcomp.files.digests import Digests, digest_changes
+from rlcomp.run.resume import ANEW
 from rlcomp.wiring.base_model import named_models
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.source_files import source_files
@@ -126,7 +129,7 @@ def _files_in(folder: Path, own: Path, whole: bool = False) -> list[Path]:
     """Return the input files of a folder: a run's newest checkpoint, a model, or the ``whole``."""
     if folder.resolve() == own:
         return []
-    from rlcomp.model.trained import is_run  # takes half a second: transformers
+    from rlcomp.model.load_model import is_run  # takes half a second: transformers
 
     if is_run(str(folder)):
         try:  # the manifest holds the digests of all files, and opening compares them
@@ -158,3 +161,40 @@ def _cached(name: str) -> Path | None:
     except HFValidationError:
         return None
     return Path(config).parent if isinstance(config, str) else None
+
+
+# Largest number of changed files in a message.
+_SHOWN = 5
+
+
+def check_inputs(saved: SavedCheckpoint, now: Digests, accept: bool) -> None:
+    """Check that the files of a continued run are the files that it has read so far.
+
+    Args:
+        saved: checkpoint to continue from.
+        now: digests of the files.
+        accept: only warn.
+
+    Raises:
+        CheckpointError: files have changed; the message names them.
+    """
+    then: Digests | None = saved.place().get("inputs")
+    if then is None:
+        warnings.warn(
+            f"{saved.path} is of an earlier version and has no digests of the files that its "
+            "config points to: changes of them are not noticed",
+            RlcompWarning,
+            stacklevel=2,
+        )
+        return
+    changed_files = [*digest_changes(then, now)]
+    if not changed_files:
+        return
+    more = f" and {len(changed_files) - _SHOWN} more" if len(changed_files) > _SHOWN else ""
+    message = f"{saved.path}: since the run began, {', '.join(changed_files[:_SHOWN])}{more}"
+    if not accept:
+        raise CheckpointError(
+            f"{message}: put the files back, go on with the changed ones by "
+            f"accept_changed_files=true, or {ANEW}"
+        )
+    warnings.warn(f"{message}: accepted (accept_changed_files=true)", RlcompWarning, stacklevel=2)

@@ -18,7 +18,7 @@ from torch import nn
 
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.writer import Checkpoint
-from rlcomp.engine.freed_memory import keep_freed_memory
+from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, Interrupted
 from rlcomp.files.digests import Digests, input_digests
 from rlcomp.files.environment import environment
@@ -31,15 +31,12 @@ from rlcomp.interfaces.cluster import Cluster
 from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
 from rlcomp.run.check_columns import check_columns, judged
-from rlcomp.run.check_inputs import check_inputs
-from rlcomp.run.input_files import input_files
+from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
-from rlcomp.run.try_engines import try_engines
-from rlcomp.run.try_environments import try_environments
-from rlcomp.run.try_rewards import try_rewards
+from rlcomp.run.trials import try_engines, try_environments, try_rewards
 from rlcomp.run.unreachable import tell_unreachable
 from rlcomp.run.worker_rank import run_worker_rank, shared_by
 from rlcomp.text.folder import check_at_hand

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.action import Action
+from rlcomp.interfaces.stages import Action
 
 
 @dataclass
@@ -21,7 +21,7 @@ class Phase:
         every: by name, (period in steps, stage); the stage sees a copy of the batch.
         later: lists that replace ``stages``, by the first step, counted from 1, at which they do.
         on_begin: called in order before the first step, and before the stages begin
-            (:class:`rlcomp.interfaces.action.Action`).
+            (:class:`rlcomp.interfaces.stages.Action`).
     """
 
     steps: int

@@ -10,7 +10,7 @@ from typing import Any
 from torch import nn
 
 from rlcomp.interfaces.cluster import Cluster
-from rlcomp.run.free import FreeStages
+from rlcomp.run.async_rollout import FreeStages
 from rlcomp.run.phase import Phase
 from rlcomp.run.remote import RemoteStages
 from rlcomp.run.stages import Sequence

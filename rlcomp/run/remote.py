@@ -19,7 +19,7 @@ from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import cat
 from rlcomp.checkpoint import state_fields
 from rlcomp.checkpoint.buffered_rollout import BufferedRollout, load_buffered_rollout, record_age
-from rlcomp.cluster.carried import Carried
+from rlcomp.cluster.serialization import Carried
 from rlcomp.cluster.worker import version_of
 from rlcomp.errors import ConfigError, FlowError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import (

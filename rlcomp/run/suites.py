@@ -15,11 +15,11 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.errors import ConfigError, ConfigErrors, RlcompWarning
+from rlcomp.interfaces.protocols import Suite
 from rlcomp.interfaces.reward import check_decides
-from rlcomp.interfaces.suite import Suite
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.model.trained import is_run, trained_part
-from rlcomp.model.trained_prompt import trained_prompt
+from rlcomp.model.load_model import is_run, trained_part
+from rlcomp.model.load_prompt_format import trained_prompt
 from rlcomp.run.evaluate import problems_of
 from rlcomp.run.launch import device, place_on
 from rlcomp.text.folder import check_at_hand
@@ -62,13 +62,13 @@ def open_suites(
         suites: names of nodes.
         overrides: as for ``rlcomp``, including ``+suite=[...]``.
         config_dirs: directories of the user's own configs.
-        trust: as for :func:`rlcomp.model.trained.trained_policy`.
+        trust: as for :func:`rlcomp.model.load_model.trained_policy`.
         later: models of later calls; their existence is checked before this one is read.
 
     Raises:
         ConfigError: ``rlcomp`` would refuse the config; a model does not exist; or a suite is no
             evaluator of answers.
-        CheckpointError: as :func:`rlcomp.model.trained.trained_policy`.
+        CheckpointError: as :func:`rlcomp.model.load_model.trained_policy`.
         DataError: there is no model, or no file of problems.
     """
     base = [] if is_run(model) else [f"base={_quoted(model)}", "context_length=null"]

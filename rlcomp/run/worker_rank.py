@@ -12,7 +12,7 @@ from hydra.utils import get_object
 from torch import nn
 
 from rlcomp.files.shared_status import SharedStatus
-from rlcomp.interfaces.learner import SharesSteps
+from rlcomp.interfaces.protocols import SharesSteps
 from rlcomp.parallel.ranks import Ranks, sharing
 from rlcomp.parallel.weights import Parallel
 from rlcomp.run.signals import StopRequest

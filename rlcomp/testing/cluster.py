@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor
 
 from rlcomp.arguments import NonNegativeInt, PositiveFloat, PositiveInt
-from rlcomp.cluster.free import FreeWorker
+from rlcomp.cluster.async_rollout import FreeWorker
 from rlcomp.cluster.worker import Worker
 from rlcomp.interfaces.cluster import Cluster, Free, Part, Reply, Request, WorkerLost
 

@@ -12,8 +12,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.errors import ConfigError, DataError, in_one_line
 from rlcomp.files.untrusted import read_bounded
-from rlcomp.text.marked import MARK
-from rlcomp.text.special_tokens import special_ids, special_tokens
+from rlcomp.text.special_tokens import MARK, special_ids, special_tokens
 from rlcomp.text.tokenizer import encode_all
 from rlcomp.text.untrusted_call import untrusted_call
 from rlcomp.text.untrusted_files import LARGEST_TEMPLATE
@@ -205,7 +204,7 @@ class Chat:
         return self._place.sub(lambda match: self._held[self._known(match[1])], text)
 
     def marked(self, text: str) -> str:
-        """Return a text of this conversation, marked (:mod:`rlcomp.text.marked`).
+        """Return a text of this conversation, marked (:mod:`rlcomp.text.special_tokens`).
 
         Raises:
             DataError: the template splits the text that a person wrote.

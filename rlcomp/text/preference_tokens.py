@@ -10,7 +10,7 @@ from tokenizers import AddedToken
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.functional.simplex import lattice
+from rlcomp.functional.min_norm import lattice
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -19,8 +19,7 @@ from rlcomp.interfaces.prompt import (
     Response,
 )
 from rlcomp.text.answer_ids import answer_ids
-from rlcomp.text.marked import marked
-from rlcomp.text.special_tokens import special_tokens
+from rlcomp.text.special_tokens import marked, special_tokens
 from rlcomp.text.tokenizer import encode_prompts
 
 if TYPE_CHECKING:

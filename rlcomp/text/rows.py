@@ -1,23 +1,77 @@
-"""Token rows from prompts and responses: sampled rollouts, or demonstrations."""
+"""Rows of tokens: padding, prompts and responses, new responses."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
+from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
+from rlcomp.columns import CONVERSATION
 from rlcomp.engine.draw import Sampled
 from rlcomp.engine.routing import UNKNOWN
 from rlcomp.errors import DataError, NumericalError
-from rlcomp.interfaces.prompt import Demonstration
-from rlcomp.text.padding import padded, response_columns
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.prompt import Demonstration, Prompt
 from rlcomp.text.prompt import TextPrompt
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedTokenizerBase
+
+def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
+    """Right-pad rows to one tensor.
+
+    Returns:
+        The ids, shape ``[B, T]``, int64, and the mask of real tokens, shape ``[B, T]``, bool.
+
+    Examples:
+        >>> padded([[5], [6, 7]], 0)[0]
+        tensor([[5, 0],
+                [6, 7]])
+    """
+    width = max(len(row) for row in rows)
+    tokens = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
+    lengths = torch.tensor([len(row) for row in rows])
+    return tokens, torch.arange(width) < lengths[:, None]
+
+
+def response_columns(
+    prompts: Sequence[Sequence[int]], sampled: Sampled, pad: int
+) -> dict[str, Tensor]:
+    """Return the per-token entries of sampled rows.
+
+    The end of a response follows from its length, never from the ids in it: the pad id may be EOS,
+    and may be sampled.
+
+    Args:
+        prompts: ``B`` lists of ids, one for each sampled row.
+        sampled: the samples of the model.
+        pad: the padding id.
+
+    Returns:
+        ``tokens``, ``attention_mask``, ``response_mask``, ``rollout_log_probs``, shape ``[B, T]``
+        with ``T`` the longest row; ``sampling_mask`` ``[B, T, ceil(V / 8)]`` if masks were
+        recorded.
+    """
+    device, steps = sampled.tokens.device, sampled.tokens.shape[1]
+    starts = torch.tensor([len(prompt) for prompt in prompts], device=device)[:, None]
+    ends = starts + sampled.lengths[:, None]
+    width = int(ends.max())
+    tokens = padded([[*prompt, *[pad] * steps] for prompt in prompts], pad)[0][:, :width]
+    position = torch.arange(width, device=device)
+    response = (position >= starts) & (position < ends)
+    taken = (position - starts).clamp(0, steps - 1)
+    columns = {
+        "tokens": torch.where(response, sampled.tokens.gather(1, taken), tokens.to(device)),
+        "attention_mask": position < ends,
+        "response_mask": response,
+        "rollout_log_probs": masked(sampled.log_probs.gather(1, taken), response),
+    }
+    if sampled.kept is not None:
+        where = taken[..., None].expand(-1, -1, sampled.kept.shape[-1])
+        columns["sampling_mask"] = masked(sampled.kept.gather(1, where), response[..., None])
+    return columns
 
 
 def encode_rows(
@@ -172,3 +226,35 @@ def pad_id(tokenizer: PreTrainedTokenizerBase) -> int:
     """Return the padding id: of the pad token, or EOS if there is none."""
     pad = tokenizer.pad_token_id
     return int(tokenizer.eos_token_id if pad is None else pad)
+
+
+def with_responses(
+    batch: TensorDict,
+    responses: Sequence[str],
+    *,
+    prompt: Prompt,
+    tokenizer: PreTrainedTokenizerBase,
+) -> TensorDict:
+    """Return rows of a batch's prompts with the given responses, to imitate or to score.
+
+    Args:
+        batch: ``[B]`` rows with ``prompt`` and ``group_id``, and ``columns`` if there are any.
+        responses: ``B`` texts, without the token that ends a response, which is added.
+        prompt: encodes prompts and responses.
+        tokenizer: the policy's.
+
+    Returns:
+        ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``, ``response``,
+        ``group_id``, and the entries that belong to prompts; no entry of a rollout.
+
+    Raises:
+        DataError: a text holds a character the tokenizer cannot write.
+    """
+    columns = decode_columns(batch, [CONVERSATION])
+    texts = decode_texts(batch["prompt"])
+    rows = demonstration_rows(tokenizer, prompt.demonstrations(texts, list(responses), columns))
+    rows["response"] = encode_texts(list(responses))
+    device = batch["group_id"].device
+    rows = rows.to(device)
+    rows["prompt"], rows["group_id"] = batch["prompt"], batch["group_id"]
+    return keep_prompt(rows, batch, torch.arange(len(texts), device=device))

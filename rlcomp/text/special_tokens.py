@@ -1,9 +1,19 @@
-"""Special tokens of a tokenizer: their ids, and the pattern of texts that spell them."""
+"""Special tokens, and their escape in texts.
+
+A special token written by a template, or sampled by the policy, has no mark. A text of a person
+that spells one is enclosed in marks (:data:`MARK`), and is encoded as plain text.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import groupby
 from typing import TYPE_CHECKING
+
+from rlcomp.text.mid_text_tokens import encode_continuation
+from rlcomp.text.token_bytes import row_bytes, token_bytes
+from rlcomp.text.tokenizer import encode_all
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,3 +39,107 @@ def special_tokens(tokenizer: PreTrainedTokenizerBase) -> re.Pattern[str]:
     # Tokens that are matched in the normalised text may be spelled in capitals.
     loose = any(token.normalized for token in added)
     return re.compile(either or r"(?!)", re.IGNORECASE if loose else 0)
+
+
+# Private use. In a person's text it is an ordinary character: an unmarked special token is never
+# from a person.
+MARK = "\ue000"
+
+
+def marked(special: re.Pattern[str], text: str) -> str:
+    """Return a person's text, with marks around the parts that spell a special token."""
+    return special.sub(lambda match: f"{MARK}{match[0]}{MARK}", text)
+
+
+class MarkedTexts:
+    """Conversion of marked texts to ids and back, for a tokenizer.
+
+    Args:
+        tokenizer: a fast one.
+
+    Examples:
+        >>> from rlcomp.text.tokenizer import byte_tokenizer
+        >>> texts = MarkedTexts(byte_tokenizer())
+        >>> texts.encode("a<eos>")[1:], len(texts.encode(marked(texts.special, "a<eos>"))[1:])
+        ([1], 5)
+        >>> texts.said([*texts.encode("a"), 1])
+        'a<eos>'
+    """
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.tokenizer = tokenizer
+        self.special = special_tokens(tokenizer)
+        self.table = token_bytes(tokenizer)
+        self._ids = special_ids(tokenizer)
+        self._held = re.compile(f"{MARK}({self.special.pattern}){MARK}", self.special.flags)
+        bos = tokenizer.bos_token_id
+        leads = bos is not None and tokenizer("")["input_ids"][:1] == [bos]
+        self._lead = [int(bos)] if leads else []
+
+    def written(self, text: str) -> str:
+        """Mark a person's text."""
+        return marked(self.special, text)
+
+    def begin(self, text: str) -> list[int]:
+        """Return the ids of a text that begins a row, as a model reads prompts; at least one.
+
+        Raises:
+            DataError: it holds a character that the tokenizer cannot write.
+        """
+        ids = [*self._lead, *self.encode(text)]
+        bos, eos = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
+        return ids or [int(eos if bos is None else bos)]
+
+    def encode(self, text: str, behind: str = "") -> list[int]:
+        """Return the ids of a text.
+
+        Args:
+            text: to encode.
+            behind: the text in front of it, whose ids are known.
+
+        Raises:
+            DataError: it holds a character that the tokenizer cannot write.
+        """
+        # Split at each marked part, with one group of the pattern.
+        pieces = self._held.split(text)
+        pieces_ids = [self._written(pieces[0], behind)]
+        for place in range(1, len(pieces), 2):
+            pieces_ids.append(encode_continuation(self.tokenizer, self.table, pieces[place]))
+            pieces_ids.append(self._written(pieces[place + 1], pieces[place]))
+        return [one for ids in pieces_ids for one in ids]
+
+    def _written(self, text: str, behind: str) -> list[int]:
+        """Return the ids of a text in which special tokens are meant as such."""
+        if not text:
+            return []
+        ends = [match for match in self.special.finditer(behind) if match.end() == len(behind)]
+        if ends:  # then ids do not depend on the text before it
+            return self._read(ends[-1][0] + text)[1:]
+        first = self.special.search(text)
+        head = text if first is None else text[: first.start()]
+        if not behind:
+            return self._read(text)
+        ids = encode_continuation(self.tokenizer, self.table, head)
+        return ids if first is None else ids + self._read(text[first.start() :])
+
+    def _read(self, text: str) -> list[int]:
+        return encode_all(self.tokenizer, [text], split_special_tokens=False)[0]
+
+    def said(self, ids: Sequence[int]) -> str:
+        """Return sampled tokens as marked text; half a character becomes U+FFFD."""
+        parts = []
+        for special, run in groupby(ids, self._ids.__contains__):
+            if special:
+                parts += self.tokenizer.convert_ids_to_tokens([*run])
+            else:
+                parts.append(self.written(self.plain([*run])))
+        return "".join(parts)
+
+    def plain(self, ids: Sequence[int]) -> str:
+        """Return sampled tokens as text, without special tokens."""
+        return row_bytes(self.table, ids).decode("utf-8", "replace")
+
+
+def shown(text: str) -> str:
+    """Remove the marks from a text, for display."""
+    return text.replace(MARK, "")

@@ -9,16 +9,15 @@ from tensordict import TensorDict
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
-from rlcomp.interfaces.judge import NoVerdict
-from rlcomp.interfaces.options import low_mass
+from rlcomp.interfaces.judge import NoVerdict, low_mass
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.text.chat import or_own_template
-from rlcomp.text.continuation import encode_continuation
+from rlcomp.text.mid_text_tokens import encode_continuation
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import decode_rows
-from rlcomp.verify.options import share_of, spellings
+from rlcomp.verify.choice_answer import share_of, spellings
 
 # A message quotes this many tokens of the model's own answer.
 _OWN_TOKENS = 12
@@ -28,7 +27,7 @@ class TwoOptions:
     """Two options of a model: ``p(one) / (p(one) + p(other))`` behind a question.
 
     ``p`` of an option is the probability at temperature 1 that an answer begins with it, summed
-    over its spellings (:func:`rlcomp.verify.options.spellings`).
+    over its spellings (:func:`rlcomp.verify.choice_answer.spellings`).
 
     Args:
         model: reads the questions.

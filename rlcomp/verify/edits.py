@@ -1,13 +1,82 @@
-"""Edits of a repository that a policy writes: one action at the end of a turn."""
+"""Edits of files, as patches and as blocks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from difflib import Match, SequenceMatcher
+from itertools import accumulate
 from typing import Literal
 
+from rlcomp.errors import ConfigError, require
 from rlcomp.sandbox.tree import path_fault, tree_fault
+
+# Most pairs of equal characters, one from each text.
+_MOST_PAIRS = 2_000_000
+# Most visits of pairs. Unlike texts visit each pair about eight times; adversarial texts visit it
+# once for each matching block.
+_MOST_LOOKS = 10 * _MOST_PAIRS
+
+
+def patch_similarity(patch: str | None, truth: str) -> float:
+    """Compute the similarity of a patch and the true one.
+
+    ``R = 2 M / T`` in [0, 1], ``M`` the characters in matching blocks, ``T`` those of both
+    (Ratcliff and Obershelp); -1 if there is no patch, so that a wrong form costs more than a
+    wrong patch.
+
+    White space at the ends of lines does not count. The time grows with the square of the length:
+    texts with more than 2 million pairs of equal characters are compared line by line. After 20
+    million visits of pairs the rest of the texts counts as unlike.
+
+    Args:
+        patch: the unified diff of a response, or its new text; None: it gave none.
+        truth: the diff or text of the true change.
+
+    Source:
+        Wei et al. 2025 (SWE-RL), arXiv:2502.18449, eq. 1.
+
+    Examples:
+        >>> patch_similarity("ab", "abcd"), patch_similarity(None, "abcd")
+        (0.6666666666666666, -1.0)
+    """
+    if patch is None or not patch.strip():
+        return -1.0
+    one, other = _lines(patch), _lines(truth)
+    text, true_text = "\n".join(one), "\n".join(other)
+    counts = Counter(true_text)
+    if sum(counts[character] for character in text) > _MOST_PAIRS:
+        return _Bounded(one, other).ratio()
+    return _Bounded(text, true_text).ratio()
+
+
+class _Bounded(SequenceMatcher[str]):
+    """Matching blocks in bounded time; without a bound it grows with the cube of the length."""
+
+    def __init__(self, one: Sequence[str], other: Sequence[str]) -> None:
+        super().__init__(None, one, other, autojunk=False)
+        counts = Counter(other)
+        self.looks_before = [0, *accumulate(counts[each] for each in one)]
+        self.looks = 0
+
+    def find_longest_match(
+        self, alo: int = 0, ahi: int | None = None, blo: int = 0, bhi: int | None = None
+    ) -> Match:
+        """Return the longest block in a part of both texts; an empty one beyond the bound."""
+        end = -1 if ahi is None else ahi
+        self.looks += self.looks_before[end] - self.looks_before[alo]
+        if self.looks > _MOST_LOOKS:
+            return Match(alo, blo, 0)
+        return super().find_longest_match(alo, ahi, blo, bhi)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.strip("\n").splitlines()]
+
 
 STOPS = ("</view>", "</edit>", "</create>", "<run/>", "<submit/>")
 
@@ -133,3 +202,67 @@ def _changed(files: Mapping[str, str], path: str, text: str) -> dict[str, str]:
     if fault := tree_fault(changed):
         raise Mistake(fault)
     return changed
+
+
+_SECONDS = 10.0
+# Comments that change the verdict and that no flag of ruff disables.
+_UNSEEN = re.compile(r"#\s*(?:ruff:\s*)?isort:", re.IGNORECASE)
+
+
+def is_clean(source: str, rules: Sequence[str]) -> bool:
+    """Return whether ruff has no complaint about a program.
+
+    Settings of this machine and ``noqa`` comments do not count. A program with an ``isort:``
+    comment, which hides lines from ruff, is not clean; nor is one that ruff cannot read within ten
+    seconds.
+
+    Args:
+        source: Python.
+        rules: ruff's, such as ``["E", "F"]``.
+
+    Examples:
+        >>> is_clean("x = 1", ["F"]), is_clean("import os  # noqa", ["F"])
+        (True, False)
+        >>> is_clean("import sys  # isort: skip", ["I"])
+        False
+    """
+    if _UNSEEN.search(source):
+        return False
+    try:
+        return _ruff(source, rules).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def check_rules(rules: Sequence[str]) -> None:
+    """Refuse rules that ruff does not know.
+
+    Raises:
+        ConfigError: a rule is unknown; the message is ruff's.
+        MissingExtra: ruff is not installed (extra ``verify``).
+    """
+    require("ruff", "verify")
+    process = _ruff("", rules)
+    if process.returncode != 0:
+        message = " ".join(process.stderr.decode(errors="replace").split())
+        raise ConfigError(f"lint is {[*rules]}, which ruff refuses: {message[:200]}")
+
+
+def _ruff(source: str, rules: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    settings = ["--isolated", "--no-cache", "--ignore-noqa", "--quiet", "--output-format=concise"]
+    return subprocess.run(
+        [
+            sys.executable,
+            "-I",
+            "-m",
+            "ruff",
+            "check",
+            *settings,
+            f"--select={','.join(rules)}",
+            "-",
+        ],
+        input=source.encode(errors="replace"),
+        capture_output=True,
+        timeout=_SECONDS,
+        check=False,
+    )

@@ -7,8 +7,7 @@ import operator
 import re
 from collections.abc import Callable, Sequence
 
-from rlcomp.verify.language import detect_language
-from rlcomp.verify.sentences import count_sentences, words
+from rlcomp.verify.language import count_sentences, detect_language, words
 
 _FENCE = re.compile(r"\A```(?:json)?|```\Z", re.IGNORECASE)
 

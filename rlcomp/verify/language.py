@@ -1,8 +1,10 @@
-"""Language identification of texts (langdetect), deterministic."""
+"""Languages, sentences and repetitions of a text."""
 
 from __future__ import annotations
 
 import functools
+import re
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -83,3 +85,68 @@ _LETTERS = 20
 
 def _is_in(line: str, language: str) -> bool:
     return (detect_language(line) or "").removesuffix("-cn").removesuffix("-tw") == language
+
+
+# A full stop after one of these ends no sentence.
+_ABBREVIATIONS = re.compile(
+    r"(?:[a-hj-z]|mr|mrs|ms|dr|prof|sr|jr|st|vs|etc|e\.g|i\.e|u\.s|u\.k|inc|ltd|co|corp|fig|gen|rep|sen"
+    r"|gov|dept|est|approx|jan|feb|mar|apr|jun|jul|aug|sept|oct|nov|dec|mt|capt|col|lt|sgt|rev|hon)"
+)
+_QUOTES = "\"'\u2018\u2019\u201c\u201d"
+_END = re.compile(
+    rf"(?<![.!?\u2026])[.!?\u2026]+[{_QUOTES})\]*]*\s+(?=[{_QUOTES}(\[*]*[^\s{_QUOTES}(\[*])"
+)
+_LAST_WORD = re.compile(r"[^\s(\[]*\Z")
+_TOKEN = re.compile(r"[^\W_]+(?:[-.&/][^\W_]+)*")
+
+
+def count_sentences(text: str) -> int:
+    """Count the sentences of a text.
+
+    A sentence ends with ``.``, ``!``, ``?`` or an ellipsis, with closing quotes and brackets, if
+    white space follows. A full stop after an abbreviation or an initial ends no sentence, nor does
+    an ellipsis before a lower-case letter. The rest of the text counts as a sentence.
+
+    Examples:
+        >>> count_sentences('Dr. A. Smith said "no". Why? because... well')
+        3
+    """
+    text = text.strip()
+    ends = [end for end in _END.finditer(text) if _divides(text, end)]
+    return len(ends) + bool(text)
+
+
+def _divides(text: str, end: re.Match[str]) -> bool:
+    if end[0].startswith(("..", "\u2026")):
+        return not text[end.end() :].lstrip(_QUOTES + "([*")[:1].islower()
+    word = _LAST_WORD.search(text[max(0, end.start() - 40) : end.start()])
+    before = word[0].lower().strip(_QUOTES) if word else ""
+    return not end[0].startswith(".") or not _ABBREVIATIONS.fullmatch(before)
+
+
+def words(text: str) -> list[str]:
+    """Return the words of a text: letters and digits, joined by ``-``, ``.``, ``&`` or ``/``.
+
+    Examples:
+        >>> words("The U.S. isn't AT&T, well-known.")
+        ['The', 'U.S', 'isn', 't', 'AT&T', 'well-known']
+    """
+    return _TOKEN.findall(text)
+
+
+def repetition(items: Sequence[Hashable], size: int) -> float:
+    """Compute ``1 - distinct / all`` n-grams, in [0, 1); 0 without n-grams or repeated ones.
+
+    Args:
+        items: tokens or words.
+        size: n, at least 1.
+
+    Source:
+        Yeo et al. 2025, arXiv:2502.03373, counted as in TRL's ``get_repetition_penalty_reward``.
+
+    Examples:
+        >>> repetition([5, 5, 5, 5, 5], 2), repetition([1, 2], 3)
+        (0.75, 0.0)
+    """
+    grams = [tuple(items[start : start + size]) for start in range(len(items) - size + 1)]
+    return 1 - len(set(grams)) / len(grams) if grams else 0.0

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import Literal, NamedTuple
 
 from rlcomp.verify.answers import Where, extract
-from rlcomp.verify.plain_math import plain_math
+from rlcomp.verify.math_text import plain_math
 from rlcomp.verify.qualifiers import without_rounding, words_around
 
 _PLACES: dict[str, Where] = {"<answer>": "tagged", r"\boxed{": "boxed"}

@@ -11,9 +11,8 @@ from rlcomp.errors import require
 from rlcomp.functional.prefix_match import commands
 from rlcomp.verify.answers import extract
 from rlcomp.verify.math_cost import costs, is_large
-from rlcomp.verify.math_hedge import claims, is_hedge
+from rlcomp.verify.math_text import claims, is_hedge, unicode_math
 from rlcomp.verify.qualifiers import is_qualified, is_related
-from rlcomp.verify.unicode_math import unicode_math
 
 # Characters read at the end of a response without an agreed place.
 _TAIL = 512
@@ -32,7 +31,7 @@ def symbolic(
 
     ``\frac12`` equals ``0.5``, ``x + 1`` equals ``1 + x``, ``9`` equals ``9\%``; so do sets in any
     order, intervals and their inequalities, and matrices. An answer is wrong if it hedges
-    (:mod:`rlcomp.verify.math_hedge`), costs too much (:mod:`rlcomp.verify.math_cost`) or cannot be
+    (:mod:`rlcomp.verify.math_text`), costs too much (:mod:`rlcomp.verify.math_cost`) or cannot be
     parsed by math-verify. A chain (``\frac{10}{4} = 2.5``) is wrong unless each value is equal.
 
     There is no time limit here: the guards keep it to about a second. For a strict limit run it in

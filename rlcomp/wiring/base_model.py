@@ -12,7 +12,7 @@ from rlcomp.wiring.reader import Node
 
 # What reads `base`.
 _CHOICES = ("model=pretrained", "tokenizer=pretrained")
-_READERS = "rlcomp.model.trained.pretrained_"
+_READERS = "rlcomp.model.load_model.pretrained_"
 _BASES = "a folder of save_pretrained, a run's directory, or a name on the Hugging Face hub"
 
 

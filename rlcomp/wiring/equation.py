@@ -11,7 +11,7 @@ from rlcomp.wiring.plan import PhasePlan, Plan, children
 from rlcomp.wiring.reader import Node
 
 _PLACE = re.compile(r"\{(?P<name>\w+)(?:(?P<formula>:formula)|\|(?P<null>[^}]*))?\}")
-# rlcomp.functional.kl, with d_t = log pi(a_t) - log pi_ref(a_t).
+# rlcomp.functional.divergence, with d_t = log pi(a_t) - log pi_ref(a_t).
 _KL = {
     "k1": "d_t",
     "k2": "d_t^2 / 2",

@@ -38,8 +38,8 @@ _OUTSIDE = "components.task.file.Hub"
 # Read from a folder, or else from the hub.
 _FROM_HUB = (
     "rlcomp.model.build.load_causal_lm",
-    "rlcomp.model.trained.pretrained_model",
-    "rlcomp.model.trained.pretrained_tokenizer",
+    "rlcomp.model.load_model.pretrained_model",
+    "rlcomp.model.load_model.pretrained_tokenizer",
     "rlcomp.text.tokenizer.load_tokenizer",
 )
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol, runtime_checkable
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.sandbox.sandbox import Sandbox
+from rlcomp.workers.busy_worker import LOAD_SECONDS, Worker, some_stuck
 from rlcomp.workers.calls import Outcome, described, unloadable
-from rlcomp.workers.in_hand import LOAD_SECONDS, Worker, some_stuck
 from rlcomp.workers.queue import Queue
 
 # Extra workers that take the place of stuck ones: a few endless loops must not delay good calls.

@@ -1,8 +1,8 @@
 import pytest
 
 from rlcomp.audit.audit import Audit, Count, audit, examples_of
-from rlcomp.audit.forms import FORMS, all_forms, dressed
 from rlcomp.audit.judge import Judge, Verdict
+from rlcomp.audit.wrong_answers import FORMS, all_forms, dressed
 from rlcomp.errors import UserError
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example

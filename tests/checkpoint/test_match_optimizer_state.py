@@ -3,7 +3,7 @@ import torch
 
 from rlcomp.checkpoint.optimizer_state import match_optimizer_state
 from rlcomp.errors import CheckpointError
-from rlcomp.model.muon import MuonAdamW
+from rlcomp.model.optimizer import MuonAdamW
 
 
 def parameters():

@@ -7,12 +7,10 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
-from components.early_stop import Alarm
-from components.early_stop import KLBudget
-from components.early_stop import Plateau
+from components.early_stop import Alarm, KLBudget, Plateau
 from components.learner.gradient import Learner
-from components.loss.reduction import TokenMean
 from components.loss.imitation import SFTLoss
+from components.loss.reduction import TokenMean
 from components.sampler.curriculum import Curriculum
 from components.sampler.frontier import Frontier
 from components.sampler.pools import Pools

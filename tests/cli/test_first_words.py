@@ -11,8 +11,8 @@ import pytest
 from rlcomp import __version__
 from rlcomp.advice.explain import explain_composition
 from rlcomp.advice.foreign_options import word_here
+from rlcomp.cli.command_arguments import Parser
 from rlcomp.cli.overrides import check_modes, hydra_arguments
-from rlcomp.cli.parsed import Parser
 from rlcomp.errors import ConfigError, UserError
 from rlcomp.wiring.composition import compose_or_explain
 

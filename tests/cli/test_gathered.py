@@ -1,6 +1,6 @@
 import pytest
 
-from rlcomp.cli.gathered import gathered
+from rlcomp.cli.command_arguments import gathered
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.cli.parsed import Parser
+from rlcomp.cli.command_arguments import Parser
 from rlcomp.errors import UserError
 
 

@@ -14,9 +14,9 @@ from omegaconf import OmegaConf
 from rlcomp.errors import CheckpointError, ConfigError, DataError
 from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.build import load_causal_lm
+from rlcomp.model.load_model import pretrained_tokenizer, trained_policy
 from rlcomp.model.merge import soup
 from rlcomp.model.text_classifier import load_classifier
-from rlcomp.model.trained import pretrained_tokenizer, trained_policy
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer, load_tokenizer
 from rlcomp.wiring.compose import compose_config

@@ -13,7 +13,7 @@ from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.cluster import actor
 from rlcomp.cluster.actor import Handed, Serving
-from rlcomp.cluster.carried import Carried
+from rlcomp.cluster.serialization import Carried
 from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import Free, Part, Request

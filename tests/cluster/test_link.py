@@ -11,9 +11,9 @@ from multiprocessing.connection import Connection
 
 import pytest
 
-from rlcomp.cluster import link as module
-from rlcomp.cluster.link import Link
+from rlcomp.cluster import worker_client as module
 from rlcomp.cluster.serve import READY, REPLY
+from rlcomp.cluster.worker_client import Link
 from rlcomp.interfaces.cluster import WorkerLost
 
 

@@ -5,7 +5,7 @@ import queue
 
 import pytest
 
-from rlcomp.cluster.replies import START_SECONDS, Replies
+from rlcomp.cluster.worker_client import START_SECONDS, Replies
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import WorkerLost
 

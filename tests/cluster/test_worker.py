@@ -7,7 +7,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.cluster import worker as module
-from rlcomp.cluster.carried import Carried
+from rlcomp.cluster.serialization import Carried
 from rlcomp.cluster.worker import (
     Worker,
     apply_settings,

@@ -10,67 +10,48 @@ import pytest
 from components.advantage.reweighted import Distilled
 from components.collector.action_episodes import ActionEpisodes
 from components.collector.flow_samples import FlowSamples
-from components.collector.steps import GoalStepCollector
-from components.collector.steps import GymnasiumCollector
-from components.collector.steps import StepCollector
+from components.collector.steps import GoalStepCollector, GymnasiumCollector, StepCollector
 from components.early_stop import KLBudget
-from components.environment.control import CartPole
-from components.environment.control import Pendulum
-from components.evaluator.episodes import ActionTokenSuccess
-from components.evaluator.episodes import Episodes
+from components.environment.control import CartPole, Pendulum
+from components.evaluator.episodes import ActionTokenSuccess, Episodes, Shifted, Success
 from components.evaluator.flow import FlowEvaluator
-from components.evaluator.episodes import Shifted
-from components.evaluator.episodes import Success
-from components.exploration import EpsilonGreedy
-from components.exploration import ExpertMixture
-from components.exploration import GaussianExploration
+from components.exploration import EpsilonGreedy, ExpertMixture, GaussianExploration
 from components.filter import SeatRows
-from components.intervention import QueueIntervention
-from components.intervention import ScriptedIntervention
-from components.kl_controller import AdaptiveKL
-from components.kl_controller import DoublingKL
-from components.kl_controller import FixedKL
-from components.kl_controller import ScheduledKL
+from components.intervention import QueueIntervention, ScriptedIntervention
+from components.kl_controller import AdaptiveKL, DoublingKL, FixedKL, ScheduledKL
 from components.learner.natural_gradient import NaturalGradientLearner
-from components.loss.transitions import ConservativeLoss
 from components.loss.contrastive import ContrastiveLoss
-from components.loss.kl import DistilLoss
-from components.loss.entropy import EntropyLoss
-from components.loss.entropy import AdaptiveEntropyLoss
+from components.loss.entropy import AdaptiveEntropyLoss, EntropyLoss
 from components.loss.imitation import PositiveNLL
-from components.loss.transitions import TransitionLoss
+from components.loss.kl import DistilLoss
+from components.loss.transitions import ConservativeLoss, TransitionLoss
 from components.loss.value import ValueLoss
-from components.pareto.scalarisation import Chebyshev
-from components.pareto.gradients import Constrained
-from components.pareto.scalarisation import Expected
-from components.pareto.gradients import NashMtl
-from components.pareto.scalarisation import SmoothChebyshev
+from components.pareto.gradients import Constrained, NashMtl
+from components.pareto.scalarisation import Chebyshev, Expected, SmoothChebyshev
 from components.randomise import UniformDynamics
-from components.reference.frozen import Refreshed
-from components.reference.frozen import RefreshedFull
+from components.reference.frozen import Refreshed, RefreshedFull
 from components.replay.memory_mapped import MemoryMappedReplay
 from components.replay.prioritized import PrioritizedReplay
-from components.replay.sample import Sample
-from components.replay.sample import SampleFuture
-from components.replay.sample import SampleHalfHalf
-from components.replay.sample import SampleHindsight
-from components.replay.sample import SampleLabelled
+from components.replay.sample import (
+    Sample,
+    SampleFuture,
+    SampleHalfHalf,
+    SampleHindsight,
+    SampleLabelled,
+)
 from components.replay.uniform import UniformReplay
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
 from components.sampler.difficulty_pools import DifficultyPools
 from components.sampler.families import Families
 from components.sampler.frontier import Frontier
-from components.sampler.labelled import Labelled
-from components.sampler.labelled import LabelledTextsSampler
+from components.sampler.labelled import Labelled, LabelledTextsSampler, Rated
 from components.sampler.pairs import Pairs
-from components.sampler.prompts import Points
 from components.sampler.pools import Pools
-from components.sampler.labelled import Rated
+from components.sampler.prompts import Points
 from components.sampler.step_labels import StepLabels
 from components.shaping.length_penalty import LengthPenalty
-from components.store.replay import Replay
-from components.store.replay import ReplayPairs
+from components.store.replay import Replay, ReplayPairs
 from components.target import TargetUpdate
 from components.task.hinted import Hinted
 from components.worlds.point_maze.clumsy_reacher import ClumsyReacher

@@ -7,25 +7,17 @@ import inspect
 
 import pytest
 
-from components.advantage.process import Prime
-from components.advantage.process import Process
-from components.evaluator.reward_model import Labels
+from components.advantage.process import Prime, Process
 from components.evaluator.preferences import HeldOutPairs
-from components.evaluator.reward_model import RatedAnswers
-from components.evaluator.reward_model import RewardModelPairs
-from components.evaluator.reward_model import LabelledSteps
+from components.evaluator.reward_model import LabelledSteps, Labels, RatedAnswers, RewardModelPairs
 from components.evaluator.value_quality import ValueQuality
-from components.judge import EndpointJudge
-from components.judge import Generative
-from components.judge import WordPrefix
-from components.loss.comparison import BradleyTerry
-from components.loss.comparison import Davidson
-from components.loss.labels import ImplicitOutcome
+from components.judge import EndpointJudge, Generative, WordPrefix
+from components.loss.comparison import BradleyTerry, Davidson
 from components.loss.kto import KTOLoss
-from components.loss.regression import OrdinalRegression
+from components.loss.labels import ImplicitOutcome
 from components.loss.preference import PreferenceLoss
-from components.pairing import BestWorst
-from components.pairing import JudgedPairs
+from components.loss.regression import OrdinalRegression
+from components.pairing import BestWorst, JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairs
 from components.pairwise_judge.ensemble import Ensemble
 from components.pairwise_judge.learned import LearnedJudge
@@ -33,19 +25,14 @@ from components.pairwise_judge.option_log_probs import OptionLogProbs
 from components.pairwise_judge.reasoned import Reasoned
 from components.pairwise_judge.simulated import Simulated
 from components.reward.judged import Judged
-from components.reward.reward_model import Learned
+from components.reward.reward_model import Learned, Scored
 from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
-from components.reward.reward_model import Scored
 from components.reward.tournament import Tournament
-from components.shaping.process import ImplicitProcess
-from components.shaping.normalised import Normalised
-from components.shaping.process import Potential
 from components.shaping.noise import RaterNoise
-from components.shaping.process import StepRewards
-from components.shaping.process import TurnPotential
-from components.store.collected import Collected
-from components.store.collected import CollectedPairs
+from components.shaping.normalised import Normalised
+from components.shaping.process import ImplicitProcess, Potential, StepRewards, TurnPotential
+from components.store.collected import Collected, CollectedPairs
 from components.task.answer_verdicts import AnswerVerdicts
 from components.task.labelled_texts import LabelledTexts
 from components.task.steps import StepLabelled
@@ -57,8 +44,7 @@ from components.worlds.sorting.two_orders import TwoOrders
 from components.worlds.sorting.two_scripts import TwoScripts
 from components.worlds.sorting.unsaid_order import UnsaidOrder
 from components.worlds.sorting.verdicts import Verdicts
-from components.writer import EndpointWriter
-from components.writer import LanguageModelWriter
+from components.writer import EndpointWriter, LanguageModelWriter
 
 DEFAULTS = {
     Prime: {"process_coef": 1.0, "gamma": 1.0},

@@ -7,21 +7,19 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
-from components.conditioning import AskedRows
-from components.conditioning import TextPrefix
+from components.conditioning import AskedRows, TextPrefix
 from components.evaluator.accuracy import Accuracy
 from components.evaluator.objectives import ObjectivesEvaluator
 from components.evaluator.rollouts import RolloutLog
 from components.objectives import Several
 from components.pareto.scalarisation import Linear
-from components.reward.surface import Brevity
 from components.reward.answer import ExactMatch
+from components.reward.surface import Brevity
 from components.sampler.curriculum import Curriculum
 from components.sampler.demonstrations import Demonstrations
-from components.sampler.prompts import Epochs
 from components.sampler.frontier import Frontier
 from components.sampler.pools import Pools
-from components.sampler.prompts import Uniform
+from components.sampler.prompts import Epochs, Uniform
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.errors import ConfigError, DataError

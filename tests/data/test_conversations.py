@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+from rlcomp.data.column_mapping import Fields
 from rlcomp.data.column_names import no_answer
 from rlcomp.data.conversations import conversation_of
-from rlcomp.data.fields import Fields
 from rlcomp.data.records import Row
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 

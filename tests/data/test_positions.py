@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.data.positions import (
+from rlcomp.data.spans import (
     Span,
     Tokenised,
     byte_spans,

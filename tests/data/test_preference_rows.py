@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.data.compared import compared_answers, rated_answers, rating_of
+from rlcomp.data.comparisons import compared_answers, rated_answers, rating_of
 from rlcomp.data.preference_rows import preference_examples
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError

@@ -294,7 +294,7 @@ def test_damaged_parquet_is_refused(tmp_path):
 
 
 def test_bad_data_is_found_before_torch_is_loaded():
-    code = "import sys, rlcomp.data.fields; sys.exit('torch' in sys.modules)"
+    code = "import sys, rlcomp.data.column_mapping; sys.exit('torch' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 

@@ -2,14 +2,11 @@
 
 import pytest
 
-from components.position import EveryToken
-from components.position import Pattern
-from components.task.masked_span import MaskProposal
-from components.task.masked_span import MaskedSpan
+from components.position import EveryToken, Pattern
+from components.task.masked_span import MaskedSpan, MaskProposal
 from components.task.next_token import NextToken
 from components.task.text import Text
-from rlcomp.data.positions import Span, Tokenised
-from rlcomp.data.spans import CorpusSpans, Maskable
+from rlcomp.data.spans import CorpusSpans, Maskable, Span, Tokenised
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.text.tokenizer import byte_tokenizer

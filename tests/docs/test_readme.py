@@ -11,7 +11,7 @@ import torch
 from rich.console import Console
 
 from rlcomp.cli.describe import describe, difference
-from rlcomp.cli.guard import explain
+from rlcomp.cli.error_handler import explain
 from rlcomp.errors import ConfigErrors
 from rlcomp.sweep.search import offer_search
 from rlcomp.testing import check_component

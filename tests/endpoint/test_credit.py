@@ -3,12 +3,8 @@
 import pytest
 import torch
 
-from components.advantage.turns import GiGPO
-from components.advantage.group import GroupMean
-from components.advantage.group import GroupMeanStd
-from components.advantage.group import LeaveOneOut
-from components.advantage.turns import MTGRPO
-from components.advantage.turns import TurnReturn
+from components.advantage.group import GroupMean, GroupMeanStd, LeaveOneOut
+from components.advantage.turns import MTGRPO, GiGPO, TurnReturn
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean

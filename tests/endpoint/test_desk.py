@@ -6,12 +6,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcomp.endpoint import desk as module
-from rlcomp.endpoint.desk import Desk, Waiting
+from rlcomp.endpoint import request_queue as module
 from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.request_queue import Desk, Waiting
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.session import Said
-from rlcomp.text.marked import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
 
 TEXTS = MarkedTexts(character_tokenizer(characters="abcd"))

@@ -5,14 +5,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from rlcomp.endpoint.desk import Desk
 from rlcomp.endpoint.refused import RefusedError
+from rlcomp.endpoint.request_queue import Desk
 from rlcomp.endpoint.routes import Routes
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import Said
 from rlcomp.errors import DataError
-from rlcomp.text.marked import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
 
 CALL = '<tool_call>{"name":"f","arguments":{"x": 1}}</tool_call>'

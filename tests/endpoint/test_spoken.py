@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from rlcomp.endpoint.reply import Answer
-from rlcomp.endpoint.spoken import Spoken
+from rlcomp.endpoint.reply import Answer, Spoken
 from rlcomp.engine.session import Said
 
 TABLE = [b"", b"let me see ", b'<tool_call>{"name":"f",  "arguments":{"x":1}}</tool_call>', b"\xc3"]

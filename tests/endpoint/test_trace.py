@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.session import Said
-from rlcomp.text.marked import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcd", words=["ab"])

@@ -4,12 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcomp.endpoint.desk import Waiting
+from rlcomp.endpoint.request_queue import Waiting, Waves
 from rlcomp.endpoint.trace import Trace
-from rlcomp.endpoint.waves import Waves
 from rlcomp.engine.session import Said
 from rlcomp.errors import NumericalError
-from rlcomp.text.marked import MarkedTexts
+from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
 
 TEXTS = MarkedTexts(character_tokenizer(characters="abcd"))

@@ -11,7 +11,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
 from rlcomp.model.adapters import lora
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_model
 from rlcomp.text.rows import encode_rows

@@ -1,8 +1,8 @@
 import pytest
 import torch
 
-from rlcomp.engine import free_memory
-from rlcomp.engine.free_memory import cache_budget, machine_memory
+from rlcomp.engine import memory
+from rlcomp.engine.memory import cache_budget, machine_memory
 
 MEMINFO = "MemTotal:       8 kB\nMemFree:        1 kB\nMemAvailable:   3 kB\nHugePages_Total: 0\n"
 
@@ -32,7 +32,7 @@ def test_what_is_there_is_the_machines_or_the_groups(tmp_path, limit, taken, wan
 
 def test_elsewhere_all_of_the_memory_counts_as_free(tmp_path, monkeypatch):
     sizes = {"SC_PHYS_PAGES": 10, "SC_PAGE_SIZE": 4096}
-    monkeypatch.setattr(free_memory.os, "sysconf", sizes.__getitem__)
+    monkeypatch.setattr(memory.os, "sysconf", sizes.__getitem__)
 
     assert machine_memory(tmp_path / "none", tmp_path) == (40960, 40960)
 
@@ -41,7 +41,7 @@ def test_elsewhere_all_of_the_memory_counts_as_free(tmp_path, monkeypatch):
     ("whole", "free", "wanted"), [(8000, 8000, 2000), (8000, 4000, 2000), (8000, 3998, 1999)]
 )
 def test_a_quarter_of_all_or_half_of_what_is_free(monkeypatch, whole, free, wanted):
-    monkeypatch.setattr(free_memory, "machine_memory", lambda *paths: (whole, free))
+    monkeypatch.setattr(memory, "machine_memory", lambda *paths: (whole, free))
 
     assert cache_budget(torch.device("cpu")) == wanted
 

@@ -11,11 +11,11 @@ from unittest.mock import Mock
 
 import pytest
 
-from rlcomp.engine import freed_memory
+from rlcomp.engine import memory
 
 CODE = """
 import json, resource, sys
-from rlcomp.engine.freed_memory import keep_freed_memory
+from rlcomp.engine.memory import keep_freed_memory
 
 def faults(size):
     bytearray(size)
@@ -38,7 +38,7 @@ def test_what_is_freed_is_asked_for_again_without_a_fault():
 
 HUGE = """
 import json, resource, sys
-from rlcomp.engine.freed_memory import keep_freed_memory
+from rlcomp.engine.memory import keep_freed_memory
 
 def huge():
     found = [line for line in open("/proc/self/smaps_rollup") if line.startswith("AnonHugePages")]
@@ -84,12 +84,12 @@ def test_what_is_made_lies_in_huge_pages():
 @pytest.mark.parametrize(("gigabytes", "size"), [(8, 2 * 2**30), (1000, 16 * 2**30)])
 def test_a_system_that_promises_no_more_memory_is_left_alone(monkeypatch, gigabytes, size):
     whole = {"SC_PHYS_PAGES": gigabytes * 2**18, "SC_PAGE_SIZE": 2**12}
-    monkeypatch.setattr(freed_memory.os, "sysconf", whole.__getitem__)
+    monkeypatch.setattr(memory.os, "sysconf", whole.__getitem__)
     asked = SimpleNamespace(
         malloc=Mock(return_value=None), free=Mock(), madvise=Mock(side_effect=AssertionError)
     )
 
-    freed_memory._ask_for_huge_pages(asked)
+    memory._ask_for_huge_pages(asked)
 
     asked.malloc.assert_called_once_with(size)
     asked.free.assert_not_called()
@@ -110,14 +110,14 @@ def test_where_addresses_are_counted_none_are_taken(monkeypatch, tmp_path, limit
     file, libc, seen = tmp_path / "policy", Mock(), []
     if policy is not None:
         file.write_text(policy)
-    monkeypatch.setattr(freed_memory, "_OVERCOMMIT", file)
+    monkeypatch.setattr(memory, "_OVERCOMMIT", file)
     limits = {limit: 2**40}
-    monkeypatch.setattr(freed_memory.resource, "getrlimit", lambda kind: (limits.get(kind, -1), -1))
-    monkeypatch.setattr(freed_memory.platform, "libc_ver", lambda: ("glibc", "2"))
-    monkeypatch.setattr(freed_memory.ctypes, "CDLL", lambda _: libc)
-    monkeypatch.setattr(freed_memory, "_ask_for_huge_pages", seen.append)
+    monkeypatch.setattr(memory.resource, "getrlimit", lambda kind: (limits.get(kind, -1), -1))
+    monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("glibc", "2"))
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda _: libc)
+    monkeypatch.setattr(memory, "_ask_for_huge_pages", seen.append)
 
-    assert freed_memory.keep_freed_memory() is True
+    assert memory.keep_freed_memory() is True
     assert seen == [libc] * asked
 
 
@@ -127,7 +127,7 @@ def test_huge_pages_are_asked_for_within_what_was_given():
         malloc=Mock(return_value=start), free=Mock(), madvise=Mock(return_value=-1)
     )
 
-    freed_memory._ask_for_huge_pages(asked)
+    memory._ask_for_huge_pages(asked)
 
     (size,) = asked.malloc.call_args.args
     first, length, advice = asked.madvise.call_args.args
@@ -138,7 +138,7 @@ def test_huge_pages_are_asked_for_within_what_was_given():
 
 
 def test_other_systems_are_left_alone(monkeypatch):
-    monkeypatch.setattr(freed_memory.platform, "libc_ver", lambda: ("", ""))
-    monkeypatch.setattr(freed_memory.ctypes, "CDLL", None)
+    monkeypatch.setattr(memory.platform, "libc_ver", lambda: ("", ""))
+    monkeypatch.setattr(memory.ctypes, "CDLL", None)
 
-    assert freed_memory.keep_freed_memory() is False
+    assert memory.keep_freed_memory() is False

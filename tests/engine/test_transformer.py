@@ -25,7 +25,7 @@ from rlcomp.engine.packing import Tile
 from rlcomp.errors import DataError
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import adapters_off
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts

@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlcomp.engine.layout import nodes_of
 from rlcomp.engine.packing import _Trie
-from rlcomp.engine.tree import nodes_of
 
 ROWS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=6), min_size=1, max_size=8)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.reweighted import BranchShare
 from components.advantage.monte_carlo import Reinforce
+from components.advantage.reweighted import BranchShare
 from components.branching import EntropyBranching
 from components.collector.branching import BranchingCollector
 from components.collector.episodes import EpisodeCollector

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.description import from_json, to_json
+from rlcomp.episodes.episode import from_json, to_json
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError

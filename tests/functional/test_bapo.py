@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from rlcomp.functional.bapo import Path as Steps
-from rlcomp.functional.bapo import contributions, positive_share, search_bounds
+from rlcomp.functional.clip_bounds import Path as Steps
+from rlcomp.functional.clip_bounds import contributions, positive_share, search_bounds
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "policy"
 PAPER = Steps(0.6, 0.9, 0.02), Steps(1.2, 3.0, 0.05)

@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.best_of_k import (
+from rlcomp.functional.best_of import (
     best_of_k,
     group_best_of_k,
     pass_at_k_training_advantage,

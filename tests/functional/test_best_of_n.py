@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ShapeError
-from rlcomp.functional.best_of_n import best_of_n, best_of_n_kl
+from rlcomp.functional.best_of import best_of_n, best_of_n_kl
 
 # Few proxies: ties are what goes wrong.
 answers = st.lists(

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlcomp.functional.calibration import Bin, expected_calibration_error, reliability
+from rlcomp.functional.statistics import Bin, expected_calibration_error, reliability
 
 
 def test_bins_hold_as_many_predictions_by_rising_probability():

@@ -8,11 +8,11 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import SequenceRatio
 from components.loss.reduction import SequenceMean
 from components.loss.trust_region.clip import Clip
-from rlcomp.functional.kl import kl_estimate
+from rlcomp.functional.divergence import kl_estimate
+from rlcomp.functional.moments import whiten
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.returns import gae
 from rlcomp.functional.surrogate import clipped_surrogate
-from rlcomp.functional.whiten import whiten
 from rlcomp.testing import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "value", "ratio")

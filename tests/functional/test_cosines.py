@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.cosines import cosines
+from rlcomp.functional.min_norm import cosines
 
 
 @given(seed=st.integers(0, 10000), count=st.integers(1, 5))

@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.covariance import count_of, covariance, drawn, highest
+from rlcomp.functional.clip_bounds import count_of, covariance, drawn, highest
 
 NAN = float("nan")
 ALL = torch.ones(1, 4, dtype=torch.bool)

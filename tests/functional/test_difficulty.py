@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.difficulty import difficulty_weight, difficulty_weighted
+from rlcomp.functional.group_statistics import difficulty_weight, difficulty_weighted
 
 CURVE = (0.4, 1.5, 0.75, 10.0)
 

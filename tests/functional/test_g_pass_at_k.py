@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.g_pass_at_k import g_pass_at_k, mean_g_pass_at_k
-from rlcomp.functional.pass_at_k import pass_at_k
+from rlcomp.functional.pass_at_k import g_pass_at_k, mean_g_pass_at_k, pass_at_k
 
 
 def one(n, c, k, threshold):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.gap_test import Estimate, clustered_mean, pooled, z_score
+from rlcomp.functional.statistics import Estimate, clustered_mean, pooled, z_score
 
 
 def test_answers_are_averaged_in_their_cluster_first():

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError
-from rlcomp.functional.best_of_k import pass_at_k_training_advantage, pkpo_advantage
+from rlcomp.functional.best_of import pass_at_k_training_advantage, pkpo_advantage
 from rlcomp.functional.group import (
     gdpo_advantage,
     gpg_advantage,

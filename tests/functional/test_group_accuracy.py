@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError
 from rlcomp.functional.group import group_standardised
-from rlcomp.functional.group_accuracy import group_accuracy, varied
+from rlcomp.functional.group_statistics import group_accuracy, varied
 
 
 def of(values, ids, valid=None, dtype=torch.float64):

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.hindsight import episode_order, future_places, geometric_places
+from rlcomp.functional.off_policy import episode_order, future_places, geometric_places
 
 
 def test_the_later_steps_of_a_short_episode_by_enumeration():

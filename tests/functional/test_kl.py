@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ShapeError
-from rlcomp.functional.kl import kl_estimate, kl_full, kl_ratio_estimate
+from rlcomp.functional.divergence import kl_estimate, kl_full, kl_ratio_estimate
 
 NAN = float("nan")
 

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.label_ranking import average_precision, roc_auc
+from rlcomp.functional.statistics import average_precision, roc_auc
 
 LISTS = st.lists(st.tuples(st.integers(0, 5), st.booleans()), min_size=2, max_size=12).filter(
     lambda rows: 0 < sum(label for _, label in rows) < len(rows)

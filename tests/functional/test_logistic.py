@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlcomp.errors import DataError
-from rlcomp.functional.logistic import logistic
+from rlcomp.functional.reward_model import logistic
 
 
 def fit(rows, outcome, cluster=None):

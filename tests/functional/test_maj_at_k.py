@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.maj_at_k import maj_at_k
+from rlcomp.functional.pass_at_k import maj_at_k
 
 
 def test_a_vote_of_three_by_hand():

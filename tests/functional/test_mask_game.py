@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.mask_game import count_answers, generator_reward
+from rlcomp.functional.games import count_answers, generator_reward
 
 targets = st.floats(0, 1)
 

@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.mean_interval import difference_interval, share_interval
 from rlcomp.functional.pass_at_k import bootstrap_interval, wilson_interval
+from rlcomp.functional.statistics import difference_interval, share_interval
 
 SHARES = st.lists(st.integers(0, 8), min_size=1, max_size=12)
 

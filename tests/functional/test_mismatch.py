@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.mismatch import effective_sample_size, sampler_kl
+from rlcomp.functional.ratio import effective_sample_size, sampler_kl
 
 LOGS = st.lists(st.floats(-5, 5), min_size=1, max_size=6)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError, ShapeError
-from rlcomp.functional.multi_label import multi_label_loss
+from rlcomp.functional.reward_model import multi_label_loss
 
 MARKS = st.lists(
     st.lists(st.sampled_from([0.0, 0.3, 1.0, math.nan]), min_size=3, max_size=3),

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.distributions import Categorical, kl_divergence
 
-from rlcomp.functional.natural_gradient import assign, conjugate_gradient, fisher_product, flat
+from rlcomp.functional.gradients import assign, conjugate_gradient, fisher_product, flat
 
 
 def positive(size, seed):

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.torch import load_file
 
-from rlcomp.functional.pama import projection, scalar_weights
+from rlcomp.functional.scalarization import projection, scalar_weights
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "preference"
 

@@ -9,7 +9,7 @@ from itertools import product
 import pytest
 import torch
 
-from rlcomp.functional.best_of_k import pkpo_advantage
+from rlcomp.functional.best_of import pkpo_advantage
 from rlcomp.functional.group import (
     group_centred,
     group_standardised,

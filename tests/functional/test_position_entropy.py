@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.position_entropy import top_entropy
+from rlcomp.functional.divergence import top_entropy
 
 PROBS = torch.tensor([0.2, 0.4, 0.1, 0.3], dtype=torch.float64)
 

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.priority import (
+from rlcomp.functional.value import (
     draw_by_probability,
     importance_weight,
     priority_probability,

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError, ShapeError
-from rlcomp.functional.rank_correlation import rank_correlation
+from rlcomp.functional.statistics import rank_correlation
 
 
 def test_it_is_the_formula_of_the_rank_differences_where_no_two_are_equal():

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.ratio_distance import log_distance, old_policy_kl
+from rlcomp.functional.ratio import log_distance, old_policy_kl
 
 scores = st.lists(st.floats(-3, 3), min_size=4, max_size=4)
 

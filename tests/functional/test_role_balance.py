@@ -2,7 +2,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.role_balance import equal_shares
+from rlcomp.functional.group_statistics import equal_shares
 
 kinds = st.lists(st.tuples(st.floats(0.01, 1), st.booleans()), min_size=1, max_size=8)
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.functional.baseline import weighted_token_baseline
-from rlcomp.functional.best_of_k import pass_at_k_training_advantage, pkpo_advantage
+from rlcomp.functional.best_of import pass_at_k_training_advantage, pkpo_advantage
 from rlcomp.functional.group import (
     gdpo_advantage,
     group_batch_standardised,
@@ -13,11 +13,10 @@ from rlcomp.functional.group import (
 )
 from rlcomp.functional.group_statistics import weighted_total
 from rlcomp.functional.length import length_deviation
+from rlcomp.functional.moments import merged_moments, running_std, whiten
 from rlcomp.functional.process_reward import step_advantage
-from rlcomp.functional.running_moments import merged_moments, running_std
 from rlcomp.functional.turn_credit import mt_grpo_turns
 from rlcomp.functional.value import explained_variance
-from rlcomp.functional.whiten import whiten
 from rlcomp.pareto.objectives import centred
 
 

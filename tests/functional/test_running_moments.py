@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.functional.running_moments import merged_moments
+from rlcomp.functional.moments import merged_moments
 
 VALUES = st.lists(st.floats(-100, 100), min_size=1, max_size=8)
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError
-from rlcomp.functional.simplex import dirichlet, lattice, nearest_point
+from rlcomp.functional.min_norm import dirichlet, lattice, nearest_point
 
 WEIGHTS = st.lists(st.floats(0, 1), min_size=2, max_size=4).filter(lambda row: sum(row) > 0.01)
 

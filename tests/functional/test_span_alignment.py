@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlcomp.functional.span_alignment import span_log_ratio
+from rlcomp.functional.distillation import span_log_ratio
 
 STUDENT = torch.tensor([-1.0, -2.0, -4.0, -0.5])
 TEACHER = torch.tensor([-0.5, -3.0, -1.0])

@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from rlcomp.errors import NumericalError
-from rlcomp.functional.whiten import whiten
+from rlcomp.functional.moments import whiten
 
 
 def ragged(seed):

@@ -4,24 +4,26 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.whitened import BatchWhitened
 from components.advantage.gae import GAE
-from components.advantage.group import Gdpo
-from components.advantage.group import Gpg
+from components.advantage.group import (
+    Gdpo,
+    Gpg,
+    GroupBatchStd,
+    GroupMean,
+    GroupMeanStd,
+    LeaveOneOut,
+    LengthWeighted,
+)
 from components.advantage.monte_carlo import GreedyBaseline
-from components.advantage.group import GroupBatchStd
-from components.advantage.group import GroupMean
-from components.advantage.group import GroupMeanStd
-from components.advantage.whitened import GroupWhitened
-from components.advantage.group import LeaveOneOut
-from components.advantage.group import LengthWeighted
-from components.advantage.reweighted import Noon
 from components.advantage.pass_at_k import PassAtK
+from components.advantage.reweighted import Noon
+from components.advantage.whitened import BatchWhitened, GroupWhitened
 from components.attribution import HardAttribution
 from components.branching import EntropyBranching
 from rlcomp.component import Component
 from rlcomp.functional.baseline import weighted_token_baseline
-from rlcomp.functional.group_accuracy import varied
+from rlcomp.functional.group_statistics import varied
+from rlcomp.functional.moments import whiten
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.functional.returns import (
     gae,
@@ -30,7 +32,6 @@ from rlcomp.functional.returns import (
     td_lambda_returns,
 )
 from rlcomp.functional.surrogate import clipped_surrogate
-from rlcomp.functional.whiten import whiten
 
 EXACT = 1e-9
 DENOMINATOR = 1e-7  # 1e-8 is added to denominators there

@@ -6,8 +6,7 @@ import torch
 from tensordict import TensorDict
 
 from components.kl import KLInTokenReward
-from components.kl_controller import AdaptiveKL
-from components.kl_controller import FixedKL
+from components.kl_controller import AdaptiveKL, FixedKL
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
@@ -16,6 +15,7 @@ from components.loss.value import ValueLoss
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logprob import entropy, token_log_probs
 from rlcomp.engine.sampling_mask import pack
+from rlcomp.functional.divergence import kl_estimate, kl_full, kl_ratio_estimate
 from rlcomp.functional.importance import (
     aggregated,
     at_level,
@@ -25,9 +25,13 @@ from rlcomp.functional.importance import (
     sampler_gap,
     truncated_weight,
 )
-from rlcomp.functional.kl import kl_estimate, kl_full, kl_ratio_estimate
-from rlcomp.functional.masked import masked
-from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_sum, token_mean
+from rlcomp.functional.reduction import (
+    fixed_length,
+    masked,
+    sequence_mean,
+    sequence_sum,
+    token_mean,
+)
 from rlcomp.interfaces.advantage import rewards_per_token
 from rlcomp.metrics import recording
 

@@ -5,30 +5,29 @@ from tensordict import TensorDict
 
 from components.kl_controller import FixedKL
 from components.loss.entropy import EntropyLoss
-from components.loss.kl import KLLoss
-from components.loss.kl import KLRatioLoss
+from components.loss.kl import KLLoss, KLRatioLoss
 from components.loss.policy import PolicyLoss
-from components.loss.ratio import NoRatio
-from components.loss.ratio import SequenceRatio
-from components.loss.ratio import SequenceTokenRatio
-from components.loss.ratio import TokenRatio
-from components.loss.ratio import WholeSequenceRatio
+from components.loss.ratio import (
+    NoRatio,
+    SequenceRatio,
+    SequenceTokenRatio,
+    TokenRatio,
+    WholeSequenceRatio,
+)
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.clip import Cispo
-from components.loss.trust_region.clip import Clip
+from components.loss.trust_region.clip import Cispo, Clip, DualClip, Gmpo
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.clip import DualClip
-from components.loss.trust_region.clip import Gmpo
 from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.smooth import Sapo
-from components.loss.trust_region.smooth import Vespo
-from components.loss.weight.importance import DivergenceFilter
-from components.loss.weight.importance import GeometricFilter
-from components.loss.weight.importance import MaskedWeight
-from components.loss.weight.importance import OffPolicyMask
+from components.loss.trust_region.smooth import Sapo, Vespo
+from components.loss.weight.importance import (
+    DivergenceFilter,
+    GeometricFilter,
+    MaskedWeight,
+    OffPolicyMask,
+    TruncatedWeight,
+)
 from components.loss.weight.rows import TopEntropy
-from components.loss.weight.importance import TruncatedWeight
 from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_sum, token_mean
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import recording

@@ -8,23 +8,27 @@ from safetensors.torch import load_file
 from tensordict import TensorDict
 
 from components.loss.kto import KTOLoss
-from components.loss.link import ApoDown
-from components.loss.link import ApoZero
-from components.loss.link import Bco
-from components.loss.link import DiscoPOP
-from components.loss.link import Exo
-from components.loss.link import Hinge
-from components.loss.link import Nca
-from components.loss.link import Sigmoid
-from components.loss.link import Sppo
-from components.loss.link import Squared
+from components.loss.link import (
+    ApoDown,
+    ApoZero,
+    Bco,
+    DiscoPOP,
+    Exo,
+    Hinge,
+    Nca,
+    Sigmoid,
+    Sppo,
+    Squared,
+)
 from components.loss.preference import PreferenceLoss
-from components.loss.score import DivergenceScore
-from components.loss.score import LengthDesensitised
-from components.loss.score import LogOdds
-from components.loss.score import LogProb
-from components.loss.score import LogRatio
-from components.loss.score import SequentialKL
+from components.loss.score import (
+    DivergenceScore,
+    LengthDesensitised,
+    LogOdds,
+    LogProb,
+    LogRatio,
+    SequentialKL,
+)
 
 HERE = Path(__file__).parent / "preference"
 EXACT = {"rtol": 1e-9, "atol": 1e-11}

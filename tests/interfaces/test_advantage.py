@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.reweighted import DifficultyWeighted
 from components.advantage.group import GroupMean
+from components.advantage.reweighted import DifficultyWeighted
 from rlcomp.interfaces.advantage import broadcast, write_advantage
 from rlcomp.metrics import recording
 

@@ -5,15 +5,12 @@ import torch
 from tensordict.nn import TensorDictModule
 from torchrl.envs import EnvBase
 
-from components.environment.control import CartPole
-from components.environment.control import control_environment
-from components.environment.control import Pendulum
-from components.randomise import LogUniform
-from components.randomise import UniformDynamics
+from components.environment.control import CartPole, Pendulum, control_environment
+from components.randomise import LogUniform, UniformDynamics
 from components.worlds.point_maze.reach import Reach
 from components.worlds.track.environment import Track
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.dynamics import HasDynamics
+from rlcomp.interfaces.batched_environment import HasDynamics
 from rlcomp.seed import seeded
 
 MADE = {

@@ -4,13 +4,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl import KLInReward
-from components.kl import KLInRewardFull
-from components.kl import KLInTokenReward
+from components.kl import KLInReward, KLInRewardFull, KLInTokenReward
 from components.kl_controller import FixedKL
-from components.loss.kl import KLLoss
-from components.loss.kl import KLFullLoss
-from components.loss.kl import KLRatioLoss
+from components.loss.kl import KLFullLoss, KLLoss, KLRatioLoss
 from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 

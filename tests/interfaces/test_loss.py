@@ -2,13 +2,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.reduction import FixedLength
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import SequenceSum
-from components.loss.reduction import TokenMean
+from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError, ShapeError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import Part, RowLoss, TokenLoss, scalars
 from rlcomp.metrics import record
 from rlcomp.testing import check_loss

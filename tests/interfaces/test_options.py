@@ -5,9 +5,8 @@ import warnings
 import pytest
 
 from rlcomp.errors import ConfigError, RlcompWarning
-from rlcomp.interfaces.endpoint import Reply
-from rlcomp.interfaces.judge import NoVerdict
-from rlcomp.interfaces.options import check_options, choices
+from rlcomp.interfaces.judge import NoVerdict, check_options, choices
+from rlcomp.interfaces.protocols import Reply
 
 
 class Endpoint:

@@ -21,8 +21,8 @@ from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.old_log_probs import Recomputed
 from components.reference.frozen import Frozen
-from components.reward.thought import InformationGain
 from components.reward.surface import Regex
+from components.reward.thought import InformationGain
 from components.sampler.prompts import Uniform
 from components.worlds.sorting.task import Sorting
 from rlcomp import Make, Phase, run_phases
@@ -31,7 +31,7 @@ from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import Sampled, draw_tokens
 from rlcomp.errors import ConfigError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import FullDistributionPolicy, PacksRows, Policy
 from rlcomp.interfaces.task import Example
 from rlcomp.testing import check_policy

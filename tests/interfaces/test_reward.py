@@ -2,12 +2,10 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.surface import Brevity
 from components.reward.answer import ExactMatch
+from components.reward.combined import Shuffled, WeightedSum
 from components.reward.function import Function
-from components.reward.surface import Repetition
-from components.reward.combined import Shuffled
-from components.reward.combined import WeightedSum
+from components.reward.surface import Brevity, Repetition
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.interfaces.reward import TextReward, check_decides, name_without_verdict, write_reward

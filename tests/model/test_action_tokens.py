@@ -11,7 +11,7 @@ from rlcomp.component import asking
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.model.action_tokens import ActionTokenPolicy
-from rlcomp.model.copied import CopiedWeights
+from rlcomp.model.weight_snapshot import CopiedWeights
 
 
 def policy(**changed):

@@ -5,12 +5,10 @@ import torch
 from tensordict import TensorDict
 from torchrl.envs import ExplorationType, set_exploration_type
 
-from components.environment.control import CartPole
-from components.environment.control import gymnasium_environment
-from components.environment.control import Pendulum
+from components.environment.control import CartPole, Pendulum, gymnasium_environment
 from rlcomp.errors import ConfigError
-from rlcomp.model.action_value import action_values, q_value
 from rlcomp.model.continuous_control import deterministic_actor, gaussian_actor, uniform_actor
+from rlcomp.model.critics import action_values, q_value
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import torch
 
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
 from rlcomp.testing import check_component, example_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 

@@ -3,8 +3,7 @@ import torch
 from tensordict import TensorDict
 from torchrl.envs import ExplorationType, set_exploration_type
 
-from components.environment.control import CartPole
-from components.environment.control import Pendulum
+from components.environment.control import CartPole, Pendulum
 from rlcomp.errors import ConfigError
 from rlcomp.model.diffusion_actor import ScaledTime, diffusion_actor
 

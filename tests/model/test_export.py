@@ -15,12 +15,12 @@ from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.model.adapters import lora
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
 from rlcomp.model.export import export_critic, export_policy, export_scorer
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.load_model import pretrained_model, pretrained_tokenizer
 from rlcomp.model.preference_embedding import conditioned
 from rlcomp.model.scorer import Scorer
-from rlcomp.model.trained import pretrained_model, pretrained_tokenizer
 from rlcomp.testing import tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.preference_tokens import preference_tokenizer

@@ -7,8 +7,8 @@ from tensordict import TensorDict
 
 from rlcomp.component import asking
 from rlcomp.interfaces.policy import Policy, ScoresRows
-from rlcomp.model.copied import CopiedWeights
 from rlcomp.model.flow_policy import FlowPolicy, velocity_network
+from rlcomp.model.weight_snapshot import CopiedWeights
 
 
 def policy(num_steps=4, level=0.7):

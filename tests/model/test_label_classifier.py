@@ -4,16 +4,15 @@ import pytest
 import torch
 
 from components.evaluator.reward_model import Labels
-from components.reward.reward_model import Learned
-from components.reward.reward_model import Scored
+from components.reward.reward_model import Learned, Scored
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.model.export import export_scorer
-from rlcomp.model.label_classifier import LabelClassifier
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.model.text_classifier import LabelClassifier
 from rlcomp.testing import tiny_model
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import character_tokenizer

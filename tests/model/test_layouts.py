@@ -9,11 +9,11 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.model.actor_critic import ActorCritic
-from rlcomp.model.critic import Critic
-from rlcomp.model.label_classifier import LabelClassifier
+from rlcomp.model.critics import Critic
 from rlcomp.model.language_critic import LanguageCritic
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.scorer import Scorer
+from rlcomp.model.text_classifier import LabelClassifier
 from rlcomp.model.token_scorer import TokenScorer
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ConfigError, ConfigErrors
-from rlcomp.model.muon import MuonAdamW
+from rlcomp.model.optimizer import MuonAdamW
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 

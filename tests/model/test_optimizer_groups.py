@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.errors import ConfigError
-from rlcomp.model.optimizer_groups import optimizer_groups
+from rlcomp.model.optimizer import optimizer_groups
 
 ADAM = partial(torch.optim.Adam, betas=(0.9, 0.999))
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from transformers import get_scheduler
 
 from rlcomp.errors import ConfigError
-from rlcomp.model.schedule import Schedule
+from rlcomp.model.optimizer import Schedule
 
 
 def test_linear_schedule_rises_then_falls_to_its_final_value():

@@ -13,43 +13,33 @@ from torch import nn
 import components.loss
 from components.learner.gradient import Learner
 from components.learner.per_objective import PerObjectiveLearner
-from components.loss.comparison import BradleyTerry
-from components.loss.comparison import Davidson
+from components.loss.comparison import BradleyTerry, Davidson
 from components.loss.entropy import AdaptiveEntropyLoss
-from components.loss.kto import KTOLoss
-from components.loss.link import Sigmoid
-from components.loss.labels import MultiLabel
-from components.loss.policy import PolicyLoss
 from components.loss.imitation import PositiveNLL
+from components.loss.kto import KTOLoss
+from components.loss.labels import MultiLabel, StepLabelLoss
+from components.loss.link import Sigmoid
+from components.loss.policy import PolicyLoss
 from components.loss.preference import PreferenceLoss
 from components.loss.ratio import TokenRatio
-from components.loss.reduction import FixedLength
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import SequenceSum
-from components.loss.reduction import TokenMean
+from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from components.loss.score import LogRatio
-from components.loss.labels import StepLabelLoss
 from components.loss.trust_region.bapo import Bapo
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.divergence import KLPenalty
-from components.loss.trust_region.divergence import M2po
+from components.loss.trust_region.divergence import KLCov, KLPenalty, M2po
 from components.loss.value import ValueLoss
-from components.loss.weight.rows import BranchShareWeight
-from components.loss.weight.rows import EqualRoles
 from components.loss.weight.importance import SelfNormalisedWeight
-from components.loss.weight.rows import TopEntropy
-from components.parallel import Replicate
-from components.parallel import Shard
+from components.loss.weight.rows import BranchShareWeight, EqualRoles, TopEntropy
+from components.parallel import Replicate, Shard
 from components.pareto.gradients import Mgda
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import recording
-from rlcomp.model.critic import Critic
-from rlcomp.model.label_classifier import LabelClassifier
+from rlcomp.model.critics import Critic
 from rlcomp.model.scorer import Scorer
+from rlcomp.model.text_classifier import LabelClassifier
 from rlcomp.model.token_scorer import TokenScorer
 from rlcomp.parallel.data_parallel import DataParallelUpdate, choose_strategy
 from rlcomp.parallel.ranks import sharing

@@ -7,16 +7,15 @@ import pytest
 import torch
 
 from components.learner.gradient import Learner
-from components.loss.reduction import TokenMean
 from components.loss.imitation import SFTLoss
+from components.loss.reduction import TokenMean
 from components.loss.value import ValueLoss
-from components.parallel import Replicate
-from components.parallel import Shard
+from components.parallel import Replicate, Shard
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.model.causal_forward import CausalForward
-from rlcomp.model.copied import CopiedWeights
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
+from rlcomp.model.weight_snapshot import CopiedWeights
 from rlcomp.parallel.ranks import sharing
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
 from rlcomp.wiring.build import Make

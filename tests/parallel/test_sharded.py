@@ -12,15 +12,13 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.parallel import Hybrid
-from components.parallel import Replicate
-from components.parallel import Shard
+from components.parallel import Hybrid, Replicate, Shard
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.adapters import adapters_off
-from rlcomp.model.muon import MuonAdamW
+from rlcomp.model.optimizer import MuonAdamW
 from rlcomp.parallel.ranks import sharing
 from rlcomp.testing import example_batch, tiny_policy
 from rlcomp.wiring.build import Make

@@ -8,7 +8,7 @@ from components.value import ObjectiveValueEstimate
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.metrics import recording
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
 from rlcomp.pareto.objective_critic import ObjectiveCritic
 from rlcomp.run.stages import Nothing
 from rlcomp.testing import example_batch, tiny_model

@@ -4,10 +4,7 @@ import random
 
 import pytest
 
-from components.search import BestFirst
-from components.search import MonteCarlo
-from components.search import RMaxTS
-from components.search import Sampling
+from components.search import BestFirst, MonteCarlo, RMaxTS, Sampling
 from components.worlds.tactics.environment import TacticsEnvironment
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.graph import ProofGraph, Proposal

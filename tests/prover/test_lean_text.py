@@ -4,8 +4,7 @@ import pytest
 
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
-from rlcomp.prover.lean_messages import file_of, rejections
-from rlcomp.prover.lean_text import refusal, statement_of, theorem_text
+from rlcomp.prover.lean import file_of, refusal, rejections, statement_of, theorem_text
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from tensordict import TensorDict
 from components.collector.search import SearchCollector
 from components.evaluator.proofs import ProvenShare
 from components.reward.episode import OnProof
-from components.search import BestFirst
-from components.search import MonteCarlo
+from components.search import BestFirst, MonteCarlo
 from components.worlds.lookup.environment import LookupTool
 from components.worlds.tactics.environment import TacticsEnvironment
 from rlcomp.batch import decode_texts, encode_texts

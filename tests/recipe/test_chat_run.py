@@ -13,8 +13,8 @@ from rlcomp.cli.export import export
 from rlcomp.cli.sample import sample
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
-from rlcomp.model.trained import trained_policy
-from rlcomp.model.trained_prompt import trained_prompt
+from rlcomp.model.load_model import trained_policy
+from rlcomp.model.load_prompt_format import trained_prompt
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.tokenizer import byte_tokenizer

@@ -7,7 +7,7 @@ from rlcomp.endpoint.completions import serving_policy
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.files.json_lines import read_lines
-from rlcomp.model.trained import trained_policy
+from rlcomp.model.load_model import trained_policy
 from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config

@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 from rlcomp.errors import ConfigError, RlcompError
-from rlcomp.model.trained import pretrained_tokenizer
+from rlcomp.model.load_model import pretrained_tokenizer
 from rlcomp.run.launch import launch
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

@@ -113,15 +113,15 @@ BESIDE = [
         },
     ),
     (
-        "rlcomp/run/free.py",
+        "rlcomp/run/async_rollout.py",
         {
             **dict.fromkeys(
                 ["cluster/weights_seconds", "cluster/made"],
-                "tests/run/test_free.py::test_times_are_recorded",
+                "tests/run/test_async_rollout.py::test_times_are_recorded",
             ),
             **dict.fromkeys(
                 ["rollout/too_old", "rollout/versions"],
-                "tests/run/test_free.py::test_tokens_that_are_older_than_the_most_are_told_by_hand",
+                "tests/run/test_async_rollout.py::test_tokens_that_are_older_than_the_most_are_told_by_hand",
             ),
         },
     ),

@@ -4,15 +4,11 @@ import math
 
 import pytest
 
-from components.kl import KLInReward
-from components.kl import KLInTokenReward
-from components.kl import KLObserver
-from components.kl_controller import AdaptiveKL
-from components.kl_controller import FixedKL
+from components.kl import KLInReward, KLInTokenReward, KLObserver
+from components.kl_controller import AdaptiveKL, FixedKL
 from components.loss.entropy import AdaptiveEntropyLoss
-from components.loss.kl import KLLoss
-from components.loss.kl import KLRatioLoss
 from components.loss.imitation import PositiveNLL
+from components.loss.kl import KLLoss, KLRatioLoss
 from components.loss.reduction import TokenMean
 from components.loss.value import ValueLoss
 
@@ -67,15 +63,13 @@ PINNED = [
         "components/kl.py",
         KLInReward(controller=CONTROLLER, estimator="k1"),
         {},
-        {
-            "in_reward": sum(LOGS) / 9,
-        },
+        {"in_reward": sum(LOGS) / 9, "coef": 0.3},
     ),
     (
         "components/kl.py",
         KLInTokenReward(controller=CONTROLLER, estimator="k1"),
         {},
-        {"in_token_reward": sum(LOGS) / 9},
+        {"in_token_reward": sum(LOGS) / 9, "coef": 0.3},
     ),
     (
         "components/kl.py",

@@ -4,28 +4,20 @@ import math
 
 import pytest
 
-from components.loss.ratio import SequenceRatio
-from components.loss.ratio import SequenceTokenRatio
-from components.loss.ratio import TokenRatio
-from components.loss.ratio import WholeSequenceRatio
+from components.loss.ratio import SequenceRatio, SequenceTokenRatio, TokenRatio, WholeSequenceRatio
 from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.clip import Cispo
-from components.loss.trust_region.clip import Clip
+from components.loss.trust_region.clip import Cispo, Clip, DualClip, Gmpo
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import Dppo
-from components.loss.trust_region.clip import DualClip
-from components.loss.trust_region.clip import Gmpo
-from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.divergence import KLPenalty
-from components.loss.trust_region.divergence import M2po
+from components.loss.trust_region.divergence import Dppo, KLCov, KLPenalty, M2po
 from components.loss.trust_region.smooth import Vespo
-from components.loss.weight.importance import DivergenceFilter
-from components.loss.weight.importance import GeometricFilter
-from components.loss.weight.importance import MaskedWeight
-from components.loss.weight.importance import OffPolicyMask
-from components.loss.weight.rows import OverlongMask
-from components.loss.weight.rows import TopEntropy
-from components.loss.weight.importance import TruncatedWeight
+from components.loss.weight.importance import (
+    DivergenceFilter,
+    GeometricFilter,
+    MaskedWeight,
+    OffPolicyMask,
+    TruncatedWeight,
+)
+from components.loss.weight.rows import OverlongMask, TopEntropy
 
 # pi / pi_old and the like of the batch's nine tokens: rows of 3, 1, 2 and 3.
 RATIOS = (1.5, 0.5, 4.0, 0.6, 3.5, 0.9, 0.7, 0.6, 1.1)

@@ -5,26 +5,17 @@ import math
 import pytest
 import torch
 
-from components.advantage.reweighted import DifficultyWeighted
-from components.advantage.gae import GAE
-from components.advantage.monte_carlo import GreedyBaseline
-from components.advantage.group import GroupMean
-from components.advantage.group import LengthWeighted
-from components.advantage.group import MaxRL
-from components.advantage.reweighted import Noon
-from components.advantage.monte_carlo import OptimalTokenBaseline
-from components.advantage.pass_at_k import PassAtK
-from components.advantage.pass_at_k import PassAtKTraining
+from components.advantage.gae import GAE, VAPO, VTrace
+from components.advantage.group import GroupMean, LengthWeighted, MaxRL
+from components.advantage.monte_carlo import GreedyBaseline, OptimalTokenBaseline
+from components.advantage.pass_at_k import PassAtK, PassAtKTraining
 from components.advantage.per_objective import PerObjective
 from components.advantage.process import Process
-from components.advantage.gae import VAPO
-from components.advantage.gae import VTrace
-from components.filter import Overlong
-from components.filter import VariedGroups
-from components.filter import ZeroVariance
+from components.advantage.reweighted import DifficultyWeighted, Noon
+from components.filter import Overlong, VariedGroups, ZeroVariance
 from components.pareto.scalarisation import Linear
-from components.shaping.length_penalty import LengthPenalty
 from components.shaping.length import SoftOverlong
+from components.shaping.length_penalty import LengthPenalty
 from rlcomp.interfaces.reward import write_reward
 
 ONE_INVALID = {"reward_valid": [True, False, True, True]}
@@ -46,7 +37,7 @@ class Judged(torch.nn.Module):
 # The file that records, a part, what the batch has of its own, and the numbers.
 PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 and 0.5.
     (
-        "rlcomp/interfaces/shaping.py",
+        "rlcomp/interfaces/stages.py",
         SoftOverlong(max_length=3, buffer=2, factor=0.5),
         {**ONE_INVALID, "rewards": {}},
         {"soft_overlong": -1.25 / 3, "shaped": 0.25 / 3},
@@ -79,7 +70,12 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         {"baseline_shift": 3 / 4 * (3 / 6 - 2.5 / 6)},
     ),
     # Leads 0, 0.5, -0.5 and 0.
-    ("components/advantage/reweighted.py", Noon(advantage=GroupMean()), {}, {"dropped_negative": 2 / 9}),
+    (
+        "components/advantage/reweighted.py",
+        Noon(advantage=GroupMean()),
+        {},
+        {"dropped_negative": 2 / 9},
+    ),
     # Of the valid right ones, 2 and 3 tokens long, z is -1 and 1.
     (
         "components/shaping/length_penalty.py",

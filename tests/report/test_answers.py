@@ -7,7 +7,7 @@ from rlcomp.cli.report import report
 from rlcomp.report import answers as module
 from rlcomp.report.answers import cut, side_by_side
 from rlcomp.report.groups import grouped
-from rlcomp.report.origins import origins
+from rlcomp.report.provenance import origins
 from rlcomp.report.runs import find_runs
 
 

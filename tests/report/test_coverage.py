@@ -5,7 +5,7 @@ import pytest
 from rlcomp.errors import DataError
 from rlcomp.functional.coverage import Crossing
 from rlcomp.report.coverage import Counts, compare, read_counts
-from rlcomp.report.coverage_figure import coverage_figure
+from rlcomp.report.figures import coverage_figure
 
 ROW = {"total": 5, "evaluator": "coverage", "problem": "a", "n": 4, "c": 2, "d": 1, "level": "6"}
 

@@ -11,10 +11,10 @@ import pytest
 from rlcomp.cli.report import report
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.report.charts import run_front, sweep_front
-from rlcomp.report.front_figures import ON_FRONT, run_figure
+from rlcomp.report.figures import ON_FRONT, run_figure
 from rlcomp.report.fronts import ALL, fronts_of
 from rlcomp.report.groups import grouped
-from rlcomp.report.points import asked_for, objectives_of, path_of, reached
+from rlcomp.report.returns import asked_for, objectives_of, path_of, reached
 from rlcomp.report.runs import find_runs
 from rlcomp.report.summary import summarise
 

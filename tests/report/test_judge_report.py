@@ -6,10 +6,16 @@ import math
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.interfaces.task import Example
-from rlcomp.report.judge import Labelled, drift, judge_report, labelled_pair
-from rlcomp.report.judge_table import judge_as_json, judge_tables
+from rlcomp.report.judge import (
+    Labelled,
+    drift,
+    judge_as_json,
+    judge_report,
+    judge_tables,
+    labelled_pair,
+)
 
 # Lengths differ by 2, -2, 4, -4, ...: the mean square is (4 + 4 + 16 + 16) / 4 = 10.
 PAIRS = [

@@ -7,15 +7,14 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.early_stop import Alarm
-from components.early_stop import Plateau
+from components.early_stop import Alarm, Plateau
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.cli.report import report
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors, StorageError
 from rlcomp.metrics import end_phase, keep_best, record
-from rlcomp.report.ended import ended_phases, ended_words
+from rlcomp.report.early_stops import ended_phases, ended_words
 from rlcomp.report.runs import read_run
 from rlcomp.report.summary import summarise
 from rlcomp.run.phase import Phase

@@ -3,8 +3,8 @@ import dataclasses
 import pytest
 
 from components.evaluator.accuracy import Accuracy
+from rlcomp.interfaces.protocols import Suite
 from rlcomp.interfaces.reward import TextReward
-from rlcomp.interfaces.suite import Suite
 from rlcomp.interfaces.task import Example
 from rlcomp.run import evaluate
 from rlcomp.testing.tiny import tiny_policy

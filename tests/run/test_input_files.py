@@ -11,8 +11,7 @@ import pytest
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, RlcompWarning
-from rlcomp.run.check_inputs import check_inputs
-from rlcomp.run.input_files import input_files
+from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.launch import launch
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config

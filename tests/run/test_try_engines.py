@@ -2,7 +2,7 @@ import pytest
 
 from rlcomp.errors import ConfigError
 from rlcomp.run.launch import launch
-from rlcomp.run.try_engines import try_engines
+from rlcomp.run.trials import try_engines
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 

@@ -3,7 +3,7 @@ import pytest
 from rlcomp.errors import ConfigErrors
 from rlcomp.interfaces.environment import Turn
 from rlcomp.run.parts import build
-from rlcomp.run.try_environments import try_environments
+from rlcomp.run.trials import try_environments
 
 
 class Tuple:

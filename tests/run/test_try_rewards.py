@@ -9,7 +9,7 @@ import torch
 from components.reward.function import Function
 from rlcomp.errors import ConfigErrors, RlcompWarning
 from rlcomp.metrics import recording
-from rlcomp.run.try_rewards import try_rewards
+from rlcomp.run.trials import try_rewards
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of

@@ -4,23 +4,19 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.group import GroupMean
-from components.advantage.group import GroupMeanStd
+from components.advantage.group import GroupMean, GroupMeanStd
 from components.kl_controller import FixedKL
+from components.loss.imitation import SFTLoss
 from components.loss.kl import KLLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
-from components.loss.reduction import FixedLength
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import SequenceSum
-from components.loss.reduction import TokenMean
-from components.loss.imitation import SFTLoss
+from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from components.loss.trust_region.clip import Clip
 from rlcomp.batch import keep_prompt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError
-from rlcomp.functional.masked import masked
 from rlcomp.functional.ratio import log_ratio
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.advantage import broadcast
 from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
 from rlcomp.keys import SCHEMA

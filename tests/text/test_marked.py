@@ -5,7 +5,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp.text.chat import ChatPrompt
-from rlcomp.text.marked import MarkedTexts, shown
+from rlcomp.text.special_tokens import MarkedTexts, shown
 
 TALK = [
     {"role": "user", "content": "What is the sum?"},

@@ -3,7 +3,7 @@ from dataclasses import replace
 import torch
 
 from rlcomp.engine.draw import Sampled
-from rlcomp.text.padding import padded, response_columns
+from rlcomp.text.rows import padded, response_columns
 
 # Two prompts of 1 and 3 tokens; the first answer has 3 tokens, the second 1 of the 3 steps taken.
 SAMPLED = Sampled(

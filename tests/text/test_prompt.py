@@ -5,8 +5,8 @@ import pytest
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.prompt import Demonstration, Observed
-from rlcomp.text.marked import MARK
 from rlcomp.text.prompt import TextPrompt, or_text
+from rlcomp.text.special_tokens import MARK
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
 # <eos> 1, a 2, b 3.

@@ -7,16 +7,15 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from rlcomp.batch import encode_texts
-from rlcomp.data.positions import Span
-from rlcomp.data.spans import CorpusSpans
+from rlcomp.data.spans import CorpusSpans, Span
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.prompt import TextPrompt
+from rlcomp.text.reasoning import first_targets
 from rlcomp.text.rows import encode_rows
-from rlcomp.text.thoughts import first_targets
 from rlcomp.text.token_bytes import all_with_ends
 
 

@@ -12,8 +12,7 @@ from components.reward_check import RewardCheck
 from components.writer import LanguageModelWriter
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.judge import NoVerdict
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import NoVerdict, Shown
 from rlcomp.seed import node_path, seeded
 from rlcomp.testing import tiny_policy
 from rlcomp.text.chat import ChatPrompt, or_own_template

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rlcomp.cli.child import in_child
+from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import CheckpointError, Died, MissingExtra, StorageError
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.trackers.tensorboard import TensorBoard

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlcomp.cli.child import in_child
+from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import Died, Interrupted
 from rlcomp.files.shared_status import SharedStatus
 from rlcomp.trackers.tracker_session import closing_tracker

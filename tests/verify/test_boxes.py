@@ -6,22 +6,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.reward.boxes import BoxOverlap
-from components.reward.boxes import Detections
-from components.reward.boxes import GuiAction
-from components.reward.boxes import KeyFrames
+from components.reward.boxes import BoxOverlap, Detections, GuiAction, KeyFrames
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.verify.boxes import (
     average_precision,
     dice,
     giou,
+    gui_action,
     iou,
     is_box,
     keyframe_f1,
     mean_average_precision,
 )
-from rlcomp.verify.gui import gui_action
 
 # Areas 8 and 6, they share 1 x 2 = 2: the union is 12; the box around both is 5 x 3 = 15.
 ONE, OTHER = [0, 0, 4, 2], [3, 0, 5, 3]

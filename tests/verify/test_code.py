@@ -4,7 +4,7 @@ import pytest
 
 from rlcomp.errors import ConfigError
 from rlcomp.verify.code import code_of, same_output, same_value
-from rlcomp.verify.lint import check_rules, is_clean
+from rlcomp.verify.edits import check_rules, is_clean
 
 BLOCK = "```python\nx = 1\n```"
 

@@ -8,7 +8,7 @@ from components.reward.ifeval import IFEval
 from rlcomp.errors import DataError
 from rlcomp.verify.ifeval import followed, ifeval
 from rlcomp.verify.ifeval_rules import RULES
-from rlcomp.verify.sentences import count_sentences, words
+from rlcomp.verify.language import count_sentences, words
 
 AT_LEAST = {"relation": "at least"}
 LESS = {"relation": "less than"}

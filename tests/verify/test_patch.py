@@ -3,8 +3,8 @@ import time
 import pytest
 
 from components.reward.patch_similarity import PatchSimilarity
-from rlcomp.verify import patch
-from rlcomp.verify.patch import patch_similarity
+from rlcomp.verify import edits
+from rlcomp.verify.edits import patch_similarity
 
 
 @pytest.mark.parametrize(
@@ -38,10 +38,10 @@ def test_long_texts_are_compared_line_by_line_and_at_once():
 
 def test_behind_the_bound_nothing_more_is_matched(monkeypatch):
     # Each of abcd meets one equal character: 4 looks find ab; 2 more would find cd.
-    monkeypatch.setattr(patch, "_MOST_LOOKS", 5)
+    monkeypatch.setattr(edits, "_MOST_LOOKS", 5)
     assert patch_similarity("abxcd", "abcd") == pytest.approx(4 / 9)  # 2 * 2 / 9
 
-    monkeypatch.setattr(patch, "_MOST_LOOKS", 6)
+    monkeypatch.setattr(edits, "_MOST_LOOKS", 6)
     assert patch_similarity("abxcd", "abcd") == pytest.approx(8 / 9)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.verify.plain_math import plain_math
+from rlcomp.verify.math_text import plain_math
 
 
 @pytest.mark.parametrize(

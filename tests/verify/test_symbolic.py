@@ -9,7 +9,7 @@ from components.reward.answer import Symbolic
 from rlcomp.batch import encode_texts
 from rlcomp.errors import MissingExtra
 from rlcomp.verify.math_cost import costs, is_large
-from rlcomp.verify.math_hedge import claims, is_hedge
+from rlcomp.verify.math_text import claims, is_hedge
 from rlcomp.verify.symbolic import symbolic
 from rlcomp.workers.pool import WorkerPool
 

@@ -30,8 +30,8 @@ def test_every_recipe_starts_from_it(recipe):
     adapter, tokenizer = policy["model"], policy["tokenizer"]
     model = adapter.arguments["model"]
     assert adapter.target == "rlcomp.model.adapters.lora"
-    assert model.target == "rlcomp.model.trained.pretrained_model"
-    assert tokenizer.target == "rlcomp.model.trained.pretrained_tokenizer"
+    assert model.target == "rlcomp.model.load_model.pretrained_model"
+    assert tokenizer.target == "rlcomp.model.load_model.pretrained_tokenizer"
     assert model.arguments["path"] == tokenizer.arguments["path"] == "somewhere"
     assert model.arguments["tokenizer"] is tokenizer
 

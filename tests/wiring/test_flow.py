@@ -11,7 +11,7 @@ from tensordict.nn import TensorDictModule
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors
-from rlcomp.interfaces.collector import Collector
+from rlcomp.interfaces.stages import Collector
 from rlcomp.run.check_flow import built_flow, check_built
 from rlcomp.run.phase import Phase
 from rlcomp.run.stages import Branch, Every, Nothing, Refill, Sequence

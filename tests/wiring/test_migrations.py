@@ -6,7 +6,7 @@ from omegaconf import OmegaConf
 from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.errors import CheckpointError, ConfigErrors
 from rlcomp.files.untrusted import read_saved_config
-from rlcomp.model.trained import trained_policy
+from rlcomp.model.load_model import trained_policy
 from rlcomp.run.resume import same_config
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
@@ -81,7 +81,7 @@ def saved(tmp_path):
 
 
 def test_a_checkpoint_with_such_a_config_is_not_sampled_from(saved, monkeypatch):
-    monkeypatch.setattr("rlcomp.model.trained.open_checkpoint", lambda path: saved)
+    monkeypatch.setattr("rlcomp.model.load_model.open_checkpoint", lambda path: saved)
 
     with pytest.raises(CheckpointError, match=r"of rlcomp 0\.1: .*; train it again, or take"):
         trained_policy(saved.path)

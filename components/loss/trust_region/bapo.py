@@ -11,9 +11,9 @@ from torch import Tensor
 
 from rlcomp.arguments import Fraction, Ge, PositiveFloat, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.functional.bapo import Bounds, Measure, Path, search_bounds
+from rlcomp.functional.clip_bounds import Bounds, Measure, Path, search_bounds
 from rlcomp.functional.importance import recorded
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import bounded_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record

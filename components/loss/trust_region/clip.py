@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import torch
 import math
-from tensordict import (TensorDict)
-from rlcomp.functional.surrogate import (neutral_outside, clipped_surrogate, dual_clipped_surrogate, outside_bounds, weighted_log_probs)
-from rlcomp.interfaces.loss import (Part)
-from rlcomp.arguments import (Fraction, NonNegativeFloat, Gt)
-from rlcomp.functional.masked import (masked)
-from rlcomp.metrics import (record)
-from typing import (Annotated)
-from rlcomp.functional.geometric_mean import (geometric_mean_surrogate)
+from typing import Annotated
+
+import torch
+from tensordict import TensorDict
+
+from rlcomp.arguments import Fraction, Gt, NonNegativeFloat
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.surrogate import (
+    clipped_surrogate,
+    dual_clipped_surrogate,
+    geometric_mean_surrogate,
+    neutral_outside,
+    outside_bounds,
+    weighted_log_probs,
+)
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class NoTrustRegion(Part):

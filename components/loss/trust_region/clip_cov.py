@@ -6,8 +6,8 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import Fraction, NonNegativeFloat, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.functional.covariance import count_of, covariance, drawn
-from rlcomp.functional.masked import masked
+from rlcomp.functional.clip_bounds import count_of, covariance, drawn
+from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import clipped_surrogate, neutral_outside, outside_bounds
 from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record

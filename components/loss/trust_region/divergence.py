@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
-from typing import (Literal)
-from tensordict import (TensorDict)
-from rlcomp.arguments import (PositiveFloat, NonNegativeFloat, Probability)
-from rlcomp.errors import (ConfigError)
-from rlcomp.functional.binary_divergence import (binary_kl, binary_total_variation)
-from rlcomp.functional.masked import (masked)
-from rlcomp.functional.surrogate import (neutral_outside, outside_bounds)
-from rlcomp.interfaces.loss import (Part)
-from rlcomp.metrics import (record)
-from rlcomp.functional.covariance import (count_of, covariance, highest)
-from rlcomp.functional.ratio_distance import (ROUNDING, log_distance, old_policy_kl)
-from rlcomp.functional.kl_coefficient import (doubling_kl_coef)
-from torch import (Tensor)
-from rlcomp.functional.second_moment import (second_moment_outliers)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat, Probability
+from rlcomp.errors import ConfigError
+from rlcomp.functional.clip_bounds import count_of, covariance, highest
+from rlcomp.functional.divergence import binary_kl, binary_total_variation
+from rlcomp.functional.kl_coefficient import doubling_kl_coef
+from rlcomp.functional.moments import second_moment_outliers
+from rlcomp.functional.ratio import ROUNDING, log_distance, old_policy_kl
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.surrogate import neutral_outside, outside_bounds
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class Dppo(Part):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from tensordict import (TensorDict)
-from rlcomp.arguments import (PositiveFloat)
-from rlcomp.functional.surrogate import (gated_surrogate, neutral_outside)
-from rlcomp.interfaces.loss import (Part)
-from rlcomp.functional.gamma_weight import (gamma_weight)
-from rlcomp.functional.masked import (masked)
-from rlcomp.metrics import (record)
+from tensordict import TensorDict
+
+from rlcomp.arguments import PositiveFloat
+from rlcomp.functional.off_policy import gamma_weight
+from rlcomp.functional.reduction import masked
+from rlcomp.functional.surrogate import gated_surrogate, neutral_outside
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class Sapo(Part):

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 import torch
-from tensordict import (TensorDict)
-from rlcomp.errors import (ConfigError)
-from rlcomp.functional.importance import (Aggregate, aggregated, recorded, Level, at_level, inside, sampler_gap, truncated_weight, normaliser, off_policy)
-from rlcomp.functional.kl import (Estimator, kl_estimate)
-from rlcomp.functional.masked import (masked)
-from rlcomp.interfaces.loss import (Part)
-from rlcomp.metrics import (record)
-from rlcomp.arguments import (NonNegativeFloat, PositiveFloat)
-from torch import (Tensor)
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.arguments import NonNegativeFloat, PositiveFloat
+from rlcomp.errors import ConfigError
+from rlcomp.functional.divergence import Estimator, kl_estimate
+from rlcomp.functional.importance import (
+    Aggregate,
+    Level,
+    aggregated,
+    at_level,
+    inside,
+    normaliser,
+    off_policy,
+    recorded,
+    sampler_gap,
+    truncated_weight,
+)
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class DivergenceFilter(Part):

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import torch
-from tensordict import (TensorDict)
-from rlcomp.functional.masked import (masked)
-from rlcomp.interfaces.loss import (Part)
-from rlcomp.functional.role_balance import (equal_shares)
-from rlcomp.metrics import (record)
-from typing import (Annotated)
-from rlcomp.arguments import (Interval)
-from rlcomp.functional.importance import (upper_quantile)
-from rlcomp.functional.ratio_distance import (ROUNDING)
+from tensordict import TensorDict
+
+from rlcomp.arguments import Interval
+from rlcomp.functional.group_statistics import equal_shares
+from rlcomp.functional.importance import upper_quantile
+from rlcomp.functional.ratio import ROUNDING
+from rlcomp.functional.reduction import masked
+from rlcomp.interfaces.loss import Part
+from rlcomp.metrics import record
 
 
 class BranchShareWeight(Part):

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import Component
-from rlcomp.interfaces.walled_environment import Walled
+from rlcomp.interfaces.batched_environment import Walled
 
 # Distance from the end of the wall at which it turns.
 _MARGIN = 0.1

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
-from rlcomp.interfaces.batched_environment import BatchedEnvironment
-from rlcomp.interfaces.dynamics import Randomises
+from rlcomp.interfaces.batched_environment import BatchedEnvironment, Randomises
 
 
 class Reach(BatchedEnvironment):

@@ -10,7 +10,7 @@ from torch import Tensor
 from components.worlds.point_maze.reach import Reach
 from rlcomp.arguments import MinLen, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.dynamics import Randomises
+from rlcomp.interfaces.batched_environment import Randomises
 
 Corner = Annotated[list[float], MinLen(2)]
 

@@ -7,8 +7,8 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonNegativeInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.distribution import HasModes, nearest_mode
 from rlcomp.interfaces.reward import write_reward
+from rlcomp.interfaces.stages import HasModes, nearest_mode
 
 
 class ModeDistance(Component):

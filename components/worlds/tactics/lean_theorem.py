@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from components.worlds.tactics.formula import FALSE, parse, write
 from components.worlds.tactics.natural_deduction import Goal, State, apply_tactic, state_of
-from rlcomp.prover.lean_text import theorem_text
+from rlcomp.prover.lean import theorem_text
 
 
 def game_theorem(name: str, statement: str, tactics: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from rlcomp.engine.native.abi import at, number
 from rlcomp.engine.native.library import library
-from rlcomp.engine.once import differentiable_once
+from rlcomp.engine.once_differentiable import differentiable_once
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from rlcomp.engine.context_flag import Switch
 from rlcomp.engine.native.abi import at, number
 from rlcomp.engine.native.library import library
-from rlcomp.engine.once import differentiable_once
-from rlcomp.engine.switch import Switch
+from rlcomp.engine.once_differentiable import differentiable_once
 from rlcomp.errors import ShapeError
 
 _by_library = Switch()

@@ -6,13 +6,10 @@ from functools import partial
 import pytest
 import torch
 
-from components.action import Freeze
-from components.action import ResetOptimizer
-from components.action import Restore
-from components.action import Snapshot
+from components.action import Freeze, ResetOptimizer, Restore, Snapshot
 from components.learner.gradient import Learner
-from components.loss.reduction import TokenMean
 from components.loss.imitation import SFTLoss
+from components.loss.reduction import TokenMean
 from rlcomp.errors import CheckpointError, ConfigError, FlowError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
+from components.advantage.group import GroupMeanStd, LeaveOneOut
 from components.advantage.reweighted import BranchShare
-from components.advantage.group import GroupMeanStd
-from components.advantage.group import LeaveOneOut
 from rlcomp.testing import check_component
 
 

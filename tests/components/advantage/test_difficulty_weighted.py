@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.reweighted import DifficultyWeighted
 from components.advantage.group import GroupMean
+from components.advantage.reweighted import DifficultyWeighted
 
 
 def batch(correct, group_id, valid=None):

@@ -4,8 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.reweighted import Distilled
 from components.advantage.group import GroupMean
+from components.advantage.reweighted import Distilled
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 

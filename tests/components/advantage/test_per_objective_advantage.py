@@ -5,18 +5,12 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.advantage.gae import GAE
-from components.advantage.group import Gdpo
-from components.advantage.monte_carlo import GreedyBaseline
-from components.advantage.group import GroupMean
-from components.advantage.group import GroupMeanStd
-from components.advantage.reweighted import Noon
+from components.advantage.group import Gdpo, GroupMean, GroupMeanStd
+from components.advantage.monte_carlo import GreedyBaseline, Reinforce
 from components.advantage.per_objective import PerObjective
-from components.advantage.monte_carlo import Reinforce
-from components.pareto.scalarisation import Expected
-from components.pareto.scalarisation import Linear
-from components.pareto.gradients import Mgda
-from components.pareto.gradients import Pama
-from components.pareto.scalarisation import Preferred
+from components.advantage.reweighted import Noon
+from components.pareto.gradients import Mgda, Pama
+from components.pareto.scalarisation import Expected, Linear, Preferred
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

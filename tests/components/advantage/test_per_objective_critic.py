@@ -4,14 +4,12 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.gae import GAE
+from components.advantage.gae import GAE, VAPO
 from components.advantage.group import GroupMean
+from components.advantage.per_objective import PerObjective, PerObjectiveCritic
 from components.advantage.reweighted import Noon
-from components.advantage.per_objective import PerObjective
-from components.advantage.per_objective import PerObjectiveCritic
-from components.advantage.gae import VAPO
-from components.pareto.scalarisation import Linear
 from components.pareto.gradients import Pama
+from components.pareto.scalarisation import Linear
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

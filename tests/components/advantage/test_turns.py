@@ -6,16 +6,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.turns import GiGPO
-from components.advantage.group import Gpg
-from components.advantage.group import GroupBatchStd
-from components.advantage.group import GroupMean
-from components.advantage.group import GroupMeanStd
-from components.advantage.group import LeaveOneOut
-from components.advantage.turns import MTGRPO
 from components.advantage.gae import TurnGAE
-from components.advantage.turns import TurnReturn
-from components.advantage.turns import Vine
+from components.advantage.group import Gpg, GroupBatchStd, GroupMean, GroupMeanStd, LeaveOneOut
+from components.advantage.turns import MTGRPO, GiGPO, TurnReturn, Vine
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.gae import GAE
-from components.advantage.gae import VAPO
+from components.advantage.gae import GAE, VAPO
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, example_batch
 

@@ -8,8 +8,7 @@ from tensordict import TensorDict
 from components.attribution import HardAttribution
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
+from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.functional.branching import shared_prefixes
 from rlcomp.testing import check_component

@@ -14,7 +14,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import Part, Request
 from rlcomp.metrics import recording
-from rlcomp.run.free import FreeStages
+from rlcomp.run.async_rollout import FreeStages
 from rlcomp.testing import tiny_policy
 
 ALARM = 300

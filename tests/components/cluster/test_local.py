@@ -15,10 +15,9 @@ import torch
 
 from components.cluster import local
 from components.cluster.local import LocalCluster
-from rlcomp.cluster import link as link_module
-from rlcomp.cluster.carried import Carried
-from rlcomp.cluster.link import Link
-from rlcomp.cluster.replies import Replies
+from rlcomp.cluster import worker_client as link_module
+from rlcomp.cluster.serialization import Carried
+from rlcomp.cluster.worker_client import Link, Replies
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import Free, Part, WorkerLost
 from rlcomp.run.remote import RemoteStages

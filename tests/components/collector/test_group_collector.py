@@ -2,8 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.collector.group import GreedyBaselineCollector
-from components.collector.group import GroupCollector
+from components.collector.group import GreedyBaselineCollector, GroupCollector
 from components.filter import VariedGroups
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rlcomp.interfaces.collector import Collector
+from rlcomp.interfaces.stages import Collector
 from rlcomp.seed import named_seed
 
 

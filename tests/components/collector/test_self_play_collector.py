@@ -6,7 +6,7 @@ from components.collector.episodes import SelfPlayCollector
 from components.filter import SeatRows
 from components.worlds.matrix_game.environment import MatrixGame
 from rlcomp.batch import encode_texts
-from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer

@@ -4,8 +4,7 @@ from tensordict.nn import TensorDictModule
 from torchrl.envs import Compose, GymEnv, RewardSum, SerialEnv, StepCounter, TransformedEnv
 
 from components.collector.steps import StepCollector
-from components.environment.control import gymnasium_environment
-from components.environment.control import Pendulum
+from components.environment.control import Pendulum, gymnasium_environment
 from components.exploration import GaussianExploration
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import ConfigError

@@ -1,7 +1,6 @@
 import torch
 
-from components.conditioning import AskedRows
-from components.conditioning import TextPrefix
+from components.conditioning import AskedRows, TextPrefix
 from components.objectives import Several
 from components.pareto.scalarisation import Linear
 from components.reward.surface import Brevity

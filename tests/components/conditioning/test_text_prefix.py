@@ -3,8 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
-from components.collector.group import GreedyBaselineCollector
-from components.collector.group import GroupCollector
+from components.collector.group import GreedyBaselineCollector, GroupCollector
 from components.conditioning import TextPrefix
 from components.objectives import Several
 from components.pareto.scalarisation import Linear

@@ -5,8 +5,7 @@ import pytest
 import torch
 
 from components.dataset import TransitionFile
-from components.environment.control import CartPole
-from components.environment.control import Pendulum
+from components.environment.control import CartPole, Pendulum
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

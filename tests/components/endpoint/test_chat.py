@@ -9,7 +9,7 @@ import pytest
 
 from components.endpoint import ChatEndpoint
 from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
-from rlcomp.interfaces.endpoint import Reply
+from rlcomp.interfaces.protocols import Reply
 from rlcomp.metrics import recording
 
 from .conftest import completion, sleeping

@@ -18,7 +18,7 @@ from components.reward.tournament import Tournament
 from components.writer import EndpointWriter
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.seed import seeded
 
 from .conftest import completion

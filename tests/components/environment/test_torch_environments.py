@@ -8,9 +8,7 @@ import torch
 from tensordict.nn import TensorDictModule
 from torchrl.envs.utils import check_env_specs
 
-from components.environment.control import CartPole
-from components.environment.control import control_environment
-from components.environment.control import Pendulum
+from components.environment.control import CartPole, Pendulum, control_environment
 from rlcomp.seed import seeded
 
 BOTH = [(Pendulum, "Pendulum-v1"), (CartPole, "CartPole-v1")]

@@ -9,13 +9,11 @@ from components.evaluator.accuracy import Accuracy
 from components.evaluator.budget import Budget
 from components.evaluator.coverage import Coverage
 from components.evaluator.forgetting import Forgetting
-from components.reward.surface import Brevity
 from components.reward.answer import ExactMatch
+from components.reward.combined import Shuffled, WeightedSum
 from components.reward.function import Function
-from components.reward.surface import Length
 from components.reward.majority_vote import MajorityVote
-from components.reward.combined import Shuffled
-from components.reward.combined import WeightedSum
+from components.reward.surface import Brevity, Length
 from components.worlds.addition.task import Addition
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component

@@ -7,7 +7,7 @@ from components.evaluator.hacking_monitor import HackingMonitor
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError
-from rlcomp.functional.gap_test import Estimate
+from rlcomp.functional.statistics import Estimate
 from rlcomp.metrics import recording
 
 NAN = float("nan")

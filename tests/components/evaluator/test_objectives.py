@@ -9,8 +9,8 @@ from tensordict import TensorDict
 from components.conditioning import TextPrefix
 from components.evaluator.objectives import ObjectivesEvaluator
 from components.objectives import Several
-from components.reward.surface import Brevity
 from components.reward.function import Function
+from components.reward.surface import Brevity
 from components.worlds.addition.task import Addition
 from rlcomp.errors import ConfigError, MissingExtra
 from rlcomp.metrics import recording

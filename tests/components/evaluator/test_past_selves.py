@@ -6,7 +6,7 @@ from components.evaluator.past_selves import PastSelves, _wins
 from components.worlds.matrix_game.environment import MatrixGame
 from components.worlds.matrix_game.moves import Moves
 from rlcomp.batch import encode_texts
-from rlcomp.episodes.seated_player import SeatedPlayer
+from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -2,11 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.environment.control import CartPole
-from components.environment.control import Pendulum
-from components.exploration import EpsilonGreedy
-from components.exploration import ExpertMixture
-from components.exploration import GaussianExploration
+from components.environment.control import CartPole, Pendulum
+from components.exploration import EpsilonGreedy, ExpertMixture, GaussianExploration
 from rlcomp.component import Component
 from rlcomp.metrics import recording
 

@@ -4,9 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.judge import Exact
-from components.judge import Overlap
-from components.judge import WordPrefix
+from components.judge import Exact, Overlap, WordPrefix
 
 TEXTS = st.lists(st.sampled_from("abc"), max_size=5).map(" ".join)
 JUDGES = [Exact(), WordPrefix(least=1), WordPrefix(least=3), Overlap()]

@@ -3,8 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.kl import KLInReward
-from components.kl_controller import AdaptiveKL
-from components.kl_controller import FixedKL
+from components.kl_controller import AdaptiveKL, FixedKL
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

@@ -3,10 +3,7 @@ import inspect
 import pytest
 import torch
 
-from components.kl_controller import AdaptiveKL
-from components.kl_controller import DoublingKL
-from components.kl_controller import FixedKL
-from components.kl_controller import ScheduledKL
+from components.kl_controller import AdaptiveKL, DoublingKL, FixedKL, ScheduledKL
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 

@@ -10,17 +10,16 @@ from torchrl.objectives import llm
 
 from components.learner.gradient import Learner
 from components.learner.non_finite.skip import SkipNonFinite
+from components.loss.imitation import SFTLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
-from components.loss.imitation import SFTLoss
+from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.divergence import KLCov
 from rlcomp.component import Component, asked
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ShapeError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -9,17 +9,12 @@ from tensordict import TensorDict
 from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
 from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs
-from components.loss.kl import KLLoss
-from components.loss.kl import KLRatioLoss
+from components.loss.kl import KLLoss, KLRatioLoss
 from components.loss.policy import PolicyLoss
-from components.loss.ratio import NoRatio
-from components.loss.ratio import SequenceRatio
-from components.loss.ratio import TokenRatio
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
+from components.loss.ratio import NoRatio, SequenceRatio, TokenRatio
+from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.divergence import KLPenalty
+from components.loss.trust_region.divergence import KLCov, KLPenalty
 from components.loss.weight.rows import TopEntropy
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording

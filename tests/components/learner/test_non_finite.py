@@ -14,14 +14,14 @@ from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
+from components.loss.trust_region.clip import NoTrustRegion
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.divergence import KLPenalty
-from components.loss.trust_region.clip import NoTrustRegion
 from components.loss.value import ValueLoss
 from components.pareto.scalarisation import Random
 from rlcomp.component import Component
 from rlcomp.errors import NonFiniteSteps, NumericalError
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 

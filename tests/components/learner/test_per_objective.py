@@ -14,19 +14,17 @@ from torchjd import aggregation
 from components.learner.gradient import Learner
 from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.per_objective import PerObjectiveLearner
+from components.loss.imitation import SFTLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
-from components.loss.imitation import SFTLoss
-from components.loss.trust_region.clip import Clip
+from components.loss.reduction import SequenceMean, TokenMean
+from components.loss.trust_region.clip import Clip, NoTrustRegion
 from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.component import Component
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.errors import ConfigError, MissingExtra, NonFiniteSteps, ShapeError
-from rlcomp.functional.masked import masked
 from rlcomp.functional.min_norm import min_norm
+from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator

@@ -10,8 +10,7 @@ from torchrl.modules import ProbabilisticActor
 from torchrl.objectives import BCLoss
 
 from components.environment.control import Pendulum
-from components.loss.imitation import CloningSquaredError
-from components.loss.imitation import CloningLikelihood
+from components.loss.imitation import CloningLikelihood, CloningSquaredError
 from rlcomp.model.continuous_control import gaussian_actor
 
 

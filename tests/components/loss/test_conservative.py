@@ -14,8 +14,8 @@ from components.environment.control import Pendulum
 from components.loss.transitions import ConservativeLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.model.action_value import q_value
 from rlcomp.model.continuous_control import gaussian_actor
+from rlcomp.model.critics import q_value
 
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
 

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.comparison import BradleyTerry
-from components.loss.comparison import Davidson
+from components.loss.comparison import BradleyTerry, Davidson
 from rlcomp.functional.reward_model import davidson_loss
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss

@@ -6,8 +6,7 @@ from tensordict import TensorDict
 
 from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
-from components.loss.kl import DistilLoss
-from components.loss.kl import KLFullLoss
+from components.loss.kl import DistilLoss, KLFullLoss
 from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, tiny_policy

@@ -5,8 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.entropy import EntropyLoss
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
+from components.loss.reduction import SequenceMean, TokenMean
 
 
 def batch() -> TensorDict:

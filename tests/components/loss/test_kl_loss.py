@@ -2,8 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl_controller import AdaptiveKL
-from components.kl_controller import FixedKL
+from components.kl_controller import AdaptiveKL, FixedKL
 from components.loss.kl import KLLoss
 from components.loss.reduction import TokenMean
 from rlcomp.errors import ConfigError

@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.value import ObjectiveValueLoss
 from components.loss.reduction import TokenMean
+from components.loss.value import ObjectiveValueLoss
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 

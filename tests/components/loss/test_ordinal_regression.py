@@ -10,7 +10,7 @@ from tensordict import TensorDict
 
 from components.loss.regression import OrdinalRegression
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.functional.ordinal import ordinal_log_probs
+from rlcomp.functional.reward_model import ordinal_log_probs
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, example_batch
 

@@ -4,10 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.imitation import PositiveNLL
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
-from components.loss.imitation import SFTLoss
+from components.loss.imitation import PositiveNLL, SFTLoss
+from components.loss.reduction import SequenceMean, TokenMean
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 

@@ -6,11 +6,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.link import Hinge
-from components.loss.link import Sigmoid
+from components.loss.link import Hinge, Sigmoid
 from components.loss.preference import PreferenceLoss
-from components.loss.score import LengthDesensitised
-from components.loss.score import LogRatio
+from components.loss.score import LengthDesensitised, LogRatio
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss

@@ -6,10 +6,9 @@ from tensordict import TensorDict
 from torchrl.objectives import SACLoss
 
 from components.environment.control import Pendulum
-from components.loss.transitions import SACWithoutTargetEntropy
-from components.loss.transitions import TransitionLoss
-from rlcomp.model.action_value import q_value
+from components.loss.transitions import SACWithoutTargetEntropy, TransitionLoss
 from rlcomp.model.continuous_control import gaussian_actor
+from rlcomp.model.critics import q_value
 
 # There is no target update beside these.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")

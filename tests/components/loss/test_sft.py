@@ -1,8 +1,8 @@
 import torch
 from tensordict import TensorDict
 
-from components.loss.reduction import TokenMean
 from components.loss.imitation import SFTLoss
+from components.loss.reduction import TokenMean
 
 
 def test_it_is_the_mean_negative_log_likelihood_of_the_response():

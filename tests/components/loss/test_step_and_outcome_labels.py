@@ -6,8 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.labels import OutcomeLabelLoss
-from components.loss.labels import StepLabelLoss
+from components.loss.labels import OutcomeLabelLoss, StepLabelLoss
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, example_batch

@@ -6,18 +6,17 @@ from tensordict import TensorDict
 from torch.nn import functional
 from torchrl.objectives import DQNLoss, IQLLoss, SACLoss, TD3BCLoss, TD3Loss
 
-from components.environment.control import CartPole
-from components.environment.control import Pendulum
+from components.environment.control import CartPole, Pendulum
 from components.loss.transitions import TransitionLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.model.action_value import action_values, q_value
 from rlcomp.model.continuous_control import (
     bounded_actions,
     deterministic_actor,
     gaussian_actor,
 )
 from rlcomp.model.control import critic as state_value
+from rlcomp.model.critics import action_values, q_value
 
 # There is no target update beside these.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")

@@ -9,8 +9,8 @@ from components.environment.control import Pendulum
 from components.loss.transitions import TransitionLoss
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.model.action_value import q_value
 from rlcomp.model.continuous_control import gaussian_actor
+from rlcomp.model.critics import q_value
 
 # There is no target update beside these.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")

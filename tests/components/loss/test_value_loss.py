@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import TokenMean
+from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.value import ValueLoss
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from components.objectives import Several
 from components.reward.function import Function
 from rlcomp.batch import encode_texts
-from rlcomp.functional.multi_label import multi_label_loss
+from rlcomp.functional.reward_model import multi_label_loss
 from rlcomp.pareto.aggregator import Aggregator, Objectives
 from rlcomp.pareto.objectives import centred, observed
 

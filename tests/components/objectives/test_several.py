@@ -5,13 +5,11 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.objectives import Several
-from components.pareto.scalarisation import Chebyshev
 from components.pareto.gradients import Constrained
-from components.pareto.scalarisation import Linear
-from components.pareto.scalarisation import SmoothChebyshev
-from components.reward.surface import Brevity
-from components.reward.function import Function
+from components.pareto.scalarisation import Chebyshev, Linear, SmoothChebyshev
 from components.reward.combined import WeightedSum
+from components.reward.function import Function
+from components.reward.surface import Brevity
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.pairing import JudgedPairs
 from rlcomp.batch import encode_texts
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 

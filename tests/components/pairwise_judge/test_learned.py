@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification, Qwen2Config
 from components.pairwise_judge.ensemble import Ensemble
 from components.pairwise_judge.learned import LearnedJudge
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="ab>")

@@ -9,7 +9,7 @@ import torch
 from components.pairwise_judge.option_log_probs import OptionLogProbs
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.testing import tiny_policy
 from rlcomp.text.tokenizer import byte_tokenizer
 

@@ -4,7 +4,7 @@ import pytest
 
 from components.pairwise_judge.parsed import Parsed
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 
 
 def judged(judge, *rationales):

@@ -16,7 +16,7 @@ from components.writer import LanguageModelWriter
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.tokenizer import byte_tokenizer

@@ -7,7 +7,7 @@ import pytest
 from components.pairwise_judge.ensemble import Ensemble
 from components.pairwise_judge.recorded import Recorded
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 from rlcomp.metrics import recording
 
 

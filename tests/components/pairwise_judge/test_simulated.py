@@ -6,7 +6,7 @@ import pytest
 
 from components.pairwise_judge.simulated import Simulated
 from components.worlds.sorting.positional_accuracy import ShareInPlace
-from rlcomp.interfaces.pairwise_judge import Shown
+from rlcomp.interfaces.judge import Shown
 
 
 def judged(first, second, answer="1234", **settings):

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from components.pareto.scalarisation import Linear
-from components.pareto.scalarisation import Random
+from components.pareto.scalarisation import Linear, Random
 from rlcomp.errors import ConfigError
 
 

@@ -3,11 +3,8 @@ import math
 import pytest
 import torch
 
-from components.pareto.scalarisation import Chebyshev
 from components.pareto.gradients import Constrained
-from components.pareto.scalarisation import Expected
-from components.pareto.scalarisation import Linear
-from components.pareto.scalarisation import SmoothChebyshev
+from components.pareto.scalarisation import Chebyshev, Expected, Linear, SmoothChebyshev
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.scalarization import smooth_chebyshev_weights
 

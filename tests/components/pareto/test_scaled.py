@@ -1,12 +1,8 @@
 import pytest
 import torch
 
-from components.pareto.scalarisation import Chebyshev
-from components.pareto.scalarisation import Linear
-from components.pareto.gradients import Mgda
-from components.pareto.gradients import Pama
-from components.pareto.scalarisation import Preferred
-from components.pareto.scalarisation import Scaled
+from components.pareto.gradients import Mgda, Pama
+from components.pareto.scalarisation import Chebyshev, Linear, Preferred, Scaled
 from rlcomp.errors import ConfigError
 from rlcomp.pareto.aggregator import Objectives
 

@@ -3,10 +3,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.pareto.gradients import Mgda
-from components.pareto.gradients import Pama
+from components.pareto.gradients import Mgda, Pama
 from rlcomp.functional.min_norm import min_norm
-from rlcomp.functional.pama import projection
+from rlcomp.functional.scalarization import projection
 
 A1, A2 = [1.0, 0.0, 2.0], [0.0, 1.0, 1.0]
 AGGREGATORS = [

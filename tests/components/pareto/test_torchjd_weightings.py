@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torchjd import aggregation, linalg
 
+from components.pareto.gradients import Mgda, NashMtl, Torchjd
 from components.pareto.scalarisation import Linear
-from components.pareto.gradients import Mgda
-from components.pareto.gradients import NashMtl
-from components.pareto.gradients import Torchjd
 from rlcomp.errors import MissingExtra, NumericalError
 from rlcomp.pareto.aggregator import Objectives
 

@@ -6,9 +6,8 @@ import math
 import pytest
 import torch
 
-from components.position import EntropyFilter
-from components.position import EveryToken
-from rlcomp.data.positions import Tokenised
+from components.position import EntropyFilter, EveryToken
+from rlcomp.data.spans import Tokenised
 from rlcomp.errors import ConfigError
 from rlcomp.model.next_token import next_token_entropies
 from rlcomp.testing import tiny_model

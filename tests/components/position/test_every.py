@@ -1,7 +1,7 @@
 """Every token of a text."""
 
 from components.position import EveryToken
-from rlcomp.data.positions import Span, Tokenised
+from rlcomp.data.spans import Span, Tokenised
 from rlcomp.text.token_bytes import encoded_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 

@@ -3,7 +3,7 @@
 import pytest
 
 from components.position import Pattern
-from rlcomp.data.positions import Tokenised
+from rlcomp.data.spans import Tokenised
 from rlcomp.errors import ConfigError
 
 

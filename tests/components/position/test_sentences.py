@@ -3,7 +3,7 @@
 import pytest
 
 from components.position import Sentences
-from rlcomp.data.positions import Tokenised
+from rlcomp.data.spans import Tokenised
 from rlcomp.text.token_bytes import encoded_with_ends
 from rlcomp.text.tokenizer import byte_tokenizer
 

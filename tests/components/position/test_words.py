@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from components.position import WordSpan
 from rlcomp.data.masked_text import span_problem
-from rlcomp.data.positions import Tokenised
+from rlcomp.data.spans import Tokenised
 from rlcomp.errors import ConfigError
 
 TEXT = "It was the best of times, it was the worst of times,\nit was the agé of wisdom ..."

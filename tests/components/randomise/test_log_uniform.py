@@ -3,7 +3,7 @@ import torch
 
 from components.randomise import LogUniform
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.dynamics import Randomises
+from rlcomp.interfaces.batched_environment import Randomises
 
 NOMINAL = {"force": 10.0, "mass": 2.0}
 

@@ -2,8 +2,7 @@ from functools import partial
 
 import torch
 
-from components.reference.frozen import Frozen
-from components.reference.frozen import FrozenFull
+from components.reference.frozen import Frozen, FrozenFull
 from rlcomp.component import asking
 from rlcomp.engine.decoding import Decoding
 from rlcomp.testing import tiny_policy

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from components.reference.frozen import Refreshed
-from rlcomp.model.aside import aside
+from rlcomp.model.auxiliary_forward import aside
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
 

@@ -2,9 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reference.frozen import FrozenFull
-from components.reference.frozen import LiveFull
-from components.reference.frozen import RefreshedFull
+from components.reference.frozen import FrozenFull, LiveFull, RefreshedFull
 from components.reference.reprompted import Reprompted
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding

@@ -1,8 +1,7 @@
 import pytest
 import torch
 
-from components.reference.teacher import Teacher
-from components.reference.teacher import TeacherFull
+from components.reference.teacher import Teacher, TeacherFull
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

@@ -3,8 +3,7 @@ import torch
 from tensordict import TensorDict
 from tokenizers import normalizers
 
-from components.reference.teacher import Teacher
-from components.reference.teacher import TeacherBySpans
+from components.reference.teacher import Teacher, TeacherBySpans
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy

@@ -1,10 +1,7 @@
 import pytest
 import torch
 
-from components.reference.teacher import Teacher
-from components.reference.teacher import TeacherFull
-from components.reference.teacher import Teachers
-from components.reference.teacher import TeachersFull
+from components.reference.teacher import Teacher, TeacherFull, Teachers, TeachersFull
 from rlcomp.batch import encode_columns
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording

@@ -1,8 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.replay.extend import Extend
-from components.replay.extend import ExtendInterventions
+from components.replay.extend import Extend, ExtendInterventions
 from components.replay.uniform import UniformReplay
 
 

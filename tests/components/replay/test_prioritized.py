@@ -2,8 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.replay.prioritized import PrioritizedReplay
-from components.replay.prioritized import Reprioritise
+from components.replay.prioritized import PrioritizedReplay, Reprioritise
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.metrics import recording

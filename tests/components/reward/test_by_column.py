@@ -4,10 +4,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.combined import ByColumn
 from components.reward.answer import ExactMatch
+from components.reward.combined import ByColumn, WeightedSum
 from components.reward.function import Function
-from components.reward.combined import WeightedSum
 from rlcomp.batch import cat, decode_texts, encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.reward import name_without_verdict, write_reward

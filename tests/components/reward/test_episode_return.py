@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.episode import EpisodeReturn
 from components.reward.answer import ExactMatch
+from components.reward.episode import EpisodeReturn
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 

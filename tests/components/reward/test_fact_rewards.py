@@ -4,9 +4,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.tools import AutoRefine
 from components.reward.episode import Fact
-from components.reward.tools import ToolStar
+from components.reward.tools import AutoRefine, ToolStar
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording

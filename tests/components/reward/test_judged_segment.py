@@ -3,8 +3,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.judge import Overlap
-from components.judge import WordPrefix
+from components.judge import Overlap, WordPrefix
 from components.reward.judged import JudgedSegment
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError

@@ -4,10 +4,9 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.answer import ExactMatch
+from components.reward.answer import ExactMatch, Numeric
 from components.reward.function import Function
 from components.reward.majority_vote import MajorityVote, found
-from components.reward.answer import Numeric
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording

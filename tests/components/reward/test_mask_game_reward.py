@@ -5,8 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.advantage.group import GroupMean
-from components.advantage.group import LeaveOneOut
+from components.advantage.group import GroupMean, LeaveOneOut
 from components.filter import ZeroVariance
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.reward.surface import Repetition
 from components.shaping.length import SoftOverlong
-from rlcomp.verify.repetition import repetition
+from rlcomp.verify.language import repetition
 
 
 def scored(reward, *rows):

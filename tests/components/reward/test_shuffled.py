@@ -2,8 +2,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reward.function import Function
 from components.reward.combined import Shuffled
+from components.reward.function import Function
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import RlcompWarning
 from rlcomp.workers.calls import Failed, Scored

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.reward.tournament import Tournament
 from rlcomp.batch import encode_texts
-from rlcomp.functional.tournament import ranks, win_rates
+from rlcomp.functional.games import ranks, win_rates
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 

@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
-from components.reward.function import Function
 from components.reward.combined import WeightedSum
+from components.reward.function import Function
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording

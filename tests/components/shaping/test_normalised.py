@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.shaping.normalised import Normalised
-from rlcomp.functional.running_moments import merged_moments
+from rlcomp.functional.moments import merged_moments
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 

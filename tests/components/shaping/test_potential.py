@@ -6,9 +6,7 @@ from tensordict import TensorDict
 
 from components.advantage.group import LeaveOneOut
 from components.potential import StepScore
-from components.shaping.process import Potential
-from components.shaping.process import StepRewards
-from components.shaping.process import TurnPotential, turn_bounds
+from components.shaping.process import Potential, StepRewards, TurnPotential, turn_bounds
 from rlcomp.component import Component
 from rlcomp.metrics import recording
 

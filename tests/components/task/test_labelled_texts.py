@@ -10,7 +10,7 @@ import torch
 from components.sampler.labelled import LabelledTextsSampler
 from components.task.labelled_texts import LabelledTexts
 from components.worlds.addition.task import Addition
-from rlcomp.data.labels import label_rows
+from rlcomp.data.labelled_rows import label_rows
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.text.tokenizer import byte_tokenizer
 

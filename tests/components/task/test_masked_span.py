@@ -2,10 +2,8 @@
 
 import pytest
 
-from components.position import Pattern
-from components.position import WordSpan
-from components.task.masked_span import MaskProposal
-from components.task.masked_span import MaskedSpan
+from components.position import Pattern, WordSpan
+from components.task.masked_span import MaskedSpan, MaskProposal
 from components.task.text import Text
 from rlcomp.data.masked_text import mask_span, span_problem
 from rlcomp.errors import ConfigError

@@ -6,9 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from components.position import EveryToken
-from components.position import Pattern
-from components.position import Sentences
+from components.position import EveryToken, Pattern, Sentences
 from components.sampler.prompts import Uniform
 from components.task.next_token import NextToken
 from components.worlds.running_sum.task import RunningSum, RunningSums

@@ -1,7 +1,6 @@
 import pytest
 
-from components.task.file import File
-from components.task.file import Hub
+from components.task.file import File, Hub
 from components.worlds.addition.task import Addition
 from components.worlds.countdown.task import Countdown
 from components.worlds.sorting.task import Sorting

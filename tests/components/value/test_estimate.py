@@ -10,7 +10,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.value import explained_variance
 from rlcomp.metrics import recording
 from rlcomp.model.actor_critic import ActorCritic
-from rlcomp.model.critic import Critic
+from rlcomp.model.critics import Critic
 from rlcomp.testing import check_component, example_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 

@@ -12,10 +12,10 @@ import torch
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
+from rlcomp.engine.layout import nodes_of
 from rlcomp.engine.native import bf16x6
 from rlcomp.engine.native.library import absent
 from rlcomp.engine.native.tree_attention import tree_attention
-from rlcomp.engine.tree import nodes_of
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer

@@ -103,7 +103,7 @@ def test_of_a_target_that_is_not_there_nothing_else_is_told():
 
 
 def test_a_share_that_is_a_count_is_told_what_it_is_a_share_of():
-    assert faults("rlcomp.model.schedule.Schedule", name="linear", warmup=100) == [
+    assert faults("rlcomp.model.optimizer.Schedule", name="linear", warmup=100) == [
         "slot.warmup is 100: must be less than 1; it is a share of the phase's steps, 0.1 for the "
         "first tenth: set slot.warmup=0.1"
     ]

@@ -5,7 +5,7 @@ import torch
 
 from components.worlds.ring.distribution import RingOfGaussians
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.distribution import HasModes, nearest_mode
+from rlcomp.interfaces.stages import HasModes, nearest_mode
 
 
 def test_modes_stand_evenly_on_the_circle():

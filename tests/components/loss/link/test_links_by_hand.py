@@ -6,16 +6,18 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.link import ApoDown
-from components.loss.link import ApoZero
-from components.loss.link import Bco
-from components.loss.link import DiscoPOP
-from components.loss.link import Exo
-from components.loss.link import Hinge
-from components.loss.link import Nca
-from components.loss.link import Sigmoid
-from components.loss.link import Sppo
-from components.loss.link import Squared
+from components.loss.link import (
+    ApoDown,
+    ApoZero,
+    Bco,
+    DiscoPOP,
+    Exo,
+    Hinge,
+    Nca,
+    Sigmoid,
+    Sppo,
+    Squared,
+)
 from rlcomp.errors import ConfigError
 
 W, L = 0.5, -0.8

@@ -9,14 +9,9 @@ from tensordict import TensorDict
 
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
-from components.loss.ratio import NoRatio
-from components.loss.ratio import SequenceRatio
-from components.loss.ratio import SequenceTokenRatio
-from components.loss.ratio import WholeSequenceRatio
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import SequenceSum
-from components.loss.trust_region.clip import Clip
-from components.loss.trust_region.clip import NoTrustRegion
+from components.loss.ratio import NoRatio, SequenceRatio, SequenceTokenRatio, WholeSequenceRatio
+from components.loss.reduction import SequenceMean, SequenceSum
+from components.loss.trust_region.clip import Clip, NoTrustRegion
 from rlcomp.component import Component
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component

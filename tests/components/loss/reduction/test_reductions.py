@@ -2,10 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.reduction import FixedLength
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import SequenceSum
-from components.loss.reduction import TokenMean
+from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from rlcomp.errors import ConfigError
 
 # Two rows with 3 and 1 tokens and one with none.

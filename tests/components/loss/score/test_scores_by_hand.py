@@ -6,13 +6,15 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.score import DivergenceScore
-from components.loss.score import LengthDesensitised
-from components.loss.score import LogOdds
-from components.loss.score import LogProb
-from components.loss.score import LogRatio
-from components.loss.score import Penalised
-from components.loss.score import SequentialKL
+from components.loss.score import (
+    DivergenceScore,
+    LengthDesensitised,
+    LogOdds,
+    LogProb,
+    LogRatio,
+    Penalised,
+    SequentialKL,
+)
 from rlcomp.errors import ConfigError
 
 HALF = math.log(0.5)

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.loss.trust_region.divergence import Dppo
 from rlcomp.errors import ConfigError
-from rlcomp.functional.binary_divergence import binary_kl, binary_total_variation
+from rlcomp.functional.divergence import binary_kl, binary_total_variation
 from rlcomp.metrics import recording
 
 NAN = float("nan")

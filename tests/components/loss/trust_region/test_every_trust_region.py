@@ -10,25 +10,19 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
-from components.loss.ratio import NoRatio
-from components.loss.ratio import SequenceRatio
-from components.loss.ratio import SequenceTokenRatio
-from components.loss.ratio import TokenRatio
-from components.loss.ratio import WholeSequenceRatio
+from components.loss.ratio import (
+    NoRatio,
+    SequenceRatio,
+    SequenceTokenRatio,
+    TokenRatio,
+    WholeSequenceRatio,
+)
 from components.loss.reduction import SequenceMean
 from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.clip import Cispo
-from components.loss.trust_region.clip import Clip
+from components.loss.trust_region.clip import Cispo, Clip, DualClip, Gmpo, NoTrustRegion
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import Dppo
-from components.loss.trust_region.clip import DualClip
-from components.loss.trust_region.clip import Gmpo
-from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.divergence import KLPenalty
-from components.loss.trust_region.divergence import M2po
-from components.loss.trust_region.clip import NoTrustRegion
-from components.loss.trust_region.smooth import Sapo
-from components.loss.trust_region.smooth import Vespo
+from components.loss.trust_region.divergence import Dppo, KLCov, KLPenalty, M2po
+from components.loss.trust_region.smooth import Sapo, Vespo
 from rlcomp.functional.reduction import sequence_mean
 from rlcomp.testing import check_component
 

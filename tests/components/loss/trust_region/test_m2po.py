@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.loss.trust_region.divergence import M2po
-from rlcomp.functional.second_moment import second_moment_outliers
+from rlcomp.functional.moments import second_moment_outliers
 from rlcomp.metrics import recording
 
 NAN = float("nan")

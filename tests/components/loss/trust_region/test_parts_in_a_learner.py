@@ -13,18 +13,14 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.divergence import KLPenalty
-from components.loss.trust_region.divergence import M2po
 from components.loss.trust_region.clip import NoTrustRegion
-from components.loss.weight.importance import MaskedWeight
-from components.loss.weight.importance import SelfNormalisedWeight
+from components.loss.trust_region.clip_cov import ClipCov
+from components.loss.trust_region.divergence import KLCov, KLPenalty, M2po
+from components.loss.weight.importance import MaskedWeight, SelfNormalisedWeight, TruncatedWeight
 from components.loss.weight.rows import TopEntropy
-from components.loss.weight.importance import TruncatedWeight
 from rlcomp.component import asked
 from rlcomp.engine.decoding import Decoding
-from rlcomp.functional.masked import masked
+from rlcomp.functional.reduction import masked
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_model

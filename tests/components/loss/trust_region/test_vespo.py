@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.loss.trust_region.smooth import Vespo
-from rlcomp.functional.gamma_weight import gamma_weight
+from rlcomp.functional.off_policy import gamma_weight
 from rlcomp.metrics import recording
 
 NAN = float("nan")

@@ -6,9 +6,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.importance import DivergenceFilter
-from components.loss.weight.importance import MaskedWeight
-from components.loss.weight.importance import TruncatedWeight
+from components.loss.weight.importance import DivergenceFilter, MaskedWeight, TruncatedWeight
 from rlcomp.testing.example import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "rollout_log_probs", "advantage", "response_mask")

@@ -6,10 +6,7 @@ from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
-from components.loss.reduction import FixedLength
-from components.loss.reduction import SequenceMean
-from components.loss.reduction import SequenceSum
-from components.loss.reduction import TokenMean
+from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import EqualRoles
 from rlcomp.testing import check_component, check_loss

@@ -8,9 +8,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.importance import GeometricFilter
-from components.loss.weight.importance import MaskedWeight
-from components.loss.weight.importance import TruncatedWeight
+from components.loss.weight.importance import GeometricFilter, MaskedWeight, TruncatedWeight
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing.example import example_batch

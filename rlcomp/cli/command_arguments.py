@@ -1,0 +1,172 @@
+"""Arguments of the other commands, and their order."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import re
+import shlex
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from typing import NoReturn
+
+from hydra._internal.utils import get_args_parser
+
+from rlcomp import __version__
+from rlcomp.errors import UserError
+
+
+def gathered(words: Sequence[str]) -> list[str]:
+    """Return the words of a command line, with all overrides first if options separate them.
+
+    Args:
+        words: without the name of the program; not changed if an option is not Hydra's.
+
+    Examples:
+        >>> gathered(["seed=1", "--cfg", "job", "~kl"])
+        ['seed=1', '~kl', '--cfg', 'job']
+        >>> gathered(["-cd", "mine", "seed=1"]), gathered(["seed=1", "--lr", "2", "a=3"])
+        (['-cd', 'mine', 'seed=1'], ['seed=1', '--lr', '2', 'a=3'])
+    """
+    known = get_args_parser()._option_string_actions
+    overrides, options, pieces = list[str](), list[str](), list[bool]()
+    rest = [*words]
+    while rest:
+        word = rest.pop(0)
+        action = known.get(word.partition("=")[0])
+        pieces.append(not word.startswith("-"))
+        if pieces[-1]:
+            overrides.append(word)
+            continue
+        if action is None:
+            return [*words]
+        options.append(word)
+        takes = action.nargs is None or (action.nargs == "?" and rest[:1] and "=" not in rest[0])
+        if takes and rest and "=" not in word:
+            options.append(rest.pop(0))
+    places = [place for place, is_override in enumerate(pieces) if is_override]
+    parted = places and len(places) <= places[-1] - places[0]
+    return [*overrides, *options] if parted else [*words]
+
+
+class Parser(argparse.ArgumentParser):
+    """Argument parser whose errors are one line with a remedy, as in ``rlcomp``.
+
+    ``--max_new_tokens`` means ``--max-new-tokens``.
+
+    Args:
+        prog: name of the program.
+        description: of the program.
+        plain: missing options whose values are positional (``--prompt``).
+        examples: example values of required arguments, by name.
+
+    Raises:
+        UserError: words that it does not accept.
+    """
+
+    def __init__(
+        self,
+        *,
+        prog: str,
+        description: str | None = None,
+        plain: Collection[str] = (),
+        examples: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.add_argument(
+            "--version", action="version", version=f"{prog} {__version__}", help=argparse.SUPPRESS
+        )
+        self.plain = plain
+        self.examples = dict(examples or {})
+        self.typed: list[str] = []
+
+    def parse(self, words: Sequence[str] | None = None) -> argparse.Namespace:
+        """Parse a command line; by default the one of this process."""
+        self.typed = typed = [*(sys.argv[1:] if words is None else words)]
+        options = typed.index("--") if "--" in typed else len(typed)
+        if odd := [word for word in typed[:options] if word.partition("=")[0] in self.plain]:
+            raise UserError(self._alone(odd[0], typed))
+        words = [*map(self._spelled, typed[:options]), *typed[options:]]
+        if strange := [word for word in words[:options] if self._is_strange(word)]:
+            raise UserError(self._refused(strange[0]))  # reported before missing words
+        # Words on both sides of an option are allowed, unless a -- ends the options.
+        mixed = "--" not in typed
+        namespace, unknown = (
+            self.parse_known_intermixed_args(words) if mixed else self.parse_known_args(words)
+        )
+        if unknown:
+            raise UserError(self._refused(unknown[0]))
+        return namespace
+
+    def error(self, message: str) -> NoReturn:
+        """Raise a UserError; :mod:`argparse` calls this."""
+        lacking = re.fullmatch(r"the following arguments are required: (.+)", message)
+        if lacking and not {*lacking[1].split(", ")} - {*self.examples}:
+            names = lacking[1].split(", ")
+            line = [
+                self.prog,
+                *map(shlex.quote, self.typed),
+                *(self.examples[name] for name in names),
+            ]
+            fault = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
+            raise UserError(f"{fault}: {' '.join(line)}")
+        choice = r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)"
+        if chosen := re.fullmatch(choice, message):
+            raise UserError(self._chosen(*chosen.groups()))
+        raise UserError(f"{message}; {self.prog} --help tells what it takes")
+
+    def _chosen(self, option: str, value: str, known: str) -> str:
+        """Return the message on an invalid value: the line with the most similar valid one."""
+        names = re.findall(r"[^', ]+", known)
+        near = max(names, key=lambda name: difflib.SequenceMatcher(None, value, name).ratio())
+        words = [re.sub(rf"^(--[\w-]+=)?{re.escape(value)}$", rf"\1{near}", w) for w in self.typed]
+        line = shlex.join([self.prog, *words])
+        return f"{option} {value}: it takes {' or '.join(names)}: {line}"
+
+    def _is_strange(self, word: str) -> bool:
+        return bool(re.match(r"--\w", word)) and (
+            word.partition("=")[0] not in self._option_string_actions
+        )
+
+    def _spelled(self, word: str) -> str:
+        """Return an option with dashes instead of underscores."""
+        name, is_set, value = word.partition("=")
+        own = name.replace("_", "-")
+        return f"{own}{is_set}{value}" if own in self._option_string_actions else word
+
+    def _alone(self, odd: str, typed: Sequence[str]) -> str:
+        """Return the message on an option whose value is positional: the line without it."""
+        words = [
+            word.partition("=")[2] if word.partition("=")[0] in self.plain else word
+            for word in typed
+        ]
+        line = " ".join([self.prog, *(shlex.quote(word) for word in words if word)])
+        return f"{odd.partition('=')[0]}: its value stands without an option; write {line}"
+
+    def _refused(self, word: str) -> str:
+        if word.startswith("-"):
+            return f"{word}: there is no such option{self._like(word)}"
+        return f"{word}: one word too many; {self.prog} --help tells what it takes"
+
+    def _like(self, word: str) -> str:
+        """Return options with similar names, but never the one that runs code."""
+        names = [name[2:] for name in self._named() if name not in ("--trust", "--version")]
+        wrong = word.partition("=")[0].lstrip("-")
+        close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.7)
+        guess = f"; did you mean '--{close[0]}'?" if close else ""
+        return f"{guess} (known: {', '.join(f'--{name}' for name in names)})"
+
+    def _named(self) -> list[str]:
+        return [name for name in self._option_string_actions if name.startswith("--")]
+
+
+def positive(text: str) -> int:
+    """Convert a word of a command line to an integer greater than 0.
+
+    Examples:
+        >>> positive("12")
+        12
+    """
+    if not re.fullmatch(r"0*[1-9][0-9]{0,8}", text):
+        raise argparse.ArgumentTypeError(f"{text!r} must be an integer greater than 0")
+    return int(text)

@@ -1,0 +1,137 @@
+"""Serialisation of stages for workers: pickled once, separate from weights and generators.
+
+Weights are storages, as in a checkpoint of torch: tied tensors and views keep their relations, and
+new weights are written into the storages. Pickles go from a run to its own workers, and nowhere
+else.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import cloudpickle  # type: ignore[import-untyped]
+import torch
+from torch import Tensor, nn
+
+from rlcomp.checkpoint.state import HasRunState
+from rlcomp.engine.rng_slice import PartGenerator
+from rlcomp.errors import ConfigError
+from rlcomp.interfaces.protocols import Rewinds
+
+
+class Carried:
+    """Stages, and the parts of them that are sent with every request.
+
+    Attributes:
+        stages: in their order.
+        generators: all generators that the stages hold, each once.
+        weights: the storages that may change, as bytes: trainable parameters and buffers of all
+            modules, each once.
+
+    Raises:
+        ConfigError: a part has a state that no request carries, or cannot be sent.
+    """
+
+    def __init__(self, stages: Sequence[nn.Module]) -> None:
+        pickler, kind = _Pickler(file := io.BytesIO()), type(stages[0]).__name__
+        try:
+            pickler.dump(list(stages))
+        except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
+            if not pickler.stateful:
+                raise ConfigError(
+                    f"cluster: what {kind} holds cannot be sent to a worker "
+                    f"({type(error).__name__}: {error}): name other stages in cluster.remote, or "
+                    "set cluster=none"
+                ) from error
+        if pickler.stateful:
+            raise ConfigError(
+                f"cluster: a {type(pickler.stateful[0]).__name__}, which {kind} runs, has a state "
+                "from step to step: on a worker it would be another one, which no checkpoint sees; "
+                "take it out of cluster.remote, or set cluster=none"
+            )
+        self.stages = list(stages)
+        self.generators = list(pickler.generators.values())
+        self._storages = [_bytes(storage) for storage in pickler.storages]
+        self._changing = pickler.changing()
+        self._structure = file.getvalue()
+        self.weights = [self._storages[place] for place in self._changing]
+
+    def data(self) -> bytes:
+        """Return everything that a worker needs, with the current values of constant parts."""
+        storages = list(self._storages)
+        for place in self._changing:
+            storages[place] = (
+                storages[place].new_zeros(()).expand(len(storages[place]))
+            )  # sent as one byte
+        return pickle.dumps((self._structure, storages, self._changing), protocol=5)
+
+
+def unpack(data: bytes) -> tuple[list[nn.Module], list[PartGenerator], list[Tensor]]:
+    """Return the stages, generators and weights of :meth:`Carried.data`; the weights are zero."""
+    stages, constants, changing = pickle.loads(data)
+    storages = [one.contiguous().untyped_storage() for one in constants]
+    reader = _Unpickler(io.BytesIO(stages))
+    reader.storages, reader.generators = storages, {}
+    modules = reader.load()
+    generators = [reader.generators[n] for n in sorted(reader.generators)]
+    return modules, generators, [_bytes(storages[place]) for place in changing]
+
+
+def _bytes(storage: torch.UntypedStorage) -> Tensor:
+    return torch.empty(0, dtype=torch.uint8, device=storage.device).set_(storage)
+
+
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickler that takes out storages and generators."""
+
+    def __init__(self, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
+        self.storages: list[torch.UntypedStorage] = []
+        self.generators: dict[int, torch.Generator] = {}
+        self.stateful: list[object] = []
+        self._places: dict[int, int] = {}
+        self._tensors: list[Tensor] = []
+
+    def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
+        """Return the reference of a storage or generator; pickle calls this for every object."""
+        if isinstance(obj, torch.Generator):
+            self.generators.setdefault(id(obj), obj)
+            return "generator", [*self.generators].index(id(obj))
+        if isinstance(obj, torch.storage.TypedStorage):
+            return "storage", self._place(obj._untyped_storage), obj.dtype
+        if isinstance(obj, torch.UntypedStorage):
+            return "storage", self._place(obj), None
+        if isinstance(obj, nn.Module):
+            own = (*obj.parameters(recurse=False), *obj.buffers(recurse=False))
+            self._tensors += [t for t in own if t.requires_grad or not isinstance(t, nn.Parameter)]
+        if isinstance(obj, (HasRunState, Rewinds)) and not isinstance(obj, type):
+            self.stateful.append(obj)
+        return None
+
+    def _place(self, storage: torch.UntypedStorage) -> int:
+        key = storage._cdata
+        if key not in self._places:
+            self._places[key] = len(self.storages)
+            self.storages.append(storage)
+        return self._places[key]
+
+    def changing(self) -> list[int]:
+        """Return the indices of storages that may change, in order."""
+        return sorted({self._place(each.untyped_storage()) for each in self._tensors})
+
+
+class _Unpickler(pickle.Unpickler):
+    storages: list[torch.UntypedStorage]
+    generators: dict[int, PartGenerator]
+
+    def persistent_load(self, pid: tuple[Any, ...]) -> object:
+        kind, place, *dtype = pid
+        if kind == "generator":
+            return self.generators.setdefault(place, PartGenerator(0, 1, 1))
+        storage = self.storages[place]
+        if dtype == [None]:
+            return storage
+        return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype[0], _internal=True)  # type: ignore[no-untyped-call]

@@ -1,0 +1,180 @@
+"""Client's end of a worker."""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import queue
+import sys
+import threading
+import types
+from collections.abc import Iterator
+from multiprocessing.process import BaseProcess
+from multiprocessing.util import Finalize
+from typing import Any, Protocol
+
+from torch import multiprocessing
+
+from rlcomp.cluster.serve import FAILED, READY, serve
+from rlcomp.interfaces.cluster import Reply, WorkerLost
+
+# Seconds to import torch and load the stages, even on a busy machine.
+START_SECONDS = 600.0
+
+
+class Inbox(Protocol):
+    """Messages of a worker in their order; both methods raise ``queue.Empty`` if there is none."""
+
+    def get(self, *, timeout: float) -> Any:  # noqa: ANN401
+        """Wait for the next message, and return it."""
+        ...
+
+    def get_nowait(self) -> Any:  # noqa: ANN401
+        """Return the next message."""
+        ...
+
+
+class Replies:
+    """Reader of a worker's replies and of its other messages.
+
+    Args:
+        number: of the worker, for messages.
+        inbox: the worker's messages.
+    """
+
+    def __init__(self, number: int, inbox: Inbox) -> None:
+        self.number = number
+        self.inbox = inbox
+        self.ready = False
+        self._started = 0.0  # seconds of the current silence that its start took
+
+    def receive(self, timeout: float) -> Reply:
+        """Wait for the next reply, and return it.
+
+        Raises:
+            WorkerLost: the worker is gone, or sends nothing for ``timeout`` seconds.
+            Exception: an error of the stages.
+        """
+        while True:
+            seconds = timeout if self.ready else START_SECONDS
+            try:
+                message = self.inbox.get(timeout=seconds)
+            except queue.Empty:
+                raise self._silent(seconds) from None
+            if (reply := self.read_out(message)) is not None:
+                return reply
+
+    def poll(self, silent: float, timeout: float) -> Reply | None:
+        """Return the next reply, if there is one.
+
+        Args:
+            silent: seconds since the last reply.
+            timeout: limit of these seconds.
+
+        Raises:
+            WorkerLost: the worker is gone, or has sent nothing for too long.
+            Exception: an error of the stages.
+        """
+        while True:
+            try:
+                message = self.inbox.get_nowait()
+            except queue.Empty:
+                seconds = timeout if self.ready else START_SECONDS
+                if silent - self._started > seconds:
+                    raise self._silent(seconds) from None
+                return None
+            reply = self.read_out(message)
+            self._started = silent if reply is None else 0.0
+            if reply is not None:
+                return reply
+
+    def read_out(self, message: Any) -> Reply | None:  # noqa: ANN401
+        """Return the reply in a message; None: the worker is ready."""
+        kind, body = message
+        if kind == FAILED:
+            raise pickle.loads(body)
+        if kind == READY:
+            self.ready = True
+            return None
+        reply: Reply = body
+        return reply
+
+    def _silent(self, seconds: float) -> WorkerLost:
+        return WorkerLost(f"worker {self.number} says nothing for {seconds:g} s")
+
+
+_GONE = object()
+
+
+class Link(Replies):
+    """A worker process. Neither sending nor receiving can block the run: threads do both.
+
+    Args:
+        number: of the worker, for messages.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._arrived: queue.SimpleQueue[object] = queue.SimpleQueue()
+        super().__init__(number, self._arrived)
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self.process = context.Process(target=serve, args=(theirs,), daemon=True)
+        with _without_main():
+            self.process.start()
+        # At interpreter exit, before multiprocessing asks politely and waits: a worker ignores
+        # SIGTERM.
+        self._end = Finalize(self, _kill, args=(self.process,), exitpriority=10)
+        theirs.close()
+        self._outbox: queue.SimpleQueue[object] = queue.SimpleQueue()
+        threading.Thread(target=self._send, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def send(self, message: object) -> None:
+        """Queue a message; return at once."""
+        self._outbox.put(message)
+
+    def read_out(self, message: Any) -> Reply | None:  # noqa: ANN401
+        """Return the reply in a message; None: the worker is ready."""
+        if message is _GONE:
+            self.process.join(1.0)
+            raise WorkerLost(f"worker {self.number} died (exit code {self.process.exitcode})")
+        return super().read_out(message)
+
+    def close(self) -> None:
+        """Kill the process, even in the middle of its work."""
+        self._outbox.put(_GONE)
+        self._end()
+        self._reader.join(1.0)  # the queue ends here, so no message is cut
+        self._connection.close()
+
+    def _send(self) -> None:
+        with contextlib.suppress(OSError):
+            while (message := self._outbox.get()) is not _GONE:
+                self._connection.send(message)
+
+    def _read(self) -> None:
+        try:
+            while True:
+                self._arrived.put(pickle.loads(self._connection.recv_bytes()))
+        except (EOFError, OSError):
+            self._arrived.put(_GONE)
+
+
+def _kill(process: BaseProcess) -> None:
+    process.kill()
+    process.join()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep a new process from running the user's script once more.
+
+    Definitions of the script are sent with the stages, by value.
+    """
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main

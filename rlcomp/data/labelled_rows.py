@@ -1,0 +1,158 @@
+"""Rows with labels of texts and steps.
+
+No torch here, so that a bad file is found before anything heavy is imported.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+from transformers import PreTrainedTokenizerBase
+
+from rlcomp.data.examples import demonstrations, prompt_batch
+from rlcomp.data.records import Row
+from rlcomp.errors import DataError
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Example
+from rlcomp.text.rows import demonstration_rows
+from rlcomp.text.steps import StepTokens
+
+COLUMN = "labels"
+
+
+def labelled_example(
+    row: Row, text_field: str, labels: Sequence[str], longest: int | None
+) -> Example | None:
+    """Return a row as an example: its text, and the column ``labels``, a number or None for each.
+
+    Args:
+        row: a row of the file.
+        text_field: column of the text.
+        labels: columns of the labels: 0, 1, true, false, a probability, or null where unknown.
+        longest: how many first characters of the text to keep; None: all.
+
+    Returns:
+        None if no label is known.
+
+    Raises:
+        DataError: there is no text, or a label has another value; names file and line.
+    """
+    text = row.columns.get(text_field)
+    if not isinstance(text, str) or not text.strip():
+        raise DataError(
+            f"{row.place}: column {text_field!r} is {text!r:.60}: must be a text that is not empty"
+        )
+    values = {name: _label(row, name) for name in labels}
+    if all(value is None for value in values.values()):
+        return None
+    return Example(text[:longest], "", "", columns={COLUMN: values})
+
+
+def _label(row: Row, name: str) -> float | None:
+    value = row.columns.get(name)
+    if value is None:
+        return None
+    if not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise DataError(
+            f"{row.place}: label {name!r} is {value!r:.60}: must be 0, 1 or a probability, null "
+            "where unknown"
+        )
+    return float(value)
+
+
+def label_rows(examples: Sequence[Example], labels: Sequence[str]) -> Tensor:
+    """Return the labels of examples; NaN where unknown.
+
+    Returns:
+        Shape ``[N, K]``, float32.
+
+    Raises:
+        DataError: an example has no column ``labels``.
+    """
+    columns = [example.columns.get(COLUMN) for example in examples]
+    for example, each in zip(examples, columns, strict=True):
+        if not isinstance(each, dict):
+            raise DataError(
+                f"{example.source or repr(example.prompt[:40])}: an example has no column "
+                f"{COLUMN!r}: set task=labelled_texts"
+            )
+    rows = [[each.get(name) for name in labels] for each in columns if isinstance(each, dict)]
+    return torch.tensor([[math.nan if value is None else value for value in row] for row in rows])
+
+
+# Columns of an example: consecutive parts of its demonstration, and the label of each, from 0 to 1
+# or null.
+STEPS, STEP_LABELS = "steps", "step_labels"
+
+
+def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
+    """Return the steps of an answer, and the label of each; None for a step without one.
+
+    Raises:
+        DataError: the columns ``steps`` and ``step_labels`` are not lists of equal length with
+            texts and labels, or the texts together are not the answer.
+    """
+    steps, labels = example.columns.get(STEPS), example.columns.get(STEP_LABELS)
+    if (
+        not isinstance(steps, (list, tuple))
+        or not isinstance(labels, (list, tuple))
+        or not len(steps) == len(labels) > 0
+        or not all(isinstance(step, str) and step for step in steps)
+    ):
+        raise DataError(
+            f"the example {example.prompt[:60]!r} has steps {steps!r:.60} with labels "
+            f"{labels!r:.60}: must be lists of as many texts and labels; use task=step_labels "
+            "task.path=FILE or task=sorting_graded"
+        )
+    for label in labels:
+        if label is not None and not (isinstance(label, (int, float)) and 0 <= label <= 1):
+            raise DataError(
+                f"the example {example.prompt[:60]!r} has a step labelled {label!r:.60}: must be "
+                "true, false, a probability, or null for none"
+            )
+    if "".join(steps) != example.demonstration:
+        raise DataError(
+            f"the example {example.prompt[:60]!r} has steps that are not its answer, "
+            f"{example.demonstration[:60]!r}"
+        )
+    return list(steps), [None if one is None else float(one) for one in labels]
+
+
+def step_rows(
+    tokenizer: PreTrainedTokenizerBase, prompt: Prompt, examples: Sequence[Example]
+) -> TensorDict:
+    """Return rows of answers with the label of each step on the token that completes it.
+
+    Args:
+        tokenizer: the policy's.
+        prompt: encodes them as tokens.
+        examples: with columns ``steps`` and ``step_labels``.
+
+    Returns:
+        ``tokens``, ``attention_mask``, ``response_mask``, ``step_end`` (of labelled steps) and
+        ``step_label`` ``[B, T]``, and the prompt's keys. If one token completes several steps, the
+        lowest label counts.
+
+    Raises:
+        DataError: an example has no such columns.
+    """
+    answers = demonstrations(prompt, list(examples))
+    rows = demonstration_rows(tokenizer, answers)
+    step_tokens = StepTokens(tokenizer)
+    label = torch.ones(rows["tokens"].shape)
+    ends = torch.zeros(rows["tokens"].shape, dtype=torch.bool)
+    for row, (example, one) in enumerate(zip(examples, answers, strict=True)):
+        steps, labels = labelled_steps(example)
+        places = [place for place, trained in enumerate(one.trained) if trained]
+        counts = step_tokens.counts([one.ids[n] for n in places], example.demonstration, steps)
+        for count, step in zip(counts, labels, strict=True):
+            if step is not None:
+                place = places[count - 1]
+                label[row, place] = min(float(label[row, place]), step)
+                ends[row, place] = True
+    rows["step_end"], rows["step_label"] = ends, torch.where(ends, label, 0.0)
+    return rows.update(prompt_batch([*examples]))

@@ -1,0 +1,253 @@
+"""Choices of the tokens that a trust region clips: by balance, by covariance."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+
+from rlcomp.functional.ratio import ROUNDING
+
+Measure = Literal["gradient", "value"]
+
+# Bounds are sums of steps: compare them with slack, so that rounding does not decide.
+_SLACK = 1e-12
+
+
+class Path(NamedTuple):
+    """Search grid of one bound: from ``start`` by ``step`` up to ``end``."""
+
+    start: float
+    end: float
+    step: float
+
+    def after(self, value: float) -> float:
+        """Return the next value, at most ``end``."""
+        value += self.step
+        return value if value < self.end - _SLACK else self.end
+
+
+class Bounds(NamedTuple):
+    """Result of the search: both bounds, the share reached and the number of steps."""
+
+    floor: float
+    ceiling: float
+    share: float
+    steps: int
+
+
+def contributions(
+    ratio: Tensor, advantage: Tensor, floor: float, ceiling: float, measure: Measure
+) -> Tensor:
+    """Compute each token's absolute contribution to the clipped objective or to its gradient.
+
+    ``value``: ``|min(r A, clip(r, floor, ceiling) A)|``; ``gradient``: ``r |A|`` where the ratio is
+    not clipped, else 0.
+
+    Args:
+        ratio: shape ``[B, T]``, dimensionless.
+        advantage: shape ``[B, T]``, in reward units.
+        floor: least ratio of negative tokens.
+        ceiling: largest ratio of positive tokens.
+        measure: ``value`` is the clipped surrogate; ``gradient`` counts only tokens that are not
+            clipped, with ``ratio * |advantage|``, and so grows for positive and shrinks for
+            negative tokens with both bounds.
+
+    Returns:
+        Shape ``[B, T]``, in reward units, never negative.
+
+    Source:
+        Xi et al. 2025 (BAPO), arXiv:2510.18927 (measure "value").
+
+    Examples:
+        >>> r, a = torch.tensor([[0.5, 0.7]]), torch.tensor([[-1.0, -1.0]])
+        >>> contributions(r, a, 0.6, 1.2, "value"), contributions(r, a, 0.6, 1.2, "gradient")
+        (tensor([[0.6000, 0.7000]]), tensor([[0.0000, 0.7000]]))
+    """
+    if measure == "value":
+        factor = torch.where(advantage > 0, ratio.clamp(max=ceiling), ratio.clamp(min=floor))
+    else:
+        unclipped = torch.where(advantage > 0, ratio <= ceiling, ratio >= floor)
+        factor = torch.where(unclipped, ratio, torch.zeros_like(ratio))
+    return factor * advantage.abs()
+
+
+def positive_share(contribution: Tensor, advantage: Tensor) -> float:
+    """Compute the share of the positive tokens, ``sum_{A > 0} m / sum m``, of contributions ``m``.
+
+    Args:
+        contribution: shape ``[B, T]``, not negative.
+        advantage: shape ``[B, T]``.
+
+    Returns:
+        In [0, 1]; 1 where all contributions are 0, since there is nothing to balance.
+
+    Source:
+        Xi et al. 2025 (BAPO), arXiv:2510.18927.
+
+    Examples:
+        >>> positive_share(torch.tensor([[1.0, 3.0]]), torch.tensor([[2.0, -1.0]]))
+        0.25
+    """
+    contribution = contribution.double()
+    total = float(contribution.sum())
+    return float(contribution[advantage > 0].sum()) / total if total > 0 else 1.0
+
+
+def search_bounds(
+    ratio: Tensor,
+    advantage: Tensor,
+    weight: Tensor,
+    share: float,
+    paths: tuple[Path, Path],
+    measure: Measure,
+) -> Bounds:
+    """Search BAPO's bounds: raise the ceiling, then the floor, until the positive share is reached.
+
+    Args:
+        ratio: of the whole optimiser step, shape ``[B, T]``; no gradient is used.
+        advantage: shape ``[B, T]``, 0 outside the mask.
+        weight: of each token, shape ``[B, T]``, 0 outside the mask; the paper's probability of the
+            token under the policy that sampled it.
+        share: the positive share to reach, in [0, 1].
+        paths: of the floor and of the ceiling.
+        measure: see :func:`contributions`.
+
+    Returns:
+        The first bounds that reach the share, or the ends of both paths if none do.
+
+    Source:
+        Xi et al. 2025 (BAPO), arXiv:2510.18927, algorithm 1.
+
+    Examples:
+        >>> r, a = torch.tensor([[1.0, 0.5, 0.7]]), torch.tensor([[1.0, -1.0, -1.0]])
+        >>> paths = Path(0.6, 0.9, 0.1), Path(1.2, 1.3, 0.1)
+        >>> found = search_bounds(r, a, torch.ones(1, 3), 0.7, paths, "gradient")
+        >>> [round(value, 2) for value in found]
+        [0.8, 1.3, 1.0, 3]
+    """
+    floors, ceilings = paths
+    floor, ceiling, steps = floors.start, ceilings.start, 0
+    while True:
+        mass = weight * contributions(ratio, advantage, floor, ceiling, measure)
+        reached = positive_share(mass, advantage)
+        if reached >= share - _SLACK or (ceiling >= ceilings.end and floor >= floors.end):
+            return Bounds(floor, ceiling, reached, steps)
+        if ceiling < ceilings.end:
+            ceiling = ceilings.after(ceiling)
+        else:
+            floor = floors.after(floor)
+        steps += 1
+
+
+def covariance(log_probs: Tensor, advantage: Tensor, mask: Tensor) -> Tensor:
+    """Compute the token-wise covariance of log-prob and advantage (Clip-Cov, KL-Cov).
+
+    Args:
+        log_probs: shape ``[B, T]``, nats; of the whole optimiser step.
+        advantage: shape ``[B, T]``, in reward units.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        ``(advantage - mean) * (log_probs - mean)``, both means over the mask; shape ``[B, T]``, at
+        least float32, 0 outside the mask.
+
+    Source:
+        Cui et al. 2025 (the entropy mechanism), arXiv:2505.22617, section 4.
+
+    Examples:
+        >>> one = torch.ones(1, 2, dtype=torch.bool)
+        >>> covariance(torch.tensor([[-1.0, -3.0]]), torch.tensor([[1.0, -1.0]]), one)
+        tensor([[1., 1.]])
+    """
+    return _centred(advantage, mask) * _centred(log_probs, mask)
+
+
+def _centred(values: Tensor, mask: Tensor) -> Tensor:
+    zero = torch.zeros((), dtype=torch.promote_types(values.dtype, torch.float32))
+    zero = zero.to(values.device)
+    inside = torch.where(mask, values.detach().to(zero.dtype), zero)
+    mean = inside.sum() / mask.sum().clamp(min=1)
+    return torch.where(mask, inside - mean, zero)
+
+
+def count_of(mask: Tensor, share: float) -> int:
+    """Count the tokens in a share of the mask: ``max(1, floor(share * N))``.
+
+    Args:
+        mask: shape ``[B, T]``, bool.
+        share: in [0, 1], dimensionless.
+
+    Returns:
+        An int, tokens.
+
+    Source:
+        Cui et al. 2025 (Clip-Cov: r N), arXiv:2505.22617, section 4.2; rounded as in verl.
+
+    Examples:
+        >>> count_of(torch.ones(2, 5, dtype=torch.bool), 0.25)
+        2
+    """
+    return max(1, int(share * int(mask.sum())))
+
+
+def highest(values: Tensor, eligible: Tensor, count: int) -> Tensor:
+    """Select the ``count`` largest eligible values; ties with the last of them are all selected.
+
+    Values within 1e-5 tie: responses with a common prefix have equal values up to rounding. The
+    selection then depends neither on the order of rows nor on how they were batched.
+
+    Args:
+        values: shape ``[B, T]``.
+        eligible: shape ``[B, T]``, bool.
+        count: at least 1.
+
+    Returns:
+        Shape ``[B, T]``, bool.
+
+    Source:
+        Cui et al. 2025 (KL-Cov), arXiv:2505.22617, section 4.2.
+
+    Examples:
+        >>> highest(torch.tensor([[1.0, 5.0, 3.0]]), torch.tensor([[True, False, True]]), 1)
+        tensor([[False, False,  True]])
+    """
+    candidates = values[eligible]
+    if not candidates.numel():
+        return torch.zeros_like(eligible)
+    last = candidates.topk(min(count, candidates.numel())).values[-1]
+    return eligible & (values >= last - ROUNDING)
+
+
+def drawn(eligible: Tensor, by: Tensor, count: int, generator: torch.Generator) -> Tensor:
+    """Draw at most ``count`` eligible tokens at random.
+
+    Candidates are first sorted by ``by``, so that neither padding nor the order of rows (except
+    among ties) changes the draw. ``by`` must be data: rounding makes model outputs differ between
+    responses with a common prefix.
+
+    Args:
+        eligible: shape ``[B, T]``, bool.
+        by: values to sort by, shape ``[B, T]``.
+        count: at least 1.
+        generator: on the CPU.
+
+    Returns:
+        Shape ``[B, T]``, bool.
+
+    Source:
+        Cui et al. 2025 (Clip-Cov), arXiv:2505.22617, section 4.2.
+
+    Examples:
+        >>> all_ = torch.ones(1, 4, dtype=torch.bool)
+        >>> drawn(all_, torch.arange(4.0)[None], 3, torch.Generator()).sum()
+        tensor(3)
+    """
+    places = eligible.nonzero()
+    order = by[eligible].argsort(stable=True)
+    picks = torch.randperm(len(places), generator=generator)[:count].to(order.device)
+    rows, columns = places[order[picks]].unbind(1)
+    result = torch.zeros_like(eligible)
+    result[rows, columns] = True
+    return result

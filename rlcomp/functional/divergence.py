@@ -1,0 +1,237 @@
+"""Divergences between policies, and entropies.
+
+Estimators of ``d = log pi - log ref``, and their expected gradients as a loss on samples of the
+policy. ``rho = pi / pi_old``: on-policy its value is 1, but its gradient is not 0.
+
+============  ===================  =======================================
+name          value                gradient in expectation
+============  ===================  =======================================
+``k1``        d                    0
+``k2``        d^2 / 2              that of KL(pi || ref)
+``k3``        exp(-d) - 1 + d      that of KL(ref || pi)
+``abs``       abs(d)               none of these
+``k1_plus``   k1                   k2's
+``k3_plus``   k3                   k2's
+``k1_ratio``  rho d                that of KL(pi || ref)
+``k2_ratio``  sg[rho] d^2 / 2      that of KL(pi || ref)
+``k3_ratio``  rho k3               that of KL(pi || ref)
+============  ===================  =======================================
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from rlcomp.errors import ShapeError
+from rlcomp.functional.ratio import LOG_RATIO_BOUND, log_ratio
+from rlcomp.functional.reduction import masked
+
+Value = Literal["k1", "k2", "k3", "abs"]
+Estimator = Literal["k1", "k2", "k3", "abs", "k1_plus", "k3_plus"]
+RatioEstimator = Literal["k1_ratio", "k2_ratio", "k3_ratio"]
+
+
+def kl_estimate(
+    log_probs: Tensor, ref_log_probs: Tensor, mask: Tensor, estimator: Estimator
+) -> Tensor:
+    """Estimate the KL per token from the sampled token: k1, k2, k3 (Schulman 2020).
+
+    k1 and k3 estimate the value without bias; k3 is never negative. As a loss only k2 and the
+    straight-through ``k1_plus`` and ``k3_plus`` have the gradient of KL(pi || ref).
+
+    Args:
+        log_probs: shape ``[B, T]``, nats.
+        ref_log_probs: shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+        estimator: see the table above.
+
+    Returns:
+        Shape ``[B, T]``, nats, 0 outside the mask.
+
+    Source:
+        Schulman 2020, "Approximating KL divergence"; the gradients: Tang & Munos 2025,
+        arXiv:2506.09477.
+
+    Examples:
+        >>> one = torch.ones(1, 1, dtype=torch.bool)
+        >>> kl_estimate(torch.tensor([[-2.0]]), torch.tensor([[-2.5]]), one, "k3")
+        tensor([[0.1065]])
+    """
+    d = log_ratio(log_probs, ref_log_probs, mask)
+    if estimator in ("k1_plus", "k3_plus"):
+        k2 = d**2 / 2
+        value = d if estimator == "k1_plus" else _k3(d)
+        return value.detach() + k2 - k2.detach()
+    if estimator == "k1":
+        return d
+    if estimator == "abs":
+        return d.abs()
+    return d**2 / 2 if estimator == "k2" else _k3(d)
+
+
+def kl_ratio_estimate(
+    log_probs: Tensor,
+    old_log_probs: Tensor,
+    ref_log_probs: Tensor,
+    mask: Tensor,
+    estimator: RatioEstimator,
+) -> Tensor:
+    """Estimate the KL with importance weights; ``k3_ratio`` is DeepSeek-V3.2's unbiased KL.
+
+    The ratio has a gradient (except in ``k2_ratio``): on-policy the value equals that of k1 or k3,
+    but the gradient differs. With k3 the gradient in the log-prob is ``rho * d``.
+
+    Args:
+        log_probs: shape ``[B, T]``, nats.
+        old_log_probs: log-probs under the policy that sampled, shape ``[B, T]``, nats.
+        ref_log_probs: shape ``[B, T]``, nats.
+        mask: shape ``[B, T]``, bool.
+        estimator: see the table above. ``k2_ratio`` detaches the ratio, whose gradient would make
+            k2's gradient wrong.
+
+    Returns:
+        Shape ``[B, T]``, nats, 0 outside the mask.
+
+    Source:
+        DeepSeek-AI 2025, arXiv:2512.02556, section 3.1, "unbiased KL estimate" (``k3_ratio``).
+
+    Examples:
+        >>> one = torch.ones(1, 1, dtype=torch.bool)
+        >>> new, old, ref = torch.tensor([[-1.0]]), torch.tensor([[-1.2]]), torch.tensor([[-0.8]])
+        >>> kl_ratio_estimate(new, old, ref, one, "k3_ratio")
+        tensor([[0.0261]])
+    """
+    ratio = log_ratio(log_probs, old_log_probs, mask).exp()
+    d = log_ratio(log_probs, ref_log_probs, mask)
+    if estimator == "k2_ratio":
+        return ratio.detach() * d**2 / 2
+    return ratio * (d if estimator == "k1_ratio" else _k3(d))
+
+
+def _k3(d: Tensor) -> Tensor:
+    return torch.exp(-d) - 1 + d
+
+
+def kl_full(log_distribution: Tensor, ref_log_distribution: Tensor, mask: Tensor) -> Tensor:
+    """Compute the full-vocabulary KL at every token.
+
+    ``KL_t = sum_v pi(v|s_t) (log pi(v|s_t) - log pi_ref(v|s_t))``.
+
+    Args:
+        log_distribution: log-probs of all tokens, shape ``[B, T, V]``, nats, with gradient; an
+            impossible token has ``-inf`` or the dtype's least number.
+        ref_log_distribution: log-probs of the reference, shape ``[B, T, V]``, nats.
+        mask: shape ``[B, T]``, bool.
+
+    Returns:
+        Shape ``[B, T]``, nats, 0 outside the mask.
+
+    Raises:
+        ShapeError: the shapes of the tensors do not match.
+
+    Source:
+        Kullback & Leibler 1951, "On information and sufficiency", eq. 2.4.
+
+    Examples:
+        >>> one = torch.ones(1, 1, dtype=torch.bool)
+        >>> policy, reference = torch.tensor([[[0.5, 0.5]]]), torch.tensor([[[0.25, 0.75]]])
+        >>> kl_full(policy.log(), reference.log(), one)
+        tensor([[0.1438]])
+    """
+    if log_distribution.shape != ref_log_distribution.shape or (
+        log_distribution.shape[:2] != mask.shape
+    ):
+        raise ShapeError(
+            f"'log_distribution' has shape {list(log_distribution.shape)}, 'ref_log_distribution' "
+            f"{list(ref_log_distribution.shape)}, 'mask' {list(mask.shape)}"
+        )
+    # 0 * inf is NaN, in the value and in the gradient: impossible tokens leave both sides.
+    suppressed_tokens = log_distribution <= torch.finfo(log_distribution.dtype).min
+    drawn = mask.bool()[..., None] & ~suppressed_tokens
+    new, ref = masked(log_distribution, drawn), masked(ref_log_distribution.detach(), drawn)
+    d = (new - ref).clamp(-LOG_RATIO_BOUND, LOG_RATIO_BOUND)
+    return (masked(new.exp(), drawn) * d).sum(-1)
+
+
+# Probabilities are clamped this far from 0 and 1, where the logs of a KL are infinite. Float32 can
+# tell 1 - EDGE from 1.
+EDGE = 1e-7
+
+
+def binary_total_variation(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
+    """Compute the total variation of "this token or another": ``|pi(a) - pi_old(a)|``.
+
+    It is a lower bound of the total variation of the whole distributions.
+
+    Args:
+        old_log_probs: of the token, shape ``[B, T]``, nats.
+        log_probs: shape ``[B, T]``, nats.
+
+    Returns:
+        Shape ``[B, T]``, in [0, 1].
+
+    Source:
+        Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV.
+
+    Examples:
+        >>> binary_total_variation(torch.tensor([[0.25]]).log(), torch.tensor([[0.5]]).log())
+        tensor([[0.2500]])
+    """
+    return (log_probs.exp() - old_log_probs.exp()).abs()
+
+
+def binary_kl(old_log_probs: Tensor, log_probs: Tensor) -> Tensor:
+    """Compute ``KL(pi_old || pi)`` of "this token or another".
+
+    ``p_old log(p_old / p) + (1 - p_old) log((1 - p_old) / (1 - p))``: a lower bound of the KL of
+    the whole distributions.
+
+    Args:
+        old_log_probs: of the token, shape ``[B, T]``, nats.
+        log_probs: shape ``[B, T]``, nats.
+
+    Returns:
+        Shape ``[B, T]``, nats, at least 0 up to rounding.
+
+    Source:
+        Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-KL.
+
+    Examples:
+        >>> binary_kl(torch.tensor([[0.25]]).log(), torch.tensor([[0.5]]).log())
+        tensor([[0.1308]])
+    """
+    old, new = (values.exp().clamp(EDGE, 1 - EDGE) for values in (old_log_probs, log_probs))
+    return old * (old.log() - new.log()) + (1 - old) * (torch.log1p(-old) - torch.log1p(-new))
+
+
+def top_entropy(logits: Tensor, k: int, renormalise: bool) -> Tensor:
+    """Compute the entropy over the top-k tokens.
+
+    Args:
+        logits: logits or log-probs, shape ``[..., V]``; ``-inf`` marks impossible tokens. All
+            tokens count if there are fewer than ``k``.
+        k: number of tokens, at least 1.
+        renormalise: scale the ``k`` probabilities to sum 1, so that the result is at most ``ln k``;
+            otherwise ``-sum p ln p`` of the probabilities as they are.
+
+    Returns:
+        Shape ``[...]``, nats, float32 at least; at least 0.
+
+    Source:
+        RPT, arXiv:2506.08007: the 16 likeliest tokens; the paper does not say if they sum to 1.
+
+    Examples:
+        >>> log_probs = torch.tensor([0.4, 0.3, 0.2, 0.1]).log()
+        >>> top_entropy(log_probs, 2, renormalise=True)
+        tensor(0.6829)
+    """
+    exact = logits.float() if logits.dtype.itemsize < 4 else logits
+    likeliest = exact.topk(min(k, exact.shape[-1]), -1).values
+    total = likeliest if renormalise else exact
+    log_probs = likeliest - total.logsumexp(-1, keepdim=True)
+    # 0 * -inf is NaN.
+    shares = torch.where(log_probs == -torch.inf, 0.0, log_probs.exp() * log_probs)
+    return -shares.sum(-1)

@@ -1,0 +1,192 @@
+"""Protocols of one or two methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from tensordict import TensorDict
+from torch import Tensor
+from torchrl.objectives.common import LossModule
+
+from rlcomp.component import Component
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.task import Example
+
+
+class Reply(NamedTuple):
+    """Reply of a model.
+
+    Attributes:
+        text: its answer.
+        first: probability by token of the likeliest first tokens; None if the server gave none.
+    """
+
+    text: str
+    first: Mapping[str, float] | None = None
+
+
+class Endpoint(Protocol):
+    """Server that answers several texts at a time."""
+
+    def ask(
+        self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
+    ) -> list[Reply | None]:
+        """Return one reply for each prompt; None for a prompt without one.
+
+        Args:
+            prompts: the questions.
+            max_tokens: largest number of tokens of an answer.
+            alternatives: number of likeliest first tokens in the reply.
+        """
+        ...
+
+
+@runtime_checkable
+class Guide(Protocol):
+    """A policy that knows the task."""
+
+    def __call__(self, batch: TensorDict) -> TensorDict:
+        """Write ``action``."""
+        ...
+
+    def left(self, batch: TensorDict) -> Tensor:
+        """Return the distance from the states of a batch to the goal, ``[N]``, in any unit."""
+        ...
+
+
+@runtime_checkable
+class HoldsObjective(Protocol):
+    """A loss around one of torchrl's, which holds the networks and their targets."""
+
+    objective: LossModule
+
+
+@runtime_checkable
+class TellsErrors(Protocol):
+    """A loss that remembers the errors of its last rows.
+
+    Attributes:
+        errors: rows of the replay (``index``) and their ``|delta|``, ``[N]`` each; None before the
+            first.
+    """
+
+    errors: tuple[Tensor, Tensor] | None
+
+
+@runtime_checkable
+class KeepsMoments(Protocol):
+    """A learner whose optimiser has state."""
+
+    def forget_moments(self) -> None:
+        """Reset the optimiser to its state before the first step."""
+        ...
+
+
+@runtime_checkable
+class FreezesParameters(Protocol):
+    """A learner that can exclude some of its parameters from its steps."""
+
+    @property
+    def trained_names(self) -> Sequence[str]:
+        """Return the names of its parameters."""
+        ...
+
+    def freeze(self, names: Iterable[str]) -> None:
+        """Exclude these parameters, and only these, from all further steps."""
+        ...
+
+
+@runtime_checkable
+class SharesSteps(Protocol):
+    """A learner whose steps several ranks may take together (:mod:`rlcomp.parallel`)."""
+
+    def update(self, rows: TensorDict) -> bool:
+        """Take the optimiser steps of a batch on all ranks; return True if one was taken."""
+        ...
+
+    def moments(self) -> dict[str, Any]:
+        """Return the state of the optimiser, on all ranks."""
+        ...
+
+
+@runtime_checkable
+class Rewinds(Protocol):
+    """An environment in a checkpoint that continues exactly from its saved state."""
+
+    def present(self) -> TensorDict:
+        """Return the current observation: the input of the next step."""
+        ...
+
+
+S = TypeVar("S")
+
+
+class Searchable(Protocol[S]):
+    """States that a search may revisit: ``apply`` never changes its input."""
+
+    def start(self, example: Example) -> S:
+        """Return the initial state of an example."""
+        ...
+
+    def apply(self, state: S, action: str) -> S | str:
+        """Return the state after an action, or what was wrong with it."""
+        ...
+
+    def solved(self, state: S) -> bool:
+        """Test if the goal is reached."""
+        ...
+
+    def text(self, state: S) -> str:
+        """Return the policy's input; equal texts are equal states."""
+        ...
+
+
+@runtime_checkable
+class Suite(Protocol):
+    """Attributes of an evaluator of answers such as ``evaluator=accuracy``.
+
+    Attributes:
+        examples: the problems, the same for the same seed.
+        levels: level of each problem, empty if there are none.
+        policy: answers the problems.
+        reward: judges the answers; writes ``correct`` and ``reward_valid``.
+        prompt: converts a problem to tokens.
+        max_new_tokens: longest answer, in tokens.
+        samples_per_prompt: sampled answers to each problem.
+        seed: seed of its draws.
+    """
+
+    examples: list[Example]
+    levels: list[str]
+    policy: Policy
+    reward: Component
+    prompt: Prompt
+    max_new_tokens: int
+    samples_per_prompt: int
+    seed: int
+
+
+@runtime_checkable
+class Traced(Protocol):
+    """A learner whose steps can be repeated (``rlcomp-replay``)."""
+
+    def trace(self, batch: TensorDict) -> dict[str, str | None]:
+        """Repeat an optimiser step without taking it.
+
+        Args:
+            batch: the rows of the step.
+
+        Returns:
+            The stages of the step in order, each with the first bad key in it, in words, or None.
+        """
+        ...
+
+
+class Writer(Protocol):
+    """Model that answers texts with texts, such as a judge that explains itself."""
+
+    def __call__(self, prompts: Sequence[str]) -> list[str]:
+        """Return one text for each prompt."""
+        ...

@@ -1,0 +1,183 @@
+"""Bases of stages: actions, collectors, shaping, distributions and ranges."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, Protocol, runtime_checkable
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.component import Component
+from rlcomp.errors import ConfigError, nearest
+from rlcomp.functional.reduction import masked
+from rlcomp.keys import Key
+from rlcomp.metrics import record
+from rlcomp.seed import next_request
+
+
+@runtime_checkable
+class Action(Protocol):
+    """An entry of ``phases.NAME.on_begin``: called once, in order, before the stages begin.
+
+    Every component is an action, too (a reference copies the weights when a phase begins). It is
+    not called again on resume: its effect must be in the checkpoint, in the state of its object or
+    in its own.
+    """
+
+    def begin_phase(self) -> None:
+        """Run the action."""
+        ...
+
+
+class Collector(Component):
+    """Base class of collectors: prompts in, a new batch of rollouts out.
+
+    A collector that writes more keys quotes the list: ``writes = (*Collector.writes, "greedy")``.
+    :func:`rlcomp.batch.keep_prompt` copies the entries of a prompt (``per_prompt`` in its
+    :class:`rlcomp.keys.Spec`) to each of its rows.
+
+    Each call is a request: its draws from the collector's generators depend only on their seed and
+    on its number (:func:`rlcomp.seed.next_request`).
+
+    Class attributes:
+        splits: True if the rows of a prompt stay the same when a batch is divided among several
+        collectors: they draw one number for each row (:func:`rlcomp.engine.draw.uniform`), with
+            equally many rows for each prompt.
+        refills: True if a worker may sample its rows by refilled seats
+            (:class:`rlcomp.interfaces.cluster.RefillsSeats`).
+    """
+
+    reads: ClassVar[tuple[Key, ...]] = ("prompt",)
+    optional: ClassVar[tuple[Key, ...]] = ("policy_prompt",)
+    writes: ClassVar[tuple[Key, ...]] = (
+        "tokens",
+        "attention_mask",
+        "response_mask",
+        "rollout_log_probs",
+        "group_id",
+        "truncated",
+        "prompt",
+        "response",
+        "policy_version",
+    )
+    may_write = ("sampling_mask", "routed_experts")
+    fresh = True
+    keeps_prompt = True
+    splits: ClassVar[bool] = False
+    refills: ClassVar[bool] = False
+
+    def __call__(self, batch: TensorDict | None = None) -> TensorDict:
+        """Roll out, and seed the generators for the next request."""
+        rows = super().__call__(batch)
+        for value in vars(self).values():
+            if isinstance(value, torch.Generator):
+                next_request(value)
+        return rows
+
+
+@runtime_checkable
+class HasModes(Protocol):
+    """A distribution over points with known modes.
+
+    Attributes:
+        centres: the modes, ``[M, D]``.
+    """
+
+    centres: Tensor
+
+    def draw(self, rows: int, generator: torch.Generator) -> Tensor:
+        """Draw points, ``[rows, D]``."""
+        ...
+
+
+def nearest_mode(points: Tensor, centres: Tensor) -> Tensor:
+    """Return the index of the mode nearest to each point.
+
+    Args:
+        points: shape ``[B, D]``.
+        centres: shape ``[M, D]``.
+
+    Returns:
+        Shape ``[B]``, int64.
+
+    Examples:
+        >>> nearest_mode(torch.tensor([[0.9], [0.2]]), torch.tensor([[0.0], [1.0]]))
+        tensor([1, 0])
+    """
+    return torch.cdist(points, centres).argmin(1)
+
+
+Range = tuple[float, float]
+
+
+def named_ranges(
+    nominal: Mapping[str, float],
+    given: Mapping[str, Sequence[float]],
+    around: Callable[[float], Range],
+    least: float,
+) -> dict[str, Range]:
+    """Return the given ranges; if there are none, one around every nominal value.
+
+    A range of a single value is dropped, since the parameter does not change.
+
+    Args:
+        nominal: every parameter of the environment.
+        given: ``[low, high]`` by parameter; empty for all of them.
+        around: returns the range around a nominal value.
+        least: every low end must be above this.
+
+    Raises:
+        ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
+    """
+    for name, bounds in given.items():
+        where = f"environment.randomise.ranges.{name}"
+        if name not in nominal:
+            raise ConfigError(
+                f"{where}: the environment has no such parameter{nearest(name, nominal)}"
+            )
+        if len(bounds) != 2 or not least < bounds[0] <= bounds[1]:
+            raise ConfigError(
+                f"{where} is {list(bounds)}: must be [low, high], low at most high and above "
+                f"{least:g}"
+            )
+    ranges = {
+        **({} if given else {name: around(value) for name, value in nominal.items()}),
+        **{name: (float(bounds[0]), float(bounds[1])) for name, bounds in given.items()},
+    }
+    return {name: (low, high) for name, (low, high) in ranges.items() if low < high}
+
+
+def response_length(batch: TensorDict) -> Tensor:
+    """Count the sampled tokens of each response, EOS included, tool output excluded.
+
+    Returns:
+        Shape ``[B]``, float32, or float64 if the reward is.
+    """
+    dtype = torch.promote_types(batch["reward"].dtype, torch.float32)
+    length: Tensor = batch["response_mask"].sum(1).to(dtype)
+    return length
+
+
+def write_shaped_reward(batch: TensorDict, name: str, part: Tensor, reward: Tensor) -> TensorDict:
+    """Write a shaped reward and the shaper's contribution; 0 where not valid.
+
+    Records ``reward/<name>`` and ``reward/shaped``, over valid rows.
+
+    Args:
+        batch: gets ``reward`` and a new ``rewards`` with the part in it.
+        name: name of the part.
+        part: shape ``[B]``, in reward units.
+        reward: shape ``[B]``, the reward for later stages.
+
+    Returns:
+        The batch.
+    """
+    valid = batch["reward_valid"]
+    part, reward = masked(part, valid), masked(reward, valid)
+    batch["reward"] = reward
+    batch["rewards"] = batch["rewards"].copy().set(name, part)
+    record(f"reward/{name}", part, where=valid)
+    record("reward/shaped", reward, where=valid)
+    return batch

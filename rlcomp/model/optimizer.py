@@ -1,0 +1,204 @@
+"""Optimisers, their groups and schedules."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+from torch.optim import AdamW, Muon, Optimizer
+
+from rlcomp.arguments import (
+    Checked,
+    Fraction,
+    NonNegativeFloat,
+    PositiveFloat,
+    Probability,
+    RegularExpression,
+)
+from rlcomp.component import check_arguments
+from rlcomp.errors import ConfigError
+
+
+def optimizer_groups(
+    named: Iterable[tuple[str, Tensor]],
+    *,
+    optimizer: Callable[..., torch.optim.Optimizer],
+    lr: Mapping[str, PositiveFloat],
+) -> torch.optim.Optimizer:
+    """Create an optimiser whose groups are networks, each with its own learning rate.
+
+    An optimiser that treats every parameter by itself (SGD, Adam) then does the same as one
+    optimiser per network: a network without a gradient in a step is not changed.
+
+    Args:
+        named: the trained parameters with their names.
+        optimizer: called with the groups, e.g. a partial of ``torch.optim.Adam``.
+        lr: learning rate by the beginning of a name, at any level of it: ``actor_network`` is the
+            group of ``losses.control.objective.actor_network_params.module.0.weight``.
+
+    Raises:
+        ConfigError: a beginning matches no parameter, or a parameter matches none or several.
+    """
+    groups: dict[str, list[tuple[str, Tensor]]] = {prefix: [] for prefix in lr}
+    for name, parameter in named:
+        fitting = [prefix for prefix in lr if f".{prefix}" in f".{name}"]
+        if len(fitting) != 1:
+            names = " and ".join(map(repr, fitting)) or "none"
+            raise ConfigError(
+                f"the parameter '{name}' belongs to {names} of the groups {list(lr)}: every "
+                "parameter has one learning rate; name its network, set +learner.optimizer.lr.NAME"
+            )
+        groups[fitting[0]].append((name, parameter))
+    empty = [prefix for prefix, members in groups.items() if not members]
+    if empty:
+        raise ConfigError(
+            f"learner.optimizer.lr.{empty[0]}: no trained parameter has such a name: delete it, "
+            f"'~learner.optimizer.lr.{empty[0]}'"
+        )
+    return optimizer([{"params": members, "lr": lr[prefix]} for prefix, members in groups.items()])
+
+
+# Fine enough that a warm-up of 1 % is a ramp of 100 values.
+_STEPS = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Schedule:
+    """Multiplier of the learning rate: transformers' formulas on a grid of 10,000 steps.
+
+    ``t / w`` up to ``t = w``, the end of the warm-up. Later, with ``p = (t - w) / (1 - w)``: 1,
+    ``(1 - f) (1 - p) + f`` (linear) or ``(1 - f) (1 + cos(pi p)) / 2 + f`` (cosine).
+
+    Attributes:
+        name: shape after the warm-up.
+        warmup: share of the phase in which the multiplier rises linearly from 0 to 1.
+        final: multiplier at the end of the phase; not used by a constant schedule.
+
+    Source:
+        transformers 5, ``get_scheduler``: ``constant_with_warmup``, ``polynomial`` of power 1,
+        ``cosine_with_min_lr``; equal to the bit.
+
+    Examples:
+        >>> [Schedule(name="linear", final=0.1)(progress) for progress in (0.0, 0.5, 1.0)]
+        [1.0, 0.55, 0.1]
+    """
+
+    name: Literal["constant", "linear", "cosine"] = "constant"
+    warmup: Fraction = 0.0
+    final: Probability = 0.0
+
+    def __post_init__(self) -> None:
+        check_arguments(type(self), (), asdict(self))
+
+    def __call__(self, progress: float) -> float:
+        """Return the multiplier, in [0, 1], at a progress in [0, 1] of the phase."""
+        step = round(progress * _STEPS)
+        # At least one step stays after the warm-up: the formulas divide by the number of these
+        # steps.
+        ramp = min(round(self.warmup * _STEPS), _STEPS - 1)
+        if step < ramp:
+            return step / ramp
+        return self._after((step - ramp) / (_STEPS - ramp))
+
+    def _after(self, passed: float) -> float:
+        """Return the multiplier after a share of the steps behind the warm-up."""
+        if self.name == "linear":
+            return (1 - self.final) * (1 - passed) + self.final
+        if self.name == "cosine":
+            wave = 0.5 * (1 + math.cos(math.pi * passed))
+            return wave * (1 - self.final) + self.final
+        return 1.0
+
+
+NOT_MUON = r"embed|wte|wpe|lm_head|value_head|(^|[._])(head|score|output|classifier)\.weight"
+
+
+class MuonAdamW(Optimizer, metaclass=Checked):
+    """Optimiser: Muon for hidden matrices, AdamW for the rest, both torch's own.
+
+    Muon steps along the orthogonalised momentum of a matrix, ``W <- W - lr 0.2 sqrt(max(A, B)) O``
+    for ``W`` of shape ``[A, B]``. The factor gives ``O`` the size of AdamW's step, so that one
+    ``lr`` serves both.
+
+    A parameter is Muon's if it has two dimensions and its name does not match ``not_muon``. The
+    default matches the usual names of embeddings and output heads. Only names count: the last layer
+    of a network that numbers its layers is Muon's unless ``not_muon`` names it.
+
+    Args:
+        params: trained parameters with their names, as ``named_parameters`` yields them.
+        lr: learning rate of both.
+        not_muon: regular expression, searched in names: matrices left to AdamW.
+        momentum: of Muon.
+        betas: of AdamW.
+        weight_decay: decoupled, of both.
+
+    Raises:
+        ConfigError: an argument is out of range; parameters have no names, or none of them is
+            Muon's.
+
+    Source:
+        Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; the factor: Liu et al. 2025,
+        arXiv:2502.16982, section 2.2.
+    """
+
+    def __init__(
+        self,
+        params: Iterable[Any],
+        *,
+        lr: NonNegativeFloat = 1e-3,
+        not_muon: RegularExpression = NOT_MUON,
+        momentum: Fraction = 0.95,
+        betas: tuple[Fraction, Fraction] = (0.9, 0.95),
+        weight_decay: NonNegativeFloat = 0.0,
+    ) -> None:
+        matrices, others = _split(list(params), not_muon)
+        muon = Muon(
+            matrices,
+            lr=lr,
+            momentum=momentum,
+            weight_decay=weight_decay,
+            adjust_lr_fn="match_rms_adamw",
+        )
+        self.parts: list[Optimizer] = [muon]
+        if others:
+            self.parts.append(
+                AdamW(others, lr=lr, betas=betas, weight_decay=weight_decay, fused=True)
+            )
+        super().__init__([group for part in self.parts for group in part.param_groups], {})
+        self._share()
+
+    def _share(self) -> None:
+        """Let both optimisers use the groups and the state of this one."""
+        for part, group in zip(self.parts, self.param_groups, strict=True):
+            part.param_groups, part.state = [group], self.state
+
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Take one step of both."""
+        del closure
+        for part in self.parts:
+            part.step()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Restore the moments of both."""
+        super().load_state_dict(state_dict)
+        self._share()
+
+
+def _split(params: list[Any], not_muon: str) -> tuple[list[Any], list[Any]]:
+    """Split named parameters: Muon's, and the others."""
+    if any(isinstance(entry, Tensor) for entry in params):
+        raise ConfigError("MuonAdamW splits parameters by name: give it named_parameters()")
+    left_out = re.compile(not_muon)
+    matrices = [(n, p) for n, p in params if p.ndim == 2 and not left_out.search(n)]
+    if not matrices:
+        raise ConfigError(
+            f"MuonAdamW: not_muon is {not_muon!r}, and no other parameter is a matrix "
+            f"({', '.join(name for name, _ in params[:4])}, ...): choose optimizer=adamw"
+        )
+    chosen = {name for name, _ in matrices}
+    return matrices, [entry for entry in params if entry[0] not in chosen]

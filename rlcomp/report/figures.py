@@ -1,0 +1,184 @@
+"""Figures of fronts, reliability and coverage."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rlcomp.files.atomic_write import atomic_write
+from rlcomp.functional.coverage import Point
+from rlcomp.functional.pareto_front import nondominated
+from rlcomp.functional.statistics import Bin
+from rlcomp.report.coverage import Comparison
+from rlcomp.report.returns import Rows, asked_for, path_of
+from rlcomp.report.statistics import Array
+
+ON_FRONT = "not dominated"
+_INK, _ASKED = "#1c1e21", "#d55e00"
+
+
+def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
+    """Draw the evaluations of one run, dark to bright; for a conditioned policy also the last ones.
+
+    Args:
+        rows: rows of the run's record.
+        names: names of the objectives; a panel for each two.
+
+    Returns:
+        A matplotlib figure; None without evaluations.
+    """
+    steps, path = path_of(rows, names)
+    last = asked_for(rows, names)
+    if not len(path) and not last:
+        return None
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # Names of objectives are not formulas.
+    with matplotlib.rc_context({"text.parse_math": False}):
+        figure = Figure(figsize=_size(names), layout="constrained")
+        FigureCanvasAgg(figure)
+        for axes, places in _panels(figure, names):
+            if len(path):
+                _draw_path(axes, steps, path[:, places])
+            if last:
+                _draw_asked(axes, last, places)
+    return figure
+
+
+def _size(names: Sequence[str]) -> tuple[float, float]:
+    panels = len(names) * (len(names) - 1) // 2
+    return (4.8, 3.6) if panels == 1 else (9.6, 3.2 * -(-panels // 3))
+
+
+def _panels(figure: Any, names: Sequence[str]) -> Iterator[tuple[Any, list[int]]]:  # noqa: ANN401
+    """Yield the axes of every two objectives, and the indices of the two."""
+    pairs = list(combinations(range(len(names)), 2))
+    across = min(len(pairs), 3)
+    for place, pair in enumerate(pairs, 1):
+        axes = figure.add_subplot(-(-len(pairs) // across), across, place)
+        axes.set_xlabel(names[pair[0]])
+        axes.set_ylabel(names[pair[1]])
+        axes.grid(alpha=0.2)
+        axes.spines[["top", "right"]].set_visible(False)
+        yield axes, list(pair)
+
+
+def _draw_path(axes: Any, steps: Array, path: Array) -> None:  # noqa: ANN401
+    axes.plot(*path.T, color=_INK, alpha=0.3, linewidth=0.8)
+    # The brightest tenth is invisible on white.
+    axes.scatter(*path.T, c=steps, cmap="viridis", vmax=steps[0] + (np.ptp(steps) or 1) / 0.9, s=24)
+    for place in sorted({0, len(steps) - 1}):
+        _tell(axes, f"step {steps[place]:.0f}", path[place])
+
+
+def _draw_asked(axes: Any, asked: dict[str, Array], places: list[int]) -> None:  # noqa: ANN401
+    points = np.stack(list(asked.values()))
+    axes.scatter(*points[:, places].T, color=_ASKED, marker="D", s=24)
+    _ring(axes, points[nondominated(points)][:, places])
+    for label, point in asked.items():
+        _tell(axes, label, point[places])
+
+
+def _ring(axes: Any, points: Array) -> None:  # noqa: ANN401
+    axes.scatter(*points.T, facecolors="none", edgecolors=_INK, s=90, label=ON_FRONT)
+
+
+def _tell(axes: Any, text: str, point: Array) -> None:  # noqa: ANN401
+    axes.annotate(text, point, xytext=(4, 4), textcoords="offset points", fontsize=8)
+
+
+def save_reliability(bins: Sequence[Bin], path: Path, title: str) -> None:
+    """Draw the frequency of predicted events against their predicted probability.
+
+    Args:
+        bins: :func:`rlcomp.functional.statistics.reliability`; 95 % normal intervals are drawn.
+        path: the picture, a PNG; its directory is created.
+        title: title of the picture.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # Titles are not formulas.
+    with matplotlib.rc_context({"text.parse_math": False}):
+        figure = Figure(figsize=(4, 3.6), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        axes.plot([0, 1], [0, 1], color="0.7", linewidth=1, label="calibrated")
+        widths = [1.96 * (b.accuracy * (1 - b.accuracy) / b.number) ** 0.5 for b in bins]
+        x, y = [b.confidence for b in bins], [b.accuracy for b in bins]
+        axes.errorbar(x, y, yerr=widths, marker="o", markersize=4, color="#0072b2", capsize=2)
+        axes.set(xlim=(0, 1), ylim=(-0.02, 1.02), title=title)
+        axes.set_xlabel("probability given to the first answer")
+        axes.set_ylabel("share in which it is the chosen one")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(path) as draft:
+            figure.savefig(draft, dpi=150, format="png")
+
+
+_BASE, _TRAINED, _COVERAGE_INK = "#6c757d", "#0072b2", "#1c1e21"
+
+
+def coverage_figure(
+    comparisons: Mapping[str, Comparison],
+    *,
+    names: tuple[str, str] = ("base", "trained"),
+    measure: str = "pass@k",
+) -> Any:  # noqa: ANN401
+    """Draw a panel for each comparison: both curves with their intervals, and their crossings.
+
+    Significant crossings are lines, crossings that may be chance are dotted lines.
+
+    Args:
+        comparisons: comparisons by title.
+        names: names of the two runs.
+        measure: label of the curves.
+
+    Returns:
+        A matplotlib figure.
+    """
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    # Titles are not formulas.
+    with matplotlib.rc_context({"text.parse_math": False}):
+        figure = Figure(figsize=(3.6 * len(comparisons) + 0.4, 3.2), layout="constrained")
+        FigureCanvasAgg(figure)
+        for place, (title, comparison) in enumerate(comparisons.items(), 1):
+            axes = figure.add_subplot(1, len(comparisons), place)
+            _draw(axes, comparison, names)
+            axes.set_title(f"{title} ({comparison.problems} problems)", fontsize=10)
+            axes.set_ylabel(measure if place == 1 else "")
+            axes.legend(frameon=False)
+    return figure
+
+
+def _draw(axes: Any, comparison: Comparison, names: tuple[str, str]) -> None:  # noqa: ANN401
+    for points, name, colour in zip(
+        (comparison.base, comparison.trained), names, (_BASE, _TRAINED), strict=True
+    ):
+        _curve(axes, points, name, colour)
+    for crossing in comparison.crossings:
+        middle = (crossing.before * crossing.after) ** 0.5
+        style = "-" if crossing.shown else ":"
+        axes.axvline(middle, color=_COVERAGE_INK, linestyle=style, linewidth=1, alpha=0.6)
+    axes.set_xscale("log", base=2)
+    ticks = [point.k for point in comparison.base]
+    axes.set_xticks(ticks, [str(k) for k in ticks])
+    axes.set_xlabel("k")
+    axes.grid(alpha=0.2)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _curve(axes: Any, points: Sequence[Point], name: str, colour: str) -> None:  # noqa: ANN401
+    ks = [point.k for point in points]
+    axes.plot(ks, [point.mean for point in points], color=colour, label=name, marker="o", ms=3)
+    lows, highs = [point.low for point in points], [point.high for point in points]
+    axes.fill_between(ks, lows, highs, color=colour, alpha=0.15, linewidth=0)

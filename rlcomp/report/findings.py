@@ -1,0 +1,118 @@
+"""Sentences on the arms of a sweep: paired difference, interval, judgement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from rlcomp.report.groups import Group
+from rlcomp.report.statistics import Estimate, half_width, number, rounded
+from rlcomp.report.tables import Result
+from rlcomp.trackers.metric_direction import Direction, better
+
+Judgement = Literal["better", "worse", "higher", "lower", "no difference", "unknown"]
+HYPERVOLUME = "evaluation/hypervolume"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Comparison of one arm with the control arm: the sentence, and its judgement."""
+
+    sentence: str
+    judgement: Judgement
+
+
+def headline(results: Sequence[Result]) -> str | None:
+    """Return the metric of the sentences: the hypervolume of several objectives, else the first.
+
+    Metrics are in the order of :data:`rlcomp.report.tables.METRICS`, or of the request.
+    """
+    measured = list(dict.fromkeys(row.metric for row in results))
+    return HYPERVOLUME if HYPERVOLUME in measured else next(iter(measured), None)
+
+
+def judged(difference: Estimate | None, direction: Direction) -> Judgement:
+    """Judge the 95 % interval of a paired difference.
+
+    "No difference" if the interval holds 0, "unknown" without an interval. For a metric without a
+    better direction the arm is higher or lower.
+
+    Examples:
+        >>> judged(Estimate(-0.5, -0.75, -0.25, 3), "lower")
+        'better'
+    """
+    if difference is None or difference.low is None or difference.high is None:
+        return "unknown"
+    if difference.low <= 0 <= difference.high:
+        return "no difference"
+    above: Literal["higher", "lower"] = "higher" if difference.low > 0 else "lower"
+    if not direction:
+        return above
+    return "better" if above == direction else "worse"
+
+
+def verdicts(
+    groups: Sequence[Group], results: Sequence[Result], baseline: Group, metric: str
+) -> list[Verdict]:
+    """Write a sentence for every group but the control arm; for one group alone, its final value.
+
+    Args:
+        groups: all of them.
+        results: from :func:`rlcomp.report.tables.results`.
+        baseline: the control arm.
+        metric: the metric; its last value counts.
+    """
+    row_of = {row.group: row for row in results if (row.metric, row.kind) == (metric, "final")}
+    names = short_names([group.name for group in groups])
+    if len(groups) == 1:
+        return [Verdict(_alone(names[0], metric, row.value), "unknown") for row in row_of.values()]
+    control = names[list(groups).index(baseline)]
+    return [
+        _held_against(name, control, row_of.get(group.name), better(metric))
+        if baseline.name in row_of
+        else Verdict(f"{name} − {control}: no finished run of {control} has it", "unknown")
+        for name, group in zip(names, groups, strict=True)
+        if group is not baseline
+    ]
+
+
+def _alone(name: str, metric: str, value: Estimate) -> str:
+    return f"{name}: {metric} = {_interval(value)}{_seeds(value)}"
+
+
+def _held_against(name: str, control: str, row: Result | None, direction: Direction) -> Verdict:
+    pair = f"{name} − {control}"
+    if row is None:
+        return Verdict(f"{pair}: no finished run of {name} has it", "unknown")
+    if row.difference is None:
+        return Verdict(f"{pair}: no seed in common", "unknown")
+    judgement = judged(row.difference, direction)
+    words = "no difference seen" if judgement == "no difference" else f"{name} is {judgement}"
+    conclusion = f": {words}" if judgement != "unknown" else ""
+    text = f"{pair} = {_interval(row.difference, sign=True)}{_seeds(row.difference)}{conclusion}"
+    return Verdict(text, judgement)
+
+
+def _interval(value: Estimate, *, sign: bool = False) -> str:
+    half = half_width(value)
+    text = rounded(value.mean, half, sign=sign)
+    if value.low is None or value.high is None:
+        return text
+    return f"{text}, 95 % {rounded(value.low, half)} to {rounded(value.high, half)}"
+
+
+def _seeds(value: Estimate) -> str:
+    return f", n = {number(value.n)}" if value.n > 1 else ", n = 1 (one seed: no interval)"
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Return only the values if all names set the same single key.
+
+    Examples:
+        >>> short_names(["advantage=pama", "advantage=group_mean"])
+        ['pama', 'group_mean']
+    """
+    pairs = [name.split("=") for name in names]
+    same = all(len(pair) == 2 and pair[0] == pairs[0][0] for pair in pairs)
+    return [pair[1] for pair in pairs] if same and len(names) > 1 else list(names)

@@ -1,0 +1,271 @@
+"""Stages on workers under schedule ``free``: assignment and consumption of groups."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+from tensordict import TensorDict
+from tensordict.nn import TensorDictModuleBase
+
+from rlcomp.arguments import NonNegativeInt
+from rlcomp.batch import cat
+from rlcomp.checkpoint import state_fields
+from rlcomp.checkpoint.buffered_rollout import BufferedRollout, load_buffered_rollout, record_age
+from rlcomp.cluster.pool import Admission, Pool
+from rlcomp.cluster.serialization import Carried
+from rlcomp.cluster.worker import version_of
+from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded, add_note
+from rlcomp.interfaces.cluster import Cluster, Part, RefillsSeats, Reply, Request, WorkerLost
+from rlcomp.metrics import Ledger, merge, progress, record, step
+from rlcomp.run.pending_requests import check_requests, request_of, state_of
+from rlcomp.run.remote import RemoteStages, device_of
+from rlcomp.seed import next_request
+
+# Seconds between two polls for replies while the run has nothing else to do.
+_PAUSE = 0.001
+
+
+class FreeStages(RemoteStages):
+    """A collector that runs on the workers of a cluster with ``schedule=free``.
+
+    Replaces the collector. Each call publishes the weights, requests the groups of its prompts (the
+    first call ``staleness`` times more for the same prompts), and returns as many groups as it has
+    prompts, in the order in which they are done. :class:`rlcomp.cluster.pool.Admission` begins
+    groups. Workers take new weights between decode steps, so that tokens of one row may have
+    several versions (``policy_version``). ``rollout_log_probs`` is under the weights that sampled
+    each token.
+
+    Reads and writes the keys of the collector; also writes ``too_old`` ``[B, T]``: response tokens
+    more than ``cluster.free.max_age`` versions old.
+
+    With ``staleness=0`` the tokens are those of schedule ``fixed``. Otherwise the consumed groups
+    of a step depend on timing, and two runs differ. A lost worker loses the tokens of its groups,
+    which are begun anew. A checkpoint holds the finished groups, and prompts and seeds of the
+    others, which are begun anew when the run goes on.
+
+    Records the metrics of :class:`rlcomp.run.remote.RemoteStages`; ``cluster/made``, the workers'
+    seconds for the groups of the step; ``rollout/staleness`` of response tokens;
+    ``rollout/too_old``, the share of them without a weight; and ``rollout/versions``, the number of
+    versions in a row.
+
+    Args:
+        stages: one collector, or ``collector=delayed`` around it.
+        cluster: the workers.
+
+    Raises:
+        ConfigError: the collector, or its policy, cannot refill seats.
+    """
+
+    def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
+        super().__init__(stages=stages, cluster=cluster)
+        age = cluster.free.max_age
+        self.max_age = self.staleness if age is None else age
+        self.pool = Pool[Request, BufferedRollout](cluster.workers)
+        self.admission = Admission(self.staleness)
+        self._quiet = [0.0] * cluster.workers  # start of each worker's silence
+        self._weights: object = None
+
+    def _check(self) -> None:
+        stage, kind = self.stages[0], type(self.stages[0]).__name__
+        if len(self.stages) > 1:
+            raise ConfigError(
+                "cluster.schedule is free: groups come back one by one, and only the collector "
+                "runs on workers; set cluster.remote=null, or cluster.schedule=fixed"
+            )
+        if not getattr(stage, "refills", False) or not isinstance(stage, RefillsSeats):
+            raise ConfigError(
+                f"cluster.schedule is free, and {kind} does not refill seats: set "
+                "cluster.schedule=fixed, or collector@rollout=group"
+            )
+        if not hasattr(stage.policy, "seats"):
+            raise ConfigError(
+                f"cluster.schedule is free, and {type(stage.policy).__name__} has no seats "
+                "(rlcomp.interfaces.cluster.RefilledPolicy): set cluster.schedule=fixed"
+            )
+        Carried(list(self.stages))
+
+    def begin_phase(self) -> None:
+        """Forget the groups of the previous phase."""
+        self._forget()
+
+    def finish_phase(self) -> None:
+        """End the workers, even if they are busy, since no stage will consume their groups."""
+        self.cluster.close()
+        self._carried = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self.pool = Pool(self.cluster.workers)
+        self.admission = Admission(self.staleness)
+
+    def settle(self) -> None:
+        """No-op: unfinished groups are begun anew."""
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Request groups; return those that are done first."""
+        payload = self._begin(batch)
+        began = time.perf_counter()
+        self._weights = self.cluster.publish(payload.weights)
+        record("cluster/weights_seconds", time.perf_counter() - began)
+        prompts, size = len(batch), self._size
+        first = self.admission.allowed == 0
+        self.admission.step(prompts * size)
+        for _ in range(self.staleness + 1 if first else 1):
+            self._ask_for(payload, batch)
+        self._hand_over(size)
+        began = time.perf_counter()
+        self._collect(prompts)
+        self._record(time.perf_counter() - began)
+        return self._consumed(self.pool.take(prompts), payload)
+
+    @property
+    def _size(self) -> int:
+        stage = self.stages[0]
+        assert isinstance(stage, RefillsSeats)
+        return stage.group_size
+
+    def _begin(self, batch: TensorDict) -> Carried:
+        """Start the workers if they are not running."""
+        seats = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
+        return self._start(replace(self.cluster.free, seats=seats))
+
+    def _ask_for(self, payload: Carried, batch: TensorDict) -> None:
+        """Queue the groups of a batch."""
+        seeds = tuple(generator.initial_seed() for generator in payload.generators)
+        for place in range(len(batch)):
+            request = Request(
+                number=self.number,
+                version=None,
+                progress=progress(),
+                step=step(),
+                seeds=seeds,
+                part=Part(place, 1, len(batch)),
+                batch=batch[place : place + 1].clone().cpu(),
+            )
+            self.pool.waiting.append(((self.number, place), request))
+        self.number += 1
+        for generator in payload.generators:
+            next_request(generator)
+
+    def _hand_over(self, size: int) -> None:
+        """Send new weights to all workers, and new groups to those with the fewest."""
+        for worker in range(self.cluster.workers):
+            self.cluster.ask(worker, self._weights, None)
+        while self.pool.waiting and self.admission.admits(size):
+            self.admission.start(size)
+            worker, request = self.pool.hand_over()
+            if len(self.pool.under_way[worker]) == 1:
+                self._quiet[worker] = time.monotonic()
+            self.cluster.ask(worker, self._weights, request)
+
+    def _collect(self, wanted: int) -> None:
+        """Wait until that many groups are done."""
+        self._look()
+        while len(self.pool.done) < wanted:
+            time.sleep(_PAUSE)
+            self._look()
+
+    def _look(self) -> None:
+        """Receive every available reply."""
+        for worker, has in enumerate(self.pool.under_way):
+            while has:
+                reply = self._reply_of(worker)
+                if reply is None:
+                    break
+                assert reply.part is not None
+                self._busy += reply.seconds
+                self._quiet[worker] = time.monotonic()
+                rollout = BufferedRollout(reply.rows, reply.ledger, reply.seconds)
+                self.pool.come_back(worker, (reply.number, reply.part.first), rollout)
+
+    def _reply_of(self, worker: int) -> Reply | None:
+        try:
+            return self.cluster.poll(worker, time.monotonic() - self._quiet[worker])
+        except WorkerLost as lost:
+            self._lost_worker(worker, lost)
+            return None
+        except Exception as error:
+            add_note(error, f"on worker {worker} of the cluster")
+            raise
+
+    def _lost_worker(self, worker: int, lost: WorkerLost) -> None:
+        """Restart the worker; its groups begin anew, with the current weights."""
+        has = self.pool.under_way[worker]
+        if self._lost >= self.cluster.restarts:
+            raise ProcessEnded(self._loss_message(next(iter(has.values())), lost)) from lost
+        self._lost += 1
+        self.cluster.restart(worker)
+        self._quiet[worker] = time.monotonic()
+        for request in has.values():
+            self.cluster.ask(worker, self._weights, request)
+
+    def _consumed(self, groups: list[BufferedRollout], payload: Carried) -> TensorDict:
+        """Join groups to a batch, with their ages."""
+        ledger = Ledger()
+        for group in groups:
+            ledger.merge(group.ledger)
+        merge(ledger)
+        seconds = [group.seconds for group in groups if group.seconds is not None]
+        record("cluster/made", sum(seconds) / self.cluster.workers)
+        rows = cat([group.rows for group in groups]).to(device_of(payload.weights))
+        newest = version_of(list(self.stages))
+        assert newest is not None
+        record_age(rows, newest)
+        return aged(rows, newest, self.max_age)
+
+    def run_state(self) -> dict[str, Any]:
+        """Return the finished groups, and prompts and seeds of the others."""
+        return {
+            "done": [
+                {"number": number, "place": place, **rollout.state()}
+                for (number, place), rollout in self.pool.done.items()
+            ],
+            "asked": [state_of(request) for _, request in self.pool.unfinished()],
+            "number": self.number,
+            "allowed": self.admission.allowed,
+        }
+
+    def load_run_state(self, state: dict[str, Any]) -> None:
+        """Restore the groups; unfinished ones wait to be begun."""
+        self._forget()
+        self.number = state_fields.field(state, "number", NonNegativeInt)
+        self.admission.allowed = state_fields.field(state, "allowed", NonNegativeInt)
+        for each in state_fields.field(state, "done", list):
+            name = tuple(state_fields.field(each, of, NonNegativeInt) for of in ("number", "place"))
+            rollout = {of: state_fields.field(each, of, dict) for of in ("rows", "recorded")}
+            self.pool.done[name[0], name[1]] = load_buffered_rollout(rollout)
+        for request in map(request_of, state_fields.field(state, "asked", list)):
+            self.pool.waiting.append(((request.number, request.part.first), request))
+        # Unfinished groups have not been started in this process.
+        left = len(self.pool.waiting) * self._size
+        if left > self.admission.allowed:
+            raise CheckpointError(
+                f"'asked' holds {left} rows, and 'allowed' is {self.admission.allowed}"
+            )
+        self.admission.started = self.admission.allowed - left
+        check_requests(
+            [request for _, request in self.pool.waiting],
+            done=self.pool.done,
+            seeds=len(Carried(list(self.stages)).generators),
+            most=self.admission.allowed // self._size,
+        )
+
+
+def aged(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
+    """Return rows with ``too_old``: response tokens more than ``max_age`` versions behind.
+
+    Records ``rollout/too_old`` and ``rollout/versions``.
+
+    Args:
+        rows: hold ``policy_version`` and ``response_mask`` ``[B, T]``.
+        newest: version of the policy that consumes them.
+        max_age: greatest age with a weight.
+    """
+    mask, version = rows["response_mask"], rows["policy_version"]
+    rows["too_old"] = mask & (newest - version > max_age)
+    record("rollout/too_old", rows["too_old"], where=mask)
+    changes = (version[:, 1:] != version[:, :-1]) & mask[:, 1:] & mask[:, :-1]
+    record("rollout/versions", changes.sum(1) + 1.0)
+    return rows

@@ -1,0 +1,132 @@
+"""Trials of engines, environments and rewards before a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from tensordict import TensorDict
+
+from rlcomp.batch import encode_texts
+from rlcomp.checkpoint.random_state import random_state, set_random_state
+from rlcomp.data.examples import prompt_batch
+from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.player import Player
+from rlcomp.errors import ConfigErrors, UserError
+from rlcomp.interfaces.reward import TriedFirst
+from rlcomp.interfaces.sampler_engine import Elsewhere
+from rlcomp.interfaces.task import Example
+from rlcomp.metrics import recording
+from rlcomp.run.check_columns import pairs
+from rlcomp.wiring.plan import Plan
+
+
+def try_engines(nodes: Mapping[str, object]) -> None:
+    """Reach every engine in another process.
+
+    Args:
+        nodes: nodes of the run, by path.
+
+    Raises:
+        ConfigError: an engine cannot be reached, as the first rollout would show.
+    """
+    for node in nodes.values():
+        if isinstance(node, Elsewhere):
+            node.reach()
+
+
+# Number of examples whose demonstration is scored, and an empty response to the same prompt.
+_EXAMPLES = 2
+
+
+def try_rewards(plan: Plan, built: Mapping[str, object]) -> None:
+    """Let every reward that needs it score a few responses to its task; drop the scores.
+
+    Nothing is recorded, and the random number generators are restored.
+
+    Args:
+        plan: plan of the run.
+        built: nodes by path; nodes that are not built yet are skipped.
+
+    Raises:
+        ConfigErrors: a reward fails; or it scores none, and the run would stop for that later.
+    """
+    errors: list[str] = []
+    state = random_state()
+    try:
+        for path, reward, batch in _trials(plan, built):
+            try:
+                with recording():
+                    fault = reward.trial(batch)
+            except UserError as error:
+                fault = str(error)
+            else:
+                fault = fault if _stops(plan) else None
+            if fault:
+                errors.append(f"{path}.function {reward.called}, tried before the run: {fault}")
+    finally:
+        set_random_state(state)
+    if errors:
+        raise ConfigErrors(errors)
+
+
+def _trials(
+    plan: Plan, built: Mapping[str, object]
+) -> Iterator[tuple[str, TriedFirst, TensorDict]]:
+    """Yield each reward to test, once, with rows of the first of its tasks."""
+    paths: set[str] = set()
+    for tasks, rewards in pairs(plan):
+        examples = first_examples(built.get(tasks[0].path)) if tasks else []
+        for node in rewards if examples else []:
+            reward = built.get(node.path)
+            if isinstance(reward, TriedFirst) and node.path not in paths:
+                paths.add(node.path)
+                yield node.path, reward, _rows(examples)
+
+
+def first_examples(task: object) -> list[Example]:
+    """Return the first examples; empty for a task that is not one of ours."""
+    if not (hasattr(task, "__len__") and hasattr(task, "example")):
+        return []
+    return [task.example(index) for index in islice(range(len(task)), _EXAMPLES)]
+
+
+def _rows(examples: list[Example]) -> TensorDict:
+    batch = prompt_batch([example for example in examples for _ in range(2)])
+    texts = [text for example in examples for text in (example.demonstration, "")]
+    batch["response"] = encode_texts(texts)
+    return batch
+
+
+def _stops(plan: Plan) -> bool:
+    """Test if the run stops when no reward is valid."""
+    limits = (node.arguments.get("max_invalid_fraction") for node in plan.nodes.values())
+    return any(isinstance(limit, (int, float)) and limit < 1 for limit in limits)
+
+
+def try_environments(nodes: Mapping[str, object]) -> None:
+    """Reset the environment of each player on examples of the task, and forget the episodes.
+
+    Args:
+        nodes: nodes of the run, by path.
+
+    Raises:
+        ConfigErrors: every episode failed at once, as it would after the warm start.
+    """
+    starts = [Start(example, 0) for example in first_examples(nodes.get("task"))]
+    players = {path: node for path, node in nodes.items() if isinstance(node, Player)}
+    errors, state = [], random_state()
+    try:
+        for path, player in players.items() if starts else ():
+            turns = player.host.open(starts)
+            player.host.close()
+            broken = [turn.why for turn in turns if isinstance(turn, Broken)]
+            if len(broken) == len(turns):
+                message = (
+                    f"reset on the first examples of the task, tried before the run: {broken[0]}"
+                )
+                errors.append(f"{path}.environment: {message}")
+    finally:
+        set_random_state(state)
+    if errors:
+        raise ConfigErrors(errors)

@@ -1,0 +1,203 @@
+"""Refilled seats against the decode loops, under weights that change between steps."""
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from rlcomp.engine.decoding import Decoding
+from rlcomp.engine.draw import Uniforms
+from rlcomp.engine.engine import Engine
+from rlcomp.engine.native.library import absent
+from rlcomp.engine.slots import GivenUniforms, RequestUniforms, RereadingSeats, stacked
+from rlcomp.engine.slots_native import NativeSeats
+from rlcomp.engine.stopping import StopRule
+from rlcomp.errors import ConfigError
+from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import tiny_policy
+from rlcomp.text.rows import rows_from_ids
+
+NATIVE = pytest.param(
+    "native", marks=pytest.mark.skipif(absent() is not None, reason=f"{absent()}")
+)
+PROMPTS = [[3, 4, 5], [6, 7], [3, 4, 5], [8]]
+
+
+def policy(decode="auto", **model):
+    torch.manual_seed(3)
+    return tiny_policy(scale=4.0, context_length=64, engine=Engine(decode=decode), **model)
+
+
+def change(model, seed):
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for each in model.model.parameters():
+            each.add_(0.2 * torch.randn(each.shape, generator=generator))
+
+
+def numbers(row, start, count):
+    """Of rows of a request with seed 5."""
+    return RequestUniforms(4, 5).of(row, start, count)
+
+
+def scored(model, prompt, tokens):
+    rows = rows_from_ids(model.tokenizer, [prompt], [tokens])
+    with torch.no_grad():
+        return model.log_probs(rows)[0, len(prompt) : len(prompt) + len(tokens)].tolist()
+
+
+def run(seats, steps, between=lambda turn: None, turns=3):
+    """Four rows, of which the last two begin a turn later; what each says, turn by turn."""
+    places = seats.add(PROMPTS[:2])
+    said = {row: [] for row in range(4)}
+    for turn in range(turns):
+        if turn == 1:
+            places += seats.add(PROMPTS[2:])
+        live = {p: n for n, p in enumerate(places) if not said[n] or said[n][-1].truncated}
+        counts = {n: sum(len(each.tokens) for each in said[n]) for n in range(4)}
+        found = seats.advance({p: numbers(n, counts[n], steps) for p, n in live.items()})
+        for place, each in found.items():
+            said[live[place]].append(each)
+        seats.close([p for p, n in live.items() if not said[n][-1].truncated])
+        between(turn)
+    return said
+
+
+def joined(said):
+    return [[token for each in said[row] for token in each.tokens] for row in range(4)]
+
+
+@pytest.mark.parametrize("decode", [NATIVE, "torch"])
+def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
+    model = policy(decode)
+    kind = NativeSeats if decode == "native" else RereadingSeats
+    seats = model.seats()
+    assert type(seats) is kind
+
+    found = joined(run(seats, steps=3, turns=4))
+
+    whole = model.generation.decode_loop(model.generation.draw(model.decoding))
+    sampled = whole(
+        PROMPTS,
+        group_size=1,
+        stop=StopRule(model.stops, [12, 12, 9, 9]),
+        draw=model.generation.draw(model.decoding),
+        uniforms=Uniforms(4, torch.Generator().manual_seed(5)),
+    )
+    lengths = sampled.lengths.tolist()
+    expected = [row[:n] for row, n in zip(sampled.tokens.tolist(), lengths, strict=True)]
+    assert found == expected
+    assert max(lengths) > 6
+
+
+@pytest.mark.parametrize("decode", [NATIVE, "torch"])
+def test_log_probs_are_scores_of_the_weights_that_sampled_where_all_is_read_again(decode):
+    model = policy(decode)
+    seats = model.seats(reread=True)
+    versions = [policy(decode)]
+
+    def learn(turn):
+        change(model, turn)
+        versions.append(policy(decode))
+        versions[-1].model.load_state_dict(model.model.state_dict())
+        seats.renew()
+
+    said = run(seats, 3, learn)
+
+    for row in range(4):
+        before = []
+        first = 0 if row < 2 else 1
+        for turn, each in enumerate(said[row], first):
+            whole = scored(versions[turn], PROMPTS[row], before + each.tokens)
+            assert each.log_probs == pytest.approx(whole[len(before) :], abs=2e-5)
+            before = before + each.tokens
+    assert len(said[0]) > 1
+
+
+@pytest.mark.skipif(absent() is not None, reason=f"{absent()}")
+def test_what_old_weights_have_read_stays_unless_it_is_read_again():
+    model = policy("native")
+    kept, again = (joined(run(model.seats(reread=reread), 4)) for reread in (False, True))
+    assert kept == again  # without new weights they are the same
+
+    def log_probs(reread):
+        model = policy("native")
+        seats = model.seats(reread=reread)
+
+        def learn(turn):
+            change(model, turn)
+            seats.renew()
+
+        said = run(seats, 2, learn, turns=2)
+        return said[0][0].log_probs, said[0][1].log_probs, said[2][0].log_probs
+
+    kept, again = log_probs(reread=False), log_probs(reread=True)
+    assert kept[0] == again[0]
+    assert kept[1] != again[1]
+    assert kept[2] == again[2]  # begun under the new weights
+
+
+@pytest.mark.skipif(absent() is not None, reason=f"{absent()}")
+def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
+    def made():
+        torch.manual_seed(2)
+        tokenizer = policy().tokenizer
+        sizes = {"n_positions": 64, "n_embd": 16, "n_layer": 1, "n_head": 2}
+        config = GPT2Config(vocab_size=len(tokenizer), **sizes, bos_token_id=1, eos_token_id=1)
+        model = GPT2LMHeadModel(config)
+        return LanguageModel(model=model, tokenizer=tokenizer, decoding=Decoding())
+
+    model, fresh = made(), made()
+    seats = model.seats()
+    change(model, 1)
+    change(fresh, 1)
+    seats.renew()
+
+    assert type(seats) is NativeSeats
+    assert joined(run(seats, 3)) == joined(run(fresh.seats(), 3))
+
+
+def test_numbers_are_those_of_the_whole_batch_step_by_step():
+    whole = Uniforms(5, torch.Generator().manual_seed(11))
+    own = RequestUniforms(5, 11)
+
+    expected = [float(whole.at(step)[3]) for step in range(200)]
+
+    assert own.of(3, 0, 64).tolist() == expected[:64]
+    assert len(own._drawn) == 64
+    assert own.of(3, 62, 4).tolist() == expected[62:66]
+    assert len(own._drawn) == 128
+    assert own.of(3, 0, 200).tolist() == expected
+    assert own.of(3, 128, 0).tolist() == []
+
+
+def test_given_numbers_are_handed_out_step_by_step():
+    given = GivenUniforms([torch.tensor([0.1, 0.2]), torch.tensor([0.3])])
+
+    assert given.rows == 2
+    assert given.at(0).tolist() == torch.tensor([[0.1], [0.3]]).tolist()
+    assert given.some(1, 1).tolist() == torch.tensor([[[0.2], [0.0]]]).tolist()
+    assert given.rewind(0) is None
+    assert stacked([torch.tensor([1.0])]).tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize("decode", [NATIVE, "torch"])
+def test_closed_rows_are_forgotten_and_numbers_are_not_given_again(decode):
+    seats = policy(decode).seats(reread=True)
+
+    assert seats.add([[3], [4]]) == [0, 1]
+    seats.close([0])
+    assert list(seats.contexts) == [1]
+    assert seats.add([[5]]) == [2]
+    seats.renew()
+    found = seats.advance({1: torch.tensor([0.5]).double(), 2: torch.tensor([0.5]).double()})
+    assert [len(each.tokens) for each in found.values()] == [1, 1]
+    assert seats.contexts[2][0] == 5
+    assert len(seats.contexts[2]) == 2
+
+
+def test_an_engine_of_others_has_no_seats():
+    model = policy()
+    model.sampler_engine = object()
+
+    with pytest.raises(ConfigError, match=r"set sampler_engine=own .* cluster.schedule=fixed"):
+        model.seats()
