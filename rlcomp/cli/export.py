@@ -125,7 +125,8 @@ def export(
 
     Raises:
         UserError: the folder is not empty, or both critic and reward model are requested.
-        CheckpointError: as :func:`rlcomp.model.load_model.trained_policy`; or there is no such step.
+        CheckpointError: as :func:`rlcomp.model.load_model.trained_policy`, or there is no such
+            step.
         ConfigError: the model cannot be written so.
     """
     if critic and scorer:

@@ -35,7 +35,8 @@ class FreeWorker(Worker):
     """Worker that samples its groups by continuous batching.
 
     Args:
-        stages: of :class:`rlcomp.cluster.serialization.Carried`: one, which supports continuous batching.
+        stages: of :class:`rlcomp.cluster.serialization.Carried`: one, which supports continuous
+            batching.
         settings: of the decoding.
     """
 

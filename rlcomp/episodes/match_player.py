@@ -98,7 +98,8 @@ class SeatedPlayer(Player):
             generator: draws the policies' tokens.
             seed: fixes the seeds of the environments.
             weights: for each seat a context with the weights it moves with
-                (:meth:`rlcomp.model.weight_snapshot.CopiedWeights.in_place`); its policy's own if empty.
+                (:meth:`rlcomp.model.weight_snapshot.CopiedWeights.in_place`); its policy's own if
+                empty.
 
         Returns:
             Rows of the seats that moved, with ``seat`` and ``match_id`` ``[B]``: for each prompt

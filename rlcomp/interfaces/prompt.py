@@ -89,7 +89,7 @@ class Prompt(Protocol):
         ...
 
     def conversation(self, messages: Sequence[Message], tools: Sequence[Message]) -> str:
-        """Return the text of a conversation up to its answer (:mod:`rlcomp.text.special_tokens`)."""
+        """Return a conversation's text up to its answer (:mod:`rlcomp.text.special_tokens`)."""
         ...
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:

@@ -203,7 +203,10 @@ def test_without_moocore_the_front_is_found_and_its_volume_says_what_to_install(
 
 
 def test_it_needs_no_torch():
-    code = "import sys, rlcomp.functional.pareto_front; assert not {'torch', 'moocore'} & set(sys.modules)"
+    code = (
+        "import sys, rlcomp.functional.pareto_front;"
+        "assert not {'torch', 'moocore'} & set(sys.modules)"
+    )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 

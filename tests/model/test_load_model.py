@@ -161,7 +161,10 @@ def test_a_run_that_is_its_own_base_is_refused(run, tmp_path):
     text = text.replace("characters: 0123456789+-*/=()>: ,?", "")
     head, _, rest = text.partition("tokenizer:\n")
     after = rest[rest.index("model:\n") :]
-    own = f"  _target_: rlcomp.model.load_model.pretrained_tokenizer\n  path: {place}\n  trust: false\n"
+    own = (
+        "  _target_: rlcomp.model.load_model.pretrained_tokenizer\n"
+        f"  path: {place}\n  trust: false\n"
+    )
     (place / "config.yaml").write_text(f"{head}tokenizer:\n{own}{after}")
     (place / "manifest.json").unlink()
     write_manifest(place)
