@@ -138,7 +138,7 @@ def entered():
 
 
 def main():
-    """Print the figures as JSON."""
+    """Print the figures, and in the last line all of them as JSON."""
     if sys.argv[1:2] == ["--trace"]:
         return trace(sys.argv[2], sys.argv[3:])
     parser = argparse.ArgumentParser(description=__doc__)
@@ -146,7 +146,15 @@ def main():
     figures = {"sizes": sizes()}
     if not parser.parse_args().sizes:
         figures["entered"] = entered()
-    print(json.dumps(figures, indent=2))
+    for part in figures.values():
+        for name, value in part.items():
+            text = (
+                value
+                if isinstance(value, int)
+                else "{lines:,} lines, {files} files".format(**value)
+            )
+            print(f"{name:20} {text}")
+    print(json.dumps(figures))
     return None
 
 

@@ -85,6 +85,7 @@ SMALLEST = {
     "overlap.py": "--check 2",
     "trees.py": "tiny 2 1",
     "gpu.py": "--quick",
+    "house.py": "--sizes",
 }
 OWN_PROCESS = ("plumbing.py", "overhead.py", "head.py")
 WITH_PEER = ("run_all.py", "scoring.py")
