@@ -44,8 +44,8 @@ from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
 from rlcomp.files.shared_status import SharedStatus
-from rlcomp.sweep.grid import labels
 from rlcomp.sweep.job_configs import REFUSED, hidden
+from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.trackers.tracker_session import closing_tracker
 from rlcomp.wiring.base_model import with_base

@@ -60,7 +60,7 @@ def _warnings(
 
 
 def _compares_whole(node: Node) -> bool:
-    own = node.target.endswith("exact_match.ExactMatch")
+    own = node.target.endswith("answer.ExactMatch")
     return own and node.arguments.get("where") == "whole" and not node.arguments.get("column")
 
 

@@ -21,8 +21,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError, Interrupted, RlcompError, UserError, nearest, require
-from rlcomp.sweep.grid import Space
 from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
+from rlcomp.sweep.space import Space
 
 
 class _Kind(Checked, ABCMeta):

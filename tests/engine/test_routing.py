@@ -238,7 +238,7 @@ def test_large_batches_are_routed_in_pieces(monkeypatch):
     policy = make("mixtral", PROXIMAL, num_hidden_layers=2)
     rows = rollout(policy, group_size=2, max_new_tokens=8)
     whole = policy.score_and_route(rows)
-    monkeypatch.setattr("rlcomp.model.language_model._NO_GRAD_TOKENS", 30)
+    monkeypatch.setattr("rlcomp.model.causal_forward._NO_GRAD_TOKENS", 30)
 
     log_probs, routes = policy.score_and_route(rows)
 
@@ -318,7 +318,7 @@ def test_what_cannot_be_kept_is_refused():
     with pytest.raises(ConfigError, match=r"Qwen2ForCausalLM has no router.*keep_routing=none"):
         tiny_policy(decoding=PROXIMAL)
     most = {**EXPERTS["qwen3_moe"], "num_experts": 255}
-    assert len(make("qwen3_moe", num_hidden_layers=1, overrides=most)._routers) == 1
+    assert len(make("qwen3_moe", num_hidden_layers=1, overrides=most).scoring.routers) == 1
     with pytest.raises(ConfigError, match="256 experts a layer, more than 255"):
         make("qwen3_moe", overrides={**EXPERTS["qwen3_moe"], "num_experts": 256})
     with pytest.raises(ConfigError, match=r"engine.checkpointing.*keep_routing=none"):

@@ -101,11 +101,11 @@ def test_a_file_is_large_from_64_mebibytes_on():
 
 
 def test_a_file_that_was_touched_some_seconds_ago_is_not_read_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(input_digests, "LARGE", 8)
+    monkeypatch.setattr(digests, "LARGE", 8)
     file = tmp_path / "weights"
     file.write_bytes(b"12345678")
     now = file.stat().st_ctime_ns
 
     for seconds, marked in [(1, False), (5, True)]:
-        monkeypatch.setattr(input_digests.time, "time_ns", lambda s=seconds: now + s * 10**9)
+        monkeypatch.setattr(digests.time, "time_ns", lambda s=seconds: now + s * 10**9)
         assert (len(only(file).split()) == 2) is marked

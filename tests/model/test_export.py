@@ -171,7 +171,7 @@ def test_a_policy_that_reads_preferences_is_refused(tmp_path):
 def test_the_generation_config_tells_how_it_was_sampled(tmp_path):
     decoding = Decoding(temperature=0.7, top_k=3, top_p=0.9, min_p=0.05)
     policy = made(decoding=decoding, vocab_size=8)  # <pad> 0, <eos> 1, a, b, c, and three of none
-    policy.stops = [1, 4]
+    policy.generation.stops = [1, 4]
 
     export_policy(policy, tmp_path, merge=False, adapts=None)
 

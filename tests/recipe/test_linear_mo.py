@@ -33,7 +33,7 @@ def plan(*overrides):
 def test_the_aggregator_is_an_option_of_its_own():
     stage = plan(BOTH, "pareto@objectives.aggregator=smooth_chebyshev").nodes["objectives"]
 
-    assert stage.arguments["aggregator"].target.endswith("smooth_chebyshev.SmoothChebyshev")
+    assert stage.arguments["aggregator"].target.endswith("scalarisation.SmoothChebyshev")
 
 
 def test_an_advantage_that_reads_no_outcome_would_lose_the_objectives():

@@ -43,9 +43,9 @@ def test_a_third_objective_is_one_word_and_the_weights_lie_on_the_simplex(play, 
 @pytest.mark.parametrize(
     ("words", "estimator"),
     [
-        ([], "noon.Noon"),
-        (["advantage@advantage.advantage=group_mean"], "group_mean.GroupMean"),
-        (["advantage@advantage.advantage=noon_group_mean"], "noon.Noon"),
+        ([], "reweighted.Noon"),
+        (["advantage@advantage.advantage=group_mean"], "group.GroupMean"),
+        (["advantage@advantage.advantage=noon_group_mean"], "reweighted.Noon"),
     ],
 )
 def test_noon_is_switched_off_and_on_in_one_word(words, estimator):

@@ -6,12 +6,12 @@ import shutil
 import pytest
 import torch
 from omegaconf import OmegaConf
-from rlcomp.io.checkpoint import Checkpoint
-from rlcomp.io.json_lines import read_lines
-from rlcomp.io.saved import open_checkpoint
 from torch import nn
 
+from rlcomp.checkpoint.reader import open_checkpoint
+from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, ConfigErrors
+from rlcomp.files.json_lines import read_lines
 from rlcomp.run.launch import launch
 from rlcomp.run.resume import saved_run
 from rlcomp.wiring.compose import compose_config

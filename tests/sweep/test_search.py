@@ -10,7 +10,7 @@ pytest.importorskip("optuna")
 
 from rlcomp.errors import ConfigError, DataError, Interrupted
 from rlcomp.report.runs import find_runs
-from rlcomp.sweep.grid import Space
+from rlcomp.sweep.space import Space
 
 # Each composes a whole run, and more than one.
 pytestmark = pytest.mark.slow

@@ -6,7 +6,7 @@ from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
 # Trust regions whose clips are distances of the ratio from 1.
-_DISTANCES = ("clip.Clip", "dual_clip.DualClip", "clip_cov.ClipCov")
+_DISTANCES = ("clip.Clip", "clip.DualClip", "clip_cov.ClipCov")
 # Beyond it a distance is more likely the ratio itself.
 _FAR = 0.5
 # Above it no clip holds a ratio.

@@ -54,7 +54,7 @@ def _never_clips(plan: Plan, word: str) -> str | None:
     ratio = loss and loss.arguments.get("ratio")
     if not loss or not isinstance(ratio, Node):
         return None
-    if ratio.target.endswith("ratio.none.NoRatio"):
+    if ratio.target.endswith("ratio.NoRatio"):
         return f"with {loss.path}/ratio=none every ratio is 1; add {loss.path}/ratio=token"
     steps = [_steps(node) for node in plan.nodes.values() if loss in _losses(node)]
     if steps != [1] or any(".delayed." in node.target for node in plan.nodes.values()):

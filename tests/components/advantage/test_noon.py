@@ -51,11 +51,13 @@ def test_the_share_of_negative_tokens_is_recorded():
     assert ledger.means()["advantage/dropped_negative"] == pytest.approx(2 / 5)
 
 
-@pytest.mark.parametrize("inner", ["group_mean_std", "leave_one_out"])
-def test_the_estimator_inside_is_chosen_in_one_word(inner):
+@pytest.mark.parametrize(
+    ("inner", "part"), [("group_mean_std", "GroupMeanStd"), ("leave_one_out", "LeaveOneOut")]
+)
+def test_the_estimator_inside_is_chosen_in_one_word(inner, part):
     words = ["recipe=grpo", "advantage=noon", f"advantage@advantage.advantage={inner}"]
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         config = compose("config", overrides=words)
 
     assert config.advantage._target_ == "components.advantage.reweighted.Noon"
-    assert config.advantage.advantage._target_.startswith(f"components.advantage.{inner}.")
+    assert config.advantage.advantage._target_ == f"components.advantage.group.{part}"

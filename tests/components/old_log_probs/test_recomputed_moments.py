@@ -2,7 +2,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-import rlcomp.model.language_model
+import rlcomp.model.causal_forward
 from components.old_log_probs import RecomputedMoments
 from rlcomp.engine.decoding import Decoding, sampling_log_probs
 from rlcomp.engine.logprob import squared_probs
@@ -60,7 +60,7 @@ def test_a_large_batch_is_read_in_pieces_without_gradient(monkeypatch):
     policy = tiny_policy()
     batch = rollout(policy)
     whole = policy.squared_probs(batch)
-    monkeypatch.setattr(rlcomp.model.language_model, "_NO_GRAD_TOKENS", 8)
+    monkeypatch.setattr(rlcomp.model.causal_forward, "_NO_GRAD_TOKENS", 8)
 
     with torch.enable_grad():
         pieces = policy.squared_probs(batch)

@@ -1,0 +1,65 @@
+"""Labels of a job in a tracker: name, group, job type, tags, from what differs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from hydra.conf import HydraConf
+from hydra.types import RunMode
+from omegaconf import OmegaConf
+
+from rlcomp.sweep.jobs import asked, plain_key, varied
+
+# Limits of W&B.
+_LONGEST_NAME, _LONGEST_TAG = 128, 64
+# Options that decide where numbers go, and not what they are.
+_NO_METHODS = ("tracker", "experiment", "hydra")
+
+
+def labels(hydra_config: HydraConf) -> dict[str, object]:
+    """Return name, group, job type and tags of one job.
+
+    Returns:
+        ``run_name``: this job's values of the varied keys (``advantage=leave_one_out seed=1``),
+        outside a sweep the recipe and the options and seed of the command line; ``tags``: recipe
+        and options of the command line, without seeds and numbers; in a sweep also ``group``, its
+        directory, and ``job_type``, the varied keys without seeds.
+    """
+    own = [str(text) for text in OmegaConf.to_container(hydra_config.overrides.task)]  # type: ignore[union-attr]
+    choices = hydra_config.runtime.choices
+    methods = _methods(own, choices)
+    recipe = f"recipe={choices.get('recipe')}"
+    tags = [text[:_LONGEST_TAG] for text in dict.fromkeys([recipe, *methods])]
+    if hydra_config.mode != RunMode.MULTIRUN:
+        words = [str(choices.get("recipe")), *(text for text in methods if text != recipe)]
+        return {"run_name": _name([*words, *_of(own, ["seed"])]), "tags": tags}
+    directory = Path(hydra_config.runtime.cwd) / hydra_config.sweep.dir
+    axes = varied(asked(directory)) or [_key(text) for text in own]
+    return {
+        "run_name": _name(_of(own, axes)),
+        "group": directory.name,
+        "job_type": "+".join([axis for axis in axes if axis != "seed"] or ["seed"]),
+        "tags": tags,
+    }
+
+
+def _methods(own: Sequence[str], groups: Collection[str]) -> list[str]:
+    """Return the options of the command line, ``group=option``, except for removed ones."""
+    return [
+        text.lstrip("+")
+        for text in own
+        if _key(text) in groups and not _key(text).startswith(_NO_METHODS) and text[:1] != "~"
+    ]
+
+
+def _of(own: Sequence[str], keys: Collection[str]) -> list[str]:
+    return [text.lstrip("+") for text in own if _key(text) in keys]
+
+
+def _key(text: str) -> str:
+    return plain_key(text.partition("=")[0])
+
+
+def _name(words: Sequence[str]) -> str:
+    return " ".join(words)[:_LONGEST_NAME]
