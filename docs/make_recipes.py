@@ -169,11 +169,15 @@ def _targets(group: str, option: str) -> Iterator[tuple[str, str]]:
 
 
 def _tests_of(module: str, name: str) -> list[str]:
-    folder = ROOT / "tests" / Path(*module.removeprefix("rlcomp.").split(".")[:-1])
+    """Return the test file of a class: the one of its name, of its module, or the first with it."""
+    place = ROOT / "tests" / Path(*module.removeprefix("rlcomp.").split("."))
+    folder = place if place.is_dir() else place.parent
     files = sorted(folder.glob("test_*.py"))
     holding = [f for f in files if re.search(rf"\b{name}\b", f.read_text(encoding="utf-8"))]
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()
+    named = [f for f in holding if f.stem == f"test_{snake}"]
     own = [f for f in holding if module.split(".")[-1] in f.stem]
-    return [f.relative_to(ROOT).as_posix() for f in (own or holding)[:1]]
+    return [f.relative_to(ROOT).as_posix() for f in (named or own or holding)[:1]]
 
 
 def recipes_page() -> str:

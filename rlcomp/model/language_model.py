@@ -159,6 +159,8 @@ class LanguageModel(Component):
         Raises:
             ConfigError: ``decoding.keep_routing`` is ``none``.
         """
+        if not self.scoring.routers:
+            raise ConfigError("decoding.keep_routing is none: set it to proximal or rollout")
         tokens, columns = batch["tokens"], self._columns(batch, self.decoding)
         log_probs, routes = self.scoring.log_probs_and_routes(
             columns, tokens.shape[1], self.decoding

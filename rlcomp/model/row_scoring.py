@@ -145,12 +145,7 @@ class RowScoring:
             columns: of :meth:`columns`; recorded routes are not replayed.
             width: ``T``.
             decoding: the distribution.
-
-        Raises:
-            ConfigError: ``decoding.keep_routing`` is ``none``.
         """
-        if not self.routers:
-            raise ConfigError("decoding.keep_routing is none: set it to proximal or rollout")
         columns = columns.exclude("routed_experts")
         log_probs, routes = list[Tensor](), list[Tensor]()
         order = self.forward.split(columns, self.forward.budget())

@@ -12,9 +12,9 @@ from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_class
 from omegaconf import DictConfig
 
-from rlcomp.sweep.foreseen import tell_refused
 from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
 from rlcomp.sweep.jobs import check_count, overrides_of, varied
+from rlcomp.sweep.preflight import tell_refused
 
 # Hydra executes the modules of its plugins when it searches them, even imported ones: a class
 # inherited before that would differ from the class that its own methods know.

@@ -87,7 +87,7 @@ def test_an_exception_of_a_job_is_told_with_its_code(error, code, foreseen):
 
     assert (told["type"], told["error"]) == (type(error).__name__, str(error))
     assert (told["exit_code"], told["foreseen"]) == (code, foreseen)
-    assert 'test_child.py", line ' in told["traceback"]
+    assert 'test_supervisor.py", line ' in told["traceback"]
 
 
 def test_a_job_that_was_stopped_on_request_says_how_to_go_on():

@@ -15,7 +15,7 @@ from rlcomp.wiring.plan import read
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 # Those of control and of flows hold their networks and know neither masks nor groups.
-NOT_OF_TOKENS = r"torchrl|\$\{(actor|critic)\}|flow_matching|without_target_entropy"
+NOT_OF_TOKENS = r"torchrl|\$\{(actor|critic)\}|flow_matching|WithoutTargetEntropy"
 FILES = [
     file
     for file in (CONF / "loss").glob("*.yaml")
