@@ -225,3 +225,7 @@ def test_a_reward_declares_whether_it_says_what_is_correct(reward, name):
     else:
         with pytest.raises(ConfigError, match=f"reward.correct_by={name}"):
             check_decides(reward, "reward")
+
+
+def test_a_reward_that_says_nothing_of_verdicts_has_one():
+    assert name_without_verdict(torch.nn.Identity()) is None

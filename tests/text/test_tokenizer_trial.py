@@ -163,3 +163,14 @@ def test_what_renders_templates_is_imported_in_the_meantime(tmp_path, monkeypatc
     (tmp_path / "chat_template.jinja").write_text("x")
     module._import_renderer(tmp_path)
     assert len(imported) == 2
+
+
+@pytest.mark.parametrize("pattern", ["", 5, None])
+def test_a_rule_without_a_text_to_replace_may_apply_everywhere(pattern):
+    rules = [
+        {"pattern": {"String": "a"}, "content": "aa"},
+        {"pattern": {"String": pattern}, "content": "bb"},
+    ]
+
+    # Twice by the first, and 1 + 2 at each of those places.
+    assert growth(rules) == 6.0

@@ -10,7 +10,7 @@ from rlcomp.batch import encode_texts
 from rlcomp.errors import MissingExtra
 from rlcomp.verify.math_cost import costs, is_large
 from rlcomp.verify.math_text import claims, is_hedge
-from rlcomp.verify.symbolic import symbolic
+from rlcomp.verify.symbolic import _gold_formula, symbolic
 from rlcomp.workers.pool import WorkerPool
 
 
@@ -403,3 +403,11 @@ def test_the_comparison_runs_in_the_pool():
 
     assert judged["reward"].tolist() == [1, 0, 0]
     assert judged["reward_valid"].all()
+
+
+@pytest.mark.parametrize(
+    ("gold", "formula"),
+    [(r"\boxed{3} then \boxed{5}", "5"), ("so $x$ is $7$", "7"), ("7 apples", "7 apples")],
+)
+def test_the_formula_of_a_gold_answer_is_its_last_box_or_its_last_dollars(gold, formula):
+    assert _gold_formula(gold) == formula

@@ -11,6 +11,7 @@ from rlcomp.errors import DataError
 from rlcomp.verify.tool_calls import (
     CallError,
     json_call,
+    json_value,
     outside_calls,
     read_calls,
     tagged_calls,
@@ -299,3 +300,8 @@ def test_as_many_calls_as_an_environment_takes_are_read(number):
 
     assert isinstance(parse_calls(text), str) == (number == 17)
     assert read_calls(text) == (None if number == 17 else [("f", {})] * 16)
+
+
+def test_half_a_character_among_whole_ones_is_refused():
+    with pytest.raises(CallError, match="holds half a character"):
+        json_value(["whole", "a\ud800b"])
