@@ -41,7 +41,8 @@ def test_every_config_travels_inside_the_wheel(wheel):
 
 
 def test_the_words_of_other_libraries_travel_inside(wheel):
-    assert "rlcomp/advice/foreign_options.yaml" in zipfile.ZipFile(wheel).namelist()
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"rlcomp/advice/foreign_options.yaml", "rlcomp/wiring/renamed.json"} <= {*names}
 
 
 def test_the_native_library_travels_inside_and_is_all_that_depends_on_the_platform(wheel):
