@@ -7,7 +7,7 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.episodes.rows import ActsInTokens, play_rows
+from rlcomp.episodes.action_rows import ActsInTokens, play_rows
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
 from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.metrics import record, record_total

@@ -13,7 +13,7 @@ from torchrl.envs import EnvBase, ExplorationType, set_exploration_type
 
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
 from rlcomp.component import Component
-from rlcomp.episodes.rows import ActsInTokens, play_rows
+from rlcomp.episodes.action_rows import ActsInTokens, play_rows
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.batched_environment import BatchedEnvironment, HasDynamics
 from rlcomp.metrics import record

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from tensordict import TensorDict
 from torch import Tensor
-from torchrl.objectives.common import LossModule
 
 from rlcomp.component import Component
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.task import Example
+
+if TYPE_CHECKING:
+    from torchrl.objectives.common import LossModule
 
 
 class Reply(NamedTuple):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import torch
 from tensordict import TensorDict
 from torch import Tensor
-from transformers import PreTrainedTokenizerBase
 
 from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
@@ -17,6 +17,9 @@ from rlcomp.errors import DataError, NumericalError
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.prompt import Demonstration, Prompt
 from rlcomp.text.prompt import TextPrompt
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:

@@ -332,10 +332,10 @@ TABLE = {
         ["+reward._keys_.rewrd=x"], "reward._keys_.rewrd", "rewrd", "did you mean 'reward'?"
     ),
     "module": Bad(
-        ["reward._target_=components.reward.exact_mach.ExactMatch"],
+        ["reward._target_=components.reward.anser.ExactMatch"],
         "reward._target_",
-        "components.reward.exact_mach",
-        "did you mean 'exact_match'?",
+        "components.reward.anser",
+        "did you mean 'answer'?",
     ),
     "class": Bad(
         ["reward._target_=components.reward.answer.ExactMach"],

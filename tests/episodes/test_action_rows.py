@@ -1,6 +1,6 @@
 import torch
 
-from rlcomp.episodes.rows import ActsInTokens, play_rows
+from rlcomp.episodes.action_rows import ActsInTokens, play_rows
 from rlcomp.interfaces.batched_environment import BatchedEnvironment
 
 

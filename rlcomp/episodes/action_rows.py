@@ -1,0 +1,95 @@
+"""Episodes of control as rows of tokens, in the layout of agents' episodes."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import torch
+from tensordict import TensorDict
+from torch import Tensor
+
+from rlcomp.interfaces.batched_environment import BatchedEnvironment
+
+
+@runtime_checkable
+class ActsInTokens(Protocol):
+    """Interface of policies whose steps are tokens: first the observation, then the action.
+
+    Attributes:
+        seen_size: number of tokens of the observation in a step (``D``).
+    """
+
+    seen_size: int
+
+    def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
+        """Return tokens ``[N, D + A]`` and log-probs ``[N, A]``; greedy without a generator."""
+        ...
+
+    def action_of(self, tokens: Tensor) -> Tensor:
+        """Return the action ``[N, A]`` of the tokens of a step."""
+        ...
+
+
+def play_rows(
+    environment: BatchedEnvironment,
+    policy: ActsInTokens,
+    observed: TensorDict,
+    generator: torch.Generator | None,
+    goal_reward: float,
+) -> TensorDict:
+    """Play an episode in every copy of an environment, to its end or to the goal.
+
+    Args:
+        environment: an environment that has just been reset.
+        policy: chooses the actions.
+        observed: the observations after the reset.
+        generator: draws the actions; None: take the most likely ones.
+        goal_reward: an episode has succeeded and is over at the first reward of at least this.
+
+    Returns:
+        A row for each copy: ``tokens``, ``attention_mask``, ``response_mask`` (the tokens of
+        actions), ``rollout_log_probs``, ``turn_id`` (the number of the step), ``turn_reward`` (1
+        at the last token of the step that succeeded) ``[B, T]``, ``trajectory_id``, ``truncated``
+        ``[B]``. A row is padded after the end of its episode.
+    """
+    steps: list[TensorDict] = []
+    over = torch.zeros(environment.num_envs, dtype=torch.bool)
+    while not bool(over.all()):
+        tokens, log_probs = policy.act(observed, generator)
+        stepped = environment.step(observed.set("action", policy.action_of(tokens)))["next"]
+        success = ~over & (stepped["reward"][:, 0] >= goal_reward)
+        steps.append(_columns(tokens, log_probs, success, ~over, len(steps)))
+        over = over | success | stepped["done"][:, 0]
+        observed = stepped
+    rows = {key: torch.cat([each[key] for each in steps], dim=1) for key in steps[0].keys()}
+    return TensorDict(
+        {
+            **rows,
+            "trajectory_id": torch.arange(len(over)),
+            "truncated": rows["turn_reward"].sum(1) == 0,
+        },
+        batch_size=[len(over)],
+    )
+
+
+def _columns(
+    tokens: Tensor, log_probs: Tensor, success: Tensor, alive: Tensor, step: int
+) -> TensorDict:
+    """Return the columns ``[B, D + A]`` of a step."""
+    size = tokens.shape[1] - log_probs.shape[1]
+    there = alive[:, None].expand(tokens.shape)
+    acted = there & (torch.arange(tokens.shape[1]) >= size)
+    recorded = torch.cat([log_probs.new_zeros(len(tokens), size), log_probs], dim=1)
+    paid = torch.zeros(tokens.shape)
+    paid[:, -1] = success.float()
+    return TensorDict(
+        {
+            "tokens": torch.where(there, tokens, 0),
+            "attention_mask": there.clone(),
+            "response_mask": acted,
+            "rollout_log_probs": torch.where(acted, recorded, 0.0),
+            "turn_id": torch.where(acted, step, -1),
+            "turn_reward": paid,
+        },
+        batch_size=tokens.shape,
+    )
