@@ -27,16 +27,22 @@ def _modules() -> dict[str, str]:
     return modules
 
 
+@cache
+def _concepts() -> frozenset[str]:
+    """Return the names of the concepts, which are modules and packages."""
+    names = (path.stem for path in _FOLDER.iterdir() if path.is_dir() or path.suffix == ".py")
+    return frozenset(name for name in names if name[0] != "_")
+
+
 def _nearest(name: str) -> str:
     """Suggest the class or concept whose name is most like this one."""
-    concepts = [path.name for path in _FOLDER.iterdir() if path.is_dir() and path.name[0] != "_"]
-    plain = {known.lower(): known for known in (*concepts, *_modules())}
+    plain = {known.lower(): known for known in (*sorted(_concepts()), *_modules())}
     near = difflib.get_close_matches(name.replace("_", "").lower(), plain, n=1)
     return f"; did you mean {plain[near[0]]!r}?" if near else ""
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name.isidentifier() and (_FOLDER / name / "__init__.py").is_file():
+    if name in _concepts():
         return importlib.import_module(f"{__name__}.{name}")
     if (module := _modules().get(name)) is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_nearest(name)}")
@@ -56,7 +62,9 @@ class _NearestName:
     @staticmethod
     def find_spec(fullname: str, path: object = None, target: object = None) -> None:
         package, _, name = fullname.rpartition(".")
-        if package == __name__ and name not in _modules() and (near := _nearest(name)):
+        if package != __name__ or name in _concepts() or name in _modules():
+            return  # another finder has it, or says why it has not
+        if near := _nearest(name):
             message = f"module {__name__!r} has no attribute {name!r}{near}"
             raise ImportError(message, name=fullname)
 

@@ -71,9 +71,15 @@ def test_only_what_is_asked_for_is_imported():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_a_concept_is_imported_where_it_is_named():
-    program = "import components; print(components.pairwise_judge.__name__)"
+@pytest.mark.parametrize("concept", ["pairwise_judge", "kl"])
+def test_a_concept_is_imported_where_it_is_named(concept):
+    program = f"import components; print(components.{concept}.__name__)"
 
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
 
-    assert done.stdout.strip() == "components.pairwise_judge", done.stderr
+    assert done.stdout.strip() == f"components.{concept}", done.stderr
+
+
+@pytest.mark.parametrize("concept", ["reward", "kl", "worlds"])
+def test_no_name_is_suggested_for_a_concept(concept):
+    assert components._NearestName.find_spec(f"components.{concept}") is None
