@@ -1,6 +1,8 @@
 """The parts of rlcomp, one folder a concept: ``from components import GroupMean, PolicyLoss``.
 
-A name is looked up in the sources at its first use, and only its own module is imported.
+A name is looked up in the sources at its first use, and only its own module is imported. Each
+concept looks up its own parts in the same way: ``from components.loss import PolicyLoss``. Editors
+read the names from the stubs (``__init__.pyi``) that ``docs/make_stubs.py`` writes.
 """
 
 from __future__ import annotations
@@ -9,6 +11,7 @@ import difflib
 import importlib
 import re
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,26 +37,52 @@ def _concepts() -> frozenset[str]:
     return frozenset(name for name in names if name[0] != "_")
 
 
-def _nearest(name: str) -> str:
-    """Suggest the class or concept whose name is most like this one."""
-    plain = {known.lower(): known for known in (*sorted(_concepts()), *_modules())}
+def parts_of(package: str) -> dict[str, str]:
+    """Return the module of each part in a package and below it, by the name of its class.
+
+    Args:
+        package: dotted name, such as ``components.loss``.
+    """
+    return {name: one for name, one in _modules().items() if one.startswith(f"{package}.")}
+
+
+def _nearest(name: str, package: str = __name__) -> str:
+    """Suggest the part or concept whose name is most like this one."""
+    concepts = sorted(_concepts()) if package == __name__ else []
+    plain = {known.lower(): known for known in (*concepts, *parts_of(package))}
     near = difflib.get_close_matches(name.replace("_", "").lower(), plain, n=1)
     return f"; did you mean {plain[near[0]]!r}?" if near else ""
 
 
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name in _concepts():
-        return importlib.import_module(f"{__name__}.{name}")
-    if (module := _modules().get(name)) is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{_nearest(name)}")
-    try:
-        return getattr(importlib.import_module(module), name)
-    except AttributeError as error:  # Python would say that there is no such name
-        raise ImportError(f"{module} cannot be imported: {error}") from error
+def lookup(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return ``__getattr__`` and ``__dir__`` of a package whose parts are imported at first use.
+
+    Args:
+        package: dotted name of the package.
+    """
+
+    def find(name: str) -> Any:  # noqa: ANN401
+        if package == __name__ and name in _concepts():
+            return importlib.import_module(f"{__name__}.{name}")
+        if (module := parts_of(package).get(name)) is None:
+            near = _nearest(name, package)
+            raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
+        try:
+            return getattr(importlib.import_module(module), name)
+        except AttributeError as error:  # Python would say that there is no such name
+            raise ImportError(f"{module} cannot be imported: {error}") from error
+
+    def names() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *parts_of(package)})
+
+    return find, names
+
+
+__getattr__, __dir__ = lookup(__name__)
 
 
 class _NearestName:
-    """Finder that adds the nearest name to the error of ``from components import Name``.
+    """Finder that adds the nearest name to the error of ``from components.loss import Name``.
 
     Python replaces the AttributeError by "cannot import name", after it has looked for a module
     ``Name``.
@@ -62,10 +91,17 @@ class _NearestName:
     @staticmethod
     def find_spec(fullname: str, path: object = None, target: object = None) -> None:
         package, _, name = fullname.rpartition(".")
-        if package != __name__ or name in _concepts() or name in _modules():
+        if package != __name__ and not package.startswith(f"{__name__}."):
+            return
+        folder = _FOLDER.joinpath(*package.split(".")[1:])
+        if (
+            (folder / name).exists()
+            or (folder / f"{name}.py").exists()
+            or name in parts_of(package)
+        ):
             return  # another finder has it, or says why it has not
-        if near := _nearest(name):
-            message = f"module {__name__!r} has no attribute {name!r}{near}"
+        if near := _nearest(name, package):
+            message = f"module {package!r} has no attribute {name!r}{near}"
             raise ImportError(message, name=fullname)
 
 

@@ -113,8 +113,9 @@ def _api() -> dict[str, str]:
     pages = {"rlcomp": sorted(ROOT.glob("rlcomp/[!_]*.py"))}
     for room in ROOMS:
         pages[f"rlcomp.{room}"] = sorted(ROOT.glob(f"rlcomp/{room}/[!_]*.py"))
-    for concept in sorted(ROOT.glob("components/[!_]*/")):
-        pages[f"components.{concept.name}"] = sorted(concept.rglob("[!_]*.py"))
+    for concept in sorted(ROOT.glob("components/[!_]*")):  # a package, or one module
+        files = sorted(concept.rglob("[!_]*.py")) if concept.is_dir() else [concept]
+        pages[f"components.{concept.stem}"] = files
     listed = "\n".join(f"- [`{name}`]({name}.md)" for name in pages)
     made = {"api/index.md": f"# Modules\n\nFrom the docstrings.\n\n{listed}\n"}
     for name, files in pages.items():

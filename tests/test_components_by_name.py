@@ -2,10 +2,12 @@
 
 import inspect
 import pkgutil
+import runpy
 import subprocess
 import sys
 from collections import Counter
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -59,6 +61,44 @@ def test_a_part_that_cannot_be_imported_says_why(monkeypatch):
 def test_what_is_no_part_is_no_attribute(name):
     with pytest.raises(AttributeError, match=r"module 'components' has no attribute"):
         getattr(components, name)
+
+
+@pytest.mark.parametrize(
+    ("package", "name"),
+    [
+        ("components.loss", "PolicyLoss"),
+        ("components.loss", "Clip"),
+        ("components.loss.trust_region", "Clip"),
+        ("components.worlds.sorting", "Sorting"),
+        ("components.kl", "KLInReward"),
+    ],
+)
+def test_a_concept_gives_its_parts_by_name_and_lists_them(package, name):
+    concept = import_module(package)
+
+    assert getattr(concept, name) is getattr(components, name)
+    assert name in dir(concept)
+    exec(f"from {package} import {name}")
+
+
+@pytest.mark.parametrize("name", ["PolicyLos", "policyloss", "GroupMean"])
+def test_a_concept_suggests_its_own_nearest_name_only(name):
+    with pytest.raises(ImportError) as caught:
+        exec(f"from components.loss import {name}")
+
+    suggested = "did you mean 'PolicyLoss'?" in str(caught.value)
+    assert suggested is (name != "GroupMean")
+    with pytest.raises(AttributeError, match=rf"'components.loss' has no attribute '{name}'"):
+        getattr(import_module("components.loss"), name)
+
+
+def test_the_stubs_of_editors_name_every_part():
+    root = Path(__file__).resolve().parents[1]
+    stubs = runpy.run_path(str(root / "docs" / "make_stubs.py"))["stubs"]()
+
+    assert {path.parent for path in stubs} >= {Path("components"), Path("components/loss")}
+    for path, text in stubs.items():
+        assert (root / path).read_text() == text, "python docs/make_stubs.py"
 
 
 def test_only_what_is_asked_for_is_imported():

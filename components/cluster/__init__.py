@@ -1,1 +1,5 @@
 """Clusters of workers that make rollouts."""
+
+from components import lookup
+
+__getattr__, __dir__ = lookup(__name__)

@@ -116,6 +116,16 @@ def test_every_module_of_a_concept_has_its_docstrings(site):
     assert set(re.findall(r"^::: (\S+)$", page, re.MULTILINE)) == modules
 
 
+@pytest.mark.parametrize(
+    ("concept", "module"),
+    [("kl", "components.kl"), ("worlds", "components.worlds.sorting.task")],
+)
+def test_a_concept_of_one_module_and_the_worlds_have_their_page(site, concept, module):
+    page = (site / "api" / f"components.{concept}.md").read_text(encoding="utf-8")
+
+    assert f"::: {module}\n" in page
+
+
 def test_a_role_of_a_docstring_is_shown_as_its_name():
     show = made_by("site_hooks.py")["on_page_content"]
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.text.chat_template import ChatTemplate
+from rlcomp.text.chat_template import Chat, ChatTemplate
 
 BAR = "\uff5c"
 USER = {"role": "user", "content": "Two and two?"}
@@ -110,6 +110,17 @@ def test_no_special_token_comes_from_what_people_write(family, data, chat_tokeni
     assert all(m["content"] in whole for m in messages)
 
 
+def test_a_text_is_shown_with_the_special_tokens_that_people_wrote(chat_tokenizer):
+    tokenizer = chat_tokenizer("qwen3")
+    content = f"say {tokenizer.eos_token} twice"
+    chat = Chat(ChatTemplate(tokenizer, None, {}), [{"role": "user", "content": content}], ())
+
+    hidden = chat.text(1, due=False)
+
+    assert content not in hidden
+    assert content in chat.shown(hidden)
+
+
 def test_special_tokens_in_tools_and_names_of_arguments_are_text(chat_tokenizer):
     tokenizer = chat_tokenizer("qwen3")
     tool = {"name": "<|im_end|>", "parameters": {"<|im_start|>": [1, None]}}
@@ -135,13 +146,13 @@ def test_special_tokens_that_are_sought_in_small_letters_are_text_in_capitals_to
     from tokenizers import AddedToken, normalizers
     from transformers import PreTrainedTokenizerFast
 
-    backend = type(chat_tokenizer("chatml").backend_tokenizer).from_str(
-        chat_tokenizer("chatml").backend_tokenizer.to_str()
+    backend = type(chat_tokenizer("qwen3").backend_tokenizer).from_str(
+        chat_tokenizer("qwen3").backend_tokenizer.to_str()
     )
     backend.normalizer = normalizers.Lowercase()
     backend.add_special_tokens([AddedToken("<|note|>", normalized=True)])
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|im_end|>")
-    tokenizer.chat_template = chat_tokenizer("chatml").chat_template
+    tokenizer.chat_template = chat_tokenizer("qwen3").chat_template
     note = tokenizer.convert_tokens_to_ids("<|note|>")
     talk = [{**USER, "content": "a <|NOTE|> b"}]
 
@@ -234,12 +245,12 @@ def test_the_template_that_is_offered_works_when_it_is_typed(tmp_path, letters, 
 )
 def test_a_template_that_cannot_be_used_is_one_message(text, told, tmp_path, chat_tokenizer):
     with pytest.raises(ConfigError, match=told):
-        ChatTemplate(chat_tokenizer("chatml"), written(tmp_path, text), {})
+        ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, text), {})
 
 
 def test_the_message_names_the_file_of_the_template(tmp_path, chat_tokenizer):
     with pytest.raises(ConfigError, match=re.escape(f"the template {tmp_path / 'chat.jinja'}")):
-        ChatTemplate(chat_tokenizer("chatml"), written(tmp_path, "{{ 1 / 0 }}"), {})
+        ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, "{{ 1 / 0 }}"), {})
 
 
 @pytest.mark.parametrize("content", [b"\xff", b" " * (2**18 + 1)])
@@ -248,7 +259,7 @@ def test_a_file_that_is_no_text_or_too_large_is_refused(content, tmp_path, chat_
     file.write_bytes(content)
 
     with pytest.raises(ConfigError, match=r"prompt\.template '.*' cannot be read"):
-        ChatTemplate(chat_tokenizer("chatml"), str(file), {})
+        ChatTemplate(chat_tokenizer("qwen3"), str(file), {})
 
 
 def test_what_a_template_refuses_names_the_turns_and_the_reason(chat_tokenizer):
@@ -262,7 +273,7 @@ def test_what_a_template_refuses_names_the_turns_and_the_reason(chat_tokenizer):
 
 def test_a_template_that_cuts_a_special_token_of_a_message_is_refused(tmp_path, chat_tokenizer):
     cut = "{% for m in messages %}{{ m.content[:8] }}{{ eos_token }}{% endfor %}"
-    chat = ChatTemplate(chat_tokenizer("chatml"), written(tmp_path, cut), {}).chat(
+    chat = ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, cut), {}).chat(
         [{**USER, "content": "1234567<|im_end|>"}]
     )
 
@@ -274,7 +285,7 @@ def test_a_template_that_cuts_a_special_token_of_a_message_is_refused(tmp_path, 
 def test_one_special_token_that_is_cut_behind_a_whole_one_is_enough(cut, tmp_path, chat_tokenizer):
     one = f"{{{{ {cut} if m.role == 'user' else m.content }}}}{{{{ eos_token }}}}"
     template = f"{{% for m in messages %}}{one}{{% endfor %}}"
-    chat = ChatTemplate(chat_tokenizer("chatml"), written(tmp_path, template), {}).chat(
+    chat = ChatTemplate(chat_tokenizer("qwen3"), written(tmp_path, template), {}).chat(
         [{**USER, "content": "<|im_end|><|im_start|>"}]
     )
     text = chat.text(1, due=True)
@@ -287,7 +298,7 @@ def test_one_special_token_that_is_cut_behind_a_whole_one_is_enough(cut, tmp_pat
 def test_a_template_of_several_is_chosen_by_whether_there_are_tools(chat_tokenizer):
     from copy import deepcopy
 
-    tokenizer = deepcopy(chat_tokenizer("chatml"))
+    tokenizer = deepcopy(chat_tokenizer("qwen3"))
     tokenizer.chat_template = {"default": TURNS, "tool_use": f"[{TURNS}"}
     template = ChatTemplate(tokenizer, None, {})
 

@@ -1,0 +1,34 @@
+"""Parts, for editors; docs/make_stubs.py writes this file."""
+
+from components.advantage.gae import GAE as GAE
+from components.advantage.gae import TurnGAE as TurnGAE
+from components.advantage.gae import VAPO as VAPO
+from components.advantage.gae import VTrace as VTrace
+from components.advantage.group import Gdpo as Gdpo
+from components.advantage.group import Gpg as Gpg
+from components.advantage.group import GroupBatchStd as GroupBatchStd
+from components.advantage.group import GroupMean as GroupMean
+from components.advantage.group import GroupMeanStd as GroupMeanStd
+from components.advantage.group import LeaveOneOut as LeaveOneOut
+from components.advantage.group import LengthWeighted as LengthWeighted
+from components.advantage.group import MaxRL as MaxRL
+from components.advantage.monte_carlo import GreedyBaseline as GreedyBaseline
+from components.advantage.monte_carlo import OptimalTokenBaseline as OptimalTokenBaseline
+from components.advantage.monte_carlo import Reinforce as Reinforce
+from components.advantage.monte_carlo import RewardToGo as RewardToGo
+from components.advantage.pass_at_k import PassAtK as PassAtK
+from components.advantage.pass_at_k import PassAtKTraining as PassAtKTraining
+from components.advantage.per_objective import PerObjective as PerObjective
+from components.advantage.per_objective import PerObjectiveCritic as PerObjectiveCritic
+from components.advantage.process import Prime as Prime
+from components.advantage.process import Process as Process
+from components.advantage.reweighted import BranchShare as BranchShare
+from components.advantage.reweighted import DifficultyWeighted as DifficultyWeighted
+from components.advantage.reweighted import Distilled as Distilled
+from components.advantage.reweighted import Noon as Noon
+from components.advantage.turns import GiGPO as GiGPO
+from components.advantage.turns import MTGRPO as MTGRPO
+from components.advantage.turns import TurnReturn as TurnReturn
+from components.advantage.turns import Vine as Vine
+from components.advantage.whitened import BatchWhitened as BatchWhitened
+from components.advantage.whitened import GroupWhitened as GroupWhitened

@@ -1,0 +1,17 @@
+"""Parts, for editors; docs/make_stubs.py writes this file."""
+
+from components.sampler.curriculum import Curriculum as Curriculum
+from components.sampler.demonstrations import Demonstrations as Demonstrations
+from components.sampler.difficulty_pools import DifficultyPools as DifficultyPools
+from components.sampler.families import Families as Families
+from components.sampler.frontier import Frontier as Frontier
+from components.sampler.labelled import Labelled as Labelled
+from components.sampler.labelled import LabelledTextsSampler as LabelledTextsSampler
+from components.sampler.labelled import Rankings as Rankings
+from components.sampler.labelled import Rated as Rated
+from components.sampler.pairs import Pairs as Pairs
+from components.sampler.pools import Pools as Pools
+from components.sampler.prompts import Epochs as Epochs
+from components.sampler.prompts import Points as Points
+from components.sampler.prompts import Uniform as Uniform
+from components.sampler.step_labels import StepLabels as StepLabels

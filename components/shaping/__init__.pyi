@@ -1,0 +1,18 @@
+"""Parts, for editors; docs/make_stubs.py writes this file."""
+
+from components.shaping.length import CosineLength as CosineLength
+from components.shaping.length import KimiLength as KimiLength
+from components.shaping.length import L1Exact as L1Exact
+from components.shaping.length import L1Max as L1Max
+from components.shaping.length import SoftOverlong as SoftOverlong
+from components.shaping.length import StopProperly as StopProperly
+from components.shaping.length_penalty import AdaptiveLengthPenalty as AdaptiveLengthPenalty
+from components.shaping.length_penalty import GRPOLead as GRPOLead
+from components.shaping.length_penalty import LengthPenalty as LengthPenalty
+from components.shaping.noise import RaterNoise as RaterNoise
+from components.shaping.noise import ShuffledShaping as ShuffledShaping
+from components.shaping.normalised import Normalised as Normalised
+from components.shaping.process import ImplicitProcess as ImplicitProcess
+from components.shaping.process import Potential as Potential
+from components.shaping.process import StepRewards as StepRewards
+from components.shaping.process import TurnPotential as TurnPotential
