@@ -16,28 +16,18 @@ from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
 from rlcomp.canonical import canonical, check_written, lacking
 from rlcomp.errors import ConfigError, ContractError, nearest
-from rlcomp.keys import (
-    DECLARED,
-    Key,
-    OwnKey,
-    check_declared,
-    check_key,
-    declare_keys,
-    dotted,
-    lookup,
-    nested,
-    prompt_keys,
-)
+from rlcomp.key_declarations import DECLARATION_TYPES, check_declared, check_key, declare_keys
+from rlcomp.keys import Key, OwnKey, dotted, lookup, nested, prompt_keys
 
 
-class _Checked(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
-    """Metaclass of checked classes that are TensorDict modules as well."""
+class _CheckedModule(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
+    """Metaclass of TensorDict modules whose constructor arguments are checked."""
 
     def __call__(cls, *args: object, **kwargs: object) -> typing.Any:  # noqa: ANN401
-        """Make the instance.
+        """Create the instance.
 
         Raises:
-            ConfigError: its constructor does not start with a call of its base's constructor.
+            ConfigError: the constructor of the class does not begin with super().__init__().
         """
         try:
             instance = super().__call__(*args, **kwargs)
@@ -56,42 +46,48 @@ def _no_super(cls: type) -> str:
     return f"{cls.__name__}: its __init__{where} must begin with super().__init__()"
 
 
-class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
+class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore[misc]
     """A TensorDict -> TensorDict map with declared keys.
 
     Class attributes (plain literals, so that they can be read without importing the module;
     ``(*Base.writes, "more")`` may quote another class):
-        reads, writes: keys of :data:`rlcomp.keys.SCHEMA` or :data:`rlcomp.keys.CONTROL`, or of
-            ``keys``; nested ones with a dot (``next.reward``).
-        optional: keys read if an earlier stage writes them, and not needed otherwise.
-        may_write: keys written under some settings only; no later stage can rely on them.
-        keys: own keys beside the schema, ``{"span_id": ("B T", "int64", "which turn wrote it")}``,
-            optionally with a dict of further fields of :class:`rlcomp.keys.Spec` at the end; they
-            add to the keys of the bases. Other classes that use a key repeat the same literal.
-        fresh: it starts a new batch. Entries of earlier stages are dropped, unless it reads them
-            and lists them among ``writes`` again. A key among both ``optional`` and ``writes`` is
-            passed on if the batch has it.
-        keeps_prompt: a fresh batch keeps, for each row, every key of its input that belongs to a
-            prompt (``per_prompt``; :func:`rlcomp.batch.keep_prompt`).
-        runs: constructor arguments that hold components this one calls, in that order.
-        contained: the keys that those components write are dropped.
-        supplies: keys it passes to those components itself, so that they do not read the batch's.
-        min_group_size: smallest useful ``group_size`` of the collector before it.
-        min_group_size_from: the constructor's argument that may raise it (``"k"``, and
-            ``self.min_group_size = k``).
+        reads, writes: keys that the component reads and writes. They are keys of
+            :data:`rlcomp.keys.SCHEMA`, of :data:`rlcomp.keys.CONTROL` (a nested key is written
+            with a dot, ``next.reward``) or of ``keys``.
+        optional: keys that the component reads if the batch has them.
+        may_write: keys that the component writes under some settings only. Later stages may not
+            require them.
+        keys: declarations of keys that the schema lacks, ``{"span_id": ("B T", "int64", "index of
+            the turn")}``. A dict of further fields of :class:`rlcomp.keys.Spec` may follow the
+            meaning. A subclass inherits the keys of its bases. Other classes that use such a key
+            repeat the same literal.
+        fresh: True if the component starts a new batch. Entries of earlier stages are dropped,
+            unless ``writes`` has their key and ``reads`` or ``optional`` has it, too.
+        keeps_prompt: True if a fresh batch keeps, for each row, every entry of the input that
+            belongs to a prompt (``per_prompt``; :func:`rlcomp.batch.keep_prompt`).
+        runs: constructor arguments that hold components which this component calls, in the order
+            of the calls.
+        contained: True if the keys that the components of ``runs`` write are dropped.
+        supplies: keys that the component passes to the components of ``runs`` itself; these keys
+            are not read from the batch.
+        min_group_size: smallest useful ``group_size`` of the collector before the component.
+        min_group_size_from: name of a constructor argument that may raise ``min_group_size``
+            (``"k"`` if the constructor sets ``self.min_group_size = k``).
         must_reach: keys of ``writes`` that a later stage must read, since the work would otherwise
-            be wasted; ``"reward|rewards"``: one of them.
-        drops_rows: the batch it returns may lack some of the rows.
+            be wasted. ``"reward|rewards"`` means that one of the two must be read.
+        drops_rows: True if the returned batch may lack some of the rows.
         watches: constructor arguments that name metrics of earlier stages of the step.
         earlier: constructor arguments whose nodes must run in an earlier phase.
-        exclusive: a name that at most one component of a phase may have ("kl": counted once).
-        exclusive_if: the constructor's argument that must be true for that.
-        equation: the formula of a part of a loss, for ``rlcomp-describe --equation``;
-            ``{argument}`` stands for a value of the config.
+        exclusive: name of a group of which a phase may contain one component only: two components
+            of the group ``"kl"`` would count the KL penalty twice.
+        exclusive_if: constructor argument that must be true for ``exclusive`` to apply.
+        equation: formula of a part of a loss, for ``rlcomp-describe --equation``; ``{argument}``
+            is replaced by the value in the config.
 
     ``forward`` uses the schema's names. ``set_keys(reward="shaped")`` (in yaml ``_keys_: {reward:
-    shaped}``) renames per instance. Its input has the schema's dtypes and shapes
-    (:mod:`rlcomp.canonical`). A component never writes in place into a tensor it did not make.
+    shaped}``) renames keys of one instance. The input of ``forward`` has the schema's dtypes and
+    shapes (:mod:`rlcomp.canonical`). A component never writes in place into a tensor that it did
+    not create.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ()
@@ -117,14 +113,14 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     def __init_subclass__(cls, **kwargs: object) -> None:
         super().__init_subclass__(**kwargs)
         declare_keys(f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("keys", {}))
-        for name in DECLARED.keys() & vars(Component).keys():
+        for name in DECLARATION_TYPES.keys() & vars(Component).keys():
             check_declared(cls.__name__, name, getattr(cls, name))
         for key in (*cls.reads, *cls.writes, *cls.optional, *cls.may_write, *cls.supplies):
             check_key(cls.__name__, key, cls.own_keys())
 
     @classmethod
     def own_keys(cls) -> frozenset[Key]:
-        """Return the keys that the class or a base of it declares beside the schema."""
+        """Return the keys that the class and its bases declare in ``keys``."""
         return frozenset(key for base in cls.__mro__ for key in vars(base).get("keys", ()))
 
     def __init__(self) -> None:
@@ -134,10 +130,13 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         self.out_keys = [nested(key) for key in self.writes]
 
     def set_keys(self, **renames: str) -> Component:
-        """Read and write other keys than the schema's: ``set_keys(reward="shaped")``.
+        """Rename keys of this instance, and return it.
+
+        Args:
+            renames: name in the batch by the schema's key, ``set_keys(reward="shaped")``.
 
         Raises:
-            ConfigError: this component neither reads nor writes such a key.
+            ConfigError: this component neither reads nor writes one of the keys.
         """
         own = self._inputs() | {*self.writes, *self.may_write}
         for key in renames:
@@ -149,32 +148,35 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         return self
 
     def begin_phase(self) -> None:
-        """Prepare for a phase that runs this component; never called on resume."""
+        """Prepare for a phase that runs this component; a resumed run does not call this."""
 
     def finish_phase(self) -> None:
-        """Finish the last step of a phase; metrics are still recorded."""
+        """Finish the last step of a phase; this method may still record metrics."""
 
     def __call__(self, batch: TensorDict | None = None) -> TensorDict:
-        """Run on a batch; without one, on an empty one (``fresh`` components).
+        """Run the component on a batch, and return the batch with its output.
+
+        Args:
+            batch: input; None: an empty batch, for ``fresh`` components.
 
         Raises:
             KeyError: the batch lacks a key that this component reads.
             ContractError: ``forward`` returned something other than a batch.
         """
         batch = TensorDict({}, batch_size=[]) if batch is None else batch
-        there = batch.keys(include_nested=True)
-        missing = [dotted(key) for key in self.in_keys if key not in there]
+        batch_keys = batch.keys(include_nested=True)
+        missing = [dotted(key) for key in self.in_keys if key not in batch_keys]
         if missing:
             raise KeyError(lacking(type(self).__name__, missing, batch.keys()))
         view = self.view(batch)
         inputs = {} if view is batch else dict(view.items())
         result = super().__call__(view)
         if not isinstance(result, TensorDictBase):
-            raise ContractError(f"{type(self).__name__} returned {_shown(result)}: {_RETURNS}")
+            raise ContractError(f"{type(self).__name__} returned {_describe(result)}: {_RETURNS}")
         check_written(type(self).__name__, result, self.writes)
         if view is batch or (result is not view and not self.renames):
             return result
-        return _handed_back(self, batch if result is view else None, inputs, result)
+        return _write_output(self, batch if result is view else None, inputs, result)
 
     def view(self, batch: TensorDict) -> TensorDict:
         """Return the input of ``forward``: canonical entries under the schema's names."""
@@ -182,12 +184,12 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         return canonical(type(self).__name__, named, self._inputs())
 
     def _inputs(self) -> frozenset[Key]:
-        """Return the keys it may read, under their own names."""
+        """Return the keys that the component may read, under the schema's names."""
         prompt = prompt_keys() if self.keeps_prompt else frozenset()
         return prompt.union(self.reads, self.optional)
 
     def _outputs(self) -> frozenset[Key]:
-        """Return the keys it may write, under their own names."""
+        """Return the keys that the component may write, under the schema's names."""
         prompt = prompt_keys() if self.keeps_prompt else frozenset()
         return prompt.union(self.writes, self.may_write)
 
@@ -195,80 +197,92 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
 _RETURNS = "forward must return the batch (batch['advantage'] = ..., then return batch)"
 
 
-def _shown(value: object) -> str:
-    """Describe a value that is no batch in a word or two."""
+def _describe(value: object) -> str:
+    """Return the type of a value that is not a batch, and the shape of a tensor, as a text."""
     if value is None:
         return "nothing"
     shape = f" of shape {list(value.shape)}" if isinstance(value, Tensor) else ""
     return f"a {type(value).__name__}{shape}"
 
 
-# Entry that carries hidden keys through a part that drops rows: no identifier, so no key has it.
-_ASIDE = "(aside)"
+# Entry with the renamed keys of a batch, for components that drop rows. It is not an identifier, so
+# that no declared key can have this name.
+_HIDDEN = "(hidden)"
 
 
-# Functions and not methods, so that they cannot clash with methods of a subclass.
+# The next two are functions, so that no method of a subclass can override them by accident.
 def _schema_names(component: Component, batch: TensorDict) -> TensorDict:
+    """Return a view of the batch with the entries of this instance under the schema's names."""
     read, renames = component._inputs(), component.renames
-    # A name that stands for another key here may also be read under its own name.
+    # A name that replaces another key may also be read as a key of the schema.
     names = set(renames.values()) - (read - set(renames))
-    hidden, there = [nested(key) for key in (*renames, *names)], batch.keys(include_nested=True)
+    hidden = [nested(key) for key in (*renames, *names)]
+    batch_keys = batch.keys(include_nested=True)
     view = batch.exclude(*hidden)
     for key, name in renames.items():
         # When a loss prepares, entries that the model has yet to write are missing.
-        if key in read and nested(name) in there:
+        if key in read and nested(name) in batch_keys:
             view[nested(key)] = batch[nested(name)]
     if component.drops_rows:
-        # The component does not see them, but drops their rows with the others.
-        view[_ASIDE] = batch.select(*hidden, strict=False)
+        # The component cannot read the hidden entries, but it drops their rows with the others.
+        view[_HIDDEN] = batch.select(*hidden, strict=False)
     return view
 
 
-def _handed_back(
+def _write_output(
     component: Component,
     batch: TensorDict | None,
     inputs: dict[Key, Tensor | TensorDict],
     result: TensorDict,
 ) -> TensorDict:
-    """Rename the output of ``forward`` to this instance's keys; write a view into its batch.
+    """Return the output of ``forward`` under this instance's names.
 
-    Entries of the view that neither it nor its parts changed stay in the batch as they were.
+    Args:
+        component: the component.
+        batch: the batch that gets the output; None: the output itself is the new batch.
+        inputs: the entries of the view before ``forward``; unchanged entries are not written.
+        result: the output of ``forward``.
     """
     written = component._outputs()
-    aliases = [nested(key) for key in component.renames]
-    target = result.exclude(*aliases, _ASIDE) if batch is None else batch
-    if batch is None and _ASIDE in result.keys():
-        target.update(result[_ASIDE])
+    schema_names = [nested(key) for key in component.renames]
+    target = result.exclude(*schema_names, _HIDDEN) if batch is None else batch
+    if batch is None and _HIDDEN in result.keys():
+        target.update(result[_HIDDEN])
     for key in result.keys():
-        if key == _ASIDE or (key in component.renames and key not in written):
+        if key == _HIDDEN or (key in component.renames and key not in written):
             continue
         if batch is None or inputs.get(key) is not result[key]:
             target[component.renames.get(key, key)] = result[key]
-    there = result.keys(include_nested=True)
+    result_keys = result.keys(include_nested=True)
     for key in component.renames.keys() & written:
-        if "." in key and nested(key) in there:  # written into a part of the view
+        if "." in key and nested(key) in result_keys:  # written into a part of the view
             target[nested(component.renames[key])] = result[nested(key)]
     return target
 
 
-_asked: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(
-    "asked", default=None
+# Keys that the losses of the active learner read; None outside a learner.
+_loss_inputs: contextvars.ContextVar[frozenset[str] | None] = contextvars.ContextVar(
+    "loss_inputs", default=None
 )
 
 
 @contextlib.contextmanager
-def asking(keys: typing.Iterable[str]) -> Iterator[None]:
-    """Compute gradients of models for these keys only (the keys that the losses read)."""
-    token = _asked.set(frozenset(keys))
+def limit_outputs(keys: typing.Iterable[str]) -> Iterator[None]:
+    """Make models compute, within the context, only outputs that the losses read.
+
+    Args:
+        keys: keys that the losses read.
+    """
+    token = _loss_inputs.set(frozenset(keys))
     try:
         yield
     finally:
-        _asked.reset(token)
+        _loss_inputs.reset(token)
 
 
-def asked(key: str) -> bool:
-    """Test if this key needs a gradient; outside a learner every key does."""
-    keys = _asked.get()
+def is_loss_input(key: str) -> bool:
+    """Return True if a loss reads this output of a model; outside a learner always True."""
+    keys = _loss_inputs.get()
     return keys is None or key in keys
 
 

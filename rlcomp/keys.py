@@ -1,19 +1,22 @@
 """The batch: every key with its shape, dtype and meaning (docs: the key schema).
 
-:data:`SCHEMA` is for rows of tokens, :data:`CONTROL` for steps in environments of control.
+:data:`SCHEMA` is for rows of tokens, :data:`CONTROL` for steps in environments of control. A key of
+a single method is declared by the method's parts (:func:`rlcomp.key_declarations.declare_keys`).
 
-``B`` rows (= prompts x group_size), ``T`` tokens of prompt and response, ``W`` bytes of the longest
-text, ``K`` objectives. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``. A key of
-a single method is declared by the method's parts (:func:`declare_keys`). This module does not
-import
-torch: ``rlcomp-describe`` reads the schema before any heavy import.
+Dimensions of rows of tokens: ``B`` rows (prompts x group_size), ``T`` tokens of prompt and
+response, ``W`` bytes of the longest text, ``K`` objectives, ``V`` tokens of the vocabulary, ``L``
+layers with experts, ``E`` experts per token. Dimensions of control: ``N`` copies of the
+environment or rows of the replay, ``D`` numbers of an observation, ``A`` of an action, ``G`` of a
+goal. Position ``t`` of any ``[B, T]`` tensor refers to ``tokens[:, t]``.
+
+This module does not import torch: ``rlcomp-describe`` reads the schema before any heavy import.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from rlcomp.errors import ConfigError, nearest
@@ -22,29 +25,6 @@ Key = str
 OwnKey = tuple[str, str, str] | tuple[str, str, str, Mapping[str, Any]]
 
 _F, _I, _M, _U = "float", "int64", "bool", "uint8"
-_DTYPES = (_F, _I, _M, _U, "nested")
-# Range of paddings of each dtype; a float holds these whole numbers exactly.
-_PADS = {_F: (-(2**24), 2**24), _I: (-(2**63), 2**63 - 1), _M: (0, 1), _U: (0, 255)}
-_EXAMPLES = (
-    "log_prob",
-    "probability",
-    "positive",
-    "ratio",
-    "first_of_group",
-    "same_in_all_rows",
-)
-_OF_KEYS = 'a tuple of keys, such as ("reward",)'
-_OF_ARGUMENTS = 'a tuple of names of arguments, such as ("stages",)'
-# Required type of each declaration of a component.
-DECLARED = {
-    **dict.fromkeys(("reads", "writes", "optional", "may_write", "step_keys"), _OF_KEYS),
-    **dict.fromkeys(("must_reach", "supplies"), _OF_KEYS),
-    **dict.fromkeys(("runs", "watches", "earlier"), _OF_ARGUMENTS),
-    "keys": "a dict of specifications by key",
-    **dict.fromkeys(("fresh", "keeps_prompt", "contained", "drops_rows"), "True or False"),
-    "min_group_size": "a whole number, at least 1",
-    **dict.fromkeys(("min_group_size_from", "exclusive", "exclusive_if", "equation"), "a text"),
-}
 # 0xFF never occurs in UTF-8: it ends a text and fills the rest of its row.
 TEXT_END = 255
 
@@ -54,20 +34,21 @@ class Spec:
     """Specification of one entry of a batch.
 
     Attributes:
-        shape: dimensions, ``B`` first.
-        dtype: ``float``, ``int64``, ``bool``, ``uint8`` or ``nested`` (named parts).
-        meaning: one line.
-        pad: padding of widened rows; by default 255 for texts, -1 for ids (with ``offset``; -1
-            stands for no id), else 0.
-        offset: the family of its ids. Ids of a family are shifted together when batches are joined,
-            so that no two batches share one; negative values stand for no id and stay.
-        per_prompt: it belongs to the prompt, and each answer gets a copy.
-        absent: for a nested entry, the value in the rows of a batch that lacks a part of another
-            batch: a text, or NaN for numbers; by default all batches have the same parts. For a
-            float entry, NaN: the value of unknown numbers.
-        example: kind of values that :mod:`rlcomp.testing` generates if shape and dtype leave it
-            open: ``log_prob``, ``probability``, ``positive``, ``ratio`` (of tokens),
-            ``first_of_group``, ``same_in_all_rows`` (of rows).
+        shape: dimensions, separated by spaces, ``B`` first.
+        dtype: ``float``, ``int64``, ``bool``, ``uint8`` or ``nested`` (a mapping of named parts).
+        meaning: description in one line.
+        pad: value of added columns when rows are widened. None: 255 for texts, -1 (no id) for ids
+            with ``offset``, 0 for other entries.
+        offset: name of the family of ids that the entry belongs to; empty for other entries. When
+            batches are joined, all ids of a family are shifted together, so that ids of different
+            batches differ. Negative values mean "no id" and are not shifted.
+        per_prompt: True if the entry belongs to the prompt; each answer to the prompt gets a copy.
+        absent: value of missing numbers or texts. For a nested entry: the value of a part in the
+            rows of a batch that lacks this part, a text or NaN; empty if all batches must have the
+            same parts. For a float entry: NaN if numbers may be unknown.
+        example: kind of values that :mod:`rlcomp.testing` generates: ``log_prob``,
+            ``probability``, ``positive``, ``ratio`` (of tokens), ``first_of_group`` or
+            ``same_in_all_rows`` (of rows); empty if shape and dtype suffice.
     """
 
     shape: str
@@ -81,22 +62,22 @@ class Spec:
 
     @property
     def per_token(self) -> bool:
-        """Test if the entry has one value per token."""
+        """Return True if the entry has one value per token."""
         return self.shape == "B T"
 
     @property
     def along_tokens(self) -> bool:
-        """Test if the second dimension counts tokens."""
+        """Return True if the second dimension counts tokens."""
         return self.shape.startswith("B T")
 
     @property
     def text(self) -> bool:
-        """Test if the entry holds texts."""
+        """Return True if the entry holds texts."""
         return self.shape == "B W" and self.dtype == _U
 
     @property
     def fill(self) -> int:
-        """Return the value that fills the entry where rows are widened."""
+        """Return the value of added columns when rows are widened."""
         if self.pad is not None:
             return self.pad
         if self.offset and len(self.shape.split()) > 1:
@@ -240,9 +221,8 @@ SCHEMA: dict[Key, Spec] = {
         pad=255,
     ),
 }
-# Keys of control, under torchrl's names; a nested name is written with a dot. ``N`` is the number
-# of copies of an environment, or of rows drawn from a replay. In a batch ``[N, T]`` every entry has
-# one value a step.
+# Keys of control, under torchrl's names; a dot separates the levels of a nested key. A batch of
+# whole trajectories has the shape [N, T]: each entry then has one value per step.
 CONTROL: dict[Key, Spec] = {
     "observation": Spec("N D", _F, "what the policy sees"),
     "action": Spec("N A", _F, "what was done; of numbered actions int64 [N]"),
@@ -266,146 +246,17 @@ CONTROL: dict[Key, Spec] = {
     "next.episode_reward": Spec("N 1", _F, "sum of the episode's rewards so far"),
     "next.achieved_goal": Spec("N G", _F, "the goal that the state after the action would be"),
 }
-# Keys that components declare beside the schema: by key, then by the declaring class.
-_OWN: dict[Key, dict[str, Spec]] = {}
-
-
-def declare_keys(owner: str, keys: Mapping[Key, OwnKey]) -> None:
-    """Add the own keys of a class to the known keys.
-
-    Args:
-        owner: dotted name of the class; a second declaration replaces its first.
-        keys: ``(shape, dtype, meaning)`` by key, with an optional dict of further fields of
-            :class:`Spec`.
-
-    Raises:
-        ConfigError: a literal is no specification, or contradicts the schema or another class.
-    """
-    if not isinstance(keys, Mapping):
-        raise ConfigError(f"{owner}.keys is {_short(keys)}: must be {DECLARED['keys']}")
-    for key, literal in keys.items():
-        own = _read(owner, key, literal)
-        known = {"the schema": SCHEMA[key]} if key in SCHEMA else _OWN.get(key, {})
-        for other, spec in known.items():
-            if other != owner and not _agree(own, spec, shared=key in SCHEMA):
-                raise ConfigError(
-                    f"{owner}.keys: '{key}' is {_shown(own)}, but {other} has it as "
-                    f"{_shown(spec)}: declare it the same, or take another name"
-                )
-        if key not in SCHEMA:
-            _OWN.setdefault(key, {})[owner] = own
-
-
-def check_declared(owner: str, name: str, value: object) -> None:
-    """Refuse a declaration of the wrong type.
-
-    Args:
-        owner: the class.
-        name: one of :data:`DECLARED`.
-        value: the declaration of the class.
-
-    Raises:
-        ConfigError: the declaration has another type.
-
-    Examples:
-        >>> check_declared("Mine", "fresh", 1)
-        Traceback (most recent call last):
-        ...
-        rlcomp.errors.ConfigError: Mine.fresh is 1: must be True or False
-    """
-    kind = DECLARED[name]
-    fits = {
-        _OF_KEYS: _texts(value),
-        _OF_ARGUMENTS: _texts(value),
-        "True or False": isinstance(value, bool),
-        "a text": isinstance(value, str),
-        DECLARED["keys"]: isinstance(value, Mapping),
-        DECLARED["min_group_size"]: type(value) is int and value >= 1,
-    }
-    if not fits[kind]:
-        raise ConfigError(f"{owner}.{name} is {_short(value)}: must be {kind}")
-
-
-def _texts(value: object) -> bool:
-    return isinstance(value, (tuple, list)) and all(isinstance(each, str) for each in value)
-
-
-def _short(value: object) -> str:
-    shown = repr(value)
-    return shown if len(shown) <= 200 else f"{shown[:200]}..."
-
-
-def _agree(own: Spec, known: Spec, *, shared: bool) -> bool:
-    """Test if two specifications are equal; against the schema only shape and dtype count."""
-    return (own.shape, own.dtype) == (known.shape, known.dtype) if shared else own == known
-
-
-def _read(owner: str, key: Key, literal: OwnKey) -> Spec:
-    more = [field.name for field in fields(Spec)[3:]]
-    if not isinstance(key, str) or not key.isidentifier():
-        raise ConfigError(
-            f"{owner}.keys: {_short(key)} is no key: must be a name of letters, digits and _"
-        )
-    try:
-        shape, dtype, meaning, *rest = literal if isinstance(literal, (tuple, list)) else ()
-        own = Spec(shape, dtype, meaning, **(rest[0] if rest else {}))
-        sound = len(rest) < 2 and shape.split()[0] == "B" and dtype in _DTYPES
-        sound = sound and isinstance(meaning, str)
-    except (TypeError, ValueError, AttributeError, IndexError):
-        sound = False
-    if not sound:
-        raise ConfigError(
-            f"{owner}.keys: '{key}' is {_short(literal)}: must be (shape, dtype, meaning) such as "
-            f'("B T", "int64", "which span it is of"), dtype one of {", ".join(_DTYPES)}, perhaps '
-            f"with a dict of {', '.join(more)} behind them"
-        )
-    for name, (holds, valid) in _limits(own).items():
-        if not holds:
-            value = _short(getattr(own, name))
-            raise ConfigError(f"{owner}.keys: '{key}' has {name} {value}: must be {valid}")
-    return own
-
-
-def _limits(own: Spec) -> dict[str, tuple[bool, str]]:
-    """Return for each further field of a specification if it is valid, and the valid values."""
-    pad, dtype = own.pad, own.dtype
-    low, high = _PADS.get(dtype, (0, -1))
-    return {
-        "pad": (
-            pad is None or (type(pad) is int and low <= pad <= high),
-            f"a whole number from {low} to {high} ({dtype})" if low <= high else "left out: nested",
-        ),
-        "offset": (
-            isinstance(own.offset, str) and (not own.offset or dtype == _I),
-            "the name of a family of ids, of an int64 only",
-        ),
-        "per_prompt": (isinstance(own.per_prompt, bool), "True or False"),
-        "absent": (
-            isinstance(own.absent, (str, float)) and (not own.absent or dtype == "nested"),
-            "a text, of nested texts only, or a float, of nested numbers",
-        ),
-        "example": (
-            isinstance(own.example, str) and own.example in ("", *_EXAMPLES),
-            f"one of {', '.join(_EXAMPLES)}",
-        ),
-    }
-
-
-def _shown(spec: Spec) -> str:
-    more = [(f.name, getattr(spec, f.name)) for f in fields(Spec)[3:]]
-    options = "".join(
-        f", {name}={value!r}" for name, value in more if value not in (None, "", False)
-    )
-    return f"[{','.join(spec.shape.split())}] {spec.dtype}, {spec.meaning!r}{options}"
+# Keys that components declare in addition to the schema, by key and by declaring class.
+DECLARED_KEYS: dict[Key, dict[str, Spec]] = {}
 
 
 def lookup(key: Key) -> Spec | None:
     """Return the specification of a key of the schema or of a component; None if unknown."""
-    return SCHEMA.get(key) or next(iter(_OWN.get(key, {}).values()), None)
+    return SCHEMA.get(key) or next(iter(DECLARED_KEYS.get(key, {}).values()), None)
 
 
 def nested(key: Key) -> str | tuple[str, ...]:
-    """Return a key as TensorDict writes it; a dot separates the levels of a nested key.
+    """Return a key in the form of TensorDict: a nested key with dots becomes a tuple.
 
     Examples:
         >>> nested("next.reward"), nested("reward")
@@ -415,7 +266,7 @@ def nested(key: Key) -> str | tuple[str, ...]:
 
 
 def dotted(key: str | tuple[str, ...]) -> Key:
-    """Return a TensorDict's key as a component declares it.
+    """Return a key in the form of a component's declaration: a tuple becomes a text with dots.
 
     Examples:
         >>> dotted(("next", "reward"))
@@ -428,7 +279,7 @@ def spec(key: Key) -> Spec:
     """Return the specification of a key of the schema or of a component.
 
     Raises:
-        ConfigError: the key is unknown; the message suggests the nearest.
+        ConfigError: the key is unknown; the message suggests the most similar key.
 
     Examples:
         >>> spec("advantage").shape
@@ -436,27 +287,13 @@ def spec(key: Key) -> Spec:
     """
     entry = lookup(key)
     if entry is None:
-        raise ConfigError(f"{key!r} is not a key of the batch{nearest(key, {*SCHEMA, *_OWN})}")
+        raise ConfigError(
+            f"{key!r} is not a key of the batch{nearest(key, {*SCHEMA, *DECLARED_KEYS})}"
+        )
     return entry
 
 
 def prompt_keys() -> frozenset[Key]:
     """Return every key that belongs to a prompt, including those declared by components."""
-    known = (*SCHEMA, *_OWN)
+    known = (*SCHEMA, *DECLARED_KEYS)
     return frozenset(key for key in known if (entry := lookup(key)) and entry.per_prompt)
-
-
-def check_key(owner: str, key: Key, own: Collection[Key] = ()) -> None:
-    """Refuse a key that is neither in the schema nor among a component's own.
-
-    Raises:
-        ConfigError: the key is unknown; the message suggests the nearest, or names its declaring
-            class.
-    """
-    if key in SCHEMA or key in CONTROL or key in own:
-        return
-    hint = nearest(key, {*SCHEMA, *CONTROL, *own})
-    if key in _OWN:
-        other, entry = next(iter(_OWN[key].items()))
-        hint = f": declare it in keys as {other} does, {_shown(entry)}"
-    raise ConfigError(f"{owner}: {_short(key)} is not a key of the batch{hint}")

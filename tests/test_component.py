@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveFloat
-from rlcomp.component import Component, asked, asking, per_token
+from rlcomp.component import Component, is_loss_input, limit_outputs, per_token
 from rlcomp.errors import ConfigError, ContractError
 from rlcomp.functional.reduction import masked
 
@@ -122,14 +122,14 @@ def test_a_component_that_reads_nothing_needs_no_batch():
 
 
 def test_outside_a_learner_every_key_is_asked_for():
-    assert asked("entropy")
+    assert is_loss_input("entropy")
 
 
 def test_inside_a_learner_only_the_losses_keys_are_asked_for():
-    with asking(["log_probs"]):
-        assert asked("log_probs")
-        assert not asked("entropy")
-    assert asked("entropy")
+    with limit_outputs(["log_probs"]):
+        assert is_loss_input("log_probs")
+        assert not is_loss_input("entropy")
+    assert is_loss_input("entropy")
 
 
 def test_masked_values_are_exactly_0_outside_whatever_stands_there():

@@ -8,7 +8,8 @@ from rlcomp.batch import cat
 from rlcomp.component import Component, per_token
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import Part
-from rlcomp.keys import SCHEMA, Spec, declare_keys, lookup, prompt_keys, spec
+from rlcomp.key_declarations import declare_keys
+from rlcomp.keys import SCHEMA, Spec, lookup, prompt_keys, spec
 from rlcomp.testing import check_component, example_batch
 
 TURN = ("B T", "int64", "which turn wrote the token (of these tests)")
@@ -73,40 +74,52 @@ def test_an_unknown_key_suggests_the_nearest_own_ones_included():
 
 
 def test_whoever_reads_an_own_key_of_another_class_is_told_to_declare_it():
-    told = r"Foreign: 'test_turn' is not .*: declare it in keys as \S+Writer does, \[B,T\] int64"
-    with pytest.raises(ConfigError, match=told):
+    pattern = r"Foreign: 'test_turn' is not .*: declare it in keys as \S+Writer does, \[B,T\] int64"
+    with pytest.raises(ConfigError, match=pattern):
         type("Foreign", (Component,), {"reads": ("test_turn",)})
 
 
 @pytest.mark.parametrize(
-    ("key", "literal", "told"),
+    ("key", "literal", "pattern"),
     [
-        ("test_turn", ("B", "int64", TURN[2]), r"\[B\] int64, .* but \S+Writer has it as \[B,T\]"),
-        ("test_turn", ("B T", "int64", "another"), r"'another', but \S+ has it as"),
-        ("test_turn", (*TURN, {"pad": -1}), r"pad=-1, but \S+ has it as"),
-        ("reward", ("B", "bool", "right"), r"\[B\] bool, 'right', but the schema has it as \[B\]"),
+        (
+            "test_turn",
+            ("B", "int64", TURN[2]),
+            r"\[B\] int64, .* but \S+Writer declares it as \[B,T\]",
+        ),
+        ("test_turn", ("B T", "int64", "another"), r"'another', but \S+ declares it as"),
+        ("test_turn", (*TURN, {"pad": -1}), r"pad=-1, but \S+ declares it as"),
+        (
+            "reward",
+            ("B", "bool", "right"),
+            r"\[B\] bool, 'right', but the schema declares it as \[B\]",
+        ),
         ("test_bad", ("B T", "int64"), r"must be \(shape, dtype, meaning\)"),
         ("test_bad", ("T", "int64", "no rows"), r"must be \(shape, dtype, meaning\)"),
-        ("test_bad", ("B", "int32", "a dtype"), "dtype one of float, int64, bool, uint8, nested"),
+        (
+            "test_bad",
+            ("B", "int32", "a dtype"),
+            "dtype is one of float, int64, bool, uint8, nested",
+        ),
         (
             "test_bad",
             ("B", "int64", "a typo", {"ofset": "x"}),
-            "perhaps with a dict of pad, offset",
+            "a dict of further fields .*: pad, offset",
         ),
         ("test_bad", "abc", r"must be \(shape, dtype, meaning\)"),
     ],
 )
-def test_a_contradiction_is_refused_by_name(key, literal, told):
-    with pytest.raises(ConfigError, match=rf"Other\.keys: '{key}' is .*{told}"):
+def test_a_contradiction_is_refused_by_name(key, literal, pattern):
+    with pytest.raises(ConfigError, match=rf"Other\.keys: '{key}' is .*{pattern}"):
         type("Other", (Component,), {"keys": {key: literal}})
 
 
 @pytest.mark.parametrize(
-    ("key", "literal", "told"),
+    ("key", "literal", "pattern"),
     [
-        ("", ("B", "int64", "x"), "'' is no key"),
-        ("a b", ("B", "int64", "x"), "'a b' is no key"),
-        (3, ("B", "int64", "x"), "3 is no key"),
+        ("", ("B", "int64", "x"), "'' is not a key"),
+        ("a b", ("B", "int64", "x"), "'a b' is not a key"),
+        (3, ("B", "int64", "x"), "3 is not a key"),
         ("test_bad", ("B", "int64", 5), r"must be \(shape, dtype, meaning\)"),
         ("test_bad", ("B", "int64", "x", {"per_prompt": "no"}), "per_prompt 'no': must be True or"),
         ("test_bad", ("B", "int64", "x", {"pad": "0"}), "pad '0': must be a whole number from"),
@@ -126,8 +139,8 @@ def test_a_contradiction_is_refused_by_name(key, literal, told):
         ("test_bad", ("B", "float", "x", {"example": "big"}), "example 'big': must be one of log"),
     ],
 )
-def test_a_specification_that_cannot_be_is_refused(key, literal, told):
-    with pytest.raises(ConfigError, match=rf"^Other\.keys: .*{told}"):
+def test_a_specification_that_cannot_be_is_refused(key, literal, pattern):
+    with pytest.raises(ConfigError, match=rf"^Other\.keys: .*{pattern}"):
         declare_keys("Other", {key: literal})
 
 
@@ -140,7 +153,7 @@ def test_keys_that_are_no_tuple_of_texts_are_refused(value):
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "pattern"),
     [
         ("min_group_size", "2", "'2': must be a whole number, at least 1"),
         ("min_group_size", True, "True: must be a whole number, at least 1"),
@@ -155,8 +168,8 @@ def test_keys_that_are_no_tuple_of_texts_are_refused(value):
         ("watches", "metric", "'metric': must be a tuple of names of arguments"),
     ],
 )
-def test_a_declaration_of_the_wrong_type_is_refused(name, value, told):
-    with pytest.raises(ConfigError, match=rf"^Other\.{name} is {told}"):
+def test_a_declaration_of_the_wrong_type_is_refused(name, value, pattern):
+    with pytest.raises(ConfigError, match=rf"^Other\.{name} is {pattern}"):
         type("Other", (Component,), {name: value})
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from components.learner.checks import check_gradient
 from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs
 from components.learner.loss_value import loss_value
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.engine.minibatch import micro_batches
 from rlcomp.errors import NumericalError
 from rlcomp.interfaces.loss import Loss
@@ -131,7 +131,7 @@ class GradientPasses:
         self, micro: TensorDict, compare: Callable[[TensorDict], None] | None = None
     ) -> dict[str, float]:
         """Add the gradient of a micro-batch to ``.grad``; return its losses by name."""
-        with torch.enable_grad(), asking(self.wanted):
+        with torch.enable_grad(), limit_outputs(self.wanted):
             outputs = self.read(micro)
             try:
                 values = self._values(outputs, micro)
@@ -149,7 +149,7 @@ class GradientPasses:
 
     def _idle(self, micro: TensorDict) -> dict[str, float]:
         """Run a pass that adds nothing."""
-        with torch.enable_grad(), asking(self.wanted), recording():
+        with torch.enable_grad(), limit_outputs(self.wanted), recording():
             self.strategy.backward_zero(self.read(micro))
         return {}
 
@@ -169,7 +169,7 @@ class GradientPasses:
         self, rows: TensorDict, known: bool, totals: dict[str, float]
     ) -> None:
         """Add the losses of rows without a gradient to the totals, and record their metrics."""
-        with torch.no_grad(), asking(self.wanted):
+        with torch.no_grad(), limit_outputs(self.wanted):
             if known:
                 _add(totals, self._values(recorded_outputs(rows.exclude(PREPARED)), rows))
                 return
@@ -215,7 +215,7 @@ def full_batch_forward(
     rows[ROW] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
     small = {key for key in wanted if not (spec := lookup(key)) or spec.per_token}
     outputs: dict[str, Tensor] = {}
-    with torch.no_grad(), asking(small):
+    with torch.no_grad(), limit_outputs(small):
         for micro in micro_batches(rows):
             part = model(micro.copy())
             for key in small & set(model.out_keys):

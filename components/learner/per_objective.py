@@ -16,7 +16,7 @@ from components.learner.gradient_spike.median import MedianSpike
 from components.learner.loss_value import loss_value
 from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.errors import ConfigError, ShapeError, require
 from rlcomp.functional.gradients import combined_row, reached, row_moments
 from rlcomp.metrics import record, recording
@@ -153,7 +153,7 @@ class PerObjectiveLearner(Learner):
         jacobian = [p.new_zeros(len(names), *p.shape) for p in self._selected]
 
         def one(micro: TensorDict) -> dict[str, float]:
-            with torch.enable_grad(), asking(self.wanted):
+            with torch.enable_grad(), limit_outputs(self.wanted):
                 values = self._add_rows(jacobian, used, micro)
             return {entry: float(value.detach()) for entry, value in values.items()}
 
@@ -257,7 +257,7 @@ class PerObjectiveLearner(Learner):
         """Add the gradient of the weighted sum to the parameters outside the Jacobian."""
 
         def one(micro: TensorDict) -> dict[str, float]:
-            with torch.enable_grad(), asking(self.wanted), recording():
+            with torch.enable_grad(), limit_outputs(self.wanted), recording():
                 outputs = self.passes.read(micro)
                 values = [
                     float(weight) * self._value(name, f"{name}.{k}", outputs, micro)

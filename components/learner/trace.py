@@ -9,7 +9,7 @@ import torch
 from tensordict import TensorDict
 
 from components.learner.minibatch_step import undoing
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.engine.finite import first_bad
 from rlcomp.errors import NumericalError
 
@@ -56,7 +56,7 @@ def _first_bad_output(learner: Learner, batch: TensorDict) -> str | None:
     model = learner.strategy.module
     if model is None:
         return None
-    with torch.no_grad(), asking(learner.wanted):
+    with torch.no_grad(), limit_outputs(learner.wanted):
         for micro in learner.passes.micro_batches(batch):
             outputs = model(micro.copy())
             learner.strategy.end_forward()

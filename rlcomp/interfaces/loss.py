@@ -11,7 +11,8 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.functional.reduction import unit_mean
-from rlcomp.keys import Key, check_declared, check_key
+from rlcomp.key_declarations import check_declared, check_key
+from rlcomp.keys import Key
 from rlcomp.metrics import recording
 
 

@@ -13,7 +13,7 @@ from torchrl.envs import EnvBase
 from torchrl.modules import MLP
 
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveInt
-from rlcomp.component import Component, asked
+from rlcomp.component import Component, is_loss_input
 from rlcomp.functional.discretize import of_bins, to_bins
 from rlcomp.functional.reduction import masked
 from rlcomp.model.continuous_control import bounded_actions
@@ -112,7 +112,7 @@ class ActionTokenPolicy(Component):
         """Score the tokens of actions, with gradient."""
         distribution = self._log_distribution(batch, None)
         batch["log_probs"] = self._taken(batch, distribution)
-        if asked("entropy"):
+        if is_loss_input("entropy"):
             entropy = -(distribution.exp() * distribution).sum(-1)
             batch["entropy"] = masked(self._row(entropy), batch["response_mask"])
         return batch

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from rlcomp.component import asked
+from rlcomp.component import is_loss_input
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.interfaces.sampler_engine import SamplerEngine
@@ -68,7 +68,7 @@ class ActorCritic(LanguageModel):
         with watch:  # the native pass returns the states, the pass of transformers hides them
             scored = self.scoring.score(self._columns(batch, self.decoding))
         self.scoring.write(batch, scored, self.decoding)
-        with torch.set_grad_enabled(torch.is_grad_enabled() and asked("value")):
+        with torch.set_grad_enabled(torch.is_grad_enabled() and is_loss_input("value")):
             if self.packs:
                 value = scored.spread(self.value_head(scored.states[scored.rows]))
             else:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torchrl.modules import MLP
 
 from rlcomp.arguments import PositiveFloat, PositiveInt
-from rlcomp.component import Component, asked
+from rlcomp.component import Component, is_loss_input
 from rlcomp.functional.flow_matching import (
     gaussian_entropy,
     gaussian_log_prob,
@@ -100,7 +100,7 @@ class FlowPolicy(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the steps, with gradient."""
         batch["log_probs"] = self.log_probs(batch)
-        if asked("entropy"):
+        if is_loss_input("entropy"):
             step = batch["tokens"]
             std = self._std(self.grid[step], self.grid[step + 1])
             batch["entropy"] = masked(gaussian_entropy(std, self.size), batch["response_mask"])

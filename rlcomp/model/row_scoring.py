@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from tensordict import TensorDict
 from torch import Tensor, nn
 
-from rlcomp.component import asked
+from rlcomp.component import is_loss_input
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logit_functions import (
     Reading,
@@ -76,9 +76,9 @@ class RowScoring:
     def write(self, batch: TensorDict, scored: Scored, decoding: Decoding) -> TensorDict:
         """Write ``log_probs``, ``entropy``, and ``log_distribution`` if asked for, to a batch."""
         readings: dict[str, Reading] = {"log_probs": log_probs_read, "entropy": entropy_read}
-        if asked("log_distribution"):
+        if is_loss_input("log_distribution"):
             readings["log_distribution"] = distribution_read
-        wanted = [asked(key) for key in readings]
+        wanted = [is_loss_input(key) for key in readings]
         values = self.forward.read(scored, list(readings.values()), wanted, decoding)
         for key, entry in zip(readings, values, strict=True):
             batch[key] = entry.to(batch["tokens"].device)

@@ -15,7 +15,8 @@ from functools import cache
 from typing import Any
 
 from rlcomp.errors import ConfigError
-from rlcomp.keys import DECLARED, OwnKey, check_declared, check_key, declare_keys, prompt_keys
+from rlcomp.key_declarations import DECLARATION_TYPES, check_declared, check_key, declare_keys
+from rlcomp.keys import OwnKey, prompt_keys
 from rlcomp.wiring.annotation import read_annotation
 from rlcomp.wiring.forward_reads import forward_reads
 from rlcomp.wiring.literal import assigned, literal
@@ -172,7 +173,7 @@ def _extras(definition: ast.AST) -> tuple[tuple[str, str], ...]:
 
 def _named(cls: ast.ClassDef) -> list[str]:
     """Return the names of the declarations in a class body."""
-    return [name for name in assigned(cls) if name in DECLARED]
+    return [name for name in assigned(cls) if name in DECLARATION_TYPES]
 
 
 def _literal(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
@@ -186,7 +187,9 @@ def _literal(home: str, cls: ast.ClassDef, name: str) -> Any:  # noqa: ANN401
         ) from None
     except TypeError:
         text = "" if node is None else " ".join(ast.unparse(node).split())
-        raise ConfigError(f"{cls.name}.{name} is {text:.200}: must be {DECLARED[name]}") from None
+        raise ConfigError(
+            f"{cls.name}.{name} is {text:.200}: must be {DECLARATION_TYPES[name]}"
+        ) from None
     check_declared(cls.name, name, value)
     return value
 

@@ -14,7 +14,7 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.engine import packing, transformer
 from rlcomp.engine.attention import attend
 from rlcomp.engine.decoding import Decoding
@@ -354,7 +354,7 @@ def test_all_that_is_read_off_the_vocabulary_agrees(architecture):
     model, batch = make_model(architecture), rows()
     packed, own = policies(model, temperature=0.7, top_p=0.9)
 
-    with asking(["log_probs", "entropy"]):
+    with limit_outputs(["log_probs", "entropy"]):
         ours, theirs = packed(batch.copy()), own(batch.copy())
 
     for key in ("log_probs", "entropy"):
@@ -393,7 +393,7 @@ def test_values_of_an_actor_critic_agree(architecture):
         torch.manual_seed(7)
         perturbed(policy.value_head.double(), 1.0)
 
-    with asking(["log_probs", "value"]):
+    with limit_outputs(["log_probs", "value"]):
         ours, theirs = packed(batch.copy())["value"], own(batch.copy())["value"]
 
     check_same(ours, theirs, model.parameters())

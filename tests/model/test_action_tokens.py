@@ -7,7 +7,7 @@ from tensordict import TensorDict
 
 from components.environment.control import CartPole
 from components.worlds.point_maze.reach import Reach
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.model.action_tokens import ActionTokenPolicy
@@ -127,7 +127,7 @@ def test_it_is_what_a_learner_asks_for():
     assert isinstance(made, ScoresRows)
     assert made.version == 1
     assert made.device.type == "cpu"
-    with asking({"log_probs"}):
+    with limit_outputs({"log_probs"}):
         mask = torch.ones(1, 6, dtype=torch.bool)
         assert "entropy" not in made(rows(torch.ones(1, 6, dtype=torch.int64), mask)).keys()
 

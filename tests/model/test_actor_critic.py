@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.model.actor_critic import ActorCritic
@@ -131,9 +131,9 @@ def test_garbage_and_more_padding_change_nothing():
 def test_values_carry_a_graph_only_when_asked_for():
     policy = make_policy()
 
-    with asking(["log_probs"]):
+    with limit_outputs(["log_probs"]):
         silent = policy(rows())["value"]
-    with asking(["log_probs", "value"]):
+    with limit_outputs(["log_probs", "value"]):
         asked_for = policy(rows())["value"]
 
     assert (silent.requires_grad, asked_for.requires_grad) == (False, True)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.interfaces.policy import Policy, ScoresRows
 from rlcomp.model.flow_policy import FlowPolicy, velocity_network
 from rlcomp.model.weight_snapshot import CopiedWeights
@@ -85,7 +85,7 @@ def test_where_nobody_asks_for_the_entropy_it_is_not_written():
     flow = policy()
     states, _ = flow.draw(2, torch.Generator().manual_seed(0))
 
-    with asking({"log_probs"}):
+    with limit_outputs({"log_probs"}):
         assert "entropy" not in flow(rows(states)).keys()
 
 

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
 from rlcomp.batch import decode_texts
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError, NumericalError, UserError
@@ -189,9 +189,9 @@ def test_the_first_token_has_no_log_prob(engine):
 def test_entropy_carries_a_graph_only_when_asked_for():
     policy = make_policy()
 
-    with asking(["log_probs"]):
+    with limit_outputs(["log_probs"]):
         silent = policy(rows(policy))
-    with asking(["log_probs", "entropy"]):
+    with limit_outputs(["log_probs", "entropy"]):
         asked_for = policy(rows(policy))
 
     assert (silent["entropy"].requires_grad, silent["log_probs"].requires_grad) == (False, True)

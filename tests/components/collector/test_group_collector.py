@@ -7,7 +7,7 @@ from components.filter import VariedGroups
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.keys import declare_keys
+from rlcomp.key_declarations import declare_keys
 from rlcomp.metrics import recording
 from rlcomp.run.stages import Refill
 from rlcomp.testing import check_component, tiny_policy

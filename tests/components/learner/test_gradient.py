@@ -16,7 +16,7 @@ from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.divergence import KLCov
-from rlcomp.component import Component, asked
+from rlcomp.component import Component, is_loss_input
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ShapeError
 from rlcomp.functional.reduction import masked
@@ -37,7 +37,7 @@ class Table(Component):
         self.asked_for: list[bool] = []
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        self.asked_for.append(asked("entropy"))
+        self.asked_for.append(is_loss_input("entropy"))
         batch["log_probs"] = masked(self.weight[batch["tokens"]], batch["response_mask"])
         batch["entropy"] = batch["tokens"].double() + 1
         return batch

@@ -3,7 +3,7 @@ from functools import partial
 import torch
 
 from components.reference.frozen import Frozen, FrozenFull
-from rlcomp.component import asking
+from rlcomp.component import limit_outputs
 from rlcomp.engine.decoding import Decoding
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
@@ -52,9 +52,9 @@ def test_the_model_writes_its_distribution_only_where_a_loss_asks_for_it():
     policy = make_policy()
     batch = rollout(policy)
 
-    with asking(["log_probs"]):
+    with limit_outputs(["log_probs"]):
         silent = policy(batch.copy())
-    with asking(["log_probs", "log_distribution"]):
+    with limit_outputs(["log_probs", "log_distribution"]):
         told = policy(batch.copy())
 
     assert "log_distribution" not in silent.keys()

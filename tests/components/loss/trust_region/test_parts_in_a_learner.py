@@ -18,7 +18,7 @@ from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.divergence import KLCov, KLPenalty, M2po
 from components.loss.weight.importance import MaskedWeight, SelfNormalisedWeight, TruncatedWeight
 from components.loss.weight.rows import TopEntropy
-from rlcomp.component import asked
+from rlcomp.component import is_loss_input
 from rlcomp.engine.decoding import Decoding
 from rlcomp.functional.reduction import masked
 from rlcomp.metrics import recording
@@ -141,7 +141,7 @@ def test_whole_distributions_are_left_out_of_the_look_ahead():
     model = policy()
     rows, asked_for = rollouts(model), []
     rows["ref_log_distribution"] = model.log_distribution(rows).detach()
-    model.register_forward_hook(lambda *_: asked_for.append(asked("log_distribution")))
+    model.register_forward_hook(lambda *_: asked_for.append(is_loss_input("log_distribution")))
     kl = KLFullLoss(controller=FixedKL(kl_coef=0.1), reduction=TokenMean())
     loss = PolicyLoss(ratio=TokenRatio(), reduction=TokenMean(), **PARTS["kl_cov"])
 
