@@ -1,6 +1,7 @@
 """rlcomp: composable reinforcement learning for language models and control.
 
-The import loads neither torch nor tensordict; the names below are loaded on first use.
+The import of this package loads neither torch nor tensordict. Each public name is imported from its
+module on first use.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0.dev0"
 
-_HOME = {
+# Module of each public name.
+_MODULES = {
     "Component": "rlcomp.component",
     "JsonLines": "rlcomp.trackers.tracker",
     "LanguageModel": "rlcomp.model.language_model",
@@ -85,6 +87,6 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULES:
         raise AttributeError(f"module 'rlcomp' has no attribute '{name}'")
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(importlib.import_module(_MODULES[name]), name)

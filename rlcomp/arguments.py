@@ -1,8 +1,8 @@
 """Argument validation from type annotations: in Python, from yaml, before the import of torch.
 
-A constructor writes ``clip_low: Fraction = 0.2``; nothing else is needed. A ``Component`` checks
-its arguments when it is made. So does a plain class with the metaclass :class:`Checked`. The wiring
-checks every node of a config before it builds the first one.
+A constructor declares ``clip_low: Fraction = 0.2``. Every ``Component``, and every class with the
+metaclass :class:`Checked`, checks its arguments when an instance is created. The wiring checks
+every node of a config before it builds the first node.
 """
 
 from __future__ import annotations
@@ -36,9 +36,7 @@ class Compiles:
 
 @dataclass(frozen=True)
 class Unbuilt:
-    """Description of a node that is passed on instead of the built object.
-
-    A parameter has this type if its owner builds the object elsewhere.
+    """Class and arguments of a config node that its owner builds later or in another process.
 
     Attributes:
         target: dotted path of the class.
@@ -51,7 +49,7 @@ class Unbuilt:
 
 RegularExpression = Annotated[str, Compiles()]
 
-# Names that an annotation may use; values with any other name are not checked here.
+# Types by the names that annotations use; values of other types are not checked.
 VOCABULARY: dict[str, Any] = {
     name: value
     for name, value in globals().items()
@@ -68,7 +66,7 @@ _BOUNDS: dict[str, tuple[str, Callable[[float, float], bool]]] = {
 
 
 def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
-    """Say what is wrong with a value; None if nothing is.
+    """Return a text that says why a value does not match an annotation; None if it matches.
 
     Examples:
         >>> problem(Fraction, 1.5)
@@ -87,27 +85,32 @@ def problem(annotation: Any, value: object) -> str | None:  # noqa: ANN401
         options = typing.get_args(annotation)
         return None if value in options else f"must be one of {', '.join(map(repr, options))}"
     if origin in (Union, types.UnionType):
-        faults = [problem(option, value) for option in typing.get_args(annotation)]
-        return None if None in faults else " or ".join(dict.fromkeys(f for f in faults if f))
+        problems = [problem(option, value) for option in typing.get_args(annotation)]
+        return None if None in problems else " or ".join(dict.fromkeys(p for p in problems if p))
     if origin in (list, Sequence, tuple, dict, Mapping):
         return _problem_container(origin, typing.get_args(annotation), value)
     if origin is Callable:
-        plain = isinstance(value, (type(None), bool, int, float, str, list, dict))
-        return "must be something to call: a _target_ with _partial_: true" if plain else None
+        is_data = isinstance(value, (type(None), bool, int, float, str, list, dict))
+        return "must be a function: write a _target_ with _partial_: true" if is_data else None
     # Values of any other generic are not checked.
     return _problem_plain(annotation, value) if origin is None else None
 
 
-# Arguments that are shares here and counts in other libraries.
-_SHARES = {
+# Meaning and an example of arguments whose unit differs from that of other libraries.
+_UNITS = {
     "warmup": ("it is a share of the phase's steps, 0.1 for the first tenth", 0.1),
     "held_out": ("it is a share of the examples, 0.1 for a tenth", 0.1),
     "clip_low": ("it is a distance from 1, 0.2 for a ratio of at least 0.8", 0.2),
 }
 
 
-def remedy(where: str, value: object, fault: str) -> str:
-    """Say what to set instead of a value that does not fit.
+def remedy(path: str, value: object, fault: str) -> str:
+    """Return a text that says how to correct an invalid value.
+
+    Args:
+        path: config path of the value.
+        value: the invalid value.
+        fault: result of :func:`problem`.
 
     Examples:
         >>> remedy("phases.rl.steps", 1e6, "must be an integer")
@@ -119,16 +122,16 @@ def remedy(where: str, value: object, fault: str) -> str:
         >>> remedy("learner.epochs", [1, 2], "must be an integer")
         'a sweep has no brackets, rlcomp -m learner.epochs=1,2'
     """
-    plain = isinstance(value, list) and len(value) > 1 and "list" not in fault
-    if plain and all(isinstance(one, (bool, int, float, str)) for one in value):  # type: ignore[attr-defined]
-        values = ",".join(str(one).lower() if isinstance(one, bool) else str(one) for one in value)  # type: ignore[attr-defined]
-        return f"a sweep has no brackets, rlcomp -m {where}={values}"
-    share = _SHARES.get(where.rpartition(".")[2])
-    if share:
-        return f"{share[0]}: set {where}={share[1]}"
-    counted = isinstance(value, float) and value.is_integer() and 0 < value < 1e15
-    whole = counted and "integer" in fault
-    return f"set {where}={int(value) if whole else '...'}"  # type: ignore[call-overload]
+    is_sweep = isinstance(value, list) and len(value) > 1 and "list" not in fault
+    if is_sweep and all(isinstance(item, (bool, int, float, str)) for item in value):  # type: ignore[attr-defined]
+        items = [str(item).lower() if isinstance(item, bool) else str(item) for item in value]  # type: ignore[attr-defined]
+        return f"a sweep has no brackets, rlcomp -m {path}={','.join(items)}"
+    unit = _UNITS.get(path.rpartition(".")[2])
+    if unit:
+        return f"{unit[0]}: set {path}={unit[1]}"
+    is_count = isinstance(value, float) and value.is_integer() and 0 < value < 1e15
+    is_missing_int = is_count and "integer" in fault
+    return f"set {path}={int(value) if is_missing_int else '...'}"  # type: ignore[call-overload]
 
 
 def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: ANN401
@@ -141,10 +144,12 @@ def _problem_annotated(annotation: Any, value: object) -> str | None:  # noqa: A
             return "must not be empty"
         if isinstance(limit, Compiles):
             return _problem_expression(str(value))
-        for name, (words, holds) in _BOUNDS.items():
+        for name, (description, is_within) in _BOUNDS.items():
             bound = getattr(limit, name, None)
-            if bound is not None and isinstance(value, (int, float)) and not holds(value, bound):
-                return f"must be {words} {bound}"
+            if bound is None or not isinstance(value, (int, float)):
+                continue
+            if not is_within(value, bound):
+                return f"must be {description} {bound}"
     return None
 
 
@@ -173,43 +178,39 @@ def _problem_container(origin: Any, kinds: tuple[Any, ...], value: object) -> st
 def _problem_plain(annotation: Any, value: object) -> str | None:  # noqa: ANN401
     if annotation in (None, type(None)):
         return None if value is None else "must be null"
-    number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    plain: dict[Any, tuple[bool, str]] = {
-        int: (number and isinstance(value, int), "must be an integer"),
-        float: (number, "must be a number"),
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    checks: dict[Any, tuple[bool, str]] = {
+        int: (is_number and isinstance(value, int), "must be an integer"),
+        float: (is_number, "must be a number"),
         bool: (isinstance(value, bool), "must be true or false"),
         str: (isinstance(value, str), "must be a text"),
         dict: (isinstance(value, Mapping), "must be a mapping"),
         list: (isinstance(value, Sequence) and not isinstance(value, str), "must be a list"),
     }
-    if annotation not in (*plain, Any) and inspect.isclass(annotation):
+    if annotation not in (*checks, Any) and inspect.isclass(annotation):
         return _problem_part(annotation, value)
-    if annotation is float and number and not _finite(value):
+    # An integer beyond the range of floats is not finite either.
+    if annotation is float and is_number and not abs(value) <= sys.float_info.max:  # type: ignore[arg-type]
         return "must be finite"
-    fits, words = plain.get(annotation, (True, ""))
-    return None if fits else words
+    is_valid, requirement = checks.get(annotation, (True, ""))
+    return None if is_valid else requirement
 
 
-def _finite(value: Any) -> bool:  # noqa: ANN401
-    """Test if a number is finite and, if whole, within the range of floats."""
-    return bool(abs(value) <= sys.float_info.max)
-
-
-# Packages whose classes cannot be given as a text.
-_OF_PARTS = ("rlcomp", "components", "torch", "torchrl", "tensordict", "transformers")
+# Packages whose classes a config cannot give as a text, a list or a mapping.
+_PACKAGES_OF_PARTS = ("rlcomp", "components", "torch", "torchrl", "tensordict", "transformers")
 
 
 def _problem_part(kind: type, value: object) -> str | None:
-    """Say what is wrong with a number, a text or None in the place of a component."""
-    part = kind.__module__.split(".")[0] in _OF_PARTS
-    plain = (bool, int, float, type(None), *((str, list, dict) if part else ()))
-    if kind in (object, _Anything) or not isinstance(value, plain):
+    """Return the problem of plain data in the place of an object of a class; None without one."""
+    is_part = kind.__module__.split(".")[0] in _PACKAGES_OF_PARTS
+    plain_types = (bool, int, float, type(None), *((str, list, dict) if is_part else ()))
+    if kind in (object, _Anything) or not isinstance(value, plain_types):
         return None
     if kind is Unbuilt:
         return "must be a _target_ with its arguments"
     return (
-        f"must be a {kind.__name__}; an option is chosen with slashes, group/part=option, and "
-        "another node of the config is written ${name}"
+        f"must be a {kind.__name__}: choose an option by group/part=option, or refer to another "
+        "node of the config by ${name}"
     )
 
 
@@ -226,27 +227,32 @@ class _Unchecked(type):
 
 
 class _Anything(metaclass=_Unchecked):
-    """Stand-in that accepts anything in ``Name``, ``Name.Part`` and ``Name[...]``."""
+    """Stand-in for a type: ``Name``, ``Name.Part`` and ``Name[...]`` accept every value."""
 
 
 @cache
 def _parameters(cls: type) -> tuple[inspect.Signature, dict[str, Any]]:
     init = cls.__init__  # type: ignore[misc]
-    unchecked: dict[str, Any] = {}  # names imported for type checkers only
+    stand_ins: dict[str, Any] = {}  # for names imported for type checkers only
     while True:
         try:
-            hints = typing.get_type_hints(init, localns=unchecked, include_extras=True)
+            hints = typing.get_type_hints(init, localns=stand_ins, include_extras=True)
         except NameError as error:
-            unchecked[str(error.name)] = _Anything
+            stand_ins[str(error.name)] = _Anything
         else:
             return inspect.signature(init), hints
 
 
-_MANY, _NAMED = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
     """Validate constructor arguments against their annotations.
+
+    Args:
+        cls: the class.
+        args: positional arguments, without ``self``.
+        kwargs: arguments by name.
 
     Raises:
         ConfigError: an argument has the wrong type or is out of range.
@@ -256,19 +262,21 @@ def check_arguments(cls: type, args: tuple[object, ...], kwargs: dict[str, objec
         bound = signature.bind(None, *args, **kwargs)
     except TypeError as error:
         raise ConfigError(f"{cls.__name__}: {error}") from None
-    _, *arguments = bound.arguments.items()  # all but self, which torch annotates
+    _, *arguments = bound.arguments.items()  # without self, which torch annotates
     for name, value in arguments:
-        many = signature.parameters[name].kind in (_MANY, _NAMED)  # annotated by element
-        fault = problem(hints[name], value) if name in hints and not many else None
+        # The annotation of *args and **kwargs is that of one element.
+        if name not in hints or signature.parameters[name].kind in _VARIADIC:
+            continue
+        fault = problem(hints[name], value)
         if fault:
             raise ConfigError(f"{cls.__name__}: {name} is {value!r}: {fault}")
 
 
 class Checked(type):
-    """Metaclass that checks arguments on a call of the class, but not on a copy."""
+    """Metaclass that checks constructor arguments; copies of an instance are not checked."""
 
     def __call__(cls, *args: object, **kwargs: object) -> Any:  # noqa: ANN401
-        """Check the arguments, then make the instance."""
+        """Check the arguments, and return a new instance."""
         check_arguments(cls, args, kwargs)
         return super().__call__(*args, **kwargs)
 

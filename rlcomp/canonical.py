@@ -1,9 +1,8 @@
-"""Canonical entries: the entries that a component reads get the schema's dtype and shape.
+"""Canonical entries: conversion of a component's input to the schema's dtypes and shapes.
 
-The check is in one place, at the entry of every component, so that the code below can rely on it: a
-mask is bool, a float has at least 32 bits (in bfloat16 every sequence ratio rounds to 1), an
-advantage has a value for each token. An entry that is already canonical costs two comparisons, and
-its values are not read.
+Every component converts its input first, so that its code can rely on the schema: a mask is bool, a
+float has at least 32 bits (in bfloat16 every sequence ratio rounds to 1), an advantage has a value
+for each token. An entry that is already canonical costs two comparisons; its values are not read.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
     becomes ``[B, T]`` with the same value at every token. Gradients flow through.
 
     Args:
-        owner: the component that reads them, for the message.
-        batch: the input of the component.
-        keys: the keys that it reads; undeclared names are left alone.
+        owner: name of the component, for the message.
+        batch: input of the component.
+        keys: keys that the component reads; entries of undeclared keys are not converted.
 
     Raises:
         ConfigError: an entry cannot be converted to the schema's dtype. The message names owner,
             key and dtype.
-        ShapeError: an entry has another number of dimensions; or tokens are read, and the rows are
-            not padded on the right.
+        ShapeError: an entry has another number of dimensions than the schema says, or the
+            component reads tokens and the rows are not padded on the right.
 
     Examples:
         >>> batch = TensorDict({"correct": torch.tensor([1, 0])}, batch_size=[2])
@@ -51,9 +50,9 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
         entry, spec = batch.get(key, None), lookup(key)
         if entry is None or spec is None or spec.dtype == "uint8":
             continue
-        changed = _entry(owner, key, entry, spec, batch)
-        if changed is not entry:
-            changes[key] = changed
+        converted = _convert_entry(owner, key, entry, spec, batch)
+        if converted is not entry:
+            changes[key] = converted
     batch = batch.copy().update(changes) if changes else batch
     if keys & {"tokens", "attention_mask"}:
         check_layout(owner, batch)
@@ -61,20 +60,21 @@ def canonical(owner: str, batch: TensorDict, keys: Iterable[Key]) -> TensorDict:
 
 
 def check_layout(owner: str, batch: TensorDict) -> None:
-    """Refuse rows that are padded on the left, have holes, or respond inside padding.
+    """Refuse rows with padding on the left, padding between tokens, or responses in the padding.
 
-    Positions are counted from column 0, and columns after the last token are not read.
+    Models count positions from column 0 and skip the columns after the last token.
 
     Args:
-        owner: the component that reads them, for the message.
+        owner: name of the component that reads the rows, for the message.
         batch: may hold ``attention_mask`` and ``response_mask``, ``[B, T]``.
 
     Raises:
-        ShapeError: the message names the owner, the row and the column.
+        ShapeError: a row has one of these faults. The message names the owner, the row and the
+            column.
     """
     mask, response = (batch.get(key, None) for key in ("attention_mask", "response_mask"))
     if mask is None or mask.dtype != torch.bool or mask.ndim != 2:
-        return  # the component that reads it has refused it
+        return  # canonical() refuses such a mask
     starts = mask[:, 1:] & ~mask[:, :-1]
     if bool(starts.any()):
         row, column = starts.nonzero()[0].tolist()
@@ -82,7 +82,7 @@ def check_layout(owner: str, batch: TensorDict) -> None:
         raise ShapeError(
             f"{owner}: row {row} of 'attention_mask' "
             f"{'is padded on the left' if on_left else f'has a hole before column {column + 1}'}, "
-            "but padding stands on the right, behind the tokens: use rlcomp.batch.pad_right(batch)"
+            "but padding must follow the tokens: use rlcomp.batch.pad_right(batch)"
         )
     if response is not None and response.shape == mask.shape:
         outside = response.bool() & ~mask
@@ -94,13 +94,13 @@ def check_layout(owner: str, batch: TensorDict) -> None:
             )
 
 
-def _entry(owner: str, key: Key, entry: Entry, spec: Spec, batch: TensorDict) -> Entry:
+def _convert_entry(owner: str, key: Key, entry: Entry, spec: Spec, batch: TensorDict) -> Entry:
     if spec.dtype == "nested" or not isinstance(entry, Tensor):
-        return _nested(entry)
-    return _shaped(owner, key, _typed(owner, key, entry, spec), spec, batch)
+        return _convert_nested(entry)
+    return _convert_shape(owner, key, _convert_dtype(owner, key, entry, spec), spec, batch)
 
 
-def _nested(entry: Entry) -> Entry:
+def _convert_nested(entry: Entry) -> Entry:
     if not isinstance(entry, TensorDict):
         return entry
     if not any(part.is_floating_point() and part.dtype.itemsize < 4 for part in entry.values()):
@@ -109,74 +109,75 @@ def _nested(entry: Entry) -> Entry:
     return TensorDict(parts, batch_size=entry.batch_size)
 
 
-def _typed(owner: str, key: Key, entry: Tensor, spec: Spec) -> Tensor:
+def _convert_dtype(owner: str, key: Key, entry: Tensor, spec: Spec) -> Tensor:
     dtype = entry.dtype
     if spec.dtype == "float":
-        wide = dtype.is_floating_point and dtype.itemsize >= 4
-        return entry if wide else entry.to(torch.float32)
+        is_canonical = dtype.is_floating_point and dtype.itemsize >= 4
+        return entry if is_canonical else entry.to(torch.float32)
     if spec.dtype == "bool":
-        return entry if dtype == torch.bool else _mask(owner, key, entry)
+        return entry if dtype == torch.bool else _convert_to_mask(owner, key, entry)
     if dtype == torch.int64:
         return entry
     if dtype.is_floating_point or dtype == torch.bool:
         raise ConfigError(
-            f"{owner}: '{key}' has dtype {_name(dtype)}, but it is int64 ({spec.meaning}): write "
-            f"it as such, e.g. batch['{key}'].long()"
+            f"{owner}: '{key}' has dtype {_name(dtype)}, but must be int64 ({spec.meaning}): "
+            f"convert it, e.g. batch['{key}'].long()"
         )
     return entry.to(torch.int64)
 
 
-def _mask(owner: str, key: Key, entry: Tensor) -> Tensor:
+def _convert_to_mask(owner: str, key: Key, entry: Tensor) -> Tensor:
     mask = entry == 1
     if not bool((mask | (entry == 0)).all()):
         raise ConfigError(
             f"{owner}: '{key}' has dtype {_name(entry.dtype)} and holds other values than 0 and "
-            f"1, but it is a mask: write it as bool, e.g. batch['{key}'] > 0"
+            f"1, but must be a mask: convert it to bool, e.g. batch['{key}'] > 0"
         )
     return mask
 
 
-def _shaped(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) -> Tensor:
-    wanted = spec.shape.split()
+def _convert_shape(owner: str, key: Key, entry: Tensor, spec: Spec, batch: TensorDict) -> Tensor:
+    dimensions = spec.shape.split()
     if key == "advantage" and (entry.ndim == 1 or (entry.ndim == 2 and entry.shape[1] == 1)):
         width = _width(batch)
         if width is not None:
-            # Along the row even if B == T, which broadcasting alone would misread.
+            # Expand along the row: if B == T, broadcasting would expand along the batch.
             return entry if entry.shape[1:] == (width,) else entry.view(-1, 1).expand(-1, width)
-    if entry.ndim == len(wanted) and not _too_narrow(entry, spec, batch):
+    if entry.ndim == len(dimensions) and not _has_other_length(entry, spec, batch):
         return entry
-    if wanted == ["B"] and entry.ndim == 2 and entry.shape[1] == 1:
+    if dimensions == ["B"] and entry.ndim == 2 and entry.shape[1] == 1:
         return entry[:, 0]
     raise ShapeError(
-        f"{owner}: '{key}' has shape {list(entry.shape)}, but it is [{', '.join(wanted)}] "
+        f"{owner}: '{key}' has shape {list(entry.shape)}, but must be [{', '.join(dimensions)}] "
         f"({spec.meaning})"
     )
 
 
-def _too_narrow(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
-    """Test if an entry has another ``T`` than the tokens; broadcasting would hide this."""
+def _has_other_length(entry: Tensor, spec: Spec, batch: TensorDict) -> bool:
+    """Return True if an entry has another ``T`` than the tokens; broadcasting would hide this."""
     if not spec.along_tokens:
         return False
     for key in ("tokens", "attention_mask", "response_mask"):
-        known = batch.get(key, None)
-        if known is not None and known.ndim == 2:
-            return bool(entry.shape[:2] != known.shape)
+        reference = batch.get(key, None)
+        if reference is not None and reference.ndim == 2:
+            return bool(entry.shape[:2] != reference.shape)
     return False
 
 
 def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
-    """Refuse written entries with too few dimensions: ``[B]`` would be read along tokens.
+    """Refuse written entries of tokens that lack the token dimension or have another ``T``.
 
-    An ``advantage`` ``[B]`` is allowed: each reader expands it.
+    A reader would broadcast an entry ``[B]`` along the tokens. Only an ``advantage`` may be
+    ``[B]``: each reader expands it along its row.
 
     Args:
-        owner: the component that wrote it, for the message.
-        batch: the output of the component.
-        keys: the keys that it writes; undeclared names are left alone.
+        owner: name of the component that wrote the entries, for the message.
+        batch: output of the component.
+        keys: keys that the component writes; entries of undeclared keys are not checked.
 
     Raises:
         ShapeError: an entry has fewer dimensions than the schema says, or another ``T``.
-        DataError: a reward of a response's token is not finite.
+        DataError: the ``token_reward`` of a response token is not finite.
     """
     if "token_reward" in keys:
         _check_token_reward(owner, batch)
@@ -186,17 +187,17 @@ def check_written(owner: str, batch: TensorDict, keys: Iterable[Key]) -> None:
             continue
         if not isinstance(entry, Tensor):
             continue
-        if entry.ndim < 2 or _too_narrow(entry, spec, batch):
+        if entry.ndim < 2 or _has_other_length(entry, spec, batch):
             raise ShapeError(
-                f"{owner} writes '{key}' with shape {list(entry.shape)}, but it is "
+                f"{owner} writes '{key}' with shape {list(entry.shape)}, but must write "
                 f"[{', '.join(spec.shape.split())}] ({spec.meaning}): write a value for each token"
             )
 
 
 def _check_token_reward(owner: str, batch: TensorDict) -> None:
-    """Refuse NaN in token rewards here, since the learner cannot tell which part wrote it.
+    """Refuse token rewards that are not finite; the message names the component that wrote them.
 
-    Outside the response and in rows without a valid reward any value is allowed.
+    Outside the response, and in rows without a valid reward, every value is allowed.
     """
     reward, mask = batch.get("token_reward", None), batch.get("response_mask", None)
     if reward is None or mask is None or reward.shape != mask.shape:
@@ -205,11 +206,11 @@ def _check_token_reward(owner: str, batch: TensorDict) -> None:
     if "reward_valid" in batch.keys():
         bad = bad & batch["reward_valid"].bool()[:, None]
     if bool(bad.any()):
-        row, place = bad.nonzero()[0].tolist()
+        row, column = bad.nonzero()[0].tolist()
         raise DataError(
-            f"{owner}: 'token_reward' is {reward[row, place].item()} at row {row}, token {place}: "
-            "a token that cannot be judged has reward 0, a response that cannot has reward_valid "
-            "False"
+            f"{owner}: 'token_reward' is {reward[row, column].item()} at row {row}, token "
+            f"{column}: write 0 for a token that cannot be judged, and reward_valid False for a "
+            "response that cannot be judged"
         )
 
 
@@ -226,7 +227,7 @@ def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
 
 
-# The part that writes each key which a handwritten loop tends to forget.
+# Stages that handwritten loops often omit, by the key that the stage writes.
 _WRITERS = {
     "advantage": "advantage",
     "old_log_probs": "old_log_probs",
@@ -238,35 +239,38 @@ _WRITERS = {
 }
 
 
-def lacking(reader: str, missing: Sequence[str], there: Iterable[str]) -> str:
-    """Write the message that a batch lacks keys which a part reads; describe each key.
+def missing_keys_message(reader: str, missing: Sequence[str], present: Iterable[str]) -> str:
+    """Return the message that a batch lacks keys which a component reads.
 
     Args:
-        reader: name of the part.
-        missing: keys that it reads and the batch lacks.
-        there: the keys of the batch.
+        reader: name of the component.
+        missing: keys that the component reads and the batch lacks; the message describes them.
+        present: keys of the batch.
 
     Examples:
-        >>> lacking("Mean", ["reward"], ["rewards"])
+        >>> missing_keys_message("Mean", ["reward"], ["rewards"])
         "Mean reads 'reward' [B] (float: scalar outcome; stage 'reward' writes it), the batch has \
 ['rewards']; by 'rewards', did you mean 'reward'?"
     """
-    known = sorted(map(str, there))
-    descriptions = [_described(key) for key in missing]
-    close = {key: difflib.get_close_matches(key, known, n=1, cutoff=0.9) for key in missing}
+    known = sorted(map(str, present))
+    descriptions = [_describe_key(key) for key in missing]
+    similar = {key: difflib.get_close_matches(key, known, n=1, cutoff=0.9) for key in missing}
     suggestions = [
-        f"by {names[0]!r}, did you mean {key!r}?" for key, names in close.items() if names
+        f"by {names[0]!r}, did you mean {key!r}?" for key, names in similar.items() if names
     ]
     return "; ".join(
         [f"{reader} reads {' and '.join(descriptions)}, the batch has {known}", *suggestions]
     )
 
 
-def written_by_hand(missing: Sequence[str]) -> str:
-    """Name the calls that write missing keys in a handwritten loop, as the end of a message.
+def missing_calls_hint(missing: Sequence[str]) -> str:
+    """Return the end of a message that names the calls which write missing keys.
+
+    Args:
+        missing: keys that a batch of a handwritten loop lacks.
 
     Examples:
-        >>> written_by_hand(["advantage", "my_key"])
+        >>> missing_calls_hint(["advantage", "my_key"])
         "; call parts['advantage'](rows) before"
     """
     stages = dict.fromkeys(_WRITERS[key] for key in missing if key in _WRITERS)
@@ -274,11 +278,11 @@ def written_by_hand(missing: Sequence[str]) -> str:
     return f"; call {calls} before" if calls else ""
 
 
-def _described(key: str) -> str:
+def _describe_key(key: str) -> str:
     spec = lookup(key)
     if spec is None:
         return repr(key)
     stage = _WRITERS.get(key)
-    written = f"; stage {stage!r} writes it" if stage else ""
+    writer = f"; stage {stage!r} writes it" if stage else ""
     shape = ", ".join(spec.shape.split())
-    return f"{key!r} [{shape}] ({spec.dtype}: {spec.meaning}{written})"
+    return f"{key!r} [{shape}] ({spec.dtype}: {spec.meaning}{writer})"

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from rlcomp.arguments import Checked
 from rlcomp.arguments import check_arguments as check_arguments
-from rlcomp.canonical import canonical, check_written, lacking
+from rlcomp.canonical import canonical, check_written, missing_keys_message
 from rlcomp.errors import ConfigError, ContractError, nearest
 from rlcomp.key_declarations import DECLARATION_TYPES, check_declared, check_key, declare_keys
 from rlcomp.keys import Key, OwnKey, dotted, lookup, nested, prompt_keys
@@ -167,7 +167,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
         batch_keys = batch.keys(include_nested=True)
         missing = [dotted(key) for key in self.in_keys if key not in batch_keys]
         if missing:
-            raise KeyError(lacking(type(self).__name__, missing, batch.keys()))
+            raise KeyError(missing_keys_message(type(self).__name__, missing, batch.keys()))
         view = self.view(batch)
         inputs = {} if view is batch else dict(view.items())
         result = super().__call__(view)

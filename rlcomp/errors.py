@@ -14,8 +14,8 @@
     ├── NumericalError                a loss or gradient is not finite; exit code 3
     │   └── NonFiniteSteps            several optimiser steps in a row (holds the last one)
     ├── StorageError                  the run's record or checkpoint cannot be written; exit code 74
-    ├── Temporary                     raised by a custom reward: the call is repeated
-    ├── ProcessEnded                  code of a stage ends the process (``sys.exit``, ``os._exit``)
+    ├── Temporary                     a reward function cannot answer now; its call is repeated
+    ├── ProcessEnded                  code of a stage ended the process (``sys.exit``, ``os._exit``)
     │   └── Died                      the process of a run died, for example by a signal
     ├── RunFailed                     a run in a forked process failed and reported the error
     ├── ContractError                 a component breaks the component contract (``rlcomp.testing``)
@@ -40,7 +40,7 @@ class RlcompError(Exception):
 
     Attributes:
         exit_code: exit code of the command line.
-        remedy: what to do, if the message of the error does not say it.
+        remedy: remedy for errors whose message has none; empty if the message has one.
     """
 
     exit_code = 1
@@ -48,7 +48,7 @@ class RlcompError(Exception):
 
 
 class RlcompWarning(UserWarning):
-    """Warning about a run that continues; the command line prints it without the line of code."""
+    """Warning about a run that continues; the command line prints only its message."""
 
 
 class UserError(RlcompError, ValueError):
@@ -62,7 +62,7 @@ class ConfigError(UserError):
 
 
 class FlowError(UserError):
-    """The stages of a phase do not match."""
+    """A stage reads a key that no earlier stage of its phase writes."""
 
 
 class NoRows(FlowError):
@@ -78,7 +78,7 @@ class ShapeError(UserError):
 
 
 class CheckpointError(UserError):
-    """There is nothing to resume from, or it does not belong to this run."""
+    """There is no checkpoint, or it does not belong to this run."""
 
 
 class MissingExtra(UserError):
@@ -90,8 +90,8 @@ class NumericalError(RlcompError):
 
     exit_code = 3
     remedy = (
-        "look in metrics.jsonl for what grew before this step; a smaller learning rate or gradient "
-        "clip may help, from an earlier checkpoint on (resume=PATH) or from the start"
+        "look in metrics.jsonl for a metric that grew before this step; restart, or resume from an "
+        "earlier checkpoint (resume=PATH), with a smaller learning rate or gradient clip"
     )
 
 
@@ -102,28 +102,28 @@ class StorageError(RlcompError):
 
 
 class Temporary(RlcompError):
-    """A reward cannot be computed now but may be later; it is called again after a while.
+    """A reward function cannot compute its reward now; the call is repeated after a delay.
 
-    Custom reward functions raise or subclass it; ConnectionError and TimeoutError count as
-    temporary too.
+    Custom reward functions raise this class or a subclass. ConnectionError and TimeoutError have
+    the same effect.
     """
 
 
 class ProcessEnded(RlcompError):
-    """Code called by a stage ends the process."""
+    """Code that a stage calls ended the process."""
 
 
 class Died(ProcessEnded):
     """The process of a run ended without a report.
 
     Args:
-        told: the message.
-        signal: the signal that killed it; 0 if it ended itself.
-        stack: Python's stack at that time, if known.
+        message: message of the error.
+        signal: number of the signal that killed the process; 0 if the process ended itself.
+        stack: Python's stack at the end of the process; empty if unknown.
     """
 
-    def __init__(self, told: str, *, signal: int = 0, stack: str = "") -> None:
-        super().__init__(told)
+    def __init__(self, message: str, *, signal: int = 0, stack: str = "") -> None:
+        super().__init__(message)
         self.signal = signal
         self.stack = stack
         self.exit_code = 128 + signal if signal else 1
@@ -133,24 +133,24 @@ class RunFailed(RlcompError):
     """A run in a forked process failed.
 
     Args:
-        told: its report of the failure (:func:`rlcomp.cli.error_handler.verdict`).
+        report: report of the failure (:func:`rlcomp.cli.error_handler.verdict`).
     """
 
-    def __init__(self, told: Mapping[str, object]) -> None:
-        super().__init__(told)
-        self.told = told
-        self.exit_code = int(str(told["exit_code"]))
+    def __init__(self, report: Mapping[str, object]) -> None:
+        super().__init__(report)
+        self.report = report
+        self.exit_code = int(str(report["exit_code"]))
 
     def __str__(self) -> str:
-        return str(self.told["error"])
+        return str(self.report["error"])
 
 
 class NonFiniteSteps(NumericalError):
     """Several consecutive optimiser steps were not finite.
 
     Args:
-        message: the description of the problem.
-        learner: the learner of these steps; its state is that before the last of them.
+        message: message of the error.
+        learner: the learner of these steps, in its state before the last step.
         batch: the rows of the last step.
     """
 
@@ -161,7 +161,7 @@ class NonFiniteSteps(NumericalError):
 
 
 class ContractError(RlcompError, AssertionError):
-    """A component breaks the contract that every component keeps."""
+    """A component breaks the component contract (:mod:`rlcomp.testing`)."""
 
 
 class Interrupted(RlcompError):
@@ -192,12 +192,16 @@ def exit_code(error: BaseException | None) -> int:
     return 0 if error is None else 1
 
 
-# Largest number of names in a message.
-_SHOWN = 5
+# Largest number of known names in a message.
+_MAX_NAMES = 5
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return the "did you mean" part of an "unknown name" message; at most the five nearest names.
+    """Return the end of a message about an unknown name: a suggestion, and known names.
+
+    Args:
+        name: the unknown name.
+        known: all known names. The five most similar ones are listed.
 
     Examples:
         >>> nearest("polcy", ["policy", "task"])
@@ -211,19 +215,21 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """
     options = sorted({str(option) for option in known})
     plain = name.lower().replace("-", "_")
-    close = [plain] if plain in options else difflib.get_close_matches(name, options, n=3)
-    swapped = [option for option in close if sorted(option) == sorted(name)]
-    close = swapped or close  # swapped letters count before other differences
-    guess = f"; did you mean '{close[0]}'?" if close else ""
-    if len(options) > _SHOWN:
-        alike = difflib.SequenceMatcher(b=name)
-        alike_to = {option: _ratio(alike, option) for option in options}
-        options = [*sorted(options, key=alike_to.__getitem__, reverse=True)[:_SHOWN], "…"]
-    return f"{guess} (known: {', '.join(options) or 'none'})"
+    similar = [plain] if plain in options else difflib.get_close_matches(name, options, n=3)
+    # An option with the same letters in another order is the likeliest one.
+    anagrams = [option for option in similar if sorted(option) == sorted(name)]
+    similar = anagrams or similar
+    suggestion = f"; did you mean '{similar[0]}'?" if similar else ""
+    if len(options) > _MAX_NAMES:
+        matcher = difflib.SequenceMatcher(b=name)
+        similarity = {option: _similarity(matcher, option) for option in options}
+        by_similarity = sorted(options, key=similarity.__getitem__, reverse=True)
+        options = [*by_similarity[:_MAX_NAMES], "…"]
+    return f"{suggestion} (known: {', '.join(options) or 'none'})"
 
 
 def as_dotted(path: str) -> str | None:
-    """Return the dotted path meant by a file path or by a colon; None if it is neither of these.
+    """Convert a file path or a path with a colon to a dotted path; None for any other text.
 
     Examples:
         >>> as_dotted("./mine/judge.py:correct"), as_dotted("judge:correct")
@@ -241,13 +247,13 @@ def as_dotted(path: str) -> str | None:
 
 
 def in_one_line(error: BaseException) -> str:
-    """Write an error in one line, since the messages of other packages may have several."""
+    """Return an error's type and message in one line, cut to 300 characters."""
     return " ".join([f"{type(error).__name__}:", *str(error).split()]).rstrip(":")[:300]
 
 
-def _ratio(alike: difflib.SequenceMatcher[str], option: str) -> float:
-    alike.set_seq1(option)
-    return alike.ratio()
+def _similarity(matcher: difflib.SequenceMatcher[str], option: str) -> float:
+    matcher.set_seq1(option)
+    return matcher.ratio()
 
 
 def add_note(error: BaseException, note: str) -> None:
@@ -259,26 +265,25 @@ def add_note(error: BaseException, note: str) -> None:
 
 
 @contextlib.contextmanager
-def exit_refused(what: str, kind: type[RlcompError] = UserError) -> Iterator[None]:
-    """Turn an end of the process (``sys.exit``) inside the context into an error of its author.
+def refuse_exit(subject: str, error_class: type[RlcompError] = UserError) -> Iterator[None]:
+    """Turn a ``sys.exit`` inside the context into an error that names its file and line.
 
     Args:
-        what: name of the code inside, for the message.
-        kind: class of the error.
+        subject: name of the code inside the context, for the message.
+        error_class: class of the error.
 
     Raises:
-        RlcompError: the code ended the process. The error is of class ``kind``; it names file and
-            line.
+        RlcompError: the code called ``sys.exit``. The error is of class ``error_class``.
     """
     try:
         yield
     except SystemExit as error:
         frames = traceback.extract_tb(error.__traceback__)
-        # exit() is a function of Python's site module, and W&B replaces sys.exit.
-        hooks = ("_sitebuiltins", "exit_hooks")
-        last = [frame for frame in frames if not any(h in frame.filename for h in hooks)][-1]
-        replacement = kind(
-            f"{what} ends the process (SystemExit: {error.code!r}, {last.filename}, line "
+        # exit() is defined in Python's site module, and W&B replaces sys.exit by its own function.
+        wrappers = ("_sitebuiltins", "exit_hooks")
+        last = [frame for frame in frames if not any(w in frame.filename for w in wrappers)][-1]
+        replacement = error_class(
+            f"{subject} ends the process (SystemExit: {error.code!r}, {last.filename}, line "
             f"{last.lineno}): raise an error there instead"
         )
         for note in getattr(error, "__notes__", []):
@@ -287,7 +292,11 @@ def exit_refused(what: str, kind: type[RlcompError] = UserError) -> Iterator[Non
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency; name its extra if it is missing.
+    """Import and return an optional dependency.
+
+    Args:
+        module: dotted name of the module.
+        extra: extra of rlcomp that installs the module, for the message.
 
     Raises:
         MissingExtra: the module is not installed.

@@ -1,4 +1,4 @@
-"""Metrics: ``record("concept/name", value, where=mask)`` from anywhere, written once a step."""
+"""Metrics: any code records them by ``record("concept/name", value)``; a step logs their means."""
 
 from __future__ import annotations
 
@@ -15,7 +15,20 @@ from rlcomp.errors import ConfigError, ShapeError
 
 
 class Ledger:
-    """Metric ledger: sums and counts by name, samples, progress of the phase, steps of the run."""
+    """Sums and counts of recorded metrics, samples, and requests to the loop of the run.
+
+    Args:
+        progress: progress of the phase, in (0, 1); 0 outside a run.
+        step: number of earlier steps of the run.
+
+    Attributes:
+        sums: sum of the observations of each metric.
+        counts: number of observations of each metric; 1 for amounts.
+        totals: names of amounts, whose sum is logged instead of the mean.
+        samples: columns of recorded samples.
+        best: metric, direction and value of :func:`keep_best`; None without a request.
+        ended: reason of :func:`end_phase`; None without a request.
+    """
 
     def __init__(self, progress: float = 0.0, step: int = 0) -> None:
         self.sums: dict[str, float] = {}
@@ -31,7 +44,7 @@ class Ledger:
         """Add ``count`` observations whose sum is ``total``.
 
         Raises:
-            ConfigError: the name belongs to an amount.
+            ConfigError: an amount has the same name.
         """
         if name in self.totals:
             raise _both_kinds(name)
@@ -39,10 +52,10 @@ class Ledger:
         self.counts[name] = self.counts.get(name, 0.0) + count
 
     def add_total(self, name: str, value: float) -> None:
-        """Add an amount; its sum over the step is logged.
+        """Add an amount, whose sum over the step is logged.
 
         Raises:
-            ConfigError: the name belongs to a mean.
+            ConfigError: a mean has the same name.
         """
         if name in self.sums and name not in self.totals:
             raise _both_kinds(name)
@@ -54,12 +67,11 @@ class Ledger:
         """Add the contents of another ledger, from an evaluation or a rollout in another process.
 
         Args:
-            other: its sums and counts are added, its samples appended; its best step and early end
-                are taken over.
-            prefix: prefix of its names.
+            other: ledger whose sums, counts, samples and requests are added.
+            prefix: prefix of the other ledger's metric names.
 
         Raises:
-            ConfigError: a name belongs to a mean in one and to an amount in the other.
+            ConfigError: a name is a mean in one ledger and an amount in the other.
         """
         for name, total in other.sums.items():
             if name in other.totals:
@@ -72,7 +84,7 @@ class Ledger:
         self.ended = self.ended or other.ended
 
     def restore(self, saved: Ledger) -> None:
-        """Restore the state of the copy ``saved``; forget everything recorded since."""
+        """Restore the contents of the copy ``saved``."""
         vars(self).update(vars(saved.copy()))
 
     def copy(self) -> Ledger:
@@ -91,7 +103,7 @@ class Ledger:
 def _both_kinds(name: str) -> ConfigError:
     return ConfigError(
         f"metric {name!r} is recorded both as a mean (record) and as an amount (record_total): "
-        "give one of them another name"
+        "rename one of them"
     )
 
 
@@ -104,13 +116,17 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
     Args:
         name: ``<concept>/<name>``, e.g. ``"trust_region/clip_fraction"``.
         value: one number, or a tensor of observations of any shape.
-        where: bool, same shape: the observations that count. Without any, nothing is logged.
+        where: mask of the observations that count, bool, shape of ``value``; None: all of them.
+            If the mask is empty, nothing is recorded.
+
+    Raises:
+        ShapeError: ``where`` has another dtype or shape.
 
     Examples:
         >>> import torch
         >>> with recording() as ledger:
-        ...     seen = torch.tensor([True, True, False])
-        ...     record("reward/mean", torch.tensor([1.0, 3.0, 8.0]), where=seen)
+        ...     valid = torch.tensor([True, True, False])
+        ...     record("reward/mean", torch.tensor([1.0, 3.0, 8.0]), where=valid)
         >>> ledger.means()
         {'reward/mean': 2.0}
     """
@@ -124,53 +140,53 @@ def record(name: str, value: Tensor | float, where: Tensor | None = None) -> Non
     if where is not None:
         if where.dtype != torch.bool or where.shape != observations.shape:
             raise ShapeError(
-                f"record({name!r}): where is {where.dtype} {list(where.shape)}: it says which "
-                f"observations of {list(observations.shape)} count, a bool of that shape"
+                f"record({name!r}): where is {where.dtype} {list(where.shape)}: must be a bool "
+                f"mask of the observations' shape, {list(observations.shape)}"
             )
         observations = observations[where]
     ledger.add(name, float(observations.sum()), float(observations.numel()))
 
 
 def record_total(name: str, value: float) -> None:
-    """Record an amount (tokens, frames); the sum of the step is logged."""
+    """Record an amount (tokens, frames), whose sum over the step is logged. No-op outside a run."""
     ledger = _ledger.get()
     if ledger is not None:
         ledger.add_total(name, float(value))
 
 
 def record_sample(**columns: object) -> None:
-    """Keep one sample (prompt, response, reward, ...) for ``samples.jsonl`` and the trackers."""
+    """Record one sample (prompt, response, reward, ...) for ``samples.jsonl`` and the trackers."""
     ledger = _ledger.get()
     if ledger is not None:
         ledger.samples.append(columns)
 
 
-def measured() -> dict[str, float]:
-    """Return the means of what this step has recorded so far; empty outside a run."""
+def current_means() -> dict[str, float]:
+    """Return the mean of each metric recorded so far in this step; empty outside a run."""
     ledger = _ledger.get()
     return {} if ledger is None else ledger.means()
 
 
 def keep_best(*, metric: str, better: Literal["higher", "lower"], value: float) -> None:
-    """Ask the loop to keep the run's state after this step as the best one of its phase.
+    """Ask the loop to save the run's state after this step as the best state of the phase.
 
     Args:
-        metric: name of the metric.
+        metric: name of the metric that decides.
         better: direction of better values.
-        value: value at this step.
+        value: value of the metric in this step.
 
     Raises:
-        ConfigError: one of them is of another kind, and the record of the best step would be
-            invalid.
+        ConfigError: the metric has no name, the direction is unknown, or the value is not a finite
+            number.
     """
-    _check_name("keep_best: metric", metric)
+    _check_text("keep_best: metric", metric)
     if better not in ("higher", "lower"):
         raise ConfigError(f"keep_best: better is {better!r}: must be 'higher' or 'lower'")
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not math.isfinite(value):
         raise ConfigError(
-            f"keep_best: value of {metric} is {value!r:.60}: must be a finite number (of a tensor, "
-            "float(value)); leave the step out where there is none"
+            f"keep_best: value of {metric} is {value!r:.60}: must be a finite number; convert a "
+            "tensor by float(value), and do not call keep_best in a step without a value"
         )
     ledger = _ledger.get()
     if ledger is not None:
@@ -178,38 +194,41 @@ def keep_best(*, metric: str, better: Literal["higher", "lower"], value: float) 
 
 
 def end_phase(reason: str) -> None:
-    """Ask the loop to end the phase after this step; the first reason of a step counts.
+    """Ask the loop to end the phase after this step.
+
+    Args:
+        reason: text for the log; only the first reason of a step is logged.
 
     Raises:
-        ConfigError: the reason is no text, or empty.
+        ConfigError: the reason is not a text, or is empty.
     """
-    _check_name("end_phase: reason", reason)
+    _check_text("end_phase: reason", reason)
     ledger = _ledger.get()
     if ledger is not None:
         ledger.ended = ledger.ended or reason
 
 
-def _check_name(what: str, text: object) -> None:
+def _check_text(argument: str, text: object) -> None:
     if not isinstance(text, str) or not text:
-        raise ConfigError(f"{what} is {text!r:.60}: must be a text that says it")
+        raise ConfigError(f"{argument} is {text!r:.60}: must be a text that is not empty")
 
 
 def merge(other: Ledger) -> None:
-    """Add another ledger to the active one; no-op outside a run."""
+    """Add the contents of another ledger to the active one. No-op outside a run."""
     ledger = _ledger.get()
     if ledger is not None:
         ledger.merge(other)
 
 
-def take_back() -> Callable[[], None]:
-    """Return a function that removes all that is recorded from now on; no-op outside a run.
+def restore_point() -> Callable[[], None]:
+    """Return a function that removes everything recorded after this call. No-op outside a run.
 
     Examples:
         >>> with recording() as ledger:
         ...     record("loss/policy", 1.0)
-        ...     forget = take_back()
+        ...     restore = restore_point()
         ...     record("loss/policy", float("nan"))
-        ...     forget()
+        ...     restore()
         >>> ledger.means()
         {'loss/policy': 1.0}
     """
@@ -223,8 +242,9 @@ def take_back() -> Callable[[], None]:
 def progress() -> float:
     """Return the progress of the current phase, in (0, 1); 0 outside a run.
 
-    Step ``i`` of ``n`` is at ``(i + 1) / (n + 1)``. It is never exactly 0 or 1: neither the first
-    step of a warm-up nor the last step of a decay is wasted.
+    Step ``i`` of ``n``, counted from 0, has the progress ``(i + 1) / (n + 1)``. It is never exactly
+    0 or 1, so that the learning rate is not 0 in the first step of a warm-up, nor in the last step
+    of a decay.
     """
     ledger = _ledger.get()
     return ledger.progress if ledger is not None else 0.0
@@ -240,7 +260,14 @@ def step() -> int:
 def recording(
     prefix: str = "", progress: float | None = None, step: int | None = None
 ) -> Iterator[Ledger]:
-    """Capture metrics in a context; with a prefix also record them in the outer ledger."""
+    """Record metrics of the context in a new ledger, and yield the ledger.
+
+    Args:
+        prefix: if not empty, the metrics are added to the outer ledger under names with this
+            prefix when the context ends without an exception; empty: they are not added.
+        progress: progress of the phase; None: that of the outer ledger.
+        step: number of earlier steps; None: that of the outer ledger.
+    """
     outer = _ledger.get() or Ledger()
     inner = Ledger(
         outer.progress if progress is None else progress, outer.step if step is None else step
@@ -255,29 +282,29 @@ def recording(
 
 
 @contextlib.contextmanager
-def recorded() -> Iterator[Ledger]:
-    """Capture metrics in a context; also record them in the outer ledger."""
-    inside = Ledger(progress(), step())
-    token = _ledger.set(inside)
+def nested_recording() -> Iterator[Ledger]:
+    """Record metrics of the context in a new ledger; add them to the outer ledger at the end."""
+    inner = Ledger(progress(), step())
+    token = _ledger.set(inner)
     try:
-        yield inside
+        yield inner
     finally:
         _ledger.reset(token)
-        merge(inside)
+        merge(inner)
 
 
 __all__ = [
     "Ledger",
+    "current_means",
     "end_phase",
     "keep_best",
-    "measured",
     "merge",
+    "nested_recording",
     "progress",
     "record",
     "record_sample",
     "record_total",
-    "recorded",
     "recording",
+    "restore_point",
     "step",
-    "take_back",
 ]

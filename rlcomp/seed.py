@@ -1,6 +1,6 @@
-"""Named seeds: the random numbers of a node depend only on the run's seed and its config path.
+"""Named seeds: the random numbers of a node depend only on the run's seed and the config path.
 
-torch is imported late: tasks use :func:`named_seed` before any heavy import.
+Functions import torch themselves, since tasks use :func:`named_seed` before any heavy import.
 """
 
 from __future__ import annotations
@@ -31,7 +31,12 @@ _NODE: ContextVar[str] = ContextVar("node", default="")
 
 @contextlib.contextmanager
 def seeded(seed: int, path: str) -> Iterator[None]:
-    """Seed the global generator by name in a context and restore it afterwards."""
+    """Seed torch's global generator for a node, and restore its state when the context ends.
+
+    Args:
+        seed: seed of the run.
+        path: config path of the node.
+    """
     import torch
 
     with torch.random.fork_rng(devices=[]):
@@ -44,7 +49,7 @@ def seeded(seed: int, path: str) -> Iterator[None]:
 
 
 def node_path() -> str:
-    """Return the config path of the current construction; empty outside one.
+    """Return the config path of the node under construction; empty outside a construction.
 
     Examples:
         >>> with seeded(0, "reward.judge"):
@@ -55,26 +60,25 @@ def node_path() -> str:
 
 
 def new_generator() -> torch.Generator:
-    """Return a component's own generator, seeded by the construction in progress."""
+    """Return a new generator on the CPU, seeded for the node under construction."""
     import torch
 
     return torch.Generator().manual_seed(torch.initial_seed())
 
 
 def next_request(generator: torch.Generator) -> None:
-    """Seed a generator for its next request, independently of the draws of this one.
+    """Seed a generator for its next request, independently of the draws of this request.
 
-    ``seed_{n+1} = named_seed(seed_n, "request")``. The draws of request n therefore follow from the
-    first seed and n, and can be made before request n - 1 is done. The seed is part of the
-    generator's state.
+    ``seed_{n+1} = named_seed(seed_n, "request")``. The draws of request ``n`` therefore depend only
+    on the first seed and ``n``, and another process can make them before request ``n - 1`` is done.
 
     Examples:
         >>> import torch
-        >>> drawn, idle = (torch.Generator().manual_seed(1) for _ in range(2))
-        >>> _ = torch.rand(7, generator=drawn)
-        >>> next_request(drawn), next_request(idle)
+        >>> used, unused = (torch.Generator().manual_seed(1) for _ in range(2))
+        >>> _ = torch.rand(7, generator=used)
+        >>> next_request(used), next_request(unused)
         (None, None)
-        >>> drawn.initial_seed() == idle.initial_seed() == named_seed(1, "request")
+        >>> used.initial_seed() == unused.initial_seed() == named_seed(1, "request")
         True
     """
     generator.manual_seed(named_seed(generator.initial_seed(), "request"))

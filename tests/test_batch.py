@@ -194,8 +194,8 @@ DEEP = functools.reduce(lambda inner, _: [inner], range(65), 1)
         ({"level": 10**5000}, "column 'level' is .*not JSON"),
         ({"level": DEEP}, "column 'level' holds lists or mappings more than 64 deep"),
         ({"level": "é" * 2**19}, "column 'level' holds 1048578 bytes, more than 1048576"),
-        ({7: "x"}, "column 7 must be named by a text"),
-        ({"\ud800": "x"}, r"the name of column '\\ud800' has half a character"),
+        ({7: "x"}, "the name of column 7 is not a text"),
+        ({"\ud800": "x"}, r"the name of column '\\ud800' holds half a character"),
     ],
 )
 def test_a_column_that_a_batch_cannot_hold_is_named_with_its_row(columns, told):

@@ -78,14 +78,16 @@ def test_a_reward_in_a_column_is_one_a_row():
 
 
 def test_another_shape_is_refused_by_name():
-    with pytest.raises(ShapeError, match=r"Weighted: 'reward' has shape \[2, 2\], but it is \[B\]"):
+    with pytest.raises(
+        ShapeError, match=r"Weighted: 'reward' has shape \[2, 2\], but must be \[B\]"
+    ):
         Weighted()(rows(reward=torch.zeros(2, 2)))
 
 
 def test_floats_where_ids_belong_are_refused():
     batch = TensorDict({"group_id": torch.tensor([0.5, 1.0])}, batch_size=[2])
 
-    with pytest.raises(ConfigError, match=r"Mine: 'group_id' has dtype float32, but it is int64"):
+    with pytest.raises(ConfigError, match=r"Mine: 'group_id' has dtype float32, but must be int64"):
         canonical("Mine", batch, ["group_id"])
 
 
@@ -153,7 +155,9 @@ def test_an_entry_of_another_width_than_the_tokens_is_refused(key):
     entry = torch.ones(2, 5 if key == "advantage" else 1)
     batch = TensorDict({"tokens": torch.zeros(2, 3, dtype=torch.int64), key: entry}, [2])
 
-    with pytest.raises(ShapeError, match=rf"Mine: '{key}' has shape \[2, \d\], but it is \[B, T\]"):
+    with pytest.raises(
+        ShapeError, match=rf"Mine: '{key}' has shape \[2, \d\], but must be \[B, T\]"
+    ):
         canonical("Mine", batch, [key])
 
 
@@ -258,8 +262,8 @@ def test_tokens_are_ids_of_the_model(tokens, place, token):
     if place is None:
         assert token_rows("Mine", batch, vocabulary=10)["tokens"].tolist() == tokens
     else:
-        told = rf"Mine: 'tokens' at \[{place}\] is {token}, but the model has ids 0 to 9"
-        with pytest.raises(ConfigError, match=told):
+        pattern = rf"Mine: 'tokens' at \[{place}\] is {token}, but the model has ids 0 to 9"
+        with pytest.raises(ConfigError, match=pattern):
             token_rows("Mine", batch, vocabulary=10)
     assert token_rows("Mine", batch)["tokens"].tolist() == tokens
 

@@ -58,7 +58,7 @@ def test_every_public_name_is_there(name):
 
 
 def test_the_public_names_are_those_with_a_home():
-    assert sorted(rlcomp.__all__) == sorted(rlcomp._HOME)
+    assert sorted(rlcomp.__all__) == sorted(rlcomp._MODULES)
 
 
 def test_a_name_that_is_not_public_is_an_attribute_error():

@@ -10,11 +10,11 @@ from rlcomp.metrics import (
     end_phase,
     keep_best,
     merge,
+    nested_recording,
     progress,
     record,
     record_sample,
     record_total,
-    recorded,
     recording,
     step,
 )
@@ -171,7 +171,7 @@ def ask(**changed):
 
 def test_what_a_part_asks_of_the_loop_reaches_it_from_within():
     with recording() as run:
-        with recorded():
+        with nested_recording():
             ask()
         with recording("eval/"):
             end_phase("enough")
@@ -190,7 +190,7 @@ def test_with_a_prefix_the_best_is_that_of_the_metric_as_it_is_logged():
 def test_the_first_reason_of_a_step_stays_the_first():
     with recording() as run:
         end_phase("first")
-        with recorded():
+        with nested_recording():
             end_phase("second")
 
     assert run.ended == "first"
@@ -199,7 +199,7 @@ def test_the_first_reason_of_a_step_stays_the_first():
 def test_what_ends_no_phase_and_is_no_best_leaves_none():
     with recording() as run:
         ask()
-        with recorded():
+        with nested_recording():
             record("a/b", 1.0)
 
     assert run.best["value"] == 0.5
@@ -231,7 +231,7 @@ def test_an_end_without_a_reason_is_refused(reason):
 def test_the_steps_of_the_run_are_those_of_the_context_and_of_those_inside():
     assert step() == 0
     with recording(step=7, progress=0.5):
-        with recording(), recorded():
+        with recording(), nested_recording():
             assert (step(), progress()) == (7, 0.5)
         with recording(step=0):
             assert step() == 0

@@ -16,7 +16,7 @@ from rlcomp.component import Component
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
-from rlcomp.metrics import measured, record_sample
+from rlcomp.metrics import current_means, record_sample
 from rlcomp.text.prompt import or_text
 
 
@@ -100,7 +100,7 @@ class RolloutLog(Component):
         columns = decode_columns(rows, [CONVERSATION])
         prompts = self.prompt.encode(decode_texts(texts), columns)
         outcomes = _outcomes(rows)
-        if "reward/mean" in (metrics := measured()) and "reward/correct" not in metrics:
+        if "reward/mean" in (metrics := current_means()) and "reward/correct" not in metrics:
             outcomes.pop("correct", None)  # a reward without a verdict
         outcomes["prompt"] = [*self.prompt.render(decode_texts(rows["prompt"]), columns)]
         for index, ids in enumerate(prompts):

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
-from rlcomp.canonical import lacking, written_by_hand
+from rlcomp.canonical import missing_calls_hint, missing_keys_message
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
@@ -73,7 +73,9 @@ def check_rows(name: str, batch: TensorDict, losses: Iterable[Loss], written: se
     inner |= {key for part in parts if isinstance(part, Part) for key in part.step_keys}
     missing = [key for key in needed if key not in {*batch.keys(), *inner, *written}]
     if missing:
-        raise ConfigError(f"{lacking(name, missing, batch.keys())}{written_by_hand(missing)}")
+        raise ConfigError(
+            f"{missing_keys_message(name, missing, batch.keys())}{missing_calls_hint(missing)}"
+        )
 
 
 def check_micro_batches(

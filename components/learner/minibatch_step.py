@@ -12,7 +12,7 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 
 from rlcomp.errors import NonFiniteSteps, NumericalError, RlcompWarning
-from rlcomp.metrics import progress, record, record_total, take_back
+from rlcomp.metrics import progress, record, record_total, restore_point
 
 if TYPE_CHECKING:
     from components.learner.gradient import Learner
@@ -120,7 +120,7 @@ def undoing(parts: Iterable[nn.Module]) -> Callable[[], None]:
         if isinstance(value, torch.Generator)
     }
     streams = [(generator, generator.get_state()) for generator in drawing.values()]
-    cpu, forget = torch.get_rng_state(), take_back()
+    cpu, restore = torch.get_rng_state(), restore_point()
     gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
 
     def undo() -> None:
@@ -134,6 +134,6 @@ def undoing(parts: Iterable[nn.Module]) -> Callable[[], None]:
         torch.set_rng_state(cpu)
         if gpus:
             torch.cuda.set_rng_state_all(gpus)
-        forget()
+        restore()
 
     return undo

@@ -130,7 +130,7 @@ def verdict(error: BaseException) -> Mapping[str, object]:
     The traceback is without the frames of Hydra.
     """
     if isinstance(error, RunFailed):
-        return error.told
+        return error.report
     composed = isinstance(error, (HydraException, OmegaConfBaseException))
     return {
         "error": explain(error)[:8000],

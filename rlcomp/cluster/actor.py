@@ -15,7 +15,7 @@ import torch
 
 from rlcomp.cluster.serve import FAILED, serve_messages
 from rlcomp.cluster.worker import Worker, failure
-from rlcomp.errors import ProcessEnded, exit_refused
+from rlcomp.errors import ProcessEnded, refuse_exit
 from rlcomp.interfaces.cluster import Free
 
 
@@ -75,7 +75,7 @@ class Serving:
 
     def _serve(self) -> None:
         try:
-            with exit_refused("a stage on a worker", ProcessEnded):  # a thread would just be gone
+            with refuse_exit("a stage on a worker", ProcessEnded):  # a thread would just be gone
                 serve_messages(self)
         except Exception as error:  # the actor survives the thread, and would not report the error
             self.send_bytes(pickle.dumps((FAILED, failure(error))))

@@ -16,7 +16,7 @@ from rlcomp.cluster.slot_scheduler import Group, Row, Seating
 from rlcomp.cluster.worker import Worker, version_of
 from rlcomp.engine.draw import Sampled
 from rlcomp.engine.slots import RequestUniforms
-from rlcomp.errors import ProcessEnded, exit_refused
+from rlcomp.errors import ProcessEnded, refuse_exit
 from rlcomp.interfaces.cluster import Free, Part, RefillsSeats, Reply, Request
 from rlcomp.metrics import Ledger, recording
 from rlcomp.text.rows import pad_id, rollout_rows
@@ -87,7 +87,7 @@ class FreeWorker(Worker):
         """Take some decode steps; return the groups that they complete."""
         start = time.perf_counter()
         version = version_of(self.stages)
-        with torch.no_grad(), exit_refused("a stage on a worker", ProcessEnded):
+        with torch.no_grad(), refuse_exit("a stage on a worker", ProcessEnded):
             over = self.seating.turn(version or 0)
             results = [self._made(group) for group in over]
         self._seconds += time.perf_counter() - start

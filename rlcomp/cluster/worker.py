@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from rlcomp.cluster.serialization import unpack
 from rlcomp.engine.memory import keep_freed_memory
-from rlcomp.errors import ConfigError, ProcessEnded, exit_refused
+from rlcomp.errors import ConfigError, ProcessEnded, refuse_exit
 from rlcomp.interfaces.cluster import Reply, Request
 from rlcomp.metrics import recording
 from rlcomp.seed import named_seed
@@ -68,7 +68,7 @@ class Worker:
         with (
             recording(progress=request.progress, step=request.step) as ledger,
             torch.no_grad(),
-            exit_refused("a stage on a worker", ProcessEnded),
+            refuse_exit("a stage on a worker", ProcessEnded),
         ):
             rows = self._run(request.batch)
         self._check(request, before)

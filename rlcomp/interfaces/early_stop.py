@@ -13,7 +13,7 @@ from rlcomp.arguments import NonEmptyText
 from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.component import Component
 from rlcomp.errors import RlcompWarning, nearest
-from rlcomp.metrics import end_phase, keep_best, measured, record
+from rlcomp.metrics import current_means, end_phase, keep_best, record
 
 
 class EarlyStop(Component):
@@ -54,7 +54,7 @@ class EarlyStop(Component):
 
     def finish_phase(self) -> None:
         """Include metrics that stages after it measured at the end of the phase."""
-        metrics = measured()
+        metrics = current_means()
         self.known.update(metrics)
         self._keep(metrics.get(self.metric))
         for argument in self.watches:
@@ -75,7 +75,7 @@ class EarlyStop(Component):
         value = self.observed("metric")
         value = value if value is not None and math.isfinite(value) else None
         reason = self.verdict(batch, value)
-        self.known.update(measured())
+        self.known.update(current_means())
         self._keep(value)
         if "best" in self.state:
             record("early_stop/best", self.state["best"])
@@ -91,7 +91,7 @@ class EarlyStop(Component):
 
     def observed(self, argument: str) -> float | None:
         """Return the metric that an argument names; None if this step has not measured it."""
-        name, metrics = getattr(self, argument), measured()
+        name, metrics = getattr(self, argument), current_means()
         beside = {other for other in metrics if other.split("/")[0] == name.split("/")[0]}
         if beside and name not in beside and not self.known & {name, *beside}:
             self._missed(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tensordict import TensorDict
 
-from rlcomp.canonical import canonical, lacking
+from rlcomp.canonical import canonical, missing_keys_message
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.keys import Key
 
@@ -35,7 +35,7 @@ def token_rows(
     """
     missing = [key for key in keys if key not in batch.keys()]
     if missing:
-        raise KeyError(lacking(owner, missing, batch.keys()))
+        raise KeyError(missing_keys_message(owner, missing, batch.keys()))
     rows = canonical(owner, batch.select(*keys, *optional, strict=False), [*keys, *optional])
     tokens, mask = rows["tokens"], rows["attention_mask"]
     if not tokens.numel():

@@ -30,7 +30,7 @@ from rlcomp.errors import (
     ProcessEnded,
     RlcompWarning,
     add_note,
-    exit_refused,
+    refuse_exit,
 )
 from rlcomp.files.digests import Digests
 from rlcomp.files.shared_status import SharedStatus
@@ -244,7 +244,7 @@ class Program:
         start = time.perf_counter()
         self._at(phase, f"{node} ({type(stage).__name__})")
         try:
-            with exit_refused(f"{node} ({type(stage).__name__})", ProcessEnded):
+            with refuse_exit(f"{node} ({type(stage).__name__})", ProcessEnded):
                 result: TensorDict = stage(batch)
         except BaseException as error:
             if isinstance(error, NonFiniteSteps):

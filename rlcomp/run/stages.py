@@ -14,7 +14,7 @@ from rlcomp.arguments import PositiveInt
 from rlcomp.batch import cat
 from rlcomp.component import Component
 from rlcomp.errors import FlowError, NoRows, RlcompWarning
-from rlcomp.metrics import record, recorded
+from rlcomp.metrics import nested_recording, record
 
 
 def run_stages(stages: Iterable[nn.Module], batch: TensorDict) -> TensorDict:
@@ -155,7 +155,7 @@ class Refill(Sequence):
         """Return a new batch of ``rows`` rows."""
         collected: list[TensorDict] = []
         sizes: list[int] = []
-        with recorded() as ledger:
+        with nested_recording() as ledger:
             while len(sizes) < self.max_tries and not self._full(collected, sizes):
                 rows, most = self._round(batch.copy())
                 collected += [rows] if rows.shape[0] else []

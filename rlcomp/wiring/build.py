@@ -19,7 +19,7 @@ from hydra.utils import instantiate
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.component import Component
-from rlcomp.errors import ConfigError, RlcompError, exit_refused
+from rlcomp.errors import ConfigError, RlcompError, refuse_exit
 from rlcomp.seed import seeded
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan, below, children
@@ -142,7 +142,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
     call, so that they never turn into configs.
     """
     try:
-        with exit_refused(f"{node.path}._target_ is {node.target}: importing it"):
+        with refuse_exit(f"{node.path}._target_ is {node.target}: importing it"):
             target = instantiate({"_target_": node.target, "_partial_": True})
     except (HydraException, InstantiationException) as error:
         raise ConfigError(f"{node.path}._target_ is {node.target}: {_cause(error)}") from error
@@ -152,7 +152,7 @@ def make(node: Node, arguments: dict[str, Any], seed: int) -> object:
             deferred([torch.zeros(1)])
         return deferred
     try:
-        with seeded(seed, node.path), exit_refused(f"{node.path}: {node.target}"):
+        with seeded(seed, node.path), refuse_exit(f"{node.path}: {node.target}"):
             part = target(**arguments)
     except RlcompError as error:
         error.args = (placed(str(error), node),)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.errors import ConfigError, as_dotted, exit_refused, in_one_line
+from rlcomp.errors import ConfigError, as_dotted, in_one_line, refuse_exit
 
 # A function with one of these parameters judges the whole batch (TRL's convention).
 _WHOLE_BATCH = ("prompts", "completions")
@@ -92,7 +92,7 @@ def _found(path: str) -> Any:  # noqa: ANN401
             "put the function into a module of its own"
         )
     try:
-        with exit_refused(f"function is {path!r}: importing it"):
+        with refuse_exit(f"function is {path!r}: importing it"):
             return getattr(importlib.import_module(module), name)
     except Exception as error:
         raise ConfigError(f"function is {path!r}: {in_one_line(error)}") from error
@@ -102,7 +102,7 @@ def _of_file(path: str) -> ConfigError:
     """Return the error of a file where a function is expected; it lists the file's functions."""
     module = path[:-3].removeprefix("./").replace("/", ".")
     try:
-        with exit_refused(f"function is {path!r}: importing it"):
+        with refuse_exit(f"function is {path!r}: importing it"):
             held = vars(importlib.import_module(module))
     except Exception:  # importing the corrected name will report the error
         held = {}

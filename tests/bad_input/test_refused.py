@@ -83,7 +83,7 @@ FOUND = {
     "+reward._keys_.reward=''": "reward._keys_.reward is '': must be the name of a key",
     "reward._target_=3": "reward._target_ is 3: must be package.module.Name",
     "~reward._target_": "'reward' has only where, strip, column, no part with a _target_",
-    "learner.optimizer=null": "learner.optimizer is None: must be something to call",
+    "learner.optimizer=null": "learner.optimizer is None: must be a function",
     "learner.optimizer._target_=torch.optim.Nope": "'torch.optim' has no 'Nope'",
     "loss.reduction=token_mean": "it is a part, and an option of it is chosen by loss/reduc",
     "loss.trust_region=null": "trust_region is None: must be a Component",

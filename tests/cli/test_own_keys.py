@@ -175,7 +175,7 @@ def test_a_key_that_contradicts_another_classs_is_refused_before_torch(user):
 
     assert code == 2
     assert "own_wrong.Contrary.keys: 'span_id' is [B,T] float" in message
-    assert "but own_turns.LastTurn has it as [B,T] int64" in message
+    assert "but own_turns.LastTurn declares it as [B,T] int64" in message
 
 
 def test_a_key_that_contradicts_the_schema_is_refused_before_torch(user):
@@ -183,7 +183,7 @@ def test_a_key_that_contradicts_the_schema_is_refused_before_torch(user):
 
     assert code == 2
     assert "own_wrong.Borrowed.keys: 'reward' is [B,T] float" in message
-    assert "but the schema has it as [B] float" in message
+    assert "but the schema declares it as [B] float" in message
 
 
 @pytest.mark.parametrize(

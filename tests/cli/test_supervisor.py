@@ -83,7 +83,7 @@ def test_a_job_clears_up_after_itself_and_not_after_its_parent(tmp_path):
     ],
 )
 def test_an_exception_of_a_job_is_told_with_its_code(error, code, foreseen):
-    told = failed(raising(error), RunFailed).told
+    told = failed(raising(error), RunFailed).report
 
     assert (told["type"], told["error"]) == (type(error).__name__, str(error))
     assert (told["exit_code"], told["foreseen"]) == (code, foreseen)

@@ -121,7 +121,7 @@ def test_what_cannot_be_given_by_name_is_refused():
 @pytest.mark.parametrize(
     ("value", "said"),
     [
-        (3, "function is 3: must be something to call"),
+        (3, "function is 3: must be a function"),
         ({1, 2}, r"function is \{1, 2\}: must be callable"),
     ],
 )
