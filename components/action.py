@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from rlcomp.arguments import NonEmptyText
 from rlcomp.errors import ConfigError, FlowError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.protocols import FreezesParameters, KeepsMoments
+from rlcomp.interfaces.protocols import FreezesParameters, HasOptimizerState
 from rlcomp.model.weight_snapshot import CopiedWeights
 
 
@@ -70,9 +70,9 @@ class ResetOptimizer(nn.Module):
         learner: the learner whose optimiser is reset.
     """
 
-    learner: KeepsMoments
+    learner: HasOptimizerState
 
-    def __init__(self, *, learner: KeepsMoments) -> None:
+    def __init__(self, *, learner: HasOptimizerState) -> None:
         super().__init__()
         # Not a submodule: the learner owns its tensors.
         object.__setattr__(self, "learner", learner)

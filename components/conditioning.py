@@ -14,7 +14,7 @@ from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.min_norm import lattice
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.pareto.conditioning import Conditioning
 from rlcomp.text.preference_tokens import preference_points, preference_token
@@ -45,7 +45,9 @@ class AskedRows(Component):
     fresh = True
     keeps_prompt = True
 
-    def __init__(self, *, tokenizer: PreTrainedTokenizerBase, prompt: Prompt | None = None) -> None:
+    def __init__(
+        self, *, tokenizer: PreTrainedTokenizerBase, prompt: PromptFormat | None = None
+    ) -> None:
         super().__init__()
         self.prompt = or_text(prompt, tokenizer)
         self.tokenizer = tokenizer
@@ -108,7 +110,7 @@ class Embedding(Conditioning):
         tokenizer: PreTrainedTokenizerBase,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             objectives=objectives,
@@ -231,7 +233,7 @@ class TextPrefix(Conditioning):
         tokenizer: PreTrainedTokenizerBase,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             objectives=objectives,

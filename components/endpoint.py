@@ -15,7 +15,7 @@ from urllib.parse import SplitResult
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
-from rlcomp.interfaces.protocols import Reply
+from rlcomp.interfaces.protocols import ModelReply
 from rlcomp.metrics import record_total
 from rlcomp.sandbox.http_post import Lost, Refused, api_address, post
 from rlcomp.verify.chat_completion import Completion, completion
@@ -101,7 +101,7 @@ class ChatEndpoint(metaclass=Checked):
 
     def ask(
         self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
-    ) -> list[Reply | None]:
+    ) -> list[ModelReply | None]:
         """Return a reply for each prompt; None if it has no answer."""
         if not prompts:
             return []
@@ -115,7 +115,7 @@ class ChatEndpoint(metaclass=Checked):
             pool.shutdown(cancel_futures=True)
         self._record(answers, time.monotonic() - start)
         completions = [answer.completion for answer in answers]
-        return [Reply(one.text, one.first) if one else None for one in completions]
+        return [ModelReply(one.text, one.first) if one else None for one in completions]
 
     def _body(self, prompt: str, fields: Mapping[str, object]) -> bytes:
         system = [{"role": "system", "content": self.system}] if self.system else []

@@ -15,7 +15,7 @@ from torchrl.envs import EnvBase
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveInt, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.intervention import Intervention
-from rlcomp.interfaces.protocols import Guide
+from rlcomp.interfaces.protocols import ExpertPolicy
 from rlcomp.metrics import progress
 from rlcomp.model.continuous_control import bounded_actions
 
@@ -163,7 +163,7 @@ class ScriptedIntervention(Intervention):
         self,
         *,
         environment: EnvBase,
-        guide: Guide,
+        guide: ExpertPolicy,
         patience: PositiveInt = 8,
         duration: PositiveInt = 10,
         until: Probability = 1.0,

@@ -11,7 +11,7 @@ from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import NoVerdict, check_options, choices
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Endpoint
 from rlcomp.text.two_options import TwoOptions
 
@@ -128,7 +128,7 @@ class Generative(metaclass=Checked):
         yes_text: NonEmptyText = "yes",
         no_text: NonEmptyText = "no",
         least_mass: Probability = 0.05,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         for field in ("prediction", "reference"):
             if f"{{{field}}}" not in template:

@@ -13,9 +13,9 @@ from rlcomp.arguments import NonNegativeFloat, NonNegativeInt
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.functional.group_statistics import is_rounding
-from rlcomp.interfaces.judge import PairwiseJudge, Shown
+from rlcomp.interfaces.judge import AnswerPair, PairwiseJudge
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
@@ -141,7 +141,7 @@ class Constructed(Component):
         *,
         policy: Policy,
         kind: Literal["easy", "bridge"] = "easy",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         self.prompt = or_text(prompt, policy.tokenizer)
@@ -255,8 +255,8 @@ class JudgedPairs(Component):
             one, other = texts["response"][a], texts["response"][b]
             if one != other:
                 known = answers[a] if answers else ""
-                there.append(Shown(texts["prompt"][a], one, other, known))
-                back.append(Shown(texts["prompt"][a], other, one, known))
+                there.append(AnswerPair(texts["prompt"][a], one, other, known))
+                back.append(AnswerPair(texts["prompt"][a], other, one, known))
                 numbers.append(number)
         verdicts = self._told([*there, *back])
         preferred: list[float | None] = [None] * len(pairs)
@@ -267,7 +267,7 @@ class JudgedPairs(Component):
         record_orders(both)
         return preferred
 
-    def _told(self, pairs: list[Shown]) -> list[float | None]:
+    def _told(self, pairs: list[AnswerPair]) -> list[float | None]:
         """Return the judge's probabilities, or shares of verdicts sampled from them."""
         probabilities = list(self.judge(pairs))
         if not self.votes:

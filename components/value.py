@@ -9,7 +9,7 @@ from torch import Tensor
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.policy import TakesTurns
+from rlcomp.interfaces.policy import SupportsTurns
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.metrics import record, record_total, recording
 from rlcomp.model.actor_critic import ActorCritic
@@ -97,7 +97,7 @@ class LanguageTargets(Component):
     def __init__(
         self,
         *,
-        policy: TakesTurns,
+        policy: SupportsTurns,
         critic: LanguageCritic,
         reward: Component,
         max_new_tokens: PositiveInt,

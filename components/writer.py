@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, PositiveInt
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Endpoint
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answers_where_room
@@ -29,7 +29,11 @@ class LanguageModelWriter(metaclass=Checked):
     """
 
     def __init__(
-        self, *, model: Policy, max_new_tokens: PositiveInt = 512, prompt: Prompt | None = None
+        self,
+        *,
+        model: Policy,
+        max_new_tokens: PositiveInt = 512,
+        prompt: PromptFormat | None = None,
     ) -> None:
         self.model = model
         self.max_new_tokens = max_new_tokens

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from rlcomp.batch import cat
 from rlcomp.component import Component, per_token
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.key_declarations import declare_keys
 from rlcomp.keys import SCHEMA, Spec, lookup, prompt_keys, spec
 from rlcomp.testing import check_component, example_batch
@@ -177,7 +177,7 @@ def test_step_keys_that_are_no_tuple_are_refused():
     with pytest.raises(
         ConfigError, match=r"^Other\.step_keys is 'reward': must be a tuple of keys"
     ):
-        type("Other", (Part,), {"step_keys": "reward"})
+        type("Other", (LossPart,), {"step_keys": "reward"})
 
 
 @pytest.mark.parametrize("pad", [2**63 - 1, -(2**63)])

@@ -12,7 +12,7 @@ from rlcomp.cluster.serve import Shared
 from rlcomp.cluster.worker import process_settings
 from rlcomp.cluster.worker_client import Link
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request
+from rlcomp.interfaces.cluster import AsyncSettings, Cluster, RolloutReply, RolloutRequest
 
 _SHARED = "/dev/shm"  # Linux's folder of shared memory
 
@@ -45,7 +45,7 @@ class LocalCluster(Cluster):
         self.links = [Link(number) for number in range(self.workers)]
 
     def start(
-        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+        self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Send the stages to the workers; allocate buffers for ``versions`` publications."""
         if not self.links:
@@ -72,17 +72,17 @@ class LocalCluster(Cluster):
         self._stamps[slot] = number
         return number
 
-    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+    def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Send a request to a worker."""
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self.links[worker].send((weights, data))
 
-    def receive(self, worker: int, timeout: float) -> Reply:
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
         """Return the next reply of a worker."""
-        reply: Reply = self.links[worker].receive(timeout)
+        reply: RolloutReply = self.links[worker].receive(timeout)
         return reply
 
-    def poll(self, worker: int, silent: float) -> Reply | None:
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
         """Return the next reply of a worker without waiting; None if there is none."""
         return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 

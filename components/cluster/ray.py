@@ -20,7 +20,13 @@ from rlcomp.cluster.actor import Serving
 from rlcomp.cluster.worker import process_settings
 from rlcomp.cluster.worker_client import Replies
 from rlcomp.errors import ConfigError, require
-from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request, WorkerLost
+from rlcomp.interfaces.cluster import (
+    AsyncSettings,
+    Cluster,
+    RolloutReply,
+    RolloutRequest,
+    WorkerLost,
+)
 
 
 class RayCluster(Cluster):
@@ -57,7 +63,7 @@ class RayCluster(Cluster):
         staleness: NonNegativeInt | None = None,
         timeout: PositiveFloat = 600.0,
         restarts: NonNegativeInt = 3,
-        free: Free | None = None,
+        free: AsyncSettings | None = None,
         address: str | None = None,
         resources: dict[str, NonNegativeFloat] | None = None,
     ) -> None:
@@ -76,7 +82,7 @@ class RayCluster(Cluster):
         self._own = False  # whether this run started Ray
 
     def start(
-        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+        self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Connect to Ray or start it; create the actors."""
         del versions  # Ray keeps an object as long as a request refers to it
@@ -134,16 +140,16 @@ class RayCluster(Cluster):
         self._published += 1
         return _Published(self._published - 1, ray.put(whole.numpy()))
 
-    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+    def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Send a request to an actor."""
         self.links[worker].ask(weights, request)
 
-    def receive(self, worker: int, timeout: float) -> Reply:
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
         """Return the next reply of an actor."""
-        reply: Reply = self.links[worker].receive(timeout)
+        reply: RolloutReply = self.links[worker].receive(timeout)
         return reply
 
-    def poll(self, worker: int, silent: float) -> Reply | None:
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
         """Return the next reply of an actor without waiting; None if there is none."""
         return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 
@@ -195,7 +201,7 @@ class _Actor(Replies):
         self._actor.take.remote(settings, stages, free)
         super().__init__(number, _Fetched(number, self._actor))
 
-    def ask(self, weights: _Published, request: Request | None) -> None:
+    def ask(self, weights: _Published, request: RolloutRequest | None) -> None:
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self._actor.ask.remote(weights.number, weights.array, data)
 

@@ -12,7 +12,7 @@ from rlcomp.batch import cat, decode_columns, decode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
 from rlcomp.engine.decoding import Decoding
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.stages import Collector
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import new_generator
@@ -49,7 +49,7 @@ class GroupCollector(Collector):
         policy: Policy,
         group_size: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         self.prompt = or_text(prompt, policy.tokenizer)

@@ -12,7 +12,7 @@ from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 from rlcomp.text.answers import answers_where_room
@@ -65,7 +65,7 @@ class Revised(Component):
         template: NonEmptyText = "{prompt}{response}:",
         separator: NonEmptyText = "=",
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         for field in ("{prompt}", "{response}"):

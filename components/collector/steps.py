@@ -14,7 +14,7 @@ from rlcomp.arguments import NonNegativeInt, PositiveInt
 from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component, check_arguments
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.protocols import Rewinds
+from rlcomp.interfaces.protocols import ResumableEnvironment
 from rlcomp.metrics import record, record_total
 from rlcomp.seed import named_seed, new_generator
 
@@ -26,9 +26,10 @@ class StepCollector(Component):
     of the policy. Records ``episode/return`` and ``episode/length`` over the episodes that ended,
     and ``collector/frames``, the steps of all copies together.
 
-    An environment whose state is tensors (:class:`rlcomp.interfaces.protocols.Rewinds`) continues
-    from a checkpoint bit by bit. Others cannot be rewound: a resumed run restores weights,
-    optimiser and replay but starts new episodes.
+    An environment whose state is tensors
+    (:class:`rlcomp.interfaces.protocols.ResumableEnvironment`) continues from a checkpoint bit by
+    bit. Others cannot be rewound: a resumed run restores weights, optimiser and replay but starts
+    new episodes.
 
     Args:
         environment: writes ``episode_reward`` and ``step_count``. Collectors may share one; each
@@ -92,7 +93,7 @@ class StepCollector(Component):
         return rollout
 
     def _seen(self) -> TensorDict:
-        if self.frames and isinstance(self.environment, Rewinds):
+        if self.frames and isinstance(self.environment, ResumableEnvironment):
             return self.environment.present()
         return self.environment.reset() if self.seen is None else self.seen
 
@@ -103,7 +104,7 @@ class StepCollector(Component):
     def load_run_state(self, state: dict[str, int]) -> None:
         """Continue, with new episodes and seeds if the environment cannot be rewound."""
         self.frames, self.seen = field(state, "frames", NonNegativeInt), None
-        if not isinstance(self.environment, Rewinds):
+        if not isinstance(self.environment, ResumableEnvironment):
             start = named_seed(self.seed, f"after {self.frames} frames")
             self.environment.set_seed(start % 2**31)  # gymnasium accepts at most 31 bits
 

@@ -19,7 +19,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import bootstrap_interval, pass_at_k
 from rlcomp.functional.statistics import share_interval
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.reward import check_decides, name_without_verdict
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, record_sample, recording
@@ -81,7 +81,7 @@ class Accuracy(Component):
         num_shown: NonNegativeInt = 8,
         name: NonEmptyText = "evaluation",
         by: NonEmptyText | None = None,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         if reward.min_group_size > 1:

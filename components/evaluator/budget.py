@@ -14,7 +14,7 @@ from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.interfaces.votes import verdicts
 from rlcomp.metrics import record
@@ -68,7 +68,7 @@ class Budget(Accuracy):
         samples_per_prompt: PositiveInt = 1,
         max_new_tokens: PositiveInt,
         name: NonEmptyText = "budget",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         if not budgets:
             raise ConfigError(f"{name}.budgets is empty: give tokens of thought, such as [8, 32]")

@@ -18,7 +18,7 @@ from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
 from rlcomp.functional.pass_at_k import g_pass_at_k, maj_at_k, pass_at_k
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.interfaces.votes import class_sizes, repeated_verdicts, same_answers
 from rlcomp.metrics import record, record_sample
@@ -94,7 +94,7 @@ class Coverage(Accuracy):
         samples_per_prompt: PositiveInt = 64,
         max_new_tokens: PositiveInt,
         name: NonEmptyText = "coverage",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             policy=policy,

@@ -17,7 +17,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import CheckpointError
 from rlcomp.functional.statistics import difference_interval
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.text.rows import check_room, demonstration_rows
@@ -71,7 +71,7 @@ class Forgetting(Accuracy):
         samples_per_prompt: PositiveInt = 4,
         max_new_tokens: PositiveInt,
         name: NonEmptyText = "forgetting",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             policy=policy,

@@ -16,7 +16,7 @@ from rlcomp.functional.min_norm import lattice, nearest_point
 from rlcomp.functional.pareto_front import hypervolume
 from rlcomp.functional.statistics import rank_correlation
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.pareto.conditioning import Conditioning
@@ -77,7 +77,7 @@ class ObjectivesEvaluator(Accuracy):
         samples_per_prompt: PositiveInt = 4,
         max_new_tokens: PositiveInt,
         num_shown: NonNegativeInt = 8,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             policy=policy,

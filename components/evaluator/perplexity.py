@@ -14,7 +14,7 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.pass_at_k import bootstrap_interval
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.model.auxiliary_forward import aside
@@ -59,7 +59,7 @@ class Perplexity(Accuracy):
         samples_per_prompt: PositiveInt = 4,
         max_new_tokens: PositiveInt,
         name: NonEmptyText = "perplexity",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             policy=policy,

@@ -12,7 +12,7 @@ from rlcomp.data.examples import held_out_examples
 from rlcomp.data.pairs import pair_rows
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.model.auxiliary_forward import aside
@@ -48,7 +48,7 @@ class HeldOutPairs(Component):
         reference: Component,
         num_pairs: PositiveInt = 256,
         name: NonEmptyText = "held_out",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         self.policy = policy

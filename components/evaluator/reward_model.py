@@ -23,7 +23,7 @@ from rlcomp.functional.statistics import (
     reliability,
     roc_auc,
 )
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
 from rlcomp.model.scorer import Scorer
@@ -71,7 +71,7 @@ class RewardModelPairs(Component):
         bins: PositiveInt = 10,
         figure: NonEmptyText | None = None,
         name: NonEmptyText = "held_out",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         # Not a submodule: the node that is trained owns the tensors.
@@ -137,7 +137,7 @@ class RatedAnswers(Component):
         task: Task,
         num_answers: PositiveInt = 512,
         name: NonEmptyText = "held_out",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         # Not a submodule: the node that is trained owns the tensors.
@@ -193,7 +193,7 @@ class LabelledSteps(Component):
         num_answers: PositiveInt = 512,
         bins: PositiveInt = 10,
         name: NonEmptyText = "held_out",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         # Not a submodule: the node that is trained owns the tensors.
@@ -253,7 +253,7 @@ class Labels(Component):
         task: Task,
         num_texts: PositiveInt = 512,
         name: NonEmptyText = "held_out",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         # Not a submodule: the node that is trained owns the tensors.

@@ -15,7 +15,7 @@ from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
 from rlcomp.functional.ratio import log_ratio
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.metrics import current_means, record_sample
 from rlcomp.text.prompt import or_text
 
@@ -70,7 +70,7 @@ class RolloutLog(Component):
     )
 
     def __init__(
-        self, *, policy: Policy, num_groups: PositiveInt = 2, prompt: Prompt | None = None
+        self, *, policy: Policy, num_groups: PositiveInt = 2, prompt: PromptFormat | None = None
     ) -> None:
         super().__init__()
         self.prompt = or_text(prompt, policy.tokenizer)

@@ -12,8 +12,8 @@ from rlcomp.arguments import NonEmptyText, PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import held_out_examples, prompt_batch
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.policy import TakesTurns
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.policy import SupportsTurns
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record, recording
 from rlcomp.text.answers import answer_prompts
@@ -61,7 +61,7 @@ class ValueQuality(Component):
     def __init__(
         self,
         *,
-        policy: TakesTurns,
+        policy: SupportsTurns,
         critic: HasValues,
         task: Task,
         reward: Component,
@@ -69,7 +69,7 @@ class ValueQuality(Component):
         num_prompts: PositiveInt = 128,
         continuations: PositiveInt = 64,
         name: NonEmptyText = "value_quality",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         if reward.min_group_size > 1:

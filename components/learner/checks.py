@@ -13,7 +13,7 @@ from rlcomp.canonical import missing_calls_hint, missing_keys_message
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.loss import Loss, Part
+from rlcomp.interfaces.loss import Loss, LossPart
 from rlcomp.interfaces.policy import Policy
 from rlcomp.keys import dotted, nested
 from rlcomp.metrics import recording
@@ -70,7 +70,7 @@ def check_rows(name: str, batch: TensorDict, losses: Iterable[Loss], written: se
     inner = {
         dotted(key) for part in parts for key in (*part.out_keys, *part.supplies, *part.may_write)
     }
-    inner |= {key for part in parts if isinstance(part, Part) for key in part.step_keys}
+    inner |= {key for part in parts if isinstance(part, LossPart) for key in part.step_keys}
     missing = [key for key in needed if key not in {*batch.keys(), *inner, *written}]
     if missing:
         raise ConfigError(

@@ -20,10 +20,10 @@ from rlcomp.functional.preference import (
     sppo_loss,
     squared_loss,
 )
-from rlcomp.interfaces.preference import Link
+from rlcomp.interfaces.preference import LinkFunction
 
 
-class Sigmoid(Link):
+class Sigmoid(LinkFunction):
     """Bradley-Terry link: negative log-likelihood of the preference (DPO, SimPO, CPO, ORPO).
 
     ``l = -log s(beta m - gamma), m = u_w - u_l``.
@@ -60,7 +60,7 @@ class Sigmoid(Link):
         return self.beta * (chosen - rejected) - self.gamma
 
 
-class Hinge(Link):
+class Hinge(LinkFunction):
     """SLiC: hinge of the margin.
 
     ``l = max(0, 1 - beta m), m = u_w - u_l``.
@@ -86,7 +86,7 @@ class Hinge(Link):
         return hinge_loss(self.beta * (chosen - rejected))
 
 
-class Squared(Link):
+class Squared(LinkFunction):
     """IPO: regression of the margin on its target.
 
     ``l = (m - 1 / (2 beta))^2, m = u_w - u_l``.
@@ -112,7 +112,7 @@ class Squared(Link):
         return squared_loss(chosen - rejected, self.beta)
 
 
-class Sppo(Link):
+class Sppo(LinkFunction):
     """SPPO with hard labels: regression of each score on its own target.
 
     ``l = (u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
@@ -138,7 +138,7 @@ class Sppo(Link):
         return sppo_loss(chosen, rejected, self.beta)
 
 
-class Nca(Link):
+class Nca(LinkFunction):
     """NCA: noise-contrastive alignment of a pair.
 
     ``l = -log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
@@ -164,7 +164,7 @@ class Nca(Link):
         return nca_loss(chosen, rejected, self.beta)
 
 
-class Exo(Link):
+class Exo(LinkFunction):
     """EXO: reverse KL from the smoothed label to the preference of the policy.
 
     ``l = q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps), q = s(beta m)``.
@@ -196,7 +196,7 @@ class Exo(Link):
         return exo_loss(self.beta * (chosen - rejected), self.epsilon)
 
 
-class Bco(Link):
+class Bco(LinkFunction):
     """BCO: a binary classifier of each answer.
 
     ``l = -log s(b u_w) - log s(-b u_l)``.
@@ -222,7 +222,7 @@ class Bco(Link):
         return bco_loss(chosen, rejected, self.beta)
 
 
-class DiscoPOP(Link):
+class DiscoPOP(LinkFunction):
     """DiscoPOP: mixture of logistic and exponential loss.
 
     ``l = -(1 - g) log s(z) + g exp(-z), z = beta m, g = s(z / tau)``.
@@ -250,7 +250,7 @@ class DiscoPOP(Link):
         return discopop_loss(self.beta * (chosen - rejected), self.tau)
 
 
-class ApoDown(Link):
+class ApoDown(LinkFunction):
     """APO-down: both answers down, the rejected one further.
 
     ``l = s(b u_w) + 1 - s(b (u_w - u_l))``.
@@ -276,7 +276,7 @@ class ApoDown(Link):
         return apo_down_loss(chosen, rejected, self.beta)
 
 
-class ApoZero(Link):
+class ApoZero(LinkFunction):
     """APO-zero: chosen answers up, rejected ones down.
 
     ``l = 1 - s(b u_w) + s(b u_l)``.

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.loss import Part, TokenLoss, scalars
+from rlcomp.interfaces.loss import LossPart, TokenLoss, scalars
 from rlcomp.metrics import recording
 
 
@@ -62,7 +62,7 @@ class PolicyLoss(TokenLoss):
     def _check_prepared(self) -> None:
         owners: dict[str, str] = {}
         for name, part in self.named_modules():
-            for key in part.step_keys if isinstance(part, Part) else ():
+            for key in part.step_keys if isinstance(part, LossPart) else ():
                 if key in owners:
                     raise ConfigError(
                         f"{owners[key]} and {name} both prepare '{key}' for the whole optimiser "

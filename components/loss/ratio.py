@@ -11,11 +11,11 @@ from rlcomp.functional.ratio import (
     sequence_token_ratio,
     whole_sequence_ratio,
 )
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class NoRatio(Part):
+class NoRatio(LossPart):
     """No importance ratio: the score-function (REINFORCE) gradient.
 
     ``r_t = pi(a_t) / sg[pi(a_t)]``: value 1, gradient ``grad log pi(a_t)``.
@@ -40,7 +40,7 @@ class NoRatio(Part):
         return batch
 
 
-class TokenRatio(Part):
+class TokenRatio(LossPart):
     """Token-level importance ratio (PPO, GRPO).
 
     ``r_t = pi(a_t|s_t) / pi_old(a_t|s_t)``, its log clamped to [-20, 20].
@@ -66,7 +66,7 @@ class TokenRatio(Part):
         return batch
 
 
-class SequenceRatio(Part):
+class SequenceRatio(LossPart):
     """GSPO ratio: geometric mean of the response's token ratios.
 
     ``s_i = (pi(y_i) / pi_old(y_i))^(1 / n_i) = exp((1 / n_i) sum_t log(pi_t / pi_old_t))``; its
@@ -99,7 +99,7 @@ class SequenceRatio(Part):
         return batch
 
 
-class SequenceTokenRatio(Part):
+class SequenceTokenRatio(LossPart):
     """GSPO-token ratio: GSPO's value, with a token-level gradient.
 
     ``s_it = sg[s_i] * pi(a_it) / sg[pi(a_it)]`` with ``s_i`` of ``ratio: sequence``.
@@ -129,7 +129,7 @@ class SequenceTokenRatio(Part):
         return batch
 
 
-class WholeSequenceRatio(Part):
+class WholeSequenceRatio(LossPart):
     """Sequence-level importance ratio (RLOO): the response is one action.
 
     ``r_it = sg[r_i] (pi(a_it) / sg[pi(a_it)])^n_i`` with

@@ -8,7 +8,7 @@ from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import NoVerdict, Shown, check_options, choices
+from rlcomp.interfaces.judge import AnswerPair, NoVerdict, check_options, choices
 from rlcomp.interfaces.protocols import Endpoint
 
 _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
@@ -70,7 +70,7 @@ class EndpointPairs(metaclass=Checked):
         self.alternatives = alternatives
         self.no_verdict = NoVerdict("EndpointPairs")
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the probability that the first is better."""
         return choices(
             self.endpoint,
@@ -82,7 +82,7 @@ class EndpointPairs(metaclass=Checked):
             no_verdict=self.no_verdict,
         )
 
-    def _asked(self, pair: Shown) -> str:
+    def _asked(self, pair: AnswerPair) -> str:
         """Fill the template in one pass: a text that holds a field's name stays as it is."""
         texts = pair._asdict()
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

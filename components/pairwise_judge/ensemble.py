@@ -9,7 +9,7 @@ import torch
 
 from rlcomp.arguments import Checked, MinLen, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import PairwiseJudge, Shown
+from rlcomp.interfaces.judge import AnswerPair, PairwiseJudge
 from rlcomp.metrics import record
 
 
@@ -28,7 +28,7 @@ class Ensemble(metaclass=Checked):
 
     Examples:
         >>> one, other = (lambda pairs, p=p: [p] * len(pairs) for p in (0.5, 1.0))
-        >>> Ensemble(judges={"one": one, "other": other})([Shown("", "a", "b")])
+        >>> Ensemble(judges={"one": one, "other": other})([AnswerPair("", "a", "b")])
         [0.75]
     """
 
@@ -40,7 +40,7 @@ class Ensemble(metaclass=Checked):
         self.judges = dict(judges)
         self.least = least
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the mean probability that the first is better."""
         columns = zip(*(judge(pairs) for judge in self.judges.values()), strict=True)
         known = [[p for p in verdicts if p is not None] for verdicts in columns]

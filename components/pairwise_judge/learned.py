@@ -8,7 +8,7 @@ import torch
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.model.text_classifier import classify, label_index, load_classifier
 
 
@@ -47,7 +47,7 @@ class LearnedJudge(metaclass=Checked):
         self.model, self.tokenizer = load_classifier(path)
         self._output = label_index(self.model, label, path)
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the probability that the first is better."""
         texts_of_pairs = [(pair.prompt + pair.first, pair.prompt + pair.second) for pair in pairs]
         scores = self._scores({text for texts in texts_of_pairs for text in texts if text})

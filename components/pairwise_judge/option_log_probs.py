@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import NoVerdict, Shown, check_options
+from rlcomp.interfaces.judge import AnswerPair, NoVerdict, check_options
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.two_options import TwoOptions
 
 _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
@@ -53,9 +53,9 @@ class OptionLogProbs(metaclass=Checked):
         second_text: NonEmptyText = "2",
         least_mass: Probability = 0.05,
         batch_size: PositiveInt = 64,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
-        for field in Shown._fields[:3]:
+        for field in AnswerPair._fields[:3]:
             if f"{{{field}}}" not in template:
                 raise ConfigError(f"OptionLogProbs: template {template!r} must hold {{{field}}}")
         check_options("OptionLogProbs", first_text=first_text, second_text=second_text)
@@ -76,13 +76,13 @@ class OptionLogProbs(metaclass=Checked):
         )
         self.prompt = self._choice.prompt
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the share of the first option in the probability of both."""
         if not pairs:
             return []
         return self._choice.shares(self._choice.encode([self._question(pair) for pair in pairs]))
 
-    def _question(self, pair: Shown) -> str:
+    def _question(self, pair: AnswerPair) -> str:
         texts = pair._asdict()
         # One pass, so that a text that holds a field's name stays as it is.
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

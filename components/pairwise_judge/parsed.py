@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import NoVerdict, Shown
+from rlcomp.interfaces.judge import AnswerPair, NoVerdict
 
 
 class Parsed(metaclass=Checked):
@@ -29,7 +29,7 @@ class Parsed(metaclass=Checked):
         Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, appendix A.
 
     Examples:
-        >>> Parsed()([Shown("p", "a", "b", rationale="[[1]] No: [[2]]")])
+        >>> Parsed()([AnswerPair("p", "a", "b", rationale="[[1]] No: [[2]]")])
         [0.0]
     """
 
@@ -51,7 +51,7 @@ class Parsed(metaclass=Checked):
         spaced = [r"\s*".join(map(re.escape, mark)) for mark in marks]
         self._mark = re.compile("|".join(spaced), re.IGNORECASE)
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the verdict of its rationale."""
         marks_of_pairs = [self._mark.findall(pair.rationale) for pair in pairs]
         undecided = [p for p, marks in zip(pairs, marks_of_pairs, strict=True) if not marks]

@@ -11,8 +11,8 @@ from annotated_types import Interval
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import GivesReasons, NoVerdict, PairwiseJudge, Shown
-from rlcomp.interfaces.protocols import Writer
+from rlcomp.interfaces.judge import AnswerPair, GivesReasons, NoVerdict, PairwiseJudge
+from rlcomp.interfaces.protocols import TextGenerator
 from rlcomp.metrics import record
 
 _FIELD = re.compile(r"\{(prompt|first|second)\}")
@@ -32,7 +32,7 @@ class Reasoned(metaclass=Checked):
 
     Args:
         writer: writer of the rationales; several rationales of a text differ only if it samples.
-        judge: the judge; reads ``Shown.rationale``, and its template holds ``{rationale}``.
+        judge: the judge; reads ``AnswerPair.rationale``, and its template holds ``{rationale}``.
         template: request for a rationale, with ``{prompt}``, ``{first}`` and ``{second}``.
         rationales: number of rationales for each pair and each order.
         least: least number of verdicts of a pair.
@@ -53,14 +53,14 @@ class Reasoned(metaclass=Checked):
         ...     template="{prompt} {first} {second}",
         ...     clip=0.25,
         ... )
-        >>> reasoned([Shown("p", "a", "b")])
+        >>> reasoned([AnswerPair("p", "a", "b")])
         [0.75]
     """
 
     def __init__(
         self,
         *,
-        writer: Writer,
+        writer: TextGenerator,
         judge: PairwiseJudge,
         template: NonEmptyText = _TEMPLATE,
         rationales: PositiveInt = 1,
@@ -84,7 +84,7 @@ class Reasoned(metaclass=Checked):
             judge.no_verdict if isinstance(judge, GivesReasons) else NoVerdict("Reasoned")
         )
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the mean probability that the first is better."""
         several = [pair for pair in pairs for _ in range(self.rationales)]
         verdicts = self._verdicts(several)
@@ -97,7 +97,7 @@ class Reasoned(metaclass=Checked):
         record("reasoned/majority", torch.tensor([_majority(p) for p in known if len(p) > 1]))
         return [self._mean(p) if len(p) >= self.least else None for p in known]
 
-    def _verdicts(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def _verdicts(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return the verdict of each rationale; None if there is no rationale or no verdict."""
         texts = self.writer([self._asked(pair) for pair in pairs])
         rationales = [
@@ -111,7 +111,7 @@ class Reasoned(metaclass=Checked):
             probabilities[number] = p
         return probabilities
 
-    def _asked(self, pair: Shown) -> str:
+    def _asked(self, pair: AnswerPair) -> str:
         """Fill the template in one pass: a text that holds a field's name stays as it is."""
         texts = pair._asdict()
         return _FIELD.sub(lambda field: texts[field[1]], self.template)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import DataError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 
 
 class Recorded(metaclass=Checked):
@@ -35,7 +35,7 @@ class Recorded(metaclass=Checked):
                     f"says {self._verdicts[shown]}: leave one of them"
                 )
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the recorded probability that the first is better."""
         return [self._verdicts.get((pair.prompt, pair.first, pair.second)) for pair in pairs]
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, PositiveFloat
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.interfaces.reward import TextReward
 
 
@@ -30,7 +30,8 @@ class Simulated(metaclass=Checked):
     Examples:
         >>> from components.worlds.sorting.positional_accuracy import ShareInPlace
         >>> judge = Simulated(quality=ShareInPlace(), temperature=0.5)
-        >>> [round(p, 2) for p in judge([Shown("", "12", "13", "12"), Shown("", "3", "4", "12")])]
+        >>> pairs = [AnswerPair("", "12", "13", "12"), AnswerPair("", "3", "4", "12")]
+        >>> [round(p, 2) for p in judge(pairs)]
         [0.73, 0.5]
     """
 
@@ -47,11 +48,11 @@ class Simulated(metaclass=Checked):
         self.position_bias = position_bias
         self.length_bias = length_bias
 
-    def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the probability that the first is preferred."""
         return [self._probability(pair) for pair in pairs]
 
-    def _probability(self, pair: Shown) -> float | None:
+    def _probability(self, pair: AnswerPair) -> float | None:
         first, second = (self.quality.score(pair.prompt, text, pair.answer) for text in pair[1:3])
         if first is None or second is None:
             return None

@@ -11,7 +11,7 @@ from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.columns import CONVERSATION
 from rlcomp.component import Component
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Demonstration, Prompt
+from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.keys import Key
 from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import check_room, demonstration_rows
@@ -50,7 +50,7 @@ class Reprompted(Component):
     policy: Policy
 
     def __init__(
-        self, *, policy: Policy, reference: Component, prompt: Prompt | None = None
+        self, *, policy: Policy, reference: Component, prompt: PromptFormat | None = None
     ) -> None:
         super().__init__()
         # Not a submodule: the policy owns its tensors in checkpoints and optimizers.

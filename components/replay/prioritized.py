@@ -12,7 +12,7 @@ from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component, check_arguments
 from rlcomp.errors import CheckpointError
 from rlcomp.functional.value import draw_by_probability, importance_weight, priority_probability
-from rlcomp.interfaces.protocols import TellsErrors
+from rlcomp.interfaces.protocols import HasTdErrors
 from rlcomp.metrics import record
 
 
@@ -114,7 +114,7 @@ class Reprioritise(Component):
         replay: the replay of the rows.
     """
 
-    def __init__(self, *, loss: TellsErrors, replay: PrioritizedReplay) -> None:
+    def __init__(self, *, loss: HasTdErrors, replay: PrioritizedReplay) -> None:
         super().__init__()
         # Not submodules: both are nodes of their own.
         object.__setattr__(self, "loss", loss)

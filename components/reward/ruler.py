@@ -11,7 +11,7 @@ from rlcomp.arguments import NonEmptyText, PositiveInt, Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.interfaces.judge import NoVerdict, write_reasons
-from rlcomp.interfaces.protocols import Writer
+from rlcomp.interfaces.protocols import TextGenerator
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
@@ -58,7 +58,7 @@ class Ruler(Component):
     def __init__(
         self,
         *,
-        writer: Writer,
+        writer: TextGenerator,
         rubric: NonEmptyText = RUBRIC,
         tries: PositiveInt = 3,
         correct_from: Probability = 0.5,

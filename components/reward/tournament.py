@@ -13,7 +13,7 @@ from rlcomp.arguments import Probability
 from rlcomp.batch import decode_texts
 from rlcomp.component import Component
 from rlcomp.functional.games import ranks, win_rates
-from rlcomp.interfaces.judge import PairwiseJudge, Shown, write_reasons
+from rlcomp.interfaces.judge import AnswerPair, PairwiseJudge, write_reasons
 from rlcomp.interfaces.reward import without_failed, write_reward
 from rlcomp.metrics import record
 
@@ -88,8 +88,8 @@ class Tournament(Component):
         """Return ``p(i beats j)`` of each group, shape ``[n, n]``; NaN without a verdict."""
         texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
         answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
-        comparisons: dict[Shown, None] = {}
-        met: list[tuple[int, int, int, Shown, Shown]] = []
+        comparisons: dict[AnswerPair, None] = {}
+        met: list[tuple[int, int, int, AnswerPair, AnswerPair]] = []
         beats = [torch.full((len(rows), len(rows)), torch.nan).double() for rows in groups]
         for number, rows in enumerate(groups):
             for i, j in combinations(range(len(rows)), 2):
@@ -98,7 +98,7 @@ class Tournament(Component):
                     beats[number][i, j] = beats[number][j, i] = 0.5
                     continue
                 known = answers[rows[i]] if answers else ""
-                there = Shown(texts["prompt"][rows[i]], one, other, known)
+                there = AnswerPair(texts["prompt"][rows[i]], one, other, known)
                 back = there._replace(first=other, second=one)
                 comparisons |= dict.fromkeys((there, back))
                 met.append((number, i, j, there, back))

@@ -13,7 +13,7 @@ from rlcomp.checkpoint.state_fields import field, tensor_field
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import TaskSampler
 from rlcomp.errors import CheckpointError, ConfigError
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
@@ -66,7 +66,7 @@ class Curriculum(TaskSampler):
         low: Probability = 0.2,
         high: Probability = 0.8,
         exploration: Probability = 0.3,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         if low > high:
             raise ConfigError(f"Curriculum: low is {low}, above high {high}: no pass rate fits")

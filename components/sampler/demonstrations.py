@@ -17,7 +17,7 @@ from rlcomp.data.examples import (
     demonstrations,
     prompt_batch,
 )
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key
 from rlcomp.text.prompt import or_text
@@ -63,7 +63,7 @@ class Demonstrations(Component):
         tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt = 128,
         context_length: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         self.prompt = or_text(prompt, tokenizer)

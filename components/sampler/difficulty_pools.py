@@ -14,7 +14,7 @@ from rlcomp.checkpoint.state_fields import field, tensor_field
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import TaskSampler
 from rlcomp.errors import CheckpointError, ConfigError
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 
@@ -66,7 +66,7 @@ class DifficultyPools(TaskSampler):
         batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
         solved: Probability = 1.0,
         hopeless: Probability = 0.0,
         patience: PositiveInt = 2,

@@ -14,7 +14,7 @@ from rlcomp.checkpoint.state_fields import field, names
 from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import PromptSampler
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 from rlcomp.seed import named_seed
@@ -64,7 +64,7 @@ class Families(PromptSampler):
         batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,

@@ -17,7 +17,7 @@ from rlcomp.data.labelled_rows import label_rows
 from rlcomp.data.pairs import desirable, pair_weights, ratings
 from rlcomp.data.preference_rows import ranked
 from rlcomp.errors import DataError
-from rlcomp.interfaces.prompt import Demonstration, Prompt
+from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key, OwnKey
 
@@ -55,7 +55,7 @@ class Labelled(Demonstrations):
         tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt = 128,
         context_length: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
         annotator_weight: dict[str, NonNegativeFloat] | None = None,
     ) -> None:
         super().__init__(
@@ -108,7 +108,7 @@ class LabelledTextsSampler(Demonstrations):
         tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt = 32,
         context_length: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             task=task,
@@ -162,7 +162,7 @@ class Rated(Demonstrations):
         tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt = 128,
         context_length: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             task=task,
@@ -218,7 +218,7 @@ class Rankings(Demonstrations):
         batch_size: PositiveInt = 32,
         group_size: Annotated[int, Ge(2)],
         context_length: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             task=task,
@@ -240,7 +240,7 @@ class Rankings(Demonstrations):
         rows["group_id"] = torch.arange(len(examples)).repeat_interleave(self.group_size)
         return rows
 
-    def _demonstrations(self, prompt: Prompt, examples: list[Example]) -> list[Demonstration]:
+    def _demonstrations(self, prompt: PromptFormat, examples: list[Example]) -> list[Demonstration]:
         answers = [answer for example in examples for answer in self._answers(example)]
         return demonstrations(prompt, answers)
 

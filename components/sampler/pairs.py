@@ -20,7 +20,7 @@ from rlcomp.data.pairs import (
     pair_weights,
     tied_pairs,
 )
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.keys import Key, OwnKey
 from rlcomp.text.prompt import or_text
@@ -82,7 +82,7 @@ class Pairs(Component):
         tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt = 128,
         context_length: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
         annotator_weight: dict[str, NonNegativeFloat] | None = None,
         annotator_noise: dict[str, Probability] | None = None,
     ) -> None:

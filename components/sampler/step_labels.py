@@ -13,7 +13,7 @@ from components.sampler.demonstrations import Demonstrations
 from rlcomp.arguments import PositiveInt
 from rlcomp.columns import DESIRABLE
 from rlcomp.data.labelled_rows import labelled_steps, step_rows
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.keys import Key, OwnKey
 
@@ -67,7 +67,7 @@ class StepLabels(Demonstrations):
         tokenizer: PreTrainedTokenizerBase,
         batch_size: PositiveInt = 128,
         context_length: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             task=task,

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 
 from rlcomp.audit.attacks import KINDS, NONSENSE, Attack, blind_attacks, informed_attacks
-from rlcomp.audit.judge import Verdict
+from rlcomp.audit.judge import RewardVerdict
 from rlcomp.audit.wrong_answers import dressed, edited
 from rlcomp.data.task import permutation
 from rlcomp.interfaces.task import Example, Task
 
-Judged = Callable[[Example, str], Verdict]
+Judged = Callable[[Example, str], RewardVerdict]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Count:
     raised: int = 0
     example: Case | None = None
 
-    def add(self, verdict: Verdict, case: Case, shown: Collection[str]) -> None:
+    def add(self, verdict: RewardVerdict, case: Case, shown: Collection[str]) -> None:
         """Count a verdict; keep the first case with one of the ``shown`` verdicts."""
         self.tried += 1
         self.accepted += verdict.said == "accepted"
@@ -111,7 +111,7 @@ class _Tried:
         self.judge = judge
         self.result = result
 
-    def verdict(self, example: Example, response: str, form: str) -> tuple[Verdict, Case]:
+    def verdict(self, example: Example, response: str, form: str) -> tuple[RewardVerdict, Case]:
         """Judge a response and update the slowest case."""
         verdict = self.judge(example, response)
         case = Case(example.prompt, example.answer, response, form, verdict.why)

@@ -18,7 +18,7 @@ from rlcomp.text.rows import encode_rows
 
 
 @dataclass(frozen=True)
-class Verdict:
+class RewardVerdict:
     """Verdict of a reward on a response.
 
     Attributes:
@@ -32,7 +32,7 @@ class Verdict:
     why: str = ""
 
 
-class Judge:
+class RewardJudge:
     """Reward called on one row at a time, so that the answer that raises or hangs is known.
 
     Args:
@@ -44,7 +44,7 @@ class Judge:
         self.reward = reward
         self.tokenizer = tokenizer
 
-    def __call__(self, example: Example, response: str) -> Verdict:
+    def __call__(self, example: Example, response: str) -> RewardVerdict:
         """Return the verdict on a response to the prompt of an example."""
         batch = self._batch(example, response)
         start = time.perf_counter()
@@ -52,14 +52,14 @@ class Judge:
             output = self.reward(batch)
         # Any exception of a verifier on a hostile answer would stop a run: record it.
         except Exception as error:
-            return Verdict("raised", time.perf_counter() - start, in_one_line(error))
+            return RewardVerdict("raised", time.perf_counter() - start, in_one_line(error))
         seconds = time.perf_counter() - start
         if not bool(output["reward_valid"].all()):
             explained = "invalid_reason" in output.keys()
-            return Verdict(
+            return RewardVerdict(
                 "invalid", seconds, decode_texts(output["invalid_reason"])[0] if explained else ""
             )
-        return Verdict("accepted" if bool(output["correct"].all()) else "refused", seconds)
+        return RewardVerdict("accepted" if bool(output["correct"].all()) else "refused", seconds)
 
     def check(self, example: Example) -> None:
         """Judge a gold answer and let any exception through, since a column may be missing.

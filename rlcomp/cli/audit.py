@@ -212,7 +212,7 @@ def audited(
             it judges an answer by others.
     """
     from rlcomp.audit.audit import audit, examples_of
-    from rlcomp.audit.judge import Judge
+    from rlcomp.audit.judge import RewardJudge
     from rlcomp.audit.wrong_answers import all_forms
     from rlcomp.wiring.build import Builder
     from rlcomp.wiring.composition import compose_or_explain
@@ -228,7 +228,7 @@ def audited(
             "group: audit the verifier in it, reward=..."
         )
     tokenizer: Any = builder.build(plan.nodes["tokenizer"]) if reads_tokens else None
-    examples, judge = examples_of(task, rows, seed), Judge(reward, tokenizer)
+    examples, judge = examples_of(task, rows, seed), RewardJudge(reward, tokenizer)
     judge.check(examples[0])
     return audit(examples, judge, worn)
 

@@ -11,7 +11,7 @@ from rlcomp.cli.escape import printable
 
 if TYPE_CHECKING:
     from rlcomp.checkpoint.dump import Dump
-    from rlcomp.interfaces.protocols import Traced
+    from rlcomp.interfaces.protocols import SupportsTrace
 
 
 def main() -> None:
@@ -66,7 +66,7 @@ def replay(folder: Path, trust: bool = False) -> dict[str, str | None]:
         ) from error
 
 
-def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
+def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Dump]:
     """Return the learner of a dump in its state before the step, and the dump.
 
     Raises:
@@ -76,7 +76,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     from rlcomp.checkpoint.dump import read_dump
     from rlcomp.errors import CheckpointError
     from rlcomp.files.untrusted import read_saved_config
-    from rlcomp.interfaces.protocols import Traced
+    from rlcomp.interfaces.protocols import SupportsTrace
     from rlcomp.model.allocation_limit import Allowance
     from rlcomp.run.launch import device, place_on
     from rlcomp.wiring.build import Builder
@@ -96,7 +96,7 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[Traced, Dump]:
     allowance = Allowance([one.numel() for one in dump.saved.tensors().values()], str(file))
     with allowance, built_from(file, trust):
         learner = builder.build(wanted)
-    if not isinstance(learner, Traced):
+    if not isinstance(learner, SupportsTrace):
         raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")
     place_on(device(str(config.get("device", "auto"))), builder.built)
     dump.saved.restore({dump.node: learner})

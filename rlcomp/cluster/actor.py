@@ -16,7 +16,7 @@ import torch
 from rlcomp.cluster.serve import FAILED, serve_messages
 from rlcomp.cluster.worker import Worker, failure
 from rlcomp.errors import ProcessEnded, refuse_exit
-from rlcomp.interfaces.cluster import Free
+from rlcomp.interfaces.cluster import AsyncSettings
 
 
 class Handed:
@@ -57,7 +57,7 @@ class Serving:
         self._outbox: SimpleQueue[bytes] = SimpleQueue()
         threading.Thread(target=self._serve, daemon=True).start()
 
-    def take(self, settings: Mapping[str, Any], stages: bytes, free: Free | None) -> None:
+    def take(self, settings: Mapping[str, Any], stages: bytes, free: AsyncSettings | None) -> None:
         """Take the stages and their settings."""
         self._inbox.put((settings, stages, self.weights, free))
 

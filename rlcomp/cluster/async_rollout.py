@@ -17,7 +17,13 @@ from rlcomp.cluster.worker import Worker, version_of
 from rlcomp.engine.draw import Sampled
 from rlcomp.engine.slots import RequestUniforms
 from rlcomp.errors import ProcessEnded, refuse_exit
-from rlcomp.interfaces.cluster import Free, Part, RefillsSeats, Reply, Request
+from rlcomp.interfaces.cluster import (
+    AsyncSettings,
+    PromptRange,
+    RefillingCollector,
+    RolloutReply,
+    RolloutRequest,
+)
 from rlcomp.metrics import Ledger, recording
 from rlcomp.text.rows import pad_id, rollout_rows
 
@@ -25,8 +31,8 @@ from rlcomp.text.rows import pad_id, rollout_rows
 class _Asked(NamedTuple):
     """A prompt of a request."""
 
-    request: Request
-    part: Part
+    request: RolloutRequest
+    part: PromptRange
     prompt: list[int]
     batch: TensorDict
 
@@ -40,10 +46,10 @@ class FreeWorker(Worker):
         settings: of the decoding.
     """
 
-    def __init__(self, stages: bytes, settings: Free) -> None:
+    def __init__(self, stages: bytes, settings: AsyncSettings) -> None:
         super().__init__(stages)
         collector = self.stages[0]
-        assert isinstance(collector, RefillsSeats)
+        assert isinstance(collector, RefillingCollector)
         self.collector = collector
         # Not before there are weights: values derived from buffers are computed once.
         self.seating = Seating(
@@ -64,7 +70,7 @@ class FreeWorker(Worker):
         with torch.no_grad():
             self.seating.renew()
 
-    def take(self, request: Request) -> None:
+    def take(self, request: RolloutRequest) -> None:
         """Queue the prompts of a request."""
         size, limit = self.collector.group_size, self.collector.max_new_tokens
         prompts = self.collector.encode(request.batch)
@@ -79,11 +85,11 @@ class FreeWorker(Worker):
                 Row(prompt, partial(numbers.of, first * size + answer), limit)
                 for answer in range(size)
             ]
-            part = Part(first, 1, request.part.of)
+            part = PromptRange(first, 1, request.part.of)
             prompt_request = _Asked(request, part, prompt, request.batch[place : place + 1])
             self.seating.add(Group(prompt_request, rows))
 
-    def turn(self) -> list[Reply]:
+    def turn(self) -> list[RolloutReply]:
         """Take some decode steps; return the groups that they complete."""
         start = time.perf_counter()
         version = version_of(self.stages)
@@ -109,9 +115,9 @@ class FreeWorker(Worker):
 
     def _reply(
         self, prompt_request: _Asked, version: int | None, rows: TensorDict, ledger: Ledger
-    ) -> Reply:
+    ) -> RolloutReply:
         seconds, self._seconds = self._seconds, 0.0
-        return Reply(
+        return RolloutReply(
             prompt_request.request.number, version, rows, ledger, seconds, prompt_request.part
         )
 

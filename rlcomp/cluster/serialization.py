@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from rlcomp.checkpoint.state import HasRunState
 from rlcomp.engine.rng_slice import PartGenerator
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.protocols import Rewinds
+from rlcomp.interfaces.protocols import ResumableEnvironment
 
 
 class Carried:
@@ -107,7 +107,7 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, nn.Module):
             own = (*obj.parameters(recurse=False), *obj.buffers(recurse=False))
             self._tensors += [t for t in own if t.requires_grad or not isinstance(t, nn.Parameter)]
-        if isinstance(obj, (HasRunState, Rewinds)) and not isinstance(obj, type):
+        if isinstance(obj, (HasRunState, ResumableEnvironment)) and not isinstance(obj, type):
             self.stateful.append(obj)
         return None
 

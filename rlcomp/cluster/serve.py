@@ -17,7 +17,7 @@ from torch import Tensor
 from rlcomp.cluster.async_rollout import FreeWorker
 from rlcomp.cluster.worker import Worker, apply_settings, failure
 from rlcomp.errors import ProcessEnded
-from rlcomp.interfaces.cluster import Reply
+from rlcomp.interfaces.cluster import RolloutReply
 
 READY, REPLY, FAILED = "ready", "reply", "failed"
 
@@ -118,7 +118,7 @@ def _serve_free(connection: Messages, worker: FreeWorker, shared: Published) -> 
     while True:
         # If a publication was not complete, a message about a newer one is on its way.
         messages = _come(connection, wait=loaded < 0 or not worker.busy)
-        replies: list[Reply] = []
+        replies: list[RolloutReply] = []
         try:
             for number, data in messages:
                 newest = number

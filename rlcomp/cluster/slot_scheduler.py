@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from rlcomp.engine.slots import Seats
-from rlcomp.interfaces.cluster import Free
+from rlcomp.interfaces.cluster import AsyncSettings
 
 
 @dataclass(eq=False)
@@ -73,7 +73,7 @@ class Seating:
     def __init__(
         self,
         begin: Callable[[], Seats],
-        settings: Free,
+        settings: AsyncSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         assert settings.seats is not None

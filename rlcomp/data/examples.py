@@ -16,7 +16,7 @@ from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.held_out import fitting_share
 from rlcomp.data.task import permutation
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.prompt import Demonstration, Prompt
+from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.text.prompt import or_text
 
@@ -143,7 +143,7 @@ def check_prompts_fit(
     tokenizer: PreTrainedTokenizerBase,
     context_length: int,
     max_new_tokens: int,
-    prompt: Prompt | None = None,
+    prompt: PromptFormat | None = None,
 ) -> None:
     """Refuse a task whose longest prompt leaves no room for a response.
 
@@ -172,7 +172,7 @@ def check_demonstrations_fit(
     task: Task,
     tokenizer: PreTrainedTokenizerBase,
     context_length: int,
-    prompt: Prompt | None = None,
+    prompt: PromptFormat | None = None,
 ) -> None:
     """Refuse a task whose longest prompt and demonstration do not fit, together with EOS.
 
@@ -187,8 +187,8 @@ def check_demonstrations_fit(
 def check_rows_fit(
     task: Task,
     context_length: int,
-    prompt: Prompt,
-    rows: Callable[[Prompt, list[Example]], list[Demonstration]],
+    prompt: PromptFormat,
+    rows: Callable[[PromptFormat, list[Example]], list[Demonstration]],
 ) -> None:
     """Refuse a task with a row that does not fit, as :func:`check_demonstrations_fit`.
 
@@ -216,7 +216,7 @@ def check_rows_fit(
         )
 
 
-def demonstrations(prompt: Prompt, examples: list[Example]) -> list[Demonstration]:
+def demonstrations(prompt: PromptFormat, examples: list[Example]) -> list[Demonstration]:
     """Return the row to imitate of each example, in order."""
     return prompt.demonstrations(
         [example.prompt for example in examples],
@@ -225,7 +225,7 @@ def demonstrations(prompt: Prompt, examples: list[Example]) -> list[Demonstratio
     )
 
 
-def _check_continued(examples: Iterable[Example], prompt: Prompt) -> None:
+def _check_continued(examples: Iterable[Example], prompt: PromptFormat) -> None:
     """Refuse a task of texts to continue with a prompt format for answers.
 
     Raises:

@@ -16,7 +16,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.data.examples import demonstrations, prompt_batch
 from rlcomp.data.records import Row
 from rlcomp.errors import DataError
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example
 from rlcomp.text.rows import demonstration_rows
 from rlcomp.text.steps import StepTokens
@@ -123,7 +123,7 @@ def labelled_steps(example: Example) -> tuple[list[str], list[float | None]]:
 
 
 def step_rows(
-    tokenizer: PreTrainedTokenizerBase, prompt: Prompt, examples: Sequence[Example]
+    tokenizer: PreTrainedTokenizerBase, prompt: PromptFormat, examples: Sequence[Example]
 ) -> TensorDict:
     """Return rows of answers with the label of each step on the token that completes it.
 

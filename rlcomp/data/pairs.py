@@ -13,7 +13,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import DataError
-from rlcomp.interfaces.prompt import Demonstration, Prompt, Response
+from rlcomp.interfaces.prompt import Demonstration, PromptFormat, Response
 from rlcomp.interfaces.task import Example
 from rlcomp.text.rows import demonstration_rows
 
@@ -32,7 +32,7 @@ REJECTED, WEIGHT, NOISE, MARGIN, ANNOTATOR, STEP, TIE = (
 
 
 def pair_rows(
-    tokenizer: PreTrainedTokenizerBase, prompt: Prompt, examples: Sequence[Example]
+    tokenizer: PreTrainedTokenizerBase, prompt: PromptFormat, examples: Sequence[Example]
 ) -> TensorDict:
     """Rows of pairs: row 2k is the chosen answer of example k, row 2k + 1 the rejected one.
 
@@ -59,7 +59,7 @@ def pair_rows(
     return rows.update(prompt_batch([*examples])[twice])
 
 
-def pair_demonstrations(prompt: Prompt, examples: Iterable[Example]) -> list[Demonstration]:
+def pair_demonstrations(prompt: PromptFormat, examples: Iterable[Example]) -> list[Demonstration]:
     """Return the rows of pairs, the chosen one first.
 
     Raises:

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import check_enough, check_prompts_fit, prompt_batch
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key
 from rlcomp.text.prompt import or_text
@@ -44,7 +44,7 @@ class PromptSampler(Component):
         batch_size: PositiveInt,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         self.tokenizer = tokenizer
@@ -103,7 +103,7 @@ class TaskSampler(PromptSampler):
         batch_size: PositiveInt = 64,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__(
             tokenizer=tokenizer,

@@ -23,8 +23,8 @@ from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.rollout import Limits
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.policy import TakesCalls, check_turns
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.policy import SupportsAgentCalls, check_turns
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.seed import named_seed
 from rlcomp.text.prompt import or_text
 from rlcomp.text.special_tokens import MarkedTexts
@@ -59,13 +59,13 @@ class TracePlayer(metaclass=Checked):
     def __init__(
         self,
         *,
-        policy: TakesCalls,
+        policy: SupportsAgentCalls,
         agent: Callable[..., Any] | NonEmptyText,
         agents: Agents | None = None,
         max_calls: PositiveInt = 32,
         max_new_tokens: PositiveInt,
         wait: PositiveFloat = 1.0,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         if not callable(getattr(policy, "session", None)):
             raise ConfigError(

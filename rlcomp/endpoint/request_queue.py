@@ -15,7 +15,7 @@ from rlcomp.endpoint.trace import Context, Trace
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.session import Said
 from rlcomp.errors import NumericalError
-from rlcomp.interfaces.policy import TakesCalls
+from rlcomp.interfaces.policy import SupportsAgentCalls
 from rlcomp.seed import named_seed
 
 # Seconds after which a waiting thread checks whether all episodes are over.
@@ -226,7 +226,9 @@ class Waves:
         seeds: one for each episode.
     """
 
-    def __init__(self, policy: TakesCalls, decoding: Decoding | None, seeds: Sequence[int]) -> None:
+    def __init__(
+        self, policy: SupportsAgentCalls, decoding: Decoding | None, seeds: Sequence[int]
+    ) -> None:
         self.policy, self.decoding, self.seeds = policy, decoding, seeds
         self.waves = 0
 

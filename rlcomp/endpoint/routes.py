@@ -14,7 +14,7 @@ from rlcomp.endpoint.request import Asked, parsed, read_chat, read_completion
 from rlcomp.endpoint.request_queue import Desk, Waiting
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 
 _LARGEST = 3.4e38  # of float32
 
@@ -34,7 +34,7 @@ class Routes:
     def __init__(
         self,
         desk: Desk,
-        prompt: Prompt,
+        prompt: PromptFormat,
         table: Sequence[bytes],
         *,
         decodings: tuple[Decoding, ...],

@@ -19,8 +19,8 @@ from rlcomp.episodes.player import Player, owners, starts
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Environment
-from rlcomp.interfaces.policy import TakesTurns
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.policy import SupportsTurns
+from rlcomp.interfaces.prompt import PromptFormat
 
 
 class SeatedPlayer(Player):
@@ -47,13 +47,13 @@ class SeatedPlayer(Player):
     def __init__(
         self,
         *,
-        policies: Sequence[TakesTurns],
+        policies: Sequence[SupportsTurns],
         environment: Callable[..., Environment] | Unbuilt,
         hosts: Hosts | None = None,
         max_turns: PositiveInt = 8,
         max_new_tokens: PositiveInt,
         observation_tokens: PositiveInt = 256,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         if len(policies) < 2:
             raise ConfigError(

@@ -21,8 +21,8 @@ from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import Limits, Rollout
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.interfaces.environment import Environment
-from rlcomp.interfaces.policy import TakesTurns, check_turns
-from rlcomp.interfaces.prompt import Dialogue, Prompt
+from rlcomp.interfaces.policy import SupportsTurns, check_turns
+from rlcomp.interfaces.prompt import Dialogue, PromptFormat
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 from rlcomp.text.prompt import or_text
@@ -55,8 +55,8 @@ class Plays(Protocol):
         limits: limits of an episode.
     """
 
-    policy: TakesTurns
-    prompt: Prompt
+    policy: SupportsTurns
+    prompt: PromptFormat
     limits: Limits
 
     def play(
@@ -98,13 +98,13 @@ class Player(metaclass=Checked):
     def __init__(
         self,
         *,
-        policy: TakesTurns,
+        policy: SupportsTurns,
         environment: Callable[..., Environment] | Unbuilt,
         hosts: Hosts | None = None,
         max_turns: PositiveInt = 8,
         max_new_tokens: PositiveInt,
         observation_tokens: PositiveInt = 256,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         check_turns(policy)
         self.prompt = or_text(prompt, policy.tokenizer)

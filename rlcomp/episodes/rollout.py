@@ -12,7 +12,7 @@ from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.errors import DataError, in_one_line
 from rlcomp.interfaces.environment import Turn
-from rlcomp.interfaces.prompt import SILENT, Dialogue, Observed
+from rlcomp.interfaces.prompt import NO_OBSERVATION, Dialogue, Observation
 from rlcomp.text.mid_text_tokens import encode_continuation
 from rlcomp.text.token_bytes import row_bytes
 from rlcomp.verify.tool_calls import ends_in_text
@@ -86,7 +86,7 @@ class Rollout:
         self.table = table
         self.limits = limits
         self.stops = [text.encode() for text in host.stops]
-        self.episodes = [Episode(dialogue.opening(SILENT)) for dialogue in dialogues]
+        self.episodes = [Episode(dialogue.opening(NO_OBSERVATION)) for dialogue in dialogues]
         # The state before the next turn of each episode.
         self.anchors: list[str | None] = [None] * len(self.episodes)
         self.branches: list[Branch] = []
@@ -241,7 +241,7 @@ class Rollout:
             episode.observed(ids, observed.text)
         return True
 
-    def _observed(self, turn: Turn) -> Observed:
+    def _observed(self, turn: Turn) -> Observation:
         """Encode an observation, cut after a token."""
         most = self.limits.observation_tokens
         text = turn.observation[: most * _CHARACTERS]
@@ -249,7 +249,7 @@ class Rollout:
         start = ids[:most]
         if start != ids or text != turn.observation:
             text = as_text(row_bytes(self.table, start))
-        return Observed([*start, *closing], text + turn.closing)
+        return Observation([*start, *closing], text + turn.closing)
 
     def _read(self, row: int) -> None:
         """Extend the policy's context by the new tokens of its episode."""

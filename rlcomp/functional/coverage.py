@@ -13,7 +13,7 @@ from rlcomp.functional.pass_at_k import pass_at_k
 from rlcomp.functional.statistics import difference_interval, share_interval
 
 
-class Point(NamedTuple):
+class CoveragePoint(NamedTuple):
     """Mean over problems at one k, with its interval."""
 
     k: int
@@ -40,7 +40,9 @@ class Crossing(NamedTuple):
     shown: bool
 
 
-def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int) -> list[Point]:
+def coverage_curve(
+    n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: int
+) -> list[CoveragePoint]:
     """Compute pass@k over k with intervals over problems.
 
     The intervals are from :func:`rlcomp.functional.statistics.share_interval`. A point leaves
@@ -57,7 +59,7 @@ def coverage_curve(n: Tensor, c: Tensor, ks: Iterable[int], level: float, seed: 
         Chen et al. 2021, arXiv:2107.03374, eq. 1; Efron 1979, Annals of Statistics 7(1).
     """
     return [
-        Point(k, float(rates.mean()), *share_interval(rates, level, _draws(seed)))
+        CoveragePoint(k, float(rates.mean()), *share_interval(rates, level, _draws(seed)))
         for k in ks
         if len(rates := pass_at_k(n[n >= k], c[n >= k], k))
     ]
@@ -69,7 +71,7 @@ def coverage_difference(
     ks: Iterable[int],
     level: float,
     seed: int,
-) -> list[Point]:
+) -> list[CoveragePoint]:
     """Compute the paired difference of pass@k, trained minus base, on the same problems.
 
     ``mean over p of pass@k_trained(p) - pass@k_base(p)``. The bootstrap draws problems, with both
@@ -99,11 +101,11 @@ def coverage_difference(
             before, now = (pass_at_k(n[own], c[own], k) for n, c in (base, trained))
             differences = now - before
             interval = difference_interval(differences, level, _draws(seed))
-            points.append(Point(k, float(differences.mean()), *interval))
+            points.append(CoveragePoint(k, float(differences.mean()), *interval))
     return points
 
 
-def crossings(differences: Sequence[Point]) -> list[Crossing]:
+def crossings(differences: Sequence[CoveragePoint]) -> list[Crossing]:
     """Find the sign changes of the difference; a difference of 0 has no sign and is skipped.
 
     A crossing is shown if, on both sides, the interval of some k excludes 0 within the run of equal
@@ -116,7 +118,7 @@ def crossings(differences: Sequence[Point]) -> list[Crossing]:
         Yue et al. 2025, arXiv:2504.13837: pass@k of a base above that of its RL policy at large k.
 
     Examples:
-        >>> crossings([Point(1, 0.3, 0.1, 0.5), Point(4, -0.1, -0.2, 0.1)])
+        >>> crossings([CoveragePoint(1, 0.3, 0.1, 0.5), CoveragePoint(4, -0.1, -0.2, 0.1)])
         [Crossing(before=1, after=4, shown=False)]
     """
     signed = [point for point in differences if point.sign]

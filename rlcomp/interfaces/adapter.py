@@ -19,11 +19,11 @@ _DOTTED = re.compile(r"\w+(\.\w+)+")
 _OBSERVATION = "{observation}"
 
 
-class _Kind(Checked, ABCMeta):
+class _AdapterMeta(Checked, ABCMeta):
     """Metaclass that checks arguments and refuses classes that lack a method."""
 
 
-class Adapter(metaclass=_Kind):
+class Adapter(metaclass=_AdapterMeta):
     r"""Environment of a peer: the policy's text becomes an action, and the peer's answer a turn.
 
     A subclass begins an episode (``reset``) and answers an action (``answer``). ``self.make`` makes

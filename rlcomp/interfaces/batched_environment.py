@@ -276,7 +276,7 @@ class RewardsGoals(Protocol):
 
 
 @runtime_checkable
-class Walled(Protocol):
+class HasWall(Protocol):
     """A plane with a wall along its first axis, from the left edge to ``wall`` at height 0.
 
     Attributes:

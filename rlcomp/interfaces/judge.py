@@ -216,7 +216,7 @@ class JudgedReward(TextReward):
         return write_reasons(super().forward(batch), self.judge)
 
 
-class Shown(NamedTuple):
+class AnswerPair(NamedTuple):
     """Two answers in the order in which a judge sees them.
 
     Attributes:
@@ -237,6 +237,6 @@ class Shown(NamedTuple):
 class PairwiseJudge(Protocol):
     """Judge that compares answers two by two."""
 
-    def __call__(self, pairs: Sequence[Shown]) -> Sequence[float | None]:
+    def __call__(self, pairs: Sequence[AnswerPair]) -> Sequence[float | None]:
         """Return for each pair the probability that the first is better; None for no verdict."""
         ...

@@ -16,7 +16,7 @@ from rlcomp.keys import Key
 from rlcomp.metrics import recording
 
 
-class Part(Component):
+class LossPart(Component):
     """Base class of the parts of a policy loss: ratio, trust region, weight.
 
     Class attributes:
@@ -73,9 +73,9 @@ class Loss(Component):
     unit_rows: int = 1
     weight_key: ClassVar[Key] = ""
 
-    def parts(self) -> Iterator[Part]:
+    def parts(self) -> Iterator[LossPart]:
         """Yield all parts of the loss, including nested ones."""
-        return (part for part in self.modules() if isinstance(part, Part))
+        return (part for part in self.modules() if isinstance(part, LossPart))
 
     @property
     def needs_full_batch_forward(self) -> bool:

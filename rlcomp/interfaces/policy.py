@@ -139,7 +139,7 @@ class Policy(ScoresRows, Protocol):
 
 
 @runtime_checkable
-class TakesTurns(Policy, Protocol):
+class SupportsTurns(Policy, Protocol):
     """A policy that continues after further input: episodes with an environment."""
 
     def session(
@@ -154,7 +154,7 @@ class TakesTurns(Policy, Protocol):
 
 
 @runtime_checkable
-class TakesCalls(TakesTurns, Protocol):
+class SupportsAgentCalls(SupportsTurns, Protocol):
     """A policy that answers calls of outside agents, each with random numbers of its own."""
 
     def session(
@@ -165,7 +165,7 @@ class TakesCalls(TakesTurns, Protocol):
         generator: torch.Generator,
         seeds: Sequence[int] | None = None,
     ) -> Session:
-        """Return rows as :class:`TakesTurns` does.
+        """Return rows as :class:`SupportsTurns` does.
 
         Args:
             prompts: lists of token ids.
@@ -223,7 +223,7 @@ class RoutesTokens(Policy, Protocol):
 
 
 @runtime_checkable
-class SampledElsewhere(Protocol):
+class HasSamplerEngine(Protocol):
     """A policy that another engine may sample for.
 
     Attributes:
@@ -244,7 +244,7 @@ def check_turns(policy: Policy) -> None:
             f"policy is a {type(policy).__name__}, which takes no turns: give it a method "
             "session, as rlcomp.model.language_model.LanguageModel has"
         )
-    engine = policy.sampler_engine if isinstance(policy, SampledElsewhere) else None
+    engine = policy.sampler_engine if isinstance(policy, HasSamplerEngine) else None
     if engine is not None:
         raise ConfigError(
             f"{type(engine).__name__} samples whole responses only, and here an environment, a "

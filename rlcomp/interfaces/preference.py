@@ -12,11 +12,11 @@ from torch import Tensor
 
 from rlcomp.errors import DataError
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.keys import Key, OwnKey
 
 
-class Score(Part):
+class Score(LossPart):
     """Score ``u`` of an answer under the policy, for one row.
 
     Reads the keys that :meth:`score` reads. Writes ``score`` ``[B]``, nats, with gradient.
@@ -38,7 +38,7 @@ class Score(Part):
         return batch
 
 
-class Link(Part):
+class LinkFunction(LossPart):
     """Loss of a pair by the scores of its two answers.
 
     Reads ``chosen_score``, ``rejected_score`` ``[U]``, a row for each pair. Writes ``pair_loss``

@@ -36,7 +36,7 @@ class Demonstration(NamedTuple):
         return cls([*head, *tail], [False] * len(head) + [True] * len(tail))
 
 
-class Observed(NamedTuple):
+class Observation(NamedTuple):
     """Observation of an environment, cut to its limit.
 
     Attributes:
@@ -48,22 +48,22 @@ class Observed(NamedTuple):
     text: str
 
 
-SILENT = Observed([], "")
+NO_OBSERVATION = Observation([], "")
 
 
 class Dialogue(Protocol):
     """Writer of the episodes of one prompt, as ids that are only appended to."""
 
-    def opening(self, observed: Observed) -> list[int]:
+    def opening(self, observed: Observation) -> list[int]:
         """Return the ids up to the policy's first turn, including the first observation."""
         ...
 
-    def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
+    def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
         """Return the ids between a turn of the policy, given by its last ids, and its next turn."""
         ...
 
 
-class Prompt(Protocol):
+class PromptFormat(Protocol):
     """Prompt format, shared by samplers, collectors and evaluators.
 
     ``texts`` are the prompts of examples, perhaps changed by a conditioning. ``columns`` are the

@@ -10,14 +10,14 @@ from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example
 
 if TYPE_CHECKING:
     from torchrl.objectives.common import LossModule
 
 
-class Reply(NamedTuple):
+class ModelReply(NamedTuple):
     """Reply of a model.
 
     Attributes:
@@ -34,7 +34,7 @@ class Endpoint(Protocol):
 
     def ask(
         self, prompts: Sequence[str], *, max_tokens: int, alternatives: int = 0
-    ) -> list[Reply | None]:
+    ) -> list[ModelReply | None]:
         """Return one reply for each prompt; None for a prompt without one.
 
         Args:
@@ -46,7 +46,7 @@ class Endpoint(Protocol):
 
 
 @runtime_checkable
-class Guide(Protocol):
+class ExpertPolicy(Protocol):
     """A policy that knows the task."""
 
     def __call__(self, batch: TensorDict) -> TensorDict:
@@ -66,7 +66,7 @@ class HoldsObjective(Protocol):
 
 
 @runtime_checkable
-class TellsErrors(Protocol):
+class HasTdErrors(Protocol):
     """A loss that remembers the errors of its last rows.
 
     Attributes:
@@ -78,7 +78,7 @@ class TellsErrors(Protocol):
 
 
 @runtime_checkable
-class KeepsMoments(Protocol):
+class HasOptimizerState(Protocol):
     """A learner whose optimiser has state."""
 
     def forget_moments(self) -> None:
@@ -114,7 +114,7 @@ class SharesSteps(Protocol):
 
 
 @runtime_checkable
-class Rewinds(Protocol):
+class ResumableEnvironment(Protocol):
     """An environment in a checkpoint that continues exactly from its saved state."""
 
     def present(self) -> TensorDict:
@@ -164,14 +164,14 @@ class Suite(Protocol):
     levels: list[str]
     policy: Policy
     reward: Component
-    prompt: Prompt
+    prompt: PromptFormat
     max_new_tokens: int
     samples_per_prompt: int
     seed: int
 
 
 @runtime_checkable
-class Traced(Protocol):
+class SupportsTrace(Protocol):
     """A learner whose steps can be repeated (``rlcomp-replay``)."""
 
     def trace(self, batch: TensorDict) -> dict[str, str | None]:
@@ -186,7 +186,7 @@ class Traced(Protocol):
         ...
 
 
-class Writer(Protocol):
+class TextGenerator(Protocol):
     """Model that answers texts with texts, such as a judge that explains itself."""
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:

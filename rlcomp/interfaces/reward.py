@@ -39,7 +39,7 @@ class NeedsColumns(Protocol):
 
 
 @runtime_checkable
-class TriedFirst(Protocol):
+class SupportsTrial(Protocol):
     """Interface of rewards that score a few made-up responses before a run starts.
 
     Attributes:

@@ -43,7 +43,7 @@ class SamplingRequest:
 
 
 @runtime_checkable
-class Elsewhere(Protocol):
+class RemoteEngine(Protocol):
     """An engine in another process, which must be reachable before the run."""
 
     def reach(self) -> None:

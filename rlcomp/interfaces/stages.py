@@ -18,7 +18,7 @@ from rlcomp.seed import next_request
 
 
 @runtime_checkable
-class Action(Protocol):
+class PhaseAction(Protocol):
     """An entry of ``phases.NAME.on_begin``: called once, in order, before the stages begin.
 
     Every component is an action, too (a reference copies the weights when a phase begins). It is
@@ -46,7 +46,7 @@ class Collector(Component):
         collectors: they draw one number for each row (:func:`rlcomp.engine.draw.uniform`), with
             equally many rows for each prompt.
         refills: True if a worker may sample its rows by refilled seats
-            (:class:`rlcomp.interfaces.cluster.RefillsSeats`).
+            (:class:`rlcomp.interfaces.cluster.RefillingCollector`).
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt",)

@@ -272,7 +272,7 @@ class LanguageModel(Component):
 
         The first turn of a session gives the tokens of :meth:`generate` with the same generator.
         Equal prompts are read once. Arguments are those of
-        :meth:`rlcomp.interfaces.policy.TakesCalls.session`.
+        :meth:`rlcomp.interfaces.policy.SupportsAgentCalls.session`.
 
         Raises:
             ConfigError: a prompt is a text.

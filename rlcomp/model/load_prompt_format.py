@@ -8,7 +8,7 @@ from typing import cast
 from omegaconf import DictConfig
 from transformers import PreTrainedTokenizerBase
 
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.trust import POLICY, built_from, saved_node
@@ -16,7 +16,7 @@ from rlcomp.wiring.trust import POLICY, built_from, saved_node
 
 def trained_prompt(
     config: DictConfig, file: Path, tokenizer: PreTrainedTokenizerBase, trust: bool = False
-) -> Prompt:
+) -> PromptFormat:
     """Return the prompt format that a trained policy reads.
 
     Args:
@@ -37,4 +37,4 @@ def trained_prompt(
         return TextPrompt(tokenizer=tokenizer)
     plan, wanted = node
     with built_from(file, trust):
-        return cast("Prompt", Builder(plan, int(config.seed)).build(wanted))
+        return cast("PromptFormat", Builder(plan, int(config.seed)).build(wanted))

@@ -16,7 +16,7 @@ from rlcomp.component import Component
 from rlcomp.data.examples import check_prompts_fit
 from rlcomp.errors import ShapeError
 from rlcomp.functional.min_norm import dirichlet, nearest_point
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.metrics import record
 from rlcomp.pareto.objectives import as_multi_objective
@@ -71,7 +71,7 @@ class Conditioning(Component):
         tokenizer: PreTrainedTokenizerBase,
         context_length: PositiveInt,
         max_new_tokens: PositiveInt,
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         super().__init__()
         self.objectives = as_multi_objective(objectives, "ask for none with conditioning=none")
@@ -104,7 +104,7 @@ class Conditioning(Component):
         Args:
             longest: the longest text that may precede a prompt.
         """
-        task = _Asked(self.task.held_out, self.task, longest)
+        task = _PrefixedTask(self.task.held_out, self.task, longest)
         room = (self.context_length, self.max_new_tokens)
         check_prompts_fit(task, self.tokenizer, *room, self.prompt)
 
@@ -144,7 +144,7 @@ class Conditioning(Component):
 
 
 @dataclass
-class _Asked:
+class _PrefixedTask:
     """Task with a prefix before every prompt."""
 
     held_out: float

@@ -13,7 +13,7 @@ from rlcomp.batch import cat, decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Searchable
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.graph import Node, ProofGraph, Proposal, Trial
@@ -91,7 +91,7 @@ class Searcher(metaclass=Checked):
         max_new_tokens: PositiveInt,
         value: Component | None = None,
         wording: NonEmptyText = "{state}\n",
-        prompt: Prompt | None = None,
+        prompt: PromptFormat | None = None,
     ) -> None:
         self.environment = environment
         sample = self._made()

@@ -14,8 +14,8 @@ from rlcomp.errors import DataError
 from rlcomp.files.json_lines import is_count, read_lines
 from rlcomp.files.run_record import SAMPLES
 from rlcomp.functional.coverage import (
+    CoveragePoint,
     Crossing,
-    Point,
     coverage_curve,
     coverage_difference,
     crossings,
@@ -53,9 +53,9 @@ class Comparison:
     """
 
     problems: int
-    base: list[Point]
-    trained: list[Point]
-    difference: list[Point]
+    base: list[CoveragePoint]
+    trained: list[CoveragePoint]
+    difference: list[CoveragePoint]
     crossings: list[Crossing]
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rlcomp.files.atomic_write import atomic_write
-from rlcomp.functional.coverage import Point
+from rlcomp.functional.coverage import CoveragePoint
 from rlcomp.functional.pareto_front import nondominated
 from rlcomp.functional.statistics import Bin
 from rlcomp.report.coverage import Comparison
@@ -177,7 +177,7 @@ def _draw(axes: Any, comparison: Comparison, names: tuple[str, str]) -> None:  #
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _curve(axes: Any, points: Sequence[Point], name: str, colour: str) -> None:  # noqa: ANN401
+def _curve(axes: Any, points: Sequence[CoveragePoint], name: str, colour: str) -> None:  # noqa: ANN401
     ks = [point.k for point in points]
     axes.plot(ks, [point.mean for point in points], color=colour, label=name, marker="o", ms=3)
     lows, highs = [point.low for point in points], [point.high for point in points]

@@ -15,7 +15,7 @@ from rlcomp.data.pairs import pair_margins, tied_pairs
 from rlcomp.errors import DataError
 from rlcomp.functional.pass_at_k import wilson_interval
 from rlcomp.functional.reward_model import logistic
-from rlcomp.interfaces.judge import PairwiseJudge, Shown
+from rlcomp.interfaces.judge import AnswerPair, PairwiseJudge
 from rlcomp.interfaces.task import Example
 
 # Pairs that detect a bias in nine of ten cases, by the increase of the probability at a tie
@@ -38,7 +38,7 @@ class Labelled(NamedTuple):
         own: 1 if only the first one is the judge's own, -1 if only the second one is, else 0.
     """
 
-    shown: Shown
+    shown: AnswerPair
     gap: float
     own: int = 0
 
@@ -82,7 +82,7 @@ def labelled_pair(example: Example) -> Labelled:
     gap = 1.0 if margin is None else float(margin)
     if tied_pairs([example]) is not None:
         gap = 0.0
-    pair = Shown(example.prompt, example.demonstration, rejected, example.answer)
+    pair = AnswerPair(example.prompt, example.demonstration, rejected, example.answer)
     return Labelled(pair, gap, _OWN.get(str(own), 0))
 
 

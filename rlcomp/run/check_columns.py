@@ -10,7 +10,7 @@ from itertools import chain
 from torch import nn
 
 from rlcomp.errors import ConfigErrors, nearest
-from rlcomp.interfaces.reward import NeedsColumns, TextReward, TriedFirst
+from rlcomp.interfaces.reward import NeedsColumns, SupportsTrial, TextReward
 from rlcomp.wiring.build import builds_model
 from rlcomp.wiring.plan import Plan, below
 from rlcomp.wiring.reader import Node
@@ -109,7 +109,7 @@ def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]
         return
     for part in reward.modules():
         names = sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else []
-        if names and isinstance(part, TriedFirst):
+        if names and isinstance(part, SupportsTrial):
             remedy = _parameters(f"{path}: {part.called}", names, known)
             yield f"{remedy}{_new_line(getattr(part, 'function', None), names)}"
             continue

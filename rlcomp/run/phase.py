@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.stages import Action
+from rlcomp.interfaces.stages import PhaseAction
 
 
 @dataclass
@@ -21,14 +21,14 @@ class Phase:
         every: by name, (period in steps, stage); the stage sees a copy of the batch.
         later: lists that replace ``stages``, by the first step, counted from 1, at which they do.
         on_begin: called in order before the first step, and before the stages begin
-            (:class:`rlcomp.interfaces.stages.Action`).
+            (:class:`rlcomp.interfaces.stages.PhaseAction`).
     """
 
     steps: int
     stages: Sequence[nn.Module]
     every: Mapping[str, tuple[int, nn.Module]] = field(default_factory=dict)
     later: Mapping[int, Sequence[nn.Module]] = field(default_factory=dict)
-    on_begin: Sequence[Action] = ()
+    on_begin: Sequence[PhaseAction] = ()
 
     def __post_init__(self) -> None:
         if self.steps < 0:
@@ -42,7 +42,7 @@ class Phase:
                     f"a stage is a {type(stage).__name__}: must be a TensorDict module"
                 )
         for action in self.on_begin:
-            if not isinstance(action, Action):
+            if not isinstance(action, PhaseAction):
                 raise ConfigError(
                     f"on_begin has a {type(action).__name__}: must have a method begin_phase()"
                 )

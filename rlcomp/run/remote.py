@@ -23,11 +23,11 @@ from rlcomp.cluster.serialization import Carried
 from rlcomp.cluster.worker import version_of
 from rlcomp.errors import ConfigError, FlowError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import (
+    AsyncSettings,
     Cluster,
-    Free,
-    Part,
-    Reply,
-    Request,
+    PromptRange,
+    RolloutReply,
+    RolloutRequest,
     SimulatesDelay,
     WorkerLost,
 )
@@ -47,8 +47,8 @@ class Asked:
     """
 
     weights: object
-    requests: dict[int, Request]
-    replies: dict[int, Reply] = field(default_factory=dict)
+    requests: dict[int, RolloutRequest]
+    replies: dict[int, RolloutReply] = field(default_factory=dict)
 
     def made(self) -> BufferedRollout:
         """Return the rollout from all replies: rows and records in the order of the prompts."""
@@ -175,7 +175,7 @@ class RemoteStages(Sequence):
         self.queue = deque(map(load_buffered_rollout, state_fields.field(state, "queue", list)))
         self.number = state_fields.field(state, "number", NonNegativeInt)
 
-    def _start(self, free: Free | None = None) -> Carried:
+    def _start(self, free: AsyncSettings | None = None) -> Carried:
         """Start the workers at the first call, when constant parts have their final values."""
         if self._carried is None:
             self._carried = Carried(list(self.stages))
@@ -188,7 +188,7 @@ class RemoteStages(Sequence):
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         requests = {}
         for worker, part in self._parts(batch).items():
-            requests[worker] = Request(
+            requests[worker] = RolloutRequest(
                 number=self.number,
                 version=version_of(list(self.stages)),
                 progress=progress(),
@@ -204,15 +204,15 @@ class RemoteStages(Sequence):
         self._under_way.append(Asked(weights, requests))
         return self._under_way[-1]
 
-    def _parts(self, batch: TensorDict) -> dict[int, Part]:
+    def _parts(self, batch: TensorDict) -> dict[int, PromptRange]:
         """Assign the prompts to workers."""
         count = batch.shape[0] if batch.batch_dims else 1
         workers = self.cluster.workers
         if not self._splits or workers == 1:
-            return {self.number % workers: Part(0, count, count)}
+            return {self.number % workers: PromptRange(0, count, count)}
         bounds = [count * worker // workers for worker in range(workers + 1)]
         ends = itertools.pairwise(bounds)
-        return {n: Part(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
+        return {n: PromptRange(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
 
     def _made(self, rollout: Asked | BufferedRollout) -> BufferedRollout:
         if isinstance(rollout, BufferedRollout):
@@ -255,7 +255,7 @@ class RemoteStages(Sequence):
         for request in waiting:
             self.cluster.ask(worker, request.weights, request.requests[worker])
 
-    def _loss_message(self, request: Request, lost: WorkerLost) -> str:
+    def _loss_message(self, request: RolloutRequest, lost: WorkerLost) -> str:
         note = ""
         if self.directory is not None:
             file = self.directory / f"request-{request.number:08d}.safetensors"
@@ -277,7 +277,7 @@ class RemoteStages(Sequence):
         self._busy, self._since, self._counted = 0.0, now, self._lost
 
 
-def _prompts(batch: TensorDict, part: Part) -> TensorDict:
+def _prompts(batch: TensorDict, part: PromptRange) -> TensorDict:
     whole = part.prompts == part.of
     return batch if whole else batch[part.first : part.first + part.prompts].clone()
 

@@ -13,8 +13,8 @@ from rlcomp.data.examples import prompt_batch
 from rlcomp.episodes.host import Broken, Start
 from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigErrors, UserError
-from rlcomp.interfaces.reward import TriedFirst
-from rlcomp.interfaces.sampler_engine import Elsewhere
+from rlcomp.interfaces.reward import SupportsTrial
+from rlcomp.interfaces.sampler_engine import RemoteEngine
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.run.check_columns import pairs
@@ -31,7 +31,7 @@ def try_engines(nodes: Mapping[str, object]) -> None:
         ConfigError: an engine cannot be reached, as the first rollout would show.
     """
     for node in nodes.values():
-        if isinstance(node, Elsewhere):
+        if isinstance(node, RemoteEngine):
             node.reach()
 
 
@@ -72,14 +72,14 @@ def try_rewards(plan: Plan, built: Mapping[str, object]) -> None:
 
 def _trials(
     plan: Plan, built: Mapping[str, object]
-) -> Iterator[tuple[str, TriedFirst, TensorDict]]:
+) -> Iterator[tuple[str, SupportsTrial, TensorDict]]:
     """Yield each reward to test, once, with rows of the first of its tasks."""
     paths: set[str] = set()
     for tasks, rewards in pairs(plan):
         examples = first_examples(built.get(tasks[0].path)) if tasks else []
         for node in rewards if examples else []:
             reward = built.get(node.path)
-            if isinstance(reward, TriedFirst) and node.path not in paths:
+            if isinstance(reward, SupportsTrial) and node.path not in paths:
                 paths.add(node.path)
                 yield node.path, reward, _rows(examples)
 

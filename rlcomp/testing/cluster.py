@@ -10,7 +10,14 @@ from torch import Tensor
 from rlcomp.arguments import NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.cluster.async_rollout import FreeWorker
 from rlcomp.cluster.worker import Worker
-from rlcomp.interfaces.cluster import Cluster, Free, Part, Reply, Request, WorkerLost
+from rlcomp.interfaces.cluster import (
+    AsyncSettings,
+    Cluster,
+    PromptRange,
+    RolloutReply,
+    RolloutRequest,
+    WorkerLost,
+)
 
 
 class InProcessCluster(Cluster):
@@ -43,7 +50,7 @@ class InProcessCluster(Cluster):
         staleness: NonNegativeInt | None = None,
         timeout: PositiveFloat = 600.0,
         restarts: NonNegativeInt = 3,
-        free: Free | None = None,
+        free: AsyncSettings | None = None,
         lost: list[int] | None = None,
     ) -> None:
         super().__init__(
@@ -56,13 +63,13 @@ class InProcessCluster(Cluster):
             free=free,
         )
         self.lost = lost or []
-        self.asked: list[tuple[int, int, Part]] = []
+        self.asked: list[tuple[int, int, PromptRange]] = []
         self.restarted: list[int] = []
         self._received, self._published = 0, 0
-        self._ready: dict[int, deque[Reply]] = {}
+        self._ready: dict[int, deque[RolloutReply]] = {}
 
     def start(
-        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+        self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Make the workers."""
         self._free = free
@@ -70,7 +77,7 @@ class InProcessCluster(Cluster):
         self._ring: list[list[Tensor]] = [[] for _ in range(versions)]
         self._here = [self._new() for _ in range(self.workers)]
 
-    def _new(self) -> tuple[Worker, deque[tuple[int, Request]]]:
+    def _new(self) -> tuple[Worker, deque[tuple[int, RolloutRequest]]]:
         free = self._free
         return Worker(self._stages) if free is None else FreeWorker(self._stages, free), deque()
 
@@ -81,7 +88,7 @@ class InProcessCluster(Cluster):
         self._ring[slot] = [each.clone() for each in weights]
         return slot
 
-    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+    def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Store a request; under ``free`` the worker takes it at once, with the weights."""
         assert isinstance(weights, int)
         runner = self._here[worker][0]
@@ -95,7 +102,7 @@ class InProcessCluster(Cluster):
         self.asked.append((worker, request.number, request.part))
         self._here[worker][1].append((weights, request))
 
-    def receive(self, worker: int, timeout: float) -> Reply:
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
         """Answer the worker's oldest request, and return the reply."""
         self._received += 1
         if self._received in self.lost:
@@ -105,7 +112,7 @@ class InProcessCluster(Cluster):
         runner.load(self._ring[slot])
         return runner.answer(request)
 
-    def poll(self, worker: int, silent: float) -> Reply | None:
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
         """Return a group of a worker; the worker takes a turn if none is ready."""
         self._received += 1
         if self._received in self.lost:

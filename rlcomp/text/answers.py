@@ -35,8 +35,8 @@ def answer_prompts(
     Args:
         policy: samples; its tokenizer encodes and decodes.
         prompts: ``P`` texts.
-        prompt_ids: the policy's inputs for each (:class:`rlcomp.interfaces.prompt.Prompt`); by
-            default the tokens of the texts.
+        prompt_ids: the policy's input for each text, from a
+            :class:`rlcomp.interfaces.prompt.PromptFormat`; None: the tokens of the texts.
         group_size: answers per prompt; those of prompt 0 come first.
         max_new_tokens: the most tokens of an answer, EOS included.
         decoding: the distribution to draw from; by default the policy's own.
@@ -88,7 +88,7 @@ def with_texts(
     return rows
 
 
-class Answer(NamedTuple):
+class SampledAnswer(NamedTuple):
     """A sampled answer to a text.
 
     Attributes:
@@ -107,7 +107,7 @@ def answers_where_room(
     prompt_ids: Sequence[Sequence[int]],
     max_new_tokens: int,
     generator: torch.Generator,
-) -> list[Answer | None]:
+) -> list[SampledAnswer | None]:
     """Sample an answer to each text, by the policy's own decoding; None if the context has no room.
 
     Texts that contain samples may be of any length; one that is too long must not stop a run.
@@ -122,7 +122,7 @@ def answers_where_room(
     limit = policy.context_length
     taken = [len(ids) + max_new_tokens for ids in prompt_ids]
     read = [number for number, length in enumerate(taken) if limit is None or length <= limit]
-    answers: list[Answer | None] = [None] * len(prompts)
+    answers: list[SampledAnswer | None] = [None] * len(prompts)
     if read:
         rows = answer_prompts(
             policy,
@@ -134,7 +134,7 @@ def answers_where_room(
         )
         samples = zip(decode_texts(rows["response"]), rows["truncated"].tolist(), strict=True)
         for number, answer in zip(read, samples, strict=True):
-            answers[number] = Answer(*answer)
+            answers[number] = SampledAnswer(*answer)
     return answers
 
 

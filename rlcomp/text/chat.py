@@ -14,7 +14,7 @@ from rlcomp.arguments import Checked, NonEmptyText, Unbuilt
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.policy import Policy, StopsAtTokens
-from rlcomp.interfaces.prompt import Columns, Demonstration, Dialogue, Prompt, Response
+from rlcomp.interfaces.prompt import Columns, Demonstration, Dialogue, PromptFormat, Response
 from rlcomp.interfaces.tool import Tool
 from rlcomp.text.chat_dialogue import ChatDialogue, demonstration_in_turns
 from rlcomp.text.chat_history import check_appends
@@ -230,7 +230,9 @@ class ChatPrompt(metaclass=Checked):
         )
 
 
-def or_own_template(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:
+def or_own_template(
+    prompt: PromptFormat | None, tokenizer: PreTrainedTokenizerBase
+) -> PromptFormat:
     """Return the prompt format; by default the tokenizer's chat template, or plain text."""
     if prompt is not None:
         return prompt

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlcomp.errors import DataError
-from rlcomp.interfaces.prompt import SILENT, Demonstration, Dialogue, Observed
+from rlcomp.interfaces.prompt import NO_OBSERVATION, Demonstration, Dialogue, Observation
 from rlcomp.text.chat_template import Chat, ChatTemplate
 
 Message = dict[str, Any]
@@ -38,7 +38,7 @@ class ChatDialogue:
         self.role = role
         self._opened: dict[str, list[int]] = {}  # a group's episodes often begin alike
 
-    def opening(self, observed: Observed) -> list[int]:
+    def opening(self, observed: Observation) -> list[int]:
         """Return the ids of the prompt, with the first observation behind its last message.
 
         Raises:
@@ -50,7 +50,7 @@ class ChatDialogue:
             self._opened[observed.text] = chat.ids(rendered(chat))
         return [*self._opened[observed.text]]
 
-    def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
+    def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
         """Return the ids from the end of a turn up to the next one.
 
         Raises:
@@ -80,11 +80,11 @@ def demonstration_in_turns(
     Raises:
         DataError: a text cannot be written.
     """
-    row = Demonstration.of(dialogue.opening(SILENT), [])
+    row = Demonstration.of(dialogue.opening(NO_OBSERVATION), [])
     for number, text in enumerate(turns):
         ids, by_policy = template.plain_ids(text), number % 2 == 0
         if not by_policy:
-            ids = dialogue.reply(Observed(ids, text), ())
+            ids = dialogue.reply(Observation(ids, text), ())
         row.ids.extend(ids)
         row.trained.extend([by_policy] * len(ids))
     return Demonstration([*row.ids, template.stop_id], [*row.trained, True])

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from rlcomp.batch import encode_texts, keep_prompt
 from rlcomp.errors import ShapeError
-from rlcomp.interfaces.policy import TakesTurns
+from rlcomp.interfaces.policy import SupportsTurns
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import decode_rows
 
@@ -38,7 +38,7 @@ def state_ids(batch: TensorDict, cuts: Tensor) -> tuple[list[list[int]], list[li
 
 
 def continue_rows(
-    policy: TakesTurns,
+    policy: SupportsTurns,
     batch: TensorDict,
     cuts: Tensor,
     *,

@@ -14,8 +14,8 @@ from rlcomp.interfaces.prompt import (
     Demonstration,
     Dialogue,
     Message,
-    Observed,
-    Prompt,
+    Observation,
+    PromptFormat,
     Response,
 )
 from rlcomp.text.answer_ids import answer_ids
@@ -36,11 +36,11 @@ class PlainDialogue:
     def __init__(self, head: Sequence[int]) -> None:
         self.head = list(head)
 
-    def opening(self, observed: Observed) -> list[int]:
+    def opening(self, observed: Observation) -> list[int]:
         """Return the prompt and the first observation."""
         return self.head + observed.ids
 
-    def reply(self, observed: Observed, said: Sequence[int]) -> list[int]:
+    def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
         """Return the observation."""
         del said
         return observed.ids
@@ -135,7 +135,7 @@ class TextPrompt(metaclass=Checked):
         return rows
 
 
-def or_text(prompt: Prompt | None, tokenizer: PreTrainedTokenizerBase) -> Prompt:
+def or_text(prompt: PromptFormat | None, tokenizer: PreTrainedTokenizerBase) -> PromptFormat:
     """Return the prompt format; plain text by default."""
     return TextPrompt(tokenizer=tokenizer) if prompt is None else prompt
 

@@ -15,7 +15,7 @@ from rlcomp.engine.draw import Sampled
 from rlcomp.engine.routing import UNKNOWN
 from rlcomp.errors import DataError, NumericalError
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.prompt import Demonstration, Prompt
+from rlcomp.interfaces.prompt import Demonstration, PromptFormat
 from rlcomp.text.prompt import TextPrompt
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def with_responses(
     batch: TensorDict,
     responses: Sequence[str],
     *,
-    prompt: Prompt,
+    prompt: PromptFormat,
     tokenizer: PreTrainedTokenizerBase,
 ) -> TensorDict:
     """Return rows of a batch's prompts with the given responses, to imitate or to score.

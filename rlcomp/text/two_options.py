@@ -11,7 +11,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.judge import NoVerdict, low_mass
 from rlcomp.interfaces.policy import Policy
-from rlcomp.interfaces.prompt import Prompt
+from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.chat import or_own_template
 from rlcomp.text.mid_text_tokens import encode_continuation
 from rlcomp.text.rows import rows_from_ids
@@ -44,7 +44,7 @@ class TwoOptions:
         model: Policy,
         options: tuple[str, str],
         *,
-        prompt: Prompt | None,
+        prompt: PromptFormat | None,
         least_mass: float,
         no_verdict: NoVerdict,
         batch_size: int = 64,

@@ -1,7 +1,7 @@
 import pytest
 
 from rlcomp.audit.audit import Audit, Count, audit, examples_of
-from rlcomp.audit.judge import Judge, Verdict
+from rlcomp.audit.judge import RewardJudge, RewardVerdict
 from rlcomp.audit.wrong_answers import FORMS, all_forms, dressed
 from rlcomp.errors import UserError
 from rlcomp.interfaces.reward import TextReward
@@ -17,7 +17,9 @@ def judged(accepts):
     """A judge from a function of the example and the response."""
 
     def judge(example, response):
-        return Verdict("accepted" if accepts(example, response) else "refused", len(response) / 1e6)
+        return RewardVerdict(
+            "accepted" if accepts(example, response) else "refused", len(response) / 1e6
+        )
 
     return judge
 
@@ -174,7 +176,7 @@ def test_a_call_that_is_slow_only_once_is_not_the_slowest():
     def judge(row, said):
         first = said not in seen
         seen.add(said)
-        return Verdict("refused", 9.0 if first and said == "zqxj vrrb" else len(said) / 1e6)
+        return RewardVerdict("refused", 9.0 if first and said == "zqxj vrrb" else len(said) / 1e6)
 
     assert audit(ROWS[:1], judge, PLAIN).slowest[0] == 0.02
 
@@ -182,7 +184,11 @@ def test_a_call_that_is_slow_only_once_is_not_the_slowest():
 def test_an_answer_that_raises_counts_as_a_false_accept():
     def judge(row, said):
         known = said != "①②⑦⑨"
-        return Verdict("refused", 0.0) if known else Verdict("raised", 0.0, "ValueError: int()")
+        return (
+            RewardVerdict("refused", 0.0)
+            if known
+            else RewardVerdict("raised", 0.0, "ValueError: int()")
+        )
 
     found = audit(ROWS, judge, PLAIN)
 
@@ -222,23 +228,23 @@ class Picky(TextReward):
     ],
 )
 def test_the_verdict_of_a_reward(response, said, why):
-    verdict = Judge(Picky(), None)(ROWS[0], response)
+    verdict = RewardJudge(Picky(), None)(ROWS[0], response)
 
     assert (verdict.said, verdict.why[:29]) == (said, why)
     assert 0 < verdict.seconds < 5
 
 
 def test_a_check_lets_an_exception_through():
-    Judge(Picky(), None).check(ROWS[0])
+    RewardJudge(Picky(), None).check(ROWS[0])
     with pytest.raises(ZeroDivisionError):
-        Judge(Picky(), None).check(Example("", "raise", ""))
+        RewardJudge(Picky(), None).check(Example("", "raise", ""))
 
 
 def test_a_reward_of_tokens_is_given_them():
     from components.reward.surface import Length
     from rlcomp.text.tokenizer import character_tokenizer
 
-    judge = Judge(Length(target=3), character_tokenizer(characters="0123456789+="))
+    judge = RewardJudge(Length(target=3), character_tokenizer(characters="0123456789+="))
 
     # Two characters and EOS: 3 tokens of 3.
     assert judge(ROWS[0], "66").said == "accepted"

@@ -7,7 +7,7 @@ import pytest
 CODE = """
 import torch
 from rlcomp import Component
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 
 class NoSuper(Component):
     reads = ("reward", "response_mask")
@@ -24,7 +24,7 @@ class Late(NoSuper):
         self.baseline = torch.nn.Parameter(torch.zeros(1))
         super().__init__()
 
-class Clip(Part):
+class Clip(LossPart):
     reads = ("ratio", "advantage", "response_mask")
     writes = ("surrogate",)
 

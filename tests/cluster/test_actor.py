@@ -16,7 +16,7 @@ from rlcomp.cluster.actor import Handed, Serving
 from rlcomp.cluster.serialization import Carried
 from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import ConfigError, ProcessEnded
-from rlcomp.interfaces.cluster import Free, Part, Request
+from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutRequest
 from rlcomp.testing import tiny_policy
 
 SECONDS = 60.0
@@ -75,8 +75,8 @@ def weights_of(carried):
 
 def request(number, *texts, of=None):
     batch = TensorDict({"prompt": encode_texts(texts)}, batch_size=[len(texts)])
-    part = Part(0, len(texts), of or len(texts))
-    return pickle.dumps(Request(number, None, 0.5, 9, (77,), part, batch))
+    part = PromptRange(0, len(texts), of or len(texts))
+    return pickle.dumps(RolloutRequest(number, None, 0.5, 9, (77,), part, batch))
 
 
 @pytest.fixture
@@ -107,20 +107,20 @@ def test_requests_are_answered_in_order_with_their_weights(serving):
 
 def test_a_free_worker_hands_groups_over_one_by_one(serving):
     made, _, carried = serving
-    made.take(process_settings(), carried.data(), Free(seats=2, look_every=2))
+    made.take(process_settings(), carried.data(), AsyncSettings(seats=2, look_every=2))
     made.ask(0, weights_of(carried), request(4, "1+1=", "2+2="))
 
     _, *told = told_by(made, 3)
 
     assert [kind for kind, _ in told] == ["reply", "reply"]
-    assert [reply.part for _, reply in told] == [Part(0, 1, 2), Part(1, 1, 2)]
+    assert [reply.part for _, reply in told] == [PromptRange(0, 1, 2), PromptRange(1, 1, 2)]
     prompts = [decode_texts(reply.rows["prompt"]) for _, reply in told]
     assert prompts == [["1+1="] * 2, ["2+2="] * 2]
 
 
 def test_new_weights_may_come_without_a_request(serving):
     made, stage, carried = serving
-    made.take(process_settings(), carried.data(), Free(seats=2, look_every=2))
+    made.take(process_settings(), carried.data(), AsyncSettings(seats=2, look_every=2))
     stage.policy.updated()
     made.ask(0, weights_of(carried), pickle.dumps(None))
     stage.policy.updated()

@@ -5,7 +5,7 @@ import torch
 
 from rlcomp.cluster.slot_scheduler import Group, Row, Seating
 from rlcomp.engine.session import Said
-from rlcomp.interfaces.cluster import Free
+from rlcomp.interfaces.cluster import AsyncSettings
 
 
 class Scripted:
@@ -53,7 +53,7 @@ def group(name, *lengths, limit=99):
 def seating(seats, look_every=2, patience=None):
     clock = [0.0]
     decodes = Scripted(clock)
-    settings = Free(seats=seats, look_every=look_every, patience=patience)
+    settings = AsyncSettings(seats=seats, look_every=look_every, patience=patience)
     return Seating(lambda: decodes, settings, lambda: clock[0]), decodes, clock
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from rlcomp.functional.coverage import (
+    CoveragePoint,
     Crossing,
-    Point,
     coverage_curve,
     coverage_difference,
     crossings,
@@ -125,9 +125,11 @@ def test_a_curve_is_pass_at_k_with_its_interval():
     ],
 )
 def test_a_crossing_is_shown_where_both_of_its_sides_are_sure(points, expected):
-    assert crossings([Point(*point) for point in points]) == [Crossing(*one) for one in expected]
+    assert crossings([CoveragePoint(*point) for point in points]) == [
+        Crossing(*one) for one in expected
+    ]
 
 
 @pytest.mark.parametrize(("low", "high", "shown"), [(0.0, 0.5, False), (-0.5, 0.0, False)])
 def test_an_interval_that_ends_at_0_shows_nothing(low, high, shown):
-    assert Point(1, 0.2, low, high).shown is shown
+    assert CoveragePoint(1, 0.2, low, high).shown is shown

@@ -29,7 +29,7 @@ from components.loss.weight.importance import (
 )
 from components.loss.weight.rows import TopEntropy
 from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_sum, token_mean
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import recording
 
 EXACT = 1e-9
@@ -38,7 +38,7 @@ FLOAT32 = 1e-6  # AReaL's importance weight is float32
 UNREACHED = 1e30
 
 
-class Given(Part):
+class Given(LossPart):
     """A weight that the case holds, one a response or one a token."""
 
     reads = ("response_mask",)

@@ -6,7 +6,7 @@ from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, To
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError, ShapeError
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.loss import Part, RowLoss, TokenLoss, scalars
+from rlcomp.interfaces.loss import LossPart, RowLoss, TokenLoss, scalars
 from rlcomp.metrics import record
 from rlcomp.testing import check_loss
 
@@ -242,7 +242,7 @@ def test_a_metric_of_the_rows_at_hand_is_caught():
         check_loss(Counting())
 
 
-class Bounded(Part):
+class Bounded(LossPart):
     """Its bounds are the least and the largest log-prob of the whole optimiser step."""
 
     reads = ("log_probs",)
@@ -283,7 +283,7 @@ def test_a_forward_pass_of_the_step_is_for_parts_whose_step_keys_need_it():
         needs_forward = False
 
     found = []
-    for part in (Bounded(), FromData(), Part()):
+    for part in (Bounded(), FromData(), LossPart()):
         loss = Sum(reduction=TokenMean())
         loss.part = part
         found.append(loss.needs_full_batch_forward)
@@ -293,4 +293,4 @@ def test_a_forward_pass_of_the_step_is_for_parts_whose_step_keys_need_it():
 
 def test_step_keys_without_the_comma_are_refused():
     with pytest.raises(ConfigError, match=r"Lettered.step_keys is 'floor': must be a tuple"):
-        type("Lettered", (Part,), {"step_keys": "floor"})
+        type("Lettered", (LossPart,), {"step_keys": "floor"})

@@ -6,7 +6,7 @@ import pytest
 
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.judge import NoVerdict, check_options, choices
-from rlcomp.interfaces.protocols import Reply
+from rlcomp.interfaces.protocols import ModelReply
 
 
 class Endpoint:
@@ -34,7 +34,7 @@ def chosen(endpoint, read, least_mass=0.5, no_verdict=None):
 
 
 def test_texts_are_read_by_how_they_begin():
-    endpoint, why = Endpoint(Reply("Yes."), Reply("no"), None), NoVerdict("J")
+    endpoint, why = Endpoint(ModelReply("Yes."), ModelReply("no"), None), NoVerdict("J")
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -44,7 +44,10 @@ def test_texts_are_read_by_how_they_begin():
 
 
 def test_of_texts_that_choose_neither_the_first_is_told():
-    endpoint, why = Endpoint(Reply("yes"), None, Reply("m" * 99), Reply("hm")), NoVerdict("J")
+    endpoint, why = (
+        Endpoint(ModelReply("yes"), None, ModelReply("m" * 99), ModelReply("hm")),
+        NoVerdict("J"),
+    )
 
     with pytest.warns(RlcompWarning, match=r"2 of 4 questions"):
         assert chosen(endpoint, "text", no_verdict=why) == [1.0, None, None, None]
@@ -53,7 +56,9 @@ def test_of_texts_that_choose_neither_the_first_is_told():
 
 def test_probabilities_are_shares_of_the_two_options():
     first = {"Yes": 0.6, "no": 0.2, "x": 0.2}
-    endpoint = Endpoint(Reply("", first), None, Reply("", {"yes": 0.25, "No": 0.25}), Reply("", {}))
+    endpoint = Endpoint(
+        ModelReply("", first), None, ModelReply("", {"yes": 0.25, "No": 0.25}), ModelReply("", {})
+    )
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -74,7 +79,7 @@ def test_of_too_little_mass_the_first_question_is_told_with_its_likeliest_token(
     why = NoVerdict("J")
 
     with pytest.warns(RlcompWarning, match="2 of 3 questions"):
-        found = chosen(Endpoint(*(Reply("", one) for one in replies)), "log_probs", 0.6, why)
+        found = chosen(Endpoint(*(ModelReply("", one) for one in replies)), "log_probs", 0.6, why)
 
     assert found == [0.5, None, None]
     assert "'yes' and 'no' have 0.4 of the probability" in why.reason
@@ -84,9 +89,12 @@ def test_of_too_little_mass_the_first_question_is_told_with_its_likeliest_token(
 
 def test_an_endpoint_without_log_probs_is_refused_and_one_that_is_gone_is_not():
     with pytest.raises(ConfigError, match="set read=text"):
-        chosen(Endpoint(Reply("yes"), None), "log_probs")
+        chosen(Endpoint(ModelReply("yes"), None), "log_probs")
     assert chosen(Endpoint(None, None), "log_probs") == [None, None]
-    assert chosen(Endpoint(Reply("a"), Reply("b", {"yes": 1.0})), "log_probs") == [None, 1.0]
+    assert chosen(Endpoint(ModelReply("a"), ModelReply("b", {"yes": 1.0})), "log_probs") == [
+        None,
+        1.0,
+    ]
 
 
 @pytest.mark.parametrize(

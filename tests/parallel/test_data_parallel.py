@@ -35,7 +35,7 @@ from components.parallel import Replicate, Shard
 from components.pareto.gradients import Mgda
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, NumericalError
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import recording
 from rlcomp.model.critics import Critic
 from rlcomp.model.scorer import Scorer
@@ -214,7 +214,7 @@ def prepared():
     for place in pkgutil.walk_packages(components.loss.__path__, "components.loss."):
         for kind in vars(importlib.import_module(place.name)).values():
             own = isinstance(kind, type) and kind.__module__ == place.name
-            if own and issubclass(kind, Part) and kind.step_keys:
+            if own and issubclass(kind, LossPart) and kind.step_keys:
                 yield kind
 
 

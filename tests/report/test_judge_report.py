@@ -6,7 +6,7 @@ import math
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.interfaces.task import Example
 from rlcomp.report.judge import (
     Labelled,
@@ -19,13 +19,13 @@ from rlcomp.report.judge import (
 
 # Lengths differ by 2, -2, 4, -4, ...: the mean square is (4 + 4 + 16 + 16) / 4 = 10.
 PAIRS = [
-    Labelled(Shown(f"{number}", "a" * first, "b" * second), gap, own)
+    Labelled(AnswerPair(f"{number}", "a" * first, "b" * second), gap, own)
     for number, (first, second, gap, own) in enumerate(
         [(5, 3, 1.0, 0), (3, 5, 0.5, 1), (6, 2, -0.5, -1), (2, 6, 0.25, 0)]
     )
 ]
 # Neither is better.
-TIE = Labelled(Shown("3", "aa", "bbbbbb"), 0.0)
+TIE = Labelled(AnswerPair("3", "aa", "bbbbbb"), 0.0)
 KNOWN = {pair.shown.prompt: pair for pair in PAIRS}
 
 
@@ -130,7 +130,7 @@ def test_verdicts_that_quality_decides_have_no_finite_bias_and_the_report_says_s
 def test_an_example_is_a_pair_whose_demonstration_is_better(columns, gap, own):
     found = labelled_pair(Example("p", "right", "a", columns={"rejected": "b", **columns}))
 
-    assert found == (Shown("p", "a", "b", "right"), gap, own)
+    assert found == (AnswerPair("p", "a", "b", "right"), gap, own)
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_the_report_is_json():
 
 
 def test_pairs_without_a_verdict_are_invalid_and_left_out():
-    many = [*PAIRS, Labelled(Shown("9", "aaa", "b"), 1.0, 0)]
+    many = [*PAIRS, Labelled(AnswerPair("9", "aaa", "b"), 1.0, 0)]
     KNOWN["9"] = many[-1]
 
     report = judge_report(judge(length=0.1, silent=("9",)), many)

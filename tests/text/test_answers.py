@@ -6,7 +6,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import (
-    Answer,
+    SampledAnswer,
     answer_prompts,
     answers_where_room,
     encode_answers,
@@ -131,8 +131,8 @@ def test_a_prompt_without_room_has_no_answer_and_the_others_have():
 
     one, none, other = found([[5] * 4, [5] * 5, [6]])
     assert none is None
-    assert isinstance(one, Answer)
-    assert isinstance(other, Answer)
+    assert isinstance(one, SampledAnswer)
+    assert isinstance(other, SampledAnswer)
     assert found([[5] * 5]) == [None]
     assert found([]) == []
     rows = answer_prompts(

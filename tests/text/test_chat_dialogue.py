@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.errors import DataError, RlcompWarning
-from rlcomp.interfaces.prompt import SILENT, Observed
+from rlcomp.interfaces.prompt import NO_OBSERVATION, Observation
 from rlcomp.text.chat import ChatPrompt
 
 BAR = "\uff5c"
@@ -50,7 +50,7 @@ def dialogue(prompt, text="Sum?", columns=None):
 
 
 def heard(text):
-    return Observed([], text)
+    return Observation([], text)
 
 
 def stop_of(tokenizer, family):
@@ -61,7 +61,7 @@ def episode(prompt, said, told, stops):
     """The ids of an episode whose turns end with a stop token, or by a text."""
     tokenizer = prompt.tokenizer
     one = dialogue(prompt)
-    ids = one.opening(SILENT)
+    ids = one.opening(NO_OBSERVATION)
     for turn, answer in zip(said, [*told, None], strict=True):
         ids = ids + plain(tokenizer, turn) + ([prompt.template.stop_id] if stops else [])
         ids = ids if answer is None else ids + one.reply(heard(answer), ids[-1:])
@@ -156,7 +156,7 @@ def test_no_special_token_comes_from_an_observation(family, data, chat_tokenizer
 
     ids, first = one.reply(heard(text), []), one.opening(heard(text))
 
-    frame, head = one.reply(heard("x"), []), one.opening(SILENT)
+    frame, head = one.reply(heard("x"), []), one.opening(NO_OBSERVATION)
     for found, harmless in ((ids, frame), (first, head)):
         own = [[each for each in row if each in special] for row in (found, harmless)]
         assert own[0] == own[1]
@@ -184,16 +184,16 @@ def test_what_is_said_first_is_the_end_of_the_prompts_last_message(chat_tokenize
 def test_openings_share_no_list(chat_tokenizer):
     one = dialogue(ChatPrompt(tokenizer=chat_tokenizer("chatml")))
 
-    one.opening(SILENT).append(7)
+    one.opening(NO_OBSERVATION).append(7)
 
-    assert one.opening(SILENT)[-1] != 7
+    assert one.opening(NO_OBSERVATION)[-1] != 7
 
 
 def test_an_environment_that_says_nothing_is_an_empty_message(chat_tokenizer):
     one = dialogue(ChatPrompt(tokenizer=chat_tokenizer("chatml")))
     empty = "<|im_end|>\n<|im_start|>user\n<|im_end|>\n<|im_start|>assistant\n"
 
-    assert chat_tokenizer("chatml").decode(one.reply(SILENT, [])) == empty
+    assert chat_tokenizer("chatml").decode(one.reply(NO_OBSERVATION, [])) == empty
 
 
 def test_what_the_template_writes_before_the_end_of_a_turn_is_written_where_a_text_ended_it(
@@ -216,8 +216,8 @@ def test_inline_is_plain_text_within_the_turn(chat_tokenizer):
     one = dialogue(prompt)
     (head,) = prompt.encode(["Sum?"], [{}])
 
-    assert one.opening(Observed([70, 71], "ab")) == [*head, 70, 71]
-    assert one.reply(Observed([70, 71], "ab"), [72]) == [70, 71]
+    assert one.opening(Observation([70, 71], "ab")) == [*head, 70, 71]
+    assert one.reply(Observation([70, 71], "ab"), [72]) == [70, 71]
 
 
 def test_tools_of_the_data_choose_the_template_of_a_reply_too(chat_tokenizer):
@@ -227,7 +227,7 @@ def test_tools_of_the_data_choose_the_template_of_a_reply_too(chat_tokenizer):
     talk = {"messages": [{"role": "user", "content": "Sum?"}], "tools": [{"name": "f"}]}
     one = dialogue(ChatPrompt(tokenizer=tokenizer), columns={"conversation": talk})
 
-    assert tokenizer.decode(one.opening(SILENT)) == "Sum?<|im_end|>T"
+    assert tokenizer.decode(one.opening(NO_OBSERVATION)) == "Sum?<|im_end|>T"
     assert tokenizer.decode(one.reply(heard("4"), [])) == "<|im_end|>T4<|im_end|>T"
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.prompt import Demonstration, Observed
+from rlcomp.interfaces.prompt import Demonstration, Observation
 from rlcomp.text.prompt import TextPrompt, or_text
 from rlcomp.text.special_tokens import MARK
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
@@ -33,9 +33,9 @@ def test_a_conversation_is_refused_wherever_it_stands(use):
 def test_an_environment_s_words_stand_behind_what_there_is():
     (dialogue,) = TEXT.dialogues(["ab"], [{}])
 
-    assert dialogue.opening(Observed([3], "b")) == [2, 3, 3]
-    assert dialogue.opening(Observed([], "")) == [2, 3]
-    assert dialogue.reply(Observed([2], "a"), [3, 1]) == [2]
+    assert dialogue.opening(Observation([3], "b")) == [2, 3, 3]
+    assert dialogue.opening(Observation([], "")) == [2, 3]
+    assert dialogue.reply(Observation([2], "a"), [3, 1]) == [2]
 
 
 def test_a_conversation_is_its_contents_with_marks_around_special_tokens():

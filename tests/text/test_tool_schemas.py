@@ -8,7 +8,7 @@ import pytest
 from components.tool.calculator import Calculator
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.prompt import SILENT
+from rlcomp.interfaces.prompt import NO_OBSERVATION
 from rlcomp.interfaces.tool import FunctionTool
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.tool_schemas import tool_schemas
@@ -103,7 +103,7 @@ def test_an_episode_opens_with_the_same_ids(chat_tokenizer):
 
     (dialogue,) = prompt.dialogues(["1+1?"], [{}])
 
-    assert dialogue.opening(SILENT) == prompt.encode(["1+1?"], [{}])[0]
+    assert dialogue.opening(NO_OBSERVATION) == prompt.encode(["1+1?"], [{}])[0]
 
 
 def test_a_conversation_s_own_tools_come_first(chat_tokenizer):

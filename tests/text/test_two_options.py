@@ -12,7 +12,7 @@ from components.reward_check import RewardCheck
 from components.writer import LanguageModelWriter
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.judge import NoVerdict, Shown
+from rlcomp.interfaces.judge import AnswerPair, NoVerdict
 from rlcomp.seed import node_path, seeded
 from rlcomp.testing import tiny_policy
 from rlcomp.text.chat import ChatPrompt, or_own_template
@@ -187,7 +187,7 @@ def test_a_verdict_has_no_reason():
     assert asked.shares(asked.encode(["so?"])) != [None]
     assert why.reason == ""
     assert OptionLogProbs(model=model, template="{prompt}{first}{second}")([]) == []
-    assert Shown("p", "a", "b").answer == ""
+    assert AnswerPair("p", "a", "b").answer == ""
 
 
 @pytest.mark.parametrize(("part", "numbers"), [(TwoOptions, {"batch_size": 64})])

@@ -19,7 +19,7 @@ from typing import Literal
 from rlcomp.component import Component
 from rlcomp.arguments import PositiveInt
 from .other import Distant as Distant, Foreign, remade as renamed
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from elsewhere.nowhere import Unfollowed
 
 if True:
@@ -108,7 +108,7 @@ class Nowhere(Component):
 class Unknown(Component):
     reads = ("rewrad",)
 
-class UnknownStep(Part):
+class UnknownStep(LossPart):
     step_keys = ("rewrad",)
 
 SOME: tuple = ("truncated",)
@@ -365,7 +365,7 @@ import rlcomp.component
 from rlcomp.component import Component
 from elsewhere.nowhere import Unseen
 
-class Part(Component):
+class LossPart(Component):
     reads = ("reward",)
 
 class PartOfPart(Part):

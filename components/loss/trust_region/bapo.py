@@ -15,11 +15,11 @@ from rlcomp.functional.clip_bounds import Bounds, Measure, Path, search_bounds
 from rlcomp.functional.importance import recorded
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import bounded_surrogate, neutral_outside, outside_bounds
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class Bapo(Part):
+class Bapo(LossPart):
     """BAPO: PPO surrogate with adaptive clip bounds.
 
     ``l_t = min(r_t A_t, clip(r_t, c_low, c_high) A_t)`` with the first ``(c_low, c_high)`` of the

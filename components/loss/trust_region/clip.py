@@ -18,11 +18,11 @@ from rlcomp.functional.surrogate import (
     outside_bounds,
     weighted_log_probs,
 )
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class NoTrustRegion(Part):
+class NoTrustRegion(LossPart):
     """No trust region: plain importance-sampled policy gradient.
 
     ``l_t = r_t A_t``, unclipped.
@@ -45,7 +45,7 @@ class NoTrustRegion(Part):
         return batch
 
 
-class Clip(Part):
+class Clip(LossPart):
     """PPO's clipped surrogate, and DAPO's clip-higher if ``clip_high > clip_low``.
 
     ``l_t = min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``.
@@ -83,7 +83,7 @@ class Clip(Part):
         return batch
 
 
-class DualClip(Part):
+class DualClip(LossPart):
     """Dual-clip PPO.
 
     ``l_t = J_t`` if ``A_t >= 0``, else ``max(J_t, c * A_t)``, with
@@ -139,7 +139,7 @@ class DualClip(Part):
         return batch
 
 
-class Cispo(Part):
+class Cispo(LossPart):
     """CISPO: log-probs weighted by a clipped, detached importance ratio.
 
     ``l_t = sg[clip(r_t, 1 - eps_low, 1 + eps_high)] * A_t * log pi(a_t)``.
@@ -181,7 +181,7 @@ class Cispo(Part):
         return batch
 
 
-class Gmpo(Part):
+class Gmpo(LossPart):
     """GMPO: geometric-mean surrogate, clipped token by token in log space.
 
     ``l_t = A_t sg[g] exp(x_t) / sg[exp(x_t)]`` at the tokens of a response, with their geometric

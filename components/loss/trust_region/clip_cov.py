@@ -9,12 +9,12 @@ from rlcomp.errors import ConfigError
 from rlcomp.functional.clip_bounds import count_of, covariance, drawn
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import clipped_surrogate, neutral_outside, outside_bounds
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 from rlcomp.seed import new_generator
 
 
-class ClipCov(Part):
+class ClipCov(LossPart):
     """Clip-Cov: PPO surrogate, set to 0 on randomly drawn high-covariance tokens.
 
     ``l_t = 0`` if ``t in I_clip``, else ``min(r_t A_t, clip(r_t, 1 - eps_low, 1 + eps_high) A_t)``;

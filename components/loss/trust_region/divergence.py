@@ -17,11 +17,11 @@ from rlcomp.functional.moments import second_moment_outliers
 from rlcomp.functional.ratio import ROUNDING, log_distance, old_policy_kl
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import neutral_outside, outside_bounds
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class Dppo(Part):
+class Dppo(LossPart):
     """DPPO: surrogate masked by the divergence of the policies instead of clipped.
 
     ``l_t = M_t r_t A_t`` with ``M_t = 0`` if ``D_t > delta`` and the probability has moved in the
@@ -82,7 +82,7 @@ class Dppo(Part):
         return batch
 
 
-class KLCov(Part):
+class KLCov(LossPart):
     """KL-Cov: unclipped surrogate with a KL penalty on the highest-covariance tokens.
 
     ``l_t = r_t A_t - beta * 1[t in I_KL] * |log r_t|`` with ``I_KL`` = the
@@ -138,7 +138,7 @@ class KLCov(Part):
         return batch
 
 
-class KLPenalty(Part):
+class KLPenalty(LossPart):
     """PPO-penalty: surrogate with an (adaptive) KL penalty to the old policy.
 
     ``l_t = r_t A_t - beta * (r_t - 1 - log r_t)``; the bracket is the k3 estimate of
@@ -212,7 +212,7 @@ class KLPenalty(Part):
         self.kl_sum, self.tokens = 0.0, 0
 
 
-class M2po(Part):
+class M2po(LossPart):
     """M2PO: unclipped surrogate without the outliers of the log ratio's second moment.
 
     ``l_t = M_t r_t A_t``. ``T = {A_t > 0, r_t > 1} or {A_t < 0, r_t < 1}`` are the tokens that PPO

@@ -8,11 +8,11 @@ from rlcomp.arguments import PositiveFloat
 from rlcomp.functional.off_policy import gamma_weight
 from rlcomp.functional.reduction import masked
 from rlcomp.functional.surrogate import gated_surrogate, neutral_outside
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class Sapo(Part):
+class Sapo(LossPart):
     """SAPO: soft-gated surrogate.
 
     ``l_t = (4 / tau) * sigmoid(tau * (r_t - 1)) * A_t`` with ``tau = tau_positive`` if ``A_t > 0``,
@@ -54,7 +54,7 @@ class Sapo(Part):
         return batch
 
 
-class Vespo(Part):
+class Vespo(LossPart):
     """VESPO: log-probs weighted by a smooth, detached function of the importance ratio.
 
     ``l_t = sg[phi(r_t)] A_t log pi(a_t)`` with ``phi(r) = r^k exp(lambda (1 - r))``;

@@ -22,11 +22,11 @@ from rlcomp.functional.importance import (
     truncated_weight,
 )
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class DivergenceFilter(Part):
+class DivergenceFilter(LossPart):
     """Divergence rejection sampling (verl).
 
     ``c_t = 1[low <= D_t <= high]`` with ``D_t`` = ``aggregate`` (token, or sum, mean, max over the
@@ -88,7 +88,7 @@ class DivergenceFilter(Part):
         return batch
 
 
-class MaskedWeight(Part):
+class MaskedWeight(LossPart):
     """Masked importance sampling (MIS; IcePop at token level).
 
     ``c_t = rho_t * 1[low <= rho_t <= high]`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the
@@ -144,7 +144,7 @@ class MaskedWeight(Part):
         return batch
 
 
-class TruncatedWeight(Part):
+class TruncatedWeight(LossPart):
     """Truncated importance sampling (TIS).
 
     ``c_t = clip(rho_t, floor, cap)`` with ``rho_t = pi_old(a_t) / pi_rollout(a_t)``, or the product
@@ -233,7 +233,7 @@ class SelfNormalisedWeight(TruncatedWeight):
         return super()._weight(batch) / scale[:, None]
 
 
-class GeometricFilter(Part):
+class GeometricFilter(LossPart):
     """Geometric rejection sampling (Geo-RS).
 
     ``c_i = 1[low <= exp((1 / n_i) sum_t log(pi_old_t / pi_rollout_t)) <= high]``.
@@ -273,7 +273,7 @@ class GeometricFilter(Part):
         return batch
 
 
-class OffPolicyMask(Part):
+class OffPolicyMask(LossPart):
     """Off-policy sequence masking (DeepSeek-V3.2).
 
     ``c_it = 0`` if ``A_it < 0`` and ``(1 / n_i) sum_t log(pi_rollout_t / pi_t) > delta``, else 1.

@@ -12,11 +12,11 @@ from rlcomp.functional.group_statistics import equal_shares
 from rlcomp.functional.importance import upper_quantile
 from rlcomp.functional.ratio import ROUNDING
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.loss import Part
+from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class BranchShareWeight(Part):
+class BranchShareWeight(LossPart):
     """Weight of a row by its share of an independent episode.
 
     ``c_i = s_i n / sum_j s_j`` over the ``n`` rows with a response in the optimiser step, ``s`` =
@@ -60,7 +60,7 @@ class BranchShareWeight(Part):
         return batch
 
 
-class EqualRoles(Part):
+class EqualRoles(LossPart):
     """Equal total weight for two roles (PretrainZero).
 
     ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W_a``, ``W_b`` = sum of ``loss_weight`` over the
@@ -103,7 +103,7 @@ class EqualRoles(Part):
         return batch
 
 
-class OverlongMask(Part):
+class OverlongMask(LossPart):
     """DAPO's overlong filtering.
 
     ``c_it = 0`` if response ``i`` is truncated, else 1.
@@ -129,7 +129,7 @@ class OverlongMask(Part):
         return batch
 
 
-class TopEntropy(Part):
+class TopEntropy(LossPart):
     """Top-entropy token filter (the 80/20 rule): train on high-entropy tokens only.
 
     ``c_t = 1[H_t >= Q_{1 - rho}(H)]`` with ``rho`` = ``fraction`` and the quantile over all

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import Component
-from rlcomp.interfaces.batched_environment import Walled
+from rlcomp.interfaces.batched_environment import HasWall
 
 # Distance from the end of the wall at which it turns.
 _MARGIN = 0.1
@@ -25,7 +25,7 @@ class UMazeGuide(Component):
     reads = ("observation", "desired_goal")
     writes = ("action",)
 
-    def __init__(self, *, environment: Walled) -> None:
+    def __init__(self, *, environment: HasWall) -> None:
         super().__init__()
         # Not a submodule: the environment is a node of its own; only its walls are used here.
         object.__setattr__(self, "environment", environment)

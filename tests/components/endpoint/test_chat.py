@@ -9,7 +9,7 @@ import pytest
 
 from components.endpoint import ChatEndpoint
 from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
-from rlcomp.interfaces.protocols import Reply
+from rlcomp.interfaces.protocols import ModelReply
 from rlcomp.metrics import recording
 
 from .conftest import completion, sleeping
@@ -28,7 +28,7 @@ def test_what_is_sent_and_what_comes_back(server, endpoint):
 
     (reply,) = asking.ask(["a\ud800"], max_tokens=4, alternatives=2)
 
-    assert reply == Reply("A", {"A": pytest.approx(0.75), "B": pytest.approx(0.25)})
+    assert reply == ModelReply("A", {"A": pytest.approx(0.75), "B": pytest.approx(0.25)})
     ((path, asked),) = server.asked
     assert path == "/v1/chat/completions"
     assert asked == {

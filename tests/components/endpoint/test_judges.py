@@ -18,7 +18,7 @@ from components.reward.tournament import Tournament
 from components.writer import EndpointWriter
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.seed import seeded
 
 from .conftest import completion
@@ -40,7 +40,7 @@ def test_the_verdict_on_a_pair_is_the_share_of_the_first_option(server, endpoint
     server.say = lambda prompt: completion("1", {"1": 0.3, " 1": 0.1, "2": 0.1, "The": 0.5})
     judge = EndpointPairs(endpoint=endpoint(), template=PAIRS)
 
-    assert judge([Shown("p", "{second}", "b")]) == [pytest.approx(0.8)]
+    assert judge([AnswerPair("p", "{second}", "b")]) == [pytest.approx(0.8)]
     ((_, asked),) = server.asked
     assert asked["messages"] == [{"role": "user", "content": "p|{second}|b?"}]
     assert (asked["max_tokens"], asked["top_logprobs"]) == (1, 20)
@@ -50,13 +50,13 @@ def test_the_verdict_on_a_pair_is_the_share_of_the_first_option(server, endpoint
 def test_a_verdict_with_too_little_mass_cannot_be_told(server, endpoint):
     server.say = lambda prompt: completion("The", {"The": 0.96, "1": 0.03})
 
-    assert EndpointPairs(endpoint=endpoint(), template=PAIRS)([Shown("p", "a", "b")]) == [None]
+    assert EndpointPairs(endpoint=endpoint(), template=PAIRS)([AnswerPair("p", "a", "b")]) == [None]
 
 
 @SAID
 def test_a_server_without_log_probs_is_read_by_its_words_if_it_is_said(server, endpoint):
     server.say = lambda prompt: completion("2, it is shorter" if "|a|" in prompt else "Neither")
-    pairs = [Shown("p", "a", "b"), Shown("p", "b", "a")]
+    pairs = [AnswerPair("p", "a", "b"), AnswerPair("p", "b", "a")]
 
     with pytest.raises(ConfigError, match="set read=text"):
         EndpointPairs(endpoint=endpoint(), template=PAIRS)(pairs)
@@ -144,7 +144,7 @@ def test_a_rationale_comes_before_the_verdict(server, endpoint):
         template="compare {prompt} {first} {second}",
     )
 
-    assert judge([Shown("p", "a", "b")]) == [pytest.approx(0.25)]
+    assert judge([AnswerPair("p", "a", "b")]) == [pytest.approx(0.25)]
     assert len(server.asked) == 2
 
 
@@ -156,7 +156,7 @@ def test_a_verdict_in_the_rationale_is_parsed(server, endpoint):
         template="{prompt} {first} {second}",
     )
 
-    assert judge([Shown("p", "a", "b [[2]]")]) == [1.0]
+    assert judge([AnswerPair("p", "a", "b [[2]]")]) == [1.0]
 
 
 @pytest.mark.parametrize(
@@ -222,6 +222,6 @@ def test_ruler_and_tournament_say_why_a_group_is_invalid(server, endpoint):
 
 @SAID
 def test_marks_are_read_whatever_their_case_and_white_space():
-    says = [Shown("p", "a", "b", rationale=text) for text in ("So [[ 1 ]].", "[[TIE]]", "[2]")]
+    says = [AnswerPair("p", "a", "b", rationale=text) for text in ("So [[ 1 ]].", "[[TIE]]", "[2]")]
 
     assert Parsed()(says) == [1.0, 0.5, None]

@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from components.pairing import JudgedPairs
 from rlcomp.batch import encode_texts
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -64,7 +64,7 @@ def test_the_judge_sees_prompt_both_orders_and_what_is_right():
 
     JudgedPairs(judge=judge)(rows)
 
-    assert judge.asked == [Shown("p7", "a", "b", "x"), Shown("p7", "b", "a", "x")]
+    assert judge.asked == [AnswerPair("p7", "a", "b", "x"), AnswerPair("p7", "b", "a", "x")]
 
 
 @pytest.mark.parametrize("verdicts", [{"ab": None, "ba": 0.1}, {"ab": 0.9, "ba": None}])

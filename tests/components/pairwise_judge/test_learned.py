@@ -9,7 +9,7 @@ from transformers import AutoModelForSequenceClassification, Qwen2Config
 from components.pairwise_judge.ensemble import Ensemble
 from components.pairwise_judge.learned import LearnedJudge
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="ab>")
@@ -46,13 +46,13 @@ def outputs(folder, text):
 def test_the_verdict_is_the_sigmoid_of_the_scaled_difference(folder, label, column, scale):
     one, other = (outputs(folder, text)[column] for text in (">ab", ">bba"))
 
-    (found,) = LearnedJudge(path=folder, label=label, scale=scale)([Shown(">", "ab", "bba")])
+    (found,) = LearnedJudge(path=folder, label=label, scale=scale)([AnswerPair(">", "ab", "bba")])
 
     assert found == pytest.approx(1 / (1 + math.exp(-scale * (one - other))), abs=1e-5)
 
 
 def test_orders_mirror_equal_texts_are_even_and_batches_change_nothing(folder):
-    pairs = [Shown(">", "ab", "bba"), Shown(">", "bba", "ab"), Shown(">", "a", "a")]
+    pairs = [AnswerPair(">", "ab", "bba"), AnswerPair(">", "bba", "ab"), AnswerPair(">", "a", "a")]
 
     there, back, even = LearnedJudge(path=folder, label="kind", batch_size=1)(pairs)
 
@@ -63,14 +63,14 @@ def test_orders_mirror_equal_texts_are_even_and_batches_change_nothing(folder):
 
 
 def test_an_empty_text_cannot_be_judged(folder):
-    assert LearnedJudge(path=folder, label="kind")([Shown("", "a", "")]) == [None]
+    assert LearnedJudge(path=folder, label="kind")([AnswerPair("", "a", "")]) == [None]
     assert LearnedJudge(path=folder, label="kind")([]) == []
 
 
 def test_classifiers_of_several_kinds_are_an_ensemble(folder):
     judges = {"kind": LearnedJudge(path=folder, label="kind")}
     judges["toxic"] = LearnedJudge(path=folder, label="toxic", scale=-1.0)
-    pair = Shown(">", "ab", "bba")
+    pair = AnswerPair(">", "ab", "bba")
 
     (found,) = Ensemble(judges=judges)([pair])
 

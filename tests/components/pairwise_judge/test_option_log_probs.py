@@ -9,7 +9,7 @@ import torch
 from components.pairwise_judge.option_log_probs import OptionLogProbs
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.testing import tiny_policy
 from rlcomp.text.tokenizer import byte_tokenizer
 
@@ -62,13 +62,13 @@ def share(context, first="1", second="2"):
 
 @pytest.mark.parametrize(("first", "second"), [("1", "2"), ("one", "other")])
 def test_it_is_the_share_of_the_first_option_behind_the_template(first, second):
-    (found,) = judge(first_text=first, second_text=second)([Shown("p", "a c", "a b")])
+    (found,) = judge(first_text=first, second_text=second)([AnswerPair("p", "a c", "a b")])
 
     assert found == pytest.approx(share("p|a c|a b?", first, second), abs=1e-4)
 
 
 def test_pairs_of_several_lengths_and_batches_keep_their_order():
-    pairs = [Shown("p", "a" * n, "b") for n in (5, 1, 3)]
+    pairs = [AnswerPair("p", "a" * n, "b") for n in (5, 1, 3)]
 
     assert judge(batch_size=2)(pairs) == pytest.approx(
         [share(f"p|{'a' * n}|b?") for n in (5, 1, 3)], abs=1e-4
@@ -81,7 +81,7 @@ def test_pairs_of_several_lengths_and_batches_keep_their_order():
 def test_it_cannot_tell_where_both_have_less_than_the_least_mass(part):
     both = mass("p|a|b?", "1") + mass("p|a|b?", "2")
 
-    (found,) = judge(least_mass=part * both)([Shown("p", "a", "b")])
+    (found,) = judge(least_mass=part * both)([AnswerPair("p", "a", "b")])
 
     assert (found is None) == (part > 1)
 
@@ -91,24 +91,28 @@ def test_what_the_context_cannot_hold_is_not_judged_and_spoils_no_other():
     model = make_model(context_length=8)
 
     # Three marks, three texts and the option: 8 tokens; one more is too many.
-    found = judge(model)([Shown("p", "ab", "c"), Shown("p", "ab", "cd"), Shown("p", "a", "b")])
+    found = judge(model)(
+        [AnswerPair("p", "ab", "c"), AnswerPair("p", "ab", "cd"), AnswerPair("p", "a", "b")]
+    )
 
     assert [each is None for each in found] == [False, True, False]
 
 
 def test_an_answer_that_spells_a_field_or_an_option_stays_what_it_is():
-    (found,) = judge()([Shown("{first}", "{second}", "1 1 1")])
+    (found,) = judge()([AnswerPair("{first}", "{second}", "1 1 1")])
 
     assert found == pytest.approx(share("{first}|{second}|1 1 1?"), abs=1e-4)
 
 
 def test_special_tokens_of_an_answer_are_plain_text():
     eos = TOKENIZER.eos_token
-    (there,) = judge()([Shown("p", eos, "b")])
-    (short,) = judge()([Shown("p", "", "b")])
+    (there,) = judge()([AnswerPair("p", eos, "b")])
+    (short,) = judge()([AnswerPair("p", "", "b")])
 
     assert there != pytest.approx(short, abs=1e-6)
-    assert there == pytest.approx(judge()([Shown("p", eos, "b"), Shown("p", eos, "b")])[1])
+    assert there == pytest.approx(
+        judge()([AnswerPair("p", eos, "b"), AnswerPair("p", eos, "b")])[1]
+    )
 
 
 @pytest.mark.parametrize("template", ["{prompt}{first}", "{first}{second}", "which?"])

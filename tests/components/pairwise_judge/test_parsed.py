@@ -4,11 +4,11 @@ import pytest
 
 from components.pairwise_judge.parsed import Parsed
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 
 
 def judged(judge, *rationales):
-    return judge([Shown("p", "[[1]]", "[[2]]", rationale=text) for text in rationales])
+    return judge([AnswerPair("p", "[[1]]", "[[2]]", rationale=text) for text in rationales])
 
 
 def test_the_last_of_three_marks_counts_whatever_its_case_and_spaces():

@@ -16,7 +16,7 @@ from components.writer import LanguageModelWriter
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.tokenizer import byte_tokenizer
@@ -24,7 +24,7 @@ from rlcomp.text.tokenizer import byte_tokenizer
 TEMPLATE = "{prompt}|{first}|{second}:"
 pytestmark = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
 
-PAIR = Shown("p", "a", "b")
+PAIR = AnswerPair("p", "a", "b")
 
 
 class Written:
@@ -52,9 +52,9 @@ def test_the_writer_sees_both_answers_and_the_judge_what_it_wrote():
 
     asking = reasoned("why", judge=judge)
 
-    assert asking([Shown("p", "{second}", "b", "gold")]) == [0.25]
+    assert asking([AnswerPair("p", "{second}", "b", "gold")]) == [0.25]
     assert asking.writer.asked == ["p|{second}|b:"]
-    assert seen == [Shown("p", "{second}", "b", "gold", "why")]
+    assert seen == [AnswerPair("p", "{second}", "b", "gold", "why")]
 
 
 def test_several_rationales_vote():
@@ -62,7 +62,7 @@ def test_several_rationales_vote():
     asking = reasoned("[[1]]", "[[1]]", "[[2]]", "[[tie]]", "hm", "[[2]]", rationales=3)
 
     with recording() as told:
-        found = asking([PAIR, Shown("q", "c", "d")])
+        found = asking([PAIR, AnswerPair("q", "c", "d")])
 
     assert found == pytest.approx([2 / 3, 0.25])
     assert asking.writer.asked == ["p|a|b:"] * 3 + ["q|c|d:"] * 3
@@ -114,7 +114,7 @@ def test_to_exchange_the_marks_mirrors_the_verdict(texts):
     ],
 )
 def test_the_last_mark_of_a_rationale_counts(text, expected):
-    assert Parsed()([Shown("[[1]]", "[[1]]", "[[2]]", rationale=text)]) == [expected]
+    assert Parsed()([AnswerPair("[[1]]", "[[1]]", "[[2]]", rationale=text)]) == [expected]
 
 
 def test_both_orders_are_reasoned_about_and_a_judge_of_the_position_alone_teaches_nothing():

@@ -7,7 +7,7 @@ import pytest
 from components.pairwise_judge.ensemble import Ensemble
 from components.pairwise_judge.recorded import Recorded
 from rlcomp.errors import ConfigError, DataError
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.metrics import recording
 
 
@@ -23,7 +23,12 @@ def row(probability, prompt="p", first="a", second="b"):
 def test_a_verdict_is_of_this_prompt_and_this_order(tmp_path):
     judge = written(tmp_path / "v.jsonl", row(0.25), row(1, first="b", second="a"), row(None, "q"))
 
-    asked = [Shown("p", "a", "b"), Shown("p", "b", "a"), Shown("q", "a", "b"), Shown("p", "a", "c")]
+    asked = [
+        AnswerPair("p", "a", "b"),
+        AnswerPair("p", "b", "a"),
+        AnswerPair("q", "a", "b"),
+        AnswerPair("p", "a", "c"),
+    ]
     assert judge(asked) == [0.25, 1.0, None, None]
 
 
@@ -41,14 +46,16 @@ def test_rows_that_lack_something_or_contradict_are_refused(tmp_path):
         written(tmp_path / "v.jsonl", {**row(0.5), "second": 3})
     with pytest.raises(DataError, match=r"v\.jsonl:2: probability 0\.5 of a pair .* says 0\.25"):
         written(tmp_path / "v.jsonl", row(0.25), row(0.5))
-    assert written(tmp_path / "v.jsonl", row(0.25), row(0.25))([Shown("p", "a", "b")]) == [0.25]
+    assert written(tmp_path / "v.jsonl", row(0.25), row(0.25))([AnswerPair("p", "a", "b")]) == [
+        0.25
+    ]
 
 
 def told(*probabilities):
     return lambda pairs: list(probabilities)
 
 
-PAIRS = [Shown("p", "a", "b"), Shown("q", "a", "b"), Shown("r", "a", "b")]
+PAIRS = [AnswerPair("p", "a", "b"), AnswerPair("q", "a", "b"), AnswerPair("r", "a", "b")]
 
 
 def test_the_mean_is_over_the_judges_that_can_tell():

@@ -6,11 +6,13 @@ import pytest
 
 from components.pairwise_judge.simulated import Simulated
 from components.worlds.sorting.positional_accuracy import ShareInPlace
-from rlcomp.interfaces.judge import Shown
+from rlcomp.interfaces.judge import AnswerPair
 
 
 def judged(first, second, answer="1234", **settings):
-    (found,) = Simulated(quality=ShareInPlace(), **settings)([Shown("", first, second, answer)])
+    (found,) = Simulated(quality=ShareInPlace(), **settings)(
+        [AnswerPair("", first, second, answer)]
+    )
     return math.log(found / (1 - found))
 
 
@@ -30,7 +32,7 @@ def test_biases_are_added_to_the_log_odds():
 def test_far_odds_stay_probabilities():
     judge = Simulated(quality=ShareInPlace(), temperature=1e-9)
 
-    assert judge([Shown("", "1", "2", "1"), Shown("", "2", "1", "1")]) == [1.0, 0.0]
+    assert judge([AnswerPair("", "1", "2", "1"), AnswerPair("", "2", "1", "1")]) == [1.0, 0.0]
 
 
 def test_what_has_no_quality_gets_no_verdict():
@@ -40,7 +42,9 @@ def test_what_has_no_quality_gets_no_verdict():
 
     judge = Simulated(quality=Silent())
 
-    assert judge([Shown("", "?", "1"), Shown("", "1", "?"), Shown("", "1", "2")]) == [
+    assert judge(
+        [AnswerPair("", "?", "1"), AnswerPair("", "1", "?"), AnswerPair("", "1", "2")]
+    ) == [
         None,
         None,
         0.5,
