@@ -365,7 +365,7 @@ import rlcomp.component
 from rlcomp.component import Component
 from elsewhere.nowhere import Unseen
 
-class LossPart(Component):
+class Part(Component):
     reads = ("reward",)
 
 class PartOfPart(Part):
