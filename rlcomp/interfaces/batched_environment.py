@@ -43,7 +43,7 @@ class HasDynamics(Protocol):
     """An environment whose dynamics have named parameters."""
 
     def set_dynamics(self, values: Mapping[str, float]) -> None:
-        """Set these parameters in every copy; the others take each copy's own values.
+        """Set parameters in every copy; all other parameters return to the values of each copy.
 
         Raises:
             ConfigError: there is no such parameter.
@@ -51,20 +51,20 @@ class HasDynamics(Protocol):
         ...
 
 
-# A parameter of the dynamics: one number, or one for each copy.
+# A parameter of the dynamics: one number for all copies, or a tensor with one number per copy.
 Parameter: TypeAlias = float | Tensor
 
 
 class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     """``N`` copies of a dynamical system, stepped as one batch.
 
-    A subclass has ``observed`` and ``action``, and defines :meth:`begin`, :meth:`advance` and
-    :meth:`observe`. The state is a buffer ``[N, S]``, so that checkpoints hold it. Starts are drawn
-    from the environment's own generator.
+    A subclass sets ``size``, ``observed`` and ``action``, and defines :meth:`begin`,
+    :meth:`advance` and :meth:`observe`. The state is a buffer ``[N, S]``, so that checkpoints
+    contain it. Start states are drawn from the environment's own generator.
 
-    The attributes in ``dynamics_names`` are the parameters of the dynamics; :meth:`advance` takes
-    them from :attr:`dynamics`. They can be drawn for each episode (``randomise``), and set by an
-    evaluator.
+    The attributes in ``dynamics_names`` are the parameters of the dynamics; :meth:`advance` reads
+    them from :attr:`dynamics`. ``randomise`` may draw them for each episode, and an evaluator may
+    set them.
 
     Writes ``observation``, ``step_count`` and, under ``next``, ``observation``, ``reward``,
     ``done``, ``terminated``, ``truncated``, ``step_count`` and ``episode_reward`` (sum of the
@@ -73,11 +73,11 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     Args:
         num_envs: number of copies.
         max_steps: steps after which an episode is cut (truncated).
-        randomise: draws parameters of the dynamics, for each copy at the begin of its episode, from
-            a generator of their own; None for constant parameters.
+        randomise: draws parameters of the dynamics for each copy when its episode begins, from a
+            separate generator; None: the parameters are constant.
 
     Raises:
-        ConfigError: a name to draw is no parameter.
+        ConfigError: ``randomise`` names a parameter that the environment lacks.
     """
 
     dynamics_names: ClassVar[tuple[str, ...]] = ()
@@ -89,7 +89,8 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
     steps: Tensor
     rewards: Tensor
     trajectory: Tensor
-    # Sizes of the state and of the observation; the action: its number of choices, or its bounds.
+    # Number of entries of a state (S) and of an observation (D); number of discrete actions, or
+    # bounds of every entry of a continuous action.
     size: int
     observed: int
     action: int | tuple[float, float]
@@ -116,20 +117,20 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.register_buffer("lowest", bounds[..., 0].clone(), persistent=False)
             self.register_buffer("highest", bounds[..., 1].clone(), persistent=False)
             self.register_buffer("drawn", torch.zeros(num_envs, len(self.ranges)))
-            # A generator of its own, so that starts are the same with and without.
+            # A separate generator, so that start states are the same without randomisation.
             seed = named_seed(torch.initial_seed(), "dynamics")
             self.dynamics_generator = torch.Generator().manual_seed(seed)
         self._specify()
 
     @property
     def dynamics(self) -> dict[str, Parameter]:
-        """Return the current parameters of the dynamics, in their order; ``[N]`` where drawn."""
-        own: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
-        drawn = {name: self.drawn[:, place] for place, name in enumerate(self.ranges)}
-        return {**own, **drawn, **self.shift}
+        """Return the current parameters of the dynamics, by name; drawn ones have shape ``[N]``."""
+        nominal: dict[str, Parameter] = {name: getattr(self, name) for name in self.dynamics_names}
+        drawn = {name: self.drawn[:, column] for column, name in enumerate(self.ranges)}
+        return {**nominal, **drawn, **self.shift}
 
     def set_dynamics(self, values: Mapping[str, float]) -> None:
-        """Set these parameters in every copy; the others take each copy's own values.
+        """Set parameters in every copy; all other parameters return to the values of each copy.
 
         Raises:
             ConfigError: there is no such parameter.
@@ -144,40 +145,40 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
 
     @abstractmethod
     def begin(self) -> Tensor:
-        """Draw states ``[N, S]`` of new episodes from ``self.generator``."""
+        """Return start states ``[N, S]`` of new episodes, drawn from ``self.generator``."""
 
     @abstractmethod
     def advance(self, state: Tensor, action: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the states ``[N, S]`` after an action, rewards ``[N]``, and if episodes end."""
+        """Return next states ``[N, S]``, rewards ``[N]``, and a mask ``[N]`` of ended episodes."""
 
     @abstractmethod
     def observe(self, state: Tensor) -> Tensor:
         """Return the observations of states, ``[N, D]``."""
 
     def seen(self, state: Tensor) -> dict[str, Tensor]:
-        """Return every observed entry of states: here the observation alone."""
+        """Return every entry that the policy observes in the states; by default the observation."""
         return {"observation": self.observe(state)}
 
     def present(self) -> TensorDict:
-        """Return the current observation."""
+        """Return the current observation of every copy."""
         return self._output(torch.zeros(self.num_envs, 1, dtype=torch.bool))
 
     def check_groups(self, group_size: int) -> None:
         """Refuse a group size that does not divide the number of copies.
 
         Raises:
-            ConfigError: it does not divide it.
+            ConfigError: it does not divide the number of copies.
         """
         if self.num_envs % group_size:
             raise ConfigError(
-                f"environment.num_envs is {self.num_envs}, no multiple of group_size "
-                f"{group_size}: every group has as many copies"
+                f"environment.num_envs is {self.num_envs}: must be a multiple of group_size, "
+                f"{group_size}"
             )
 
     def begin_groups(self, group_size: int) -> TensorDict:
-        """Begin new episodes in groups of ``group_size`` equal copies; return the observation.
+        """Begin new episodes in groups of ``group_size`` copies, and return the observation.
 
-        The copies have the same start, and the same dynamics where these are drawn.
+        The copies of a group have the same start state and the same drawn dynamics.
         """
         self.check_groups(group_size)
         self.reset()
@@ -198,13 +199,14 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
         return TensorDict(entries, batch_size=self.batch_size)
 
     def step_and_maybe_reset(self, tensordict: TensorDict) -> tuple[TensorDict, TensorDict]:
-        """Step as torchrl does; all entries are known here, so that no search is needed.
+        """Step as torchrl's method does, but without its search for the entries to copy.
 
         Args:
             tensordict: holds ``action``.
 
         Returns:
-            The same with ``next``, and the observation after it, where new episodes have begun.
+            ``tensordict`` with ``next``, and the input of the next step, in which ended copies
+            have begun new episodes.
         """
         after = self._step(tensordict)
         entries = {**dict(tensordict.items()), **dict(after.items())}
@@ -215,26 +217,28 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
 
     def _reset(self, tensordict: TensorDict | None = None, **_: object) -> TensorDict:
         mask = None if tensordict is None else tensordict.get("_reset", None)
-        whole = torch.ones(self.num_envs, 1, dtype=torch.bool)
-        over = whole if mask is None else mask.view(-1, 1)
-        self.state = torch.where(over, self.begin(), self.state)
-        self.steps = torch.where(over, 0, self.steps)
-        self.rewards = torch.where(over, 0.0, self.rewards)
-        self.trajectory = torch.where(over, self.trajectory + self.num_envs, self.trajectory)
+        all_copies = torch.ones(self.num_envs, 1, dtype=torch.bool)
+        reset = all_copies if mask is None else mask.view(-1, 1)
+        self.state = torch.where(reset, self.begin(), self.state)
+        self.steps = torch.where(reset, 0, self.steps)
+        self.rewards = torch.where(reset, 0.0, self.rewards)
+        self.trajectory = torch.where(reset, self.trajectory + self.num_envs, self.trajectory)
         if self.randomise is not None and self.ranges:
             new = self.randomise.draw(self.lowest, self.highest, self.dynamics_generator)
-            self.drawn = torch.where(over, new, self.drawn)
-        return self._output(~whole)
+            self.drawn = torch.where(reset, new, self.drawn)
+        return self._output(~all_copies)
 
     def _step(self, tensordict: TensorDict) -> TensorDict:
         self.state, reward, terminated = self.advance(self.state, tensordict["action"])
         self.steps = self.steps + 1
         self.rewards = self.rewards + reward.view(-1, 1)
         ended = terminated.view(-1, 1)
-        cut = self.steps >= self.max_steps
-        only_cut = cut & ~ended
+        at_limit = self.steps >= self.max_steps
         return self._output(
-            ended | cut, reward=reward.view(-1, 1), terminated=ended, truncated=only_cut
+            ended | at_limit,
+            reward=reward.view(-1, 1),
+            terminated=ended,
+            truncated=at_limit & ~ended,
         )
 
     def _set_seed(self, seed: int | None) -> None:
@@ -244,7 +248,7 @@ class BatchedEnvironment(EnvBase):  # type: ignore[misc]
             self.dynamics_generator.manual_seed(named_seed(start, "dynamics"))
 
     def uniform(self, size: int, low: float, high: float) -> Tensor:
-        """Draw ``[N, size]`` from the environment's own generator."""
+        """Return uniform numbers ``[N, size]``, drawn from the environment's own generator."""
         return torch.empty(self.num_envs, size).uniform_(low, high, generator=self.generator)
 
     def _specify(self) -> None:
@@ -288,7 +292,7 @@ class HasWall(Protocol):
     stride: float
 
     def blocked(self, start: Tensor, end: Tensor) -> Tensor:
-        """Test if the wall is between two points, ``[N, 2]`` each: ``[N]`` bool."""
+        """Return a mask ``[N]`` of the pairs of points ``[N, 2]`` that the wall separates."""
         ...
 
     def way(self, start: Tensor, end: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Clusters: worker processes that make rollouts, each a function of weights, prompts and seeds."""
+"""Clusters: worker processes that sample rollouts from given weights, prompts and seeds."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class WorkerLost(Exception):
 
 @dataclass(frozen=True)
 class PromptRange:
-    """Prompts of a batch in a request.
+    """Range of prompts of a batch, which one request covers.
 
     Attributes:
-        first: index of the first prompt.
-        prompts: number of prompts.
+        first: index of the first prompt in the batch.
+        prompts: number of prompts in the range.
         of: number of prompts in the batch.
     """
 
@@ -40,15 +40,16 @@ class PromptRange:
 
 @dataclass(frozen=True)
 class RolloutRequest:
-    """Request for a rollout; with the weights of ``version`` its result is always the same.
+    """Request for a rollout; the weights of ``version`` and the request determine the result.
 
     Attributes:
         number: index among the requests of a run, from 0.
-        version: version of the policy that is to answer (``policy_version``); None if it has none.
+        version: version of the policy that must answer (``policy_version``); None for a policy
+            without versions.
         progress: progress of the phase at the time of the request.
         step: step of the run at the time of the request.
         seeds: seed of every generator in the stages, in their order.
-        part: the prompts in ``batch``.
+        part: range of the prompts in ``batch``.
         batch: input of the first stage, on the CPU.
     """
 
@@ -70,8 +71,9 @@ class RolloutReply:
         version: version of the policy that answered.
         rows: output of the last stage, on the CPU.
         ledger: recorded metrics.
-        seconds: wall-clock time; under ``schedule=free`` time of work since the previous reply.
-        part: under ``schedule=free`` the prompt of the batch; else None.
+        seconds: wall-clock time; under ``schedule=free`` the working time since the previous
+            reply.
+        part: prompt of the batch under ``schedule=free``; None under ``fixed``.
     """
 
     number: int
@@ -86,31 +88,31 @@ class RolloutReply:
         return {**vars(self), "rows": _arrays(self.rows)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make a TensorDict of the arrays."""
+        """Restore the rows from arrays."""
         vars(self).update({**state, "rows": _tensors(state["rows"])})
 
 
 def _arrays(rows: TensorDict) -> tuple[tuple[int, ...], dict[str, Any]]:
-    """Return shape and entries; tensors of dtypes that numpy lacks stay tensors."""
+    """Return the shape, and the entries as arrays; bfloat16, which numpy lacks, stays a tensor."""
 
-    def one(entry: Any) -> Any:  # noqa: ANN401
+    def convert(entry: Any) -> Any:  # noqa: ANN401
         if isinstance(entry, TensorDict):
             return _arrays(entry)
         return entry if entry.dtype == torch.bfloat16 else entry.numpy()
 
-    return tuple(rows.batch_size), {key: one(entry) for key, entry in rows.items()}
+    return tuple(rows.batch_size), {key: convert(entry) for key, entry in rows.items()}
 
 
 def _tensors(arrays: tuple[tuple[int, ...], dict[str, Any]]) -> TensorDict:
     """Return the rows of :func:`_arrays`."""
 
-    def one(entry: Any) -> Any:  # noqa: ANN401
+    def convert(entry: Any) -> Any:  # noqa: ANN401
         if isinstance(entry, tuple):
             return _tensors(entry)
         return entry if isinstance(entry, Tensor) else torch.from_numpy(entry)
 
     shape, entries = arrays
-    return TensorDict({key: one(entry) for key, entry in entries.items()}, batch_size=shape)
+    return TensorDict({key: convert(entry) for key, entry in entries.items()}, batch_size=shape)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,14 +120,15 @@ class AsyncSettings:
     """Settings of rollouts under ``schedule=free``.
 
     Attributes:
-        seats: rows that a worker samples at a time; null: the rows of a batch, divided by the
-            workers.
-        max_age: response tokens of weights more versions old than this, when consumed, have no
-            weight in a loss of tokens; their rows count in the baseline. null: the cluster's
-            staleness.
-        patience: seconds for a group from the time when all of its rows sample; unfinished rows are
-            then closed as they are, ``truncated``. null: no limit.
-        look_every: decode steps after which a worker looks for new weights and refills seats.
+        seats: number of rows that a worker samples at a time (its decode slots); null: the rows of
+            a batch divided by the number of workers.
+        max_age: largest age, in policy versions, of response tokens that a loss of tokens uses.
+            Older tokens have no weight in the loss, but their rows count in the baseline. null:
+            the cluster's ``staleness``.
+        patience: time limit of a group in seconds, from the time when all of its rows sample.
+            After that, unfinished rows end as ``truncated``. null: no limit.
+        look_every: number of decode steps after which a worker loads new weights, if there are
+            any, and refills seats.
         recompute_cache: True: recompute keys and values with new weights; False: keep those of old
             weights.
     """
@@ -161,7 +164,12 @@ class RefillingCollector(Protocol):
         ...
 
     def answered(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
-        """Return and record the result of a call for sampled rows of :meth:`Policy.generate`."""
+        """Return the collector's output for sampled rows, and record its metrics.
+
+        Args:
+            batch: the prompts.
+            rollout: rows in the form of :meth:`Policy.generate`.
+        """
         ...
 
 
@@ -169,11 +177,15 @@ class RefillingPolicy(Policy, Protocol):
     """A policy that samples by refilled seats."""
 
     def seats(self, *, reread: bool = False) -> Seats:
-        """Return rows that begin and end at any time."""
+        """Return decode slots, whose rows may begin and end at any step.
+
+        Args:
+            reread: True to recompute keys and values when the weights change.
+        """
         ...
 
     def check_prompts(self, prompts: list[list[int]], max_new_tokens: int) -> None:
-        """Refuse prompts that cannot be answered."""
+        """Refuse prompts that the policy cannot answer within its context."""
         ...
 
 
@@ -185,16 +197,16 @@ class Cluster(metaclass=Checked):
 
     Args:
         workers: number of processes.
-        remote: the stages that run on the workers, consecutive ones of a phase; the first starts a
-            new batch. null: the collector of each phase.
+        remote: names of the stages that run on the workers. They are consecutive in a phase, and
+            the first stage starts a new batch. null: the collector of each phase.
         schedule: ``fixed``: step ``k`` consumes the request of step ``k - staleness``. ``free``:
             workers refill the seats of finished rows and take new weights between decode steps, and
             a step consumes the groups that are done first.
-        staleness: steps between request and use; 0: each step waits for its own rollouts. null: as
-            many as ``collector=delayed`` would simulate, else 1. Under ``free`` the number of steps
-            whose rollouts are requested ahead.
-        timeout: seconds of silence after which an awaited worker is ended.
-        restarts: number of lost workers of a run that are replaced.
+        staleness: number of steps between the request and the use of a rollout; 0: each step waits
+            for its own rollouts. null: the delay of ``collector=delayed``, or 1 with another
+            collector. Under ``free`` the number of steps whose rollouts are requested ahead.
+        timeout: seconds without a reply after which an awaited worker is ended.
+        restarts: largest number of lost workers that a run replaces.
         free: settings under ``free``.
 
     Attributes:
@@ -229,13 +241,13 @@ class Cluster(metaclass=Checked):
         self.links: list[Any] = []
 
     def another(self) -> Cluster:
-        """Return a cluster of the same settings, with workers of its own."""
+        """Return a new cluster with the same settings and no workers yet."""
         cluster = copy.copy(self)
         cluster.links = []
         return cluster
 
     def prepare(self) -> None:
-        """Begin to start workers, which takes seconds, before their stages are built."""
+        """Begin to start the workers before their stages are built, since a start takes seconds."""
 
     @abstractmethod
     def start(
@@ -252,7 +264,7 @@ class Cluster(metaclass=Checked):
 
     @abstractmethod
     def publish(self, weights: list[Tensor]) -> object:
-        """Copy weights and return a handle for requests; the weights may change afterwards.
+        """Copy weights, and return a handle of the copy for requests.
 
         Args:
             weights: the storages, as bytes: uint8, one dimension.
@@ -260,27 +272,33 @@ class Cluster(metaclass=Checked):
 
     @abstractmethod
     def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
-        """Send a request to a worker, or only weights (None; ``free``); return at once."""
-
-    @abstractmethod
-    def receive(self, worker: int, timeout: float) -> RolloutReply:
-        """Return the next reply of a worker.
-
-        Raises:
-            WorkerLost: it has ended, or is silent for ``timeout`` seconds.
-            Exception: an exception of the stages.
-        """
-
-    def poll(self, worker: int, silent: float) -> RolloutReply | None:
-        """Return the next reply of a worker under ``free`` if there is one; return at once.
+        """Send a request to a worker without waiting for the reply.
 
         Args:
             worker: index of the worker.
-            silent: seconds since its last request or reply; above ``timeout`` it is lost.
+            weights: result of :meth:`publish`.
+            request: the request; None sends only weights, under ``free``.
+        """
+
+    @abstractmethod
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
+        """Wait for the next reply of a worker, and return it.
 
         Raises:
-            WorkerLost: it has ended, or has been silent for too long.
-            Exception: an exception of the stages.
+            WorkerLost: the worker has ended, or has not replied for ``timeout`` seconds.
+            Exception: a stage raised an exception.
+        """
+
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
+        """Return the next reply of a worker under ``free``, without waiting; None without a reply.
+
+        Args:
+            worker: index of the worker.
+            silent: seconds since its last request or reply; above ``timeout`` the worker is lost.
+
+        Raises:
+            WorkerLost: the worker has ended, or has not replied for ``timeout`` seconds.
+            Exception: a stage raised an exception.
         """
         raise NotImplementedError
 

@@ -30,15 +30,16 @@ class CodeReward(TextReward):
     - ``passed``: 1 if every test passed; it alone decides what is correct.
     - ``passed_share``: the share of passed tests.
     - ``compiles``: 1 if the program is Python.
-    - ``run_time`` in seconds, ``peak_memory`` in MiB: of its slowest and its largest run; only with
-      ``measure``.
+    - ``run_time`` of the slowest run in seconds, ``peak_memory`` of the largest run in MiB; only
+      with ``measure``.
     - ``linter``: 1 if the linter has no complaints; only with ``lint``.
 
-    A program that did not pass gets the limits as ``run_time`` and ``peak_memory``, and ``linter``
-    0, so that no price on these parts rewards giving up. A row is valid whatever its program does;
-    failures of the machine stop the run. A subclass reads the tests of a row (:meth:`tests_of`),
-    makes jobs of a program and its tests (:meth:`jobs`), and decides which tests passed
-    (:meth:`verdicts`). Each distinct job of a batch runs once.
+    A program that did not pass gets the limits as ``run_time`` and ``peak_memory``, and 0 as
+    ``linter``, so that failing early never increases the reward. Faults of a program never make its
+    row invalid; failures of the machine stop the run. Each distinct job of a batch runs once.
+
+    A subclass reads the tests of a row (:meth:`tests_of`), creates jobs from a program and its
+    tests (:meth:`jobs`), and decides which tests passed (:meth:`verdicts`).
 
     Reads and writes the keys of :class:`rlcomp.interfaces.reward.TextReward`. Also records
     ``sandbox/strict`` (1: tier ``strict``, 0: another tier, with 1 under its name:
@@ -120,36 +121,36 @@ class CodeReward(TextReward):
             with row_named(number, row):
                 tests.append(self.tests_of(row))
                 jobs.append([] if code is None else [*self.jobs(code, tests[-1])])
-        queue = [job for some in jobs for job in some]
+        queue = [job for jobs_of_row in jobs for job in jobs_of_row]
         outcomes = iter(self.sandbox.map(queue))
         record("sandbox/strict", float(self.sandbox.tier == "strict"))
         if self.sandbox.tier != "strict":
             record(f"sandbox/{self.sandbox.tier}", 1.0)
         record("sandbox/jobs", len({*queue}))
-        ran = [[next(outcomes) for _ in some] for some in jobs]
-        parts = [self._scored(*each) for each in zip(tests, ran, strict=True)]
-        return [*self._linted(codes, parts)]
+        runs = [[next(outcomes) for _ in jobs_of_row] for jobs_of_row in jobs]
+        parts = [self._parts_of_run(*row) for row in zip(tests, runs, strict=True)]
+        return [*self._add_linter(codes, parts)]
 
-    def _scored(self, tests: Any, ran: Sequence[Outcome]) -> dict[str, float]:  # noqa: ANN401
-        passes = self.verdicts(tests, ran) if ran else [False]
-        passed = all(passes) and all(each.status == "passed" for each in ran)
+    def _parts_of_run(self, tests: Any, runs: Sequence[Outcome]) -> dict[str, float]:  # noqa: ANN401
+        passes = self.verdicts(tests, runs) if runs else [False]
+        passed = all(passes) and all(run.status == "passed" for run in runs)
         parts = {
             "passed": float(passed),
             "passed_share": sum(passes) / len(passes),
-            "compiles": float(bool(ran) and all(each.compiles for each in ran)),
+            "compiles": float(bool(runs) and all(run.compiles for run in runs)),
         }
         if not self.measure:
             return parts
         seconds, memory = self.limits.wall, self.limits.memory
         if passed:
-            seconds = max(each.wall for each in ran)
-            memory = max(each.peak_memory for each in ran)
+            seconds = max(run.wall for run in runs)
+            memory = max(run.peak_memory for run in runs)
         return {**parts, "run_time": seconds, "peak_memory": memory / MEBIBYTE}
 
-    def _linted(
+    def _add_linter(
         self, codes: Sequence[str | None], parts: Sequence[dict[str, float]]
     ) -> Sequence[dict[str, float]]:
-        """Yield the parts with the linter's verdict on each distinct program that passed."""
+        """Return the parts of each row with ``linter``; each distinct program is linted once."""
         if self.lint is None:
             return parts
         passed = {code for code, own in zip(codes, parts, strict=True) if code and own["passed"]}

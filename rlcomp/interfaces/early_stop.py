@@ -17,21 +17,22 @@ from rlcomp.metrics import current_means, end_phase, keep_best, record
 
 
 class EarlyStop(Component):
-    """Early stop: ends the phase when :meth:`verdict` gives a reason, and keeps its best step.
+    """Early stop: ends the phase when :meth:`verdict` returns a reason, and keeps its best step.
 
-    It belongs in ``every`` of a phase, after the stage that measures: ``{evaluation: 25,
+    Put it in ``every`` of a phase, after the stage that records the metric: ``{evaluation: 25,
     early_stop: 1}``. The best step of a phase is the first with the best value of ``metric`` so
     far; its checkpoint stays in ``checkpoints/best``. Training continues from the weights of the
     last step; use ``resume=RUN/checkpoints/best`` or ``base=RUN/checkpoints/best`` to continue from
     the best.
 
-    A step need not measure the metric. If no step of the phase has measured it, a warning is given
-    at the end of the phase, and at the first step that measures other metrics of its concept.
+    A step need not record the metric. If no step of the phase has recorded it, a warning appears at
+    the end of the phase, and in the first step that records other metrics of the same concept.
 
     Records ``early_stop/best``, the best value so far.
 
     Args:
-        metric: the metric that decides the best step: one of a stage before it in ``every``.
+        metric: name of the metric that decides the best step; a stage before this one in
+            ``every`` records it.
         better: direction of better values.
     """
 
@@ -92,8 +93,8 @@ class EarlyStop(Component):
     def observed(self, argument: str) -> float | None:
         """Return the metric that an argument names; None if this step has not measured it."""
         name, metrics = getattr(self, argument), current_means()
-        beside = {other for other in metrics if other.split("/")[0] == name.split("/")[0]}
-        if beside and name not in beside and not self.known & {name, *beside}:
+        of_concept = {other for other in metrics if other.split("/")[0] == name.split("/")[0]}
+        if of_concept and name not in of_concept and not self.known & {name, *of_concept}:
             self._missed(
                 argument, metrics, f"the first step with any {name.split('/')[0]}/... has not"
             )
@@ -107,10 +108,12 @@ class EarlyStop(Component):
     def _missed(self, argument: str, known: Iterable[str], who: str) -> None:
         """Warn that a metric is missing, and suggest a similar one."""
         name = getattr(self, argument)
-        own = [other for other in known if not other.startswith(("early_stop/", "time/"))]
-        beside = [other for other in own if other.split("/")[0] == name.split("/")[0]]
+        candidates = [other for other in known if not other.startswith(("early_stop/", "time/"))]
+        of_concept = [c for c in candidates if c.split("/")[0] == name.split("/")[0]]
         message = f"early_stop.{argument} is {name!r}, but {who} measured it"
-        warnings.warn(f"{message}{nearest(name, beside or own)}", RlcompWarning, stacklevel=3)
+        warnings.warn(
+            f"{message}{nearest(name, of_concept or candidates)}", RlcompWarning, stacklevel=3
+        )
 
     def run_state(self) -> dict[str, Any]:
         """Return the state of this phase."""

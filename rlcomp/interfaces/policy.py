@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class ScoresRows(Protocol):
-    """Log-probs of rows under its weights; a position of a row is a token or a step.
+    """A model that computes the log-probs of rows; a position of a row is a token or a step.
 
-    The interface for references, learners and old log-probs: :class:`Policy` scores rows of tokens,
-    :class:`rlcomp.model.flow_policy.FlowPolicy` the steps of a flow.
+    References, learners and old log-probs use this interface. :class:`Policy` scores the tokens of
+    rows, :class:`rlcomp.model.flow_policy.FlowPolicy` scores the steps of a flow.
     """
 
     @property
@@ -39,13 +39,13 @@ class ScoresRows(Protocol):
     def version(self) -> int:
         """Return the number of updates of its weights, which ``policy_version`` records.
 
-        Each call of the learner counts once, with any number of minibatches and epochs. The number
-        belongs to the checkpoint, as the weights do: a buffer, or part of ``run_state``.
+        Each call of the learner counts once, with any number of minibatches and epochs. A
+        checkpoint must contain the number, in a buffer or in ``run_state``.
         """
         ...
 
     def updated(self) -> None:
-        """Count an update; called once per update after the weights have changed."""
+        """Increase :attr:`version` by 1; a learner calls this once after it changed the weights."""
         ...
 
     def weights(self) -> Mapping[str, Tensor]:
@@ -209,7 +209,7 @@ class PacksRows(Protocol):
 
     @property
     def packs(self) -> bool:
-        """Test if it packs rows."""
+        """Return True if the model packs rows."""
         ...
 
 
@@ -237,21 +237,22 @@ def check_turns(policy: Policy) -> None:
     """Refuse a policy that cannot continue after further input.
 
     Raises:
-        ConfigError: it has no sessions, or an engine that samples whole responses only.
+        ConfigError: the policy has no method ``session``, its engine samples whole responses only,
+            or ``decoding.keep_routing`` is ``rollout``.
     """
     if not callable(getattr(policy, "session", None)):
         raise ConfigError(
-            f"policy is a {type(policy).__name__}, which takes no turns: give it a method "
-            "session, as rlcomp.model.language_model.LanguageModel has"
+            f"policy is a {type(policy).__name__}, which cannot continue after further input: "
+            "define a method session, as in rlcomp.model.language_model.LanguageModel"
         )
     engine = policy.sampler_engine if isinstance(policy, HasSamplerEngine) else None
     if engine is not None:
         raise ConfigError(
-            f"{type(engine).__name__} samples whole responses only, and here an environment, a "
-            "tool or an agent reads between a policy's turns: use sampler_engine=own"
+            f"{type(engine).__name__} samples whole responses only, but an environment, a tool or "
+            "an agent of this run answers between a policy's turns: use sampler_engine=own"
         )
     if policy.decoding.keep_routing == "rollout":
         raise ConfigError(
-            "decoding.keep_routing is rollout, and the routes of several turns are not recorded: "
+            "decoding.keep_routing is rollout, but routes of several turns are not recorded: "
             "use keep_routing=proximal with old_log_probs=recomputed"
         )

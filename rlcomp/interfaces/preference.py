@@ -23,7 +23,7 @@ class Score(LossPart):
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "score": ("B", "float", "u: how likely the policy makes the answer, against its yardstick"),
+        "score": ("B", "float", "u: score of the answer under the policy"),
         "common_length": ("B", "int64", "response tokens of the shorter answer of the row's pair"),
     }
     writes: ClassVar[tuple[Key, ...]] = ("score",)
@@ -39,17 +39,17 @@ class Score(LossPart):
 
 
 class LinkFunction(LossPart):
-    """Loss of a pair by the scores of its two answers.
+    """Loss of a pair as a function of the scores of its two answers.
 
-    Reads ``chosen_score``, ``rejected_score`` ``[U]``, a row for each pair. Writes ``pair_loss``
-    ``[U]`` and ``flipped_loss`` ``[U]``, the loss of the flipped label.
+    Reads ``chosen_score`` and ``rejected_score``, ``[U]`` for ``U`` pairs. Writes ``pair_loss``
+    ``[U]``, and ``flipped_loss`` ``[U]``, the loss of the pair with the label flipped.
     """
 
     keys: ClassVar[Mapping[Key, OwnKey]] = {
         "chosen_score": ("B", "float", "u_w: score of the pair's chosen answer"),
         "rejected_score": ("B", "float", "u_l: score of the pair's rejected answer"),
         "pair_loss": ("B", "float", "loss of the pair"),
-        "flipped_loss": ("B", "float", "loss of the pair, were its label the other one"),
+        "flipped_loss": ("B", "float", "loss of the pair with the label flipped"),
     }
     reads: ClassVar[tuple[Key, ...]] = ("chosen_score", "rejected_score")
     writes: ClassVar[tuple[Key, ...]] = ("pair_loss", "flipped_loss")
@@ -71,7 +71,10 @@ class LinkFunction(LossPart):
 
 
 def first_is_chosen(chosen: Tensor) -> Tensor:
-    """Return for each pair True if its first row is the chosen one; shape ``[U]``.
+    """Return the mask of the pairs whose first row is the chosen answer, shape ``[U]``.
+
+    Args:
+        chosen: mask of chosen answers, shape ``[B]``; rows ``2u`` and ``2u + 1`` are pair ``u``.
 
     Raises:
         DataError: a pair does not have exactly one chosen answer.
@@ -81,25 +84,30 @@ def first_is_chosen(chosen: Tensor) -> Tensor:
     if wrong:
         raise DataError(
             f"rows {2 * wrong[0]} and {2 * wrong[0] + 1} are a pair of which "
-            f"{int(pairs[wrong[0]].sum())} are chosen: exactly one answer of a pair must be"
+            f"{int(pairs[wrong[0]].sum())} are chosen: mark exactly one answer of a pair as chosen"
         )
     return pairs[:, 0]
 
 
 def sides(values: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
-    """Split values by answer, chosen and rejected, shape ``[U]`` each."""
-    one, other = values.view(-1, 2).unbind(1)
-    return torch.where(first, one, other), torch.where(first, other, one)
+    """Return the values of the chosen and of the rejected answers, shape ``[U]`` each.
+
+    Args:
+        values: one value per row, shape ``[B]``.
+        first: result of :func:`first_is_chosen`, shape ``[U]``.
+    """
+    first_row, second_row = values.view(-1, 2).unbind(1)
+    return torch.where(first, first_row, second_row), torch.where(first, second_row, first_row)
 
 
 def by_pair_weight(row_weight: Tensor, pair_weight: Tensor) -> Tensor:
-    """Weight every row's pair by its share of the weights of all pairs that count.
+    """Return each pair's share of the weights of all valid pairs, at both of its rows, ``[B]``.
 
     Args:
-        row_weight: 0 for pairs that do not count, shape ``[B]``.
-        pair_weight: weight of a pair, the mean of both rows; shape ``[B]``.
+        row_weight: weight of the row, shape ``[B]``; 0 for invalid pairs.
+        pair_weight: shape ``[B]``; the weight of a pair is the mean of its two rows.
     """
-    own = pair_weight.view(-1, 2).mean(1).repeat_interleave(2)
-    weight = masked(own, row_weight > 0)
+    weight = pair_weight.view(-1, 2).mean(1).repeat_interleave(2)
+    weight = masked(weight, row_weight > 0)
     total = weight.sum() / 2
     return weight / torch.where(total > 0, total, 1.0)

@@ -27,7 +27,11 @@ class Demonstration(NamedTuple):
 
     @classmethod
     def of(cls, head: Sequence[int], tail: Sequence[int]) -> Demonstration:
-        """Concatenate ids that a policy reads and ids that it wrote.
+        """Return the row of a prompt and its response.
+
+        Args:
+            head: ids of the prompt, which are not trained.
+            tail: ids of the response, which are trained.
 
         Examples:
             >>> Demonstration.of([5, 6], [7])
@@ -52,14 +56,19 @@ NO_OBSERVATION = Observation([], "")
 
 
 class Dialogue(Protocol):
-    """Writer of the episodes of one prompt, as ids that are only appended to."""
+    """Encoder of the episodes of one prompt; later turns never change the ids of earlier ones."""
 
     def opening(self, observed: Observation) -> list[int]:
         """Return the ids up to the policy's first turn, including the first observation."""
         ...
 
     def reply(self, observed: Observation, said: Sequence[int]) -> list[int]:
-        """Return the ids between a turn of the policy, given by its last ids, and its next turn."""
+        """Return the ids between a turn of the policy and its next turn.
+
+        Args:
+            observed: answer of the environment.
+            said: last ids of the policy's turn.
+        """
         ...
 
 
@@ -93,7 +102,7 @@ class PromptFormat(Protocol):
         ...
 
     def dialogues(self, texts: Sequence[str], columns: Columns) -> list[Dialogue]:
-        """Return a writer of the episodes of each prompt."""
+        """Return for each prompt the encoder of its episodes."""
         ...
 
     def demonstrations(
@@ -101,7 +110,7 @@ class PromptFormat(Protocol):
     ) -> list[Demonstration]:
         """Return rows of prompts and given responses.
 
-        The end of a response is not in ``responses``, but added here. In responses with turns only
-        the turns of the policy are trained.
+        This method adds the token that ends a response. In a response with turns only the turns of
+        the policy are trained.
         """
         ...

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SamplingRequest:
-    """``G`` responses to each of ``P`` prompts, with all inputs except the weights.
+    """Request for ``G`` responses to each of ``P`` prompts: all inputs except the weights.
 
     Attributes:
         prompts: ``P`` lists of token ids, none empty.
@@ -44,13 +44,13 @@ class SamplingRequest:
 
 @runtime_checkable
 class RemoteEngine(Protocol):
-    """An engine in another process, which must be reachable before the run."""
+    """A sampling engine in another process, which a run contacts before it starts."""
 
     def reach(self) -> None:
-        """Check that it is reachable.
+        """Check that the engine is reachable.
 
         Raises:
-            ConfigError: it is not; the message names the address and the remedy.
+            ConfigError: the engine is not reachable; the message names the address and the remedy.
         """
         ...
 
@@ -59,7 +59,7 @@ class SamplerEngine(Protocol):
     """Sampler in place of our own decode loop (``sampler_engine=``)."""
 
     def check(self, decoding: Decoding, model: PreTrainedModel) -> None:
-        """Refuse a decoding without log-probs from the engine, or an unsupported model.
+        """Refuse a model that the engine cannot sample, or a decoding without log-probs.
 
         Raises:
             ConfigError: the message names the setting and the remedy.

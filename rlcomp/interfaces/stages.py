@@ -19,11 +19,11 @@ from rlcomp.seed import next_request
 
 @runtime_checkable
 class PhaseAction(Protocol):
-    """An entry of ``phases.NAME.on_begin``: called once, in order, before the stages begin.
+    """An entry of ``phases.NAME.on_begin``, which runs once before the first step of the phase.
 
-    Every component is an action, too (a reference copies the weights when a phase begins). It is
-    not called again on resume: its effect must be in the checkpoint, in the state of its object or
-    in its own.
+    Actions run in the order of the list. Every component is an action, too: a reference copies the
+    weights when a phase begins. A resumed run does not repeat an action, so that the effect of the
+    action must be part of the checkpoint.
     """
 
     def begin_phase(self) -> None:
@@ -43,8 +43,8 @@ class Collector(Component):
 
     Class attributes:
         splits: True if the rows of a prompt stay the same when a batch is divided among several
-        collectors: they draw one number for each row (:func:`rlcomp.engine.draw.uniform`), with
-            equally many rows for each prompt.
+            collectors. The collector must draw one number for each row
+            (:func:`rlcomp.engine.draw.uniform`) and sample equally many rows for each prompt.
         refills: True if a worker may sample its rows by refilled seats
             (:class:`rlcomp.interfaces.cluster.RefillingCollector`).
     """
@@ -118,15 +118,16 @@ def named_ranges(
     around: Callable[[float], Range],
     least: float,
 ) -> dict[str, Range]:
-    """Return the given ranges; if there are none, one around every nominal value.
+    """Return the range of each parameter that is randomised.
 
-    A range of a single value is dropped, since the parameter does not change.
+    A range with one value is left out, since its parameter does not change.
 
     Args:
-        nominal: every parameter of the environment.
-        given: ``[low, high]`` by parameter; empty for all of them.
-        around: returns the range around a nominal value.
-        least: every low end must be above this.
+        nominal: nominal value of every parameter of the environment.
+        given: ``[low, high]`` of the parameters to randomise; empty: all parameters, each with a
+            range around its nominal value.
+        around: function that returns the range around a nominal value.
+        least: exclusive lower bound of every range.
 
     Raises:
         ConfigError: a parameter is unknown, or a range is not ``[low, high]``.

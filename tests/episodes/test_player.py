@@ -228,7 +228,7 @@ def test_a_policy_without_sessions_is_refused():
     class Bare:
         tokenizer = byte_tokenizer()
 
-    with pytest.raises(ConfigError, match="policy is a Bare, which takes no turns"):
+    with pytest.raises(ConfigError, match="policy is a Bare, which cannot continue"):
         player(Bare())
 
 

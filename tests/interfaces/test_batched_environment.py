@@ -196,7 +196,7 @@ def test_copies_of_a_group_have_the_same_dynamics():
 
 
 def test_groups_that_do_not_fit_are_refused():
-    with pytest.raises(ConfigError, match=r"num_envs is 6, no multiple of group_size 4"):
+    with pytest.raises(ConfigError, match=r"num_envs is 6: must be a multiple of group_size, 4"):
         made(Reach, num_envs=6).begin_groups(4)
 
 

@@ -93,7 +93,7 @@ def test_rows_tell_which_weights_acted():
 
 
 def test_groups_that_do_not_fit_are_refused_at_once():
-    with pytest.raises(ConfigError, match=r"num_envs is 6, no multiple of group_size 4"):
+    with pytest.raises(ConfigError, match=r"num_envs is 6: must be a multiple of group_size, 4"):
         collector(group_size=4)
 
 

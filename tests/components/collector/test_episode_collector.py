@@ -188,5 +188,5 @@ def test_what_cannot_work_is_refused_when_it_is_made():
         collector(Told(), max_turns=0)
     policy = tiny_policy()
     policy.session = None
-    with pytest.raises(ConfigError, match="which takes no turns"):
+    with pytest.raises(ConfigError, match="which cannot continue"):
         collector(policy)
