@@ -9,7 +9,7 @@ from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import NoVerdict, check_options, choices
+from rlcomp.interfaces.judge import NoVerdict, check_options, option_preferences
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Endpoint
@@ -232,7 +232,7 @@ class EndpointJudge(metaclass=Checked):
 
     def judge_all(self, pairs: Sequence[tuple[str, str]]) -> list[float | None]:
         """Return the probability of yes for each pair, with parallel requests."""
-        return choices(
+        return option_preferences(
             self.endpoint,
             [self._asked(*pair) for pair in pairs],
             (self.yes_text, self.no_text),

@@ -12,7 +12,7 @@ from rlcomp.component import Component
 from rlcomp.errors import DataError
 from rlcomp.functional.group_statistics import Groups
 from rlcomp.interfaces.reward import without_failed
-from rlcomp.interfaces.turns import once
+from rlcomp.interfaces.turns import first_row_mask
 from rlcomp.metrics import record
 
 
@@ -54,7 +54,7 @@ class RewardCheck(Component):
         """Count the groups; stop the run if too many rewards are invalid."""
         valid = without_failed(batch, batch["reward_valid"])
         batch["reward_valid"] = valid
-        episodes = once(batch).to(valid.device)
+        episodes = first_row_mask(batch).to(valid.device)
         groups = Groups(batch["reward"], batch["group_id"], valid & episodes)
         first = _first_of_group(groups)
         record("groups/unjudged", (groups.count == 0).float(), where=first)

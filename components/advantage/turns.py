@@ -136,8 +136,8 @@ class MTGRPO(Component):
         """Write the advantage."""
         table = TurnTable(batch)
         outcome = group_standardised(table.outcome, table.group, table.valid, self.epsilon)[:, None]
-        turns = mt_grpo_turns(table.reward, table.there, table.valid, table.group, self.epsilon)
-        before = table.counted & (table.there.flip(1).cumsum(1).flip(1) > 1)
+        turns = mt_grpo_turns(table.reward, table.exists, table.valid, table.group, self.epsilon)
+        before = table.counted & (table.exists.flip(1).cumsum(1).flip(1) > 1)
         record("advantage/turn", turns.abs(), where=before)
         advantage = torch.where(before, turns + self.outcome_weight * outcome, outcome)
         return write_advantage(batch, table.spread(advantage))
@@ -232,6 +232,6 @@ class Vine(Component):
         """Write the advantage."""
         table = TurnTable(batch)
         value = table.first_tokens(batch["turn_value"])
-        advantage = vine_advantage(table.outcome, value, table.there)
+        advantage = vine_advantage(table.outcome, value, table.exists)
         record("advantage/turn", advantage.abs(), where=table.counted)
         return write_advantage(batch, table.spread(advantage))

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, Unbuilt
-from rlcomp.interfaces.answer_verifier import AnswerVerifier, said_verdict, verdict_options
+from rlcomp.interfaces.answer_verifier import AnswerVerifier, read_verdict, verdict_options
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example
@@ -71,7 +71,7 @@ class SolverVerifier(metaclass=Checked):
         if self.right is None:
             self.right = self.verifier.is_right(self.example, text)
             return Turn(observation=text, closing=self.asks, seat=1)
-        verdict = said_verdict(text, self.options)
+        verdict = read_verdict(text, self.options)
         accepted = verdict == 0
         agrees = verdict is not None and accepted == self.right
         self.told = {

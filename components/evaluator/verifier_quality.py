@@ -15,7 +15,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.functional.statistics import roc_auc
-from rlcomp.interfaces.answer_verifier import said_verdict, verdict_options
+from rlcomp.interfaces.answer_verifier import read_verdict, verdict_options
 from rlcomp.interfaces.reward import without_failed
 from rlcomp.interfaces.task import Task
 from rlcomp.metrics import record
@@ -126,7 +126,7 @@ class VerifierQuality(Component):
             generator=torch.Generator().manual_seed(self.seed),
         )
         turns = [self._said(row) for row in rows.unbind(0)]
-        verdicts = [said_verdict(text, self.options) for text in turns]
+        verdicts = [read_verdict(text, self.options) for text in turns]
         right = self.given_right.repeat_interleave(self.samples_per_prompt)
         judged = torch.tensor([verdict is not None for verdict in verdicts])
         accepted = torch.tensor([verdict == 0 for verdict in verdicts])

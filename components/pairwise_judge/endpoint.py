@@ -8,7 +8,7 @@ from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.judge import AnswerPair, NoVerdict, check_options, choices
+from rlcomp.interfaces.judge import AnswerPair, NoVerdict, check_options, option_preferences
 from rlcomp.interfaces.protocols import Endpoint
 
 _FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
@@ -72,7 +72,7 @@ class EndpointPairs(metaclass=Checked):
 
     def __call__(self, pairs: Sequence[AnswerPair]) -> list[float | None]:
         """Return for each pair the probability that the first is better."""
-        return choices(
+        return option_preferences(
             self.endpoint,
             [self._asked(pair) for pair in pairs],
             (self.first_text, self.second_text),

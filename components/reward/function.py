@@ -15,7 +15,12 @@ from tensordict import TensorDict
 from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
-from rlcomp.interfaces.batch_reward import OWN, batch_arguments, lacking, row_outcomes
+from rlcomp.interfaces.batch_reward import (
+    OWN,
+    batch_arguments,
+    missing_argument_message,
+    row_outcomes,
+)
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.interfaces.reward import TextReward, row_named
 from rlcomp.interfaces.scores import Score
@@ -200,7 +205,7 @@ class Function(PooledReward):
         """
         for name in sorted(self.signature.needed):
             if name not in row:
-                raise ConfigError(f"Function: {lacking(name, row)}")
+                raise ConfigError(f"Function: {missing_argument_message(name, row)}")
         own = {*TextReward.reads} - {*self.signature.named}
         return {name: row[name] for name in row if name not in own and self.signature.takes(name)}
 

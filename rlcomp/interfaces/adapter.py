@@ -1,4 +1,4 @@
-"""Adapter: an environment of another package, unchanged, as one of ours."""
+"""Adapters: environments of other packages behind rlcomp's interface of environments."""
 
 from __future__ import annotations
 
@@ -24,16 +24,17 @@ class _AdapterMeta(Checked, ABCMeta):
 
 
 class Adapter(metaclass=_AdapterMeta):
-    r"""Environment of a peer: the policy's text becomes an action, and the peer's answer a turn.
+    r"""Environment that wraps an environment of another package, the peer.
 
-    A subclass begins an episode (``reset``) and answers an action (``answer``). ``self.make`` makes
-    the peer (``self.peer``): ``make`` of its package with the name, or the class at the dotted
-    path. The peer does not see a turn without a readable action: such turns are answered by
-    ``unreadable`` and counted.
+    The policy's text becomes an action of the peer, and the peer's answer becomes a turn. A
+    subclass defines ``reset`` and ``answer``, and creates the peer (``self.peer``) by
+    ``self.make``: the function ``make`` of the package with the name, or the class at the dotted
+    path. A turn without a readable action does not reach the peer: it is counted and answered by
+    ``unreadable``.
 
     Args:
-        name: the package's name of the environment, or the dotted path of a class.
-        settings: arguments of its construction.
+        name: name of the environment in its package, or the dotted path of a class.
+        settings: arguments of the peer's constructor.
         stops: texts that end a turn of the policy; EOS always does.
         action_pattern: regular expression; group 1 of its last match is the action. null: the whole
             turn, without its stop text and surrounding space.
@@ -141,17 +142,18 @@ class Adapter(metaclass=_AdapterMeta):
 
 
 def world_seed(example: Example, seed: int) -> int:
-    """Return the seed of an episode's world, below 2^31: the example's ``seed``, else its own.
+    """Return the seed of an episode's environment, below 2^31.
 
-    With the column all episodes of a prompt are in the same world.
+    It is the example's column ``seed``, so that all episodes of a prompt start alike; without this
+    column it is the argument ``seed``.
 
     Raises:
-        DataError: the column is no whole number from 0 on.
+        DataError: the column is not a whole number from 0 on.
     """
-    own = example.columns.get("seed", seed)
-    if not isinstance(own, int) or isinstance(own, bool) or own < 0:
-        raise DataError(f"column seed is {own!r:.60}: must be a whole number from 0 on")
-    return own % 2**31
+    value = example.columns.get("seed", seed)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise DataError(f"column seed is {value!r:.60}: must be a whole number from 0 on")
+    return value % 2**31
 
 
 def numbered(action: str, names: Sequence[str]) -> str | int:

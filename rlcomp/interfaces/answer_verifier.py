@@ -25,37 +25,37 @@ def verdict_options(
         stop: text that ends a turn and is not part of it.
 
     Raises:
-        ConfigError: one ends with the other, so that a text could end with both; or one ends with
-            space, which is ignored; or the stop text would cut one short.
+        ConfigError: one option ends with the other, so that a text could end with both; an option
+            ends with space, which is ignored; or an option contains the stop text.
     """
     for name, option in (("accept", accept), ("reject", reject)):
         if option != option.rstrip():
             raise ConfigError(f"{part}.{name} is {option!r}: must not end with space")
         if stop and stop in option:
             raise ConfigError(
-                f"{part}.stop is {stop!r}, which {part}.{name}={option!r} holds: the verdict would "
-                "be cut short; change one"
+                f"{part}.stop is {stop!r}, but {part}.{name}={option!r} contains it, and the turn "
+                "would end within the verdict: change one"
             )
     if accept.endswith(reject) or reject.endswith(accept):
         raise ConfigError(
-            f"{part}: of accept {accept!r} and reject {reject!r} one ends with the other, so that "
-            "both would be said at once: change one"
+            f"{part}: accept is {accept!r} and reject is {reject!r}: a text could end with both, "
+            "since one ends with the other: change one"
         )
     return accept, reject
 
 
-def said_verdict(said: str, options: Sequence[str]) -> int | None:
-    """Return the option that a text ends with, ignoring trailing space; None: no verdict.
+def read_verdict(text: str, options: Sequence[str]) -> int | None:
+    """Return the index of the option that a text ends with; None for no verdict.
 
-    A word that ends with an option counts as one: with ``y``, ``nobody`` accepts. For a model that
-    writes words use whole sentences or marked options such as ``<accept>``.
+    Trailing space is ignored. A word that ends with an option counts as the option: ``nobody`` ends
+    with ``y``. For a model that writes words, use whole sentences or marked options (``<accept>``).
 
     Examples:
-        >>> said_verdict("1+2=3 y ", ("y", "n")), said_verdict("yes?", ("y", "n"))
+        >>> read_verdict("1+2=3 y ", ("y", "n")), read_verdict("yes?", ("y", "n"))
         (0, None)
     """
-    ends = [number for number, option in enumerate(options) if said.rstrip().endswith(option)]
-    return ends[0] if ends else None
+    matches = [index for index, option in enumerate(options) if text.rstrip().endswith(option)]
+    return matches[0] if matches else None
 
 
 class AnswerVerifier:
@@ -66,7 +66,7 @@ class AnswerVerifier:
         path: config path of the setting, for errors.
 
     Raises:
-        ConfigError: the object is no reward that scores single texts by itself.
+        ConfigError: the object is not a reward that scores single texts by itself.
     """
 
     def __init__(self, reward: TextReward | Unbuilt, path: str) -> None:
@@ -80,16 +80,16 @@ class AnswerVerifier:
         self.path = path
 
     def is_right(self, example: Example, response: str) -> bool:
-        """Judge a response.
+        """Return True if the reward accepts a response to the prompt of an example.
 
         Raises:
-            DataError: the reward returns no number.
+            DataError: the reward returns something other than a number.
         """
         row = {"prompt": example.prompt, "response": response, "answer": example.answer}
         score = self.reward.score_row({**example.columns, **row})
         if not isinstance(score, (int, float)) or math.isnan(score):
             raise DataError(
-                f"{self.path} gave {score!r:.60} for {response!r:.60}: must be a number; "
-                "a part of named parts or without a verdict cannot tell right from wrong"
+                f"{self.path} returned {score!r:.60} for {response!r:.60}: must be a number; use a "
+                "reward without named parts, which has a verdict for every text"
             )
         return self.reward.is_correct(float(score))

@@ -14,7 +14,7 @@ from rlcomp.workers.signature import Signature
 
 Row = Mapping[str, object]
 
-# Names of further arguments, beside the columns of the task.
+# Names of arguments that a function may have in addition to the columns of the task.
 OWN = ("prompts", "completions", "completion_ids", "trainer_state", "log_metric")
 
 
@@ -35,7 +35,8 @@ def batch_arguments(
         seed: for a function with an argument ``seed``, if that is no column.
 
     Raises:
-        ConfigError: it needs a column that no row has, or token ids that the batch lacks.
+        ConfigError: the function needs a column that no row has, or token ids that the batch
+            lacks.
     """
     names = dict.fromkeys(name for row in rows for name in row)
     columns = {
@@ -57,14 +58,14 @@ def batch_arguments(
         arguments["completion_ids"] = _token_ids(batch)
     for name in signature.needed:
         if name not in arguments:
-            raise ConfigError(lacking(name, {**columns, **arguments}))
+            raise ConfigError(missing_argument_message(name, {**columns, **arguments}))
     if "seed" not in {*columns, *signature.named}:
         del arguments["seed"]
     return {name: value for name, value in arguments.items() if signature.takes(name)}
 
 
-def lacking(name: str, known: Mapping[str, object]) -> str:
-    """Write the message that a reward function needs a column which is missing."""
+def missing_argument_message(name: str, known: Mapping[str, object]) -> str:
+    """Return the message that a reward function needs an argument which no column has."""
     return (
         f"the function needs {name!r}, which this example does not have{nearest(name, known)}; a "
         "reward is called with prompt, response, answer and the columns of its task: rename the "

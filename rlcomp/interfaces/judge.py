@@ -47,15 +47,15 @@ def judge_all(judge: Judge, pairs: Sequence[tuple[str, str]]) -> list[float | No
 
 
 class NoVerdict:
-    """Reason of a judge for a missing verdict: the first one, given once as a warning.
+    """Reason of a judge's first missing verdict, which is reported once as a warning.
 
     Args:
-        judge: name of the judge's class, for messages. The judge's constructor makes this object,
-            so that messages have the judge's config path as well.
+        judge: name of the judge's class, for messages. The judge's constructor must create this
+            object, so that messages contain the judge's config path.
 
     Attributes:
-        path: config path of the judge and a dot, for remedies; empty outside of a config.
-        reason: with the judge's name; empty if every question had a verdict.
+        path: config path of the judge, followed by a dot, for remedies; empty without a config.
+        reason: reason with the judge's name; empty if every question so far had a verdict.
     """
 
     def __init__(self, judge: str) -> None:
@@ -96,25 +96,25 @@ _MAX_TOKENS = 8
 
 
 def check_options(part: str, **options: str) -> None:
-    """Refuse two options if one begins with the other, apart from case and quotes.
+    """Refuse two options if one of them is a prefix of the other, apart from case and quotes.
 
     Args:
-        part: their owner, for the message.
+        part: name of their owner, for the message.
         options: two texts, by the names of the arguments.
 
     Raises:
-        ConfigError: an answer could match both.
+        ConfigError: one option is a prefix of the other, so that an answer could match both.
     """
-    (one, first), (other, second) = options.items()
-    one_plain, other_plain = plain_option(first), plain_option(second)
-    if one_plain.startswith(other_plain) or other_plain.startswith(one_plain):
+    (first_name, first), (second_name, second) = options.items()
+    first_plain, second_plain = plain_option(first), plain_option(second)
+    if first_plain.startswith(second_plain) or second_plain.startswith(first_plain):
         raise ConfigError(
-            f"{part}: of {one} {first!r} and {other} {second!r} one begins with the other "
-            "(case and quotes do not count), so that an answer may choose both: change one"
+            f"{part}: {first_name} is {first!r} and {second_name} is {second!r}: an answer could "
+            "match both, since one begins with the other (apart from case and quotes): change one"
         )
 
 
-def choices(
+def option_preferences(
     endpoint: Endpoint,
     questions: Sequence[str],
     options: tuple[str, str],
@@ -133,30 +133,31 @@ def choices(
         read: read the probabilities of the answer's first token, or the beginning of the answer.
         least_mass: least mass of both options together; below it the answer is None.
         alternatives: number of first tokens whose log-prob is requested.
-        no_verdict: is notified of answers that choose neither.
+        no_verdict: reports answers that choose neither option.
 
     Returns:
-        None for a question without an answer, or whose answer chooses neither.
+        One preference per question; None if there is no answer, or if it chooses neither option.
 
     Raises:
-        ConfigError: log-probs are to be read, but no reply has any.
+        ConfigError: ``read`` is ``log_probs``, but no reply has log-probs.
     """
     if read == "text":
         replies = endpoint.ask(questions, max_tokens=_MAX_TOKENS)
         values = [said_option(reply.text, *options) if reply else None for reply in replies]
         unclear = [
-            reply.text for reply, one in zip(replies, values, strict=True) if reply and one is None
+            reply.text
+            for reply, value in zip(replies, values, strict=True)
+            if reply and value is None
         ]
         if unclear:
-            no_verdict.tell(
-                len(unclear), len(questions), _other_words(options, unclear[0], no_verdict.path)
-            )
+            reason = _unclear_answer_reason(options, unclear[0], no_verdict.path)
+            no_verdict.tell(len(unclear), len(questions), reason)
         return values
     replies = endpoint.ask(questions, max_tokens=1, alternatives=alternatives)
     firsts = [reply.first if reply else None for reply in replies]
     if any(replies) and not any(firsts):
         raise ConfigError(
-            "read is log_probs, and the endpoint tells no log-probs of the first token "
+            "read is log_probs, but the endpoint returns no log-probs of the first token "
             "(choices[0].logprobs.content[0].top_logprobs): set read=text"
         )
     masses = [option_masses(first, *options) if first else None for first in firsts]
@@ -165,37 +166,42 @@ def choices(
     if low:
         first, mass = firsts[low[0]] or {}, masses[low[0]] or (0.0, 0.0)
         likeliest = max(first, key=lambda token: first[token])
-        reason = low_mass(options, sum(mass), least_mass, likeliest, no_verdict.path)
+        reason = low_mass_reason(options, sum(mass), least_mass, likeliest, no_verdict.path)
         no_verdict.tell(len(low), len(questions), reason)
     return values
 
 
-def low_mass(
+def low_mass_reason(
     options: tuple[str, str], mass: float, least_mass: float, likeliest: str, path: str
 ) -> str:
-    """Return the reason of a missing verdict: the model's own answer, and the remedy.
+    """Return the reason of a missing verdict: the two options are too improbable.
 
     Args:
         options: options of the judge.
-        mass: probability of both, in every spelling.
-        least_mass: limit of the judge.
-        likeliest: the model's likeliest first token, or its answer.
-        path: config path of the judge, with a dot.
+        mass: probability of both options together, summed over their spellings.
+        least_mass: least mass that the judge accepts.
+        likeliest: the model's likeliest first token, or its own answer.
+        path: config path of the judge, followed by a dot.
     """
-    one, other = options
+    first, second = options
     return (
-        f"{one!r} and {other!r} have {mass:.2g} of the probability together, in every spelling "
-        f"({path}least_mass is {least_mass:g}), and the model would rather say {likeliest[:60]!r}: "
-        f"let {path}template ask for one of the two alone, take other options, or another model"
+        f"the probability of {first!r} and {second!r} together, in every spelling, is {mass:.2g} "
+        f"({path}least_mass is {least_mass:g}); the likeliest answer is {likeliest[:60]!r}: "
+        f"{_OPTIONS_REMEDY.format(path=path)}"
     )
 
 
-def _other_words(options: tuple[str, str], answer: str, path: str) -> str:
-    one, other = options
+def _unclear_answer_reason(options: tuple[str, str], answer: str, path: str) -> str:
+    first, second = options
     return (
-        f"the answer begins neither with {one!r} nor with {other!r}, but {answer[:60]!r}: let "
-        f"{path}template ask for one of the two alone, take other options, or another model"
+        f"the answer {answer[:60]!r} begins neither with {first!r} nor with {second!r}: "
+        f"{_OPTIONS_REMEDY.format(path=path)}"
     )
+
+
+_OPTIONS_REMEDY = (
+    "let {path}template ask for one of the two alone, or use other options or another model"
+)
 
 
 class JudgedReward(TextReward):
@@ -217,14 +223,14 @@ class JudgedReward(TextReward):
 
 
 class AnswerPair(NamedTuple):
-    """Two answers in the order in which a judge sees them.
+    """A question and two answers, in the order in which a judge reads them.
 
     Attributes:
         prompt: the question.
         first: the answer in first place.
-        second: the other one.
-        answer: the task's right answer; only a simulated judge may look.
-        rationale: comments on the two before the verdict.
+        second: the answer in second place.
+        answer: the task's right answer, for simulated judges only.
+        rationale: comments on both answers, written before the verdict.
     """
 
     prompt: str

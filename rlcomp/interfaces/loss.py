@@ -23,12 +23,11 @@ class LossPart(Component):
         step_keys: step-level keys, one entry per row, that need all rows of the optimiser step (a
             quantile, a searched bound). :meth:`prepare` computes them from a no-gradient forward
             pass before the split into micro-batches.
-        needs_forward: :meth:`prepare` needs model outputs, not data alone.
-        changes_on_policy_gradient: it drops or reweights tokens, so that even on-policy the
-            gradient is not the plain one.
-        has_own_gradient: it adds a term that does not vanish at zero advantage. Without such a
-            term, rows of zero advantage are not differentiated.
-            of zero advantage are not differentiated.
+        needs_forward: True if :meth:`prepare` needs model outputs in addition to the data.
+        changes_on_policy_gradient: True if the part drops or reweights tokens, so that even
+            on-policy the gradient differs from the plain policy gradient.
+        has_own_gradient: True if the part adds a term that does not vanish at zero advantage.
+            Without such a term, rows of zero advantage are not differentiated.
     """
 
     step_keys: ClassVar[tuple[Key, ...]] = ()
@@ -66,8 +65,8 @@ class Loss(Component):
     :class:`RowLoss`.
 
     Class attributes:
-        unit_rows: adjacent rows that must share a micro-batch (2 for pairs).
-        weight_key: the share of a token or a row in the loss; ``prepare`` writes it.
+        unit_rows: number of adjacent rows that must be in the same micro-batch (2 for pairs).
+        weight_key: key of the weight of a token or a row in the loss; ``prepare`` writes it.
     """
 
     unit_rows: int = 1
@@ -79,7 +78,7 @@ class Loss(Component):
 
     @property
     def needs_full_batch_forward(self) -> bool:
-        """Test if a part needs a no-gradient forward over all rows of the optimiser step."""
+        """Return True if a part needs a no-gradient forward over all rows of the optimiser step."""
         return any(part.step_keys and part.needs_forward for part in self.parts())
 
     def prepare(self, batch: TensorDict) -> TensorDict:
@@ -89,9 +88,9 @@ class Loss(Component):
     def gradient_rows(self, batch: TensorDict) -> Tensor | None:
         """Return the rows with a possible gradient, ``[B]``, bool; None for all, the default.
 
-        The learner does not differentiate the model on the other rows. A loss that excludes rows
-        promises that their part of the gradient is exactly 0 for any model outputs, and that the
-        part of each other row depends on them only through :meth:`prepare`.
+        The learner differentiates the model on these rows only. A loss may exclude a row only if
+        the row's part of the gradient is exactly 0 for any model outputs, and if the gradients of
+        other rows depend on it only through :meth:`prepare`.
 
         Args:
             batch: the rows of an optimiser step, without the model's outputs.
@@ -129,7 +128,7 @@ class TokenLoss(Loss):
     optional: ClassVar[tuple[Key, ...]] = ("reward_valid", "too_old")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        cls.optional = _with(cls, TokenLoss.optional)
+        cls.optional = _add_optional(cls, TokenLoss.optional)
         super().__init_subclass__(**kwargs)
 
     def __init__(self, *, reduction: Component) -> None:
@@ -169,7 +168,7 @@ class RowLoss(Loss):
     optional: ClassVar[tuple[Key, ...]] = ("reward_valid", "response_mask")
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        cls.optional = _with(cls, RowLoss.optional)
+        cls.optional = _add_optional(cls, RowLoss.optional)
         super().__init_subclass__(**kwargs)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
@@ -183,12 +182,12 @@ class RowLoss(Loss):
         return batch.select().set("row_weight", unit_mean(valid, self.unit_rows))
 
 
-def _with(cls: type[Loss], keys: tuple[Key, ...]) -> tuple[Key, ...]:
-    """Return the optional keys of a class and further ones that it does not read already."""
+def _add_optional(cls: type[Loss], keys: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Return the optional keys of a class, and those of ``keys`` that it does not read yet."""
     known = (*cls.reads, *cls.optional)
     return (*cls.optional, *(key for key in keys if key not in known))
 
 
 def scalars(**losses: object) -> TensorDict:
-    """Return a TensorDict of scalars (a ``[B]`` TensorDict refuses them)."""
+    """Return a TensorDict of scalars by name; its batch size is ``[]``, not ``[B]``."""
     return TensorDict(losses, batch_size=[])

@@ -56,7 +56,7 @@ class PooledReward(TextReward):
 
     @property
     def called_directly(self) -> bool:
-        """Test if calls bypass the pool, so that an infinite score stops the run."""
+        """Return True if calls bypass the pool, so that an infinite score stops the run."""
         return False
 
     def arguments(self, row: Row) -> Mapping[str, object]:
@@ -129,10 +129,11 @@ def _values(outcomes: Sequence[Outcome]) -> list[object]:
 
 
 def record_calls_of(part: Ledger) -> None:
-    """Record a part's metrics of its calls, but not its reward metrics.
+    """Record the metrics of a part's calls, but not its reward metrics.
 
-    part: all records of the part; only failures, repeated calls, seconds and the sandbox's counts
-        are used.
+    Args:
+        part: everything that the part recorded. Only failures, repeated calls, seconds and counts
+            of the sandbox are recorded again.
     """
     calls = Ledger()
     for name, total in part.sums.items():

@@ -67,11 +67,11 @@ class HoldsObjective(Protocol):
 
 @runtime_checkable
 class HasTdErrors(Protocol):
-    """A loss that remembers the errors of its last rows.
+    """A loss that stores the temporal-difference errors of its last batch.
 
     Attributes:
-        errors: rows of the replay (``index``) and their ``|delta|``, ``[N]`` each; None before the
-            first.
+        errors: indices of rows in the replay (``index``) and their ``|delta|``, ``[N]`` each; None
+            before the first batch.
     """
 
     errors: tuple[Tensor, Tensor] | None
@@ -126,18 +126,18 @@ S = TypeVar("S")
 
 
 class Searchable(Protocol[S]):
-    """States that a search may revisit: ``apply`` never changes its input."""
+    """A problem for a tree search; states are immutable, so that a search may revisit them."""
 
     def start(self, example: Example) -> S:
         """Return the initial state of an example."""
         ...
 
     def apply(self, state: S, action: str) -> S | str:
-        """Return the state after an action, or what was wrong with it."""
+        """Return the state after an action, or a text with the error of an invalid action."""
         ...
 
     def solved(self, state: S) -> bool:
-        """Test if the goal is reached."""
+        """Return True if the state is a goal."""
         ...
 
     def text(self, state: S) -> str:
@@ -181,13 +181,14 @@ class SupportsTrace(Protocol):
             batch: the rows of the step.
 
         Returns:
-            The stages of the step in order, each with the first bad key in it, in words, or None.
+            For each stage of the step, in order, a description of its first value that is not
+            finite; None if all values are finite.
         """
         ...
 
 
 class TextGenerator(Protocol):
-    """Model that answers texts with texts, such as a judge that explains itself."""
+    """Model that answers texts with texts, such as a judge that writes a rationale."""
 
     def __call__(self, prompts: Sequence[str]) -> list[str]:
         """Return one text for each prompt."""

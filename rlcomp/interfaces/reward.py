@@ -17,7 +17,7 @@ from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ShapeError, add_note
 from rlcomp.interfaces.scores import Score, Scores
-from rlcomp.interfaces.turns import once
+from rlcomp.interfaces.turns import first_row_mask
 from rlcomp.keys import TEXT_END, Key
 from rlcomp.metrics import record
 
@@ -52,7 +52,11 @@ class SupportsTrial(Protocol):
         ...
 
     def trial(self, batch: TensorDict) -> str | None:
-        """Score rows without a trace; return why none could be scored, or None if one could."""
+        """Score rows without recording metrics.
+
+        Returns:
+            The reason why no row could be scored; None if a row could be scored.
+        """
         ...
 
 
@@ -60,12 +64,12 @@ class TextReward(Component):
     """A reward computed from prompt, response, gold answer and columns, row by row.
 
     A subclass defines a ``name`` and :meth:`score`, or :meth:`score_row` if it needs the columns of
-    the example (:class:`rlcomp.interfaces.task.Example`): unit tests, a rubric. A response that
-    cannot be judged (``None`` or NaN) gets reward 0 and ``reward_valid`` False, so that it is not
-    trained on. An exception stops the run, and so does a score that is no number or infinite in
-    float32, because a broken verifier must never train a model. A score may be a mapping of named
-    parts, ``R = sum_k w_k R_k``: a row that lacks a part of the others is invalid, unless that part
-    weighs 0.
+    the example (:class:`rlcomp.interfaces.task.Example`), such as unit tests or a rubric. A
+    response that cannot be judged (score ``None`` or NaN) gets reward 0 and ``reward_valid`` False,
+    and no loss uses it. A broken verifier must never train a model: an exception stops the run, and
+    so does a score that is not a number or is infinite in float32. A score may be a mapping of
+    named parts, ``R = sum_k w_k R_k``. A row that lacks a part which other rows have is invalid,
+    unless the weight of the part is 0.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` uint8 texts), and if present ``columns``
     (``{name: [B, W]}`` uint8 JSON texts). Writes ``reward``, float32 ``[B]``, ``rewards`` (``{name:
@@ -76,10 +80,10 @@ class TextReward(Component):
     Attributes:
         name: name in ``rewards`` of a score without named parts.
         weights: weights of named parts; 1 for parts without an entry.
-        correct_by: the part that decides if a response is right; None: the reward decides, if only
-            one part has a weight.
-        needs: columns of the example that it needs to score.
-        column_remedy: remedy if the task lacks one.
+        correct_by: name of the part that decides if a response is right. None: the reward decides;
+            then only one part may have a weight.
+        needs: names of the columns that a score needs.
+        column_remedy: remedy in the message if the task lacks one of these columns.
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt", "response", "answer")
@@ -103,7 +107,7 @@ class TextReward(Component):
 
     @property
     def is_free(self) -> bool:
-        """Test if its scores do not tell right from wrong."""
+        """Return True if the scores do not tell right answers from wrong ones."""
         return False
 
     def score(self, prompt: str, response: str, answer: str) -> float | None:
@@ -119,7 +123,7 @@ class TextReward(Component):
         return self.score(*(str(row[key]) for key in TextReward.reads))
 
     def is_correct(self, score: float) -> bool:
-        """Test if a score means that the response is right: 1 or more by default."""
+        """Return True if a score means that the response is right; by default from 1 on."""
         return score >= 1.0
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -160,8 +164,8 @@ class TextReward(Component):
         responses = [str(row["response"]) for row in rows]
         parts = Scores(self.scorer, self.name, responses, scores, before=self._parts)
         self._parts |= parts.found
-        weighing = [name for name, weight in self.weights.items() if weight]
-        parts.check_named([*weighing, *([self.correct_by] if self.correct_by else [])])
+        weighted_parts = [name for name, weight in self.weights.items() if weight]
+        parts.check_named([*weighted_parts, *([self.correct_by] if self.correct_by else [])])
         if self.correct_by is None:
             parts.check_one_decides(self.weights)
         totals = parts.totals(self.weights)
@@ -187,9 +191,9 @@ class TextReward(Component):
 
 
 def name_without_verdict(reward: nn.Module) -> str | None:
-    """Return the name of a reward that does not decide what is correct; None for others.
+    """Return the name of a reward that does not decide what is correct; None if it does.
 
-    A reward has ``is_free`` for this; a container of rewards follows its deciding part.
+    ``is_free`` of the reward answers this; a container of rewards asks its deciding part.
 
     Args:
         reward: any kind of reward.
@@ -212,19 +216,19 @@ def check_decides(reward: Component, place: str) -> None:
     """
     if (name := name_without_verdict(reward)) is not None:
         raise ConfigError(
-            f"{place} is a {type(reward).__name__}, which does not say what is correct, and right "
-            f"answers are counted here: set {place} to a verifier, or, where 1 or more means "
-            f"right in a function of your own, {place}.correct_by={name}"
+            f"{place} is a {type(reward).__name__}, which does not decide what is correct, but "
+            f"right answers are counted here: set {place} to a verifier; for a function of your "
+            f"own whose value of at least 1 means right, set {place}.correct_by={name}"
         )
 
 
 @contextlib.contextmanager
 def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
-    """Add a note with the row to exceptions of the context.
+    """Add a note that describes a row to exceptions of the context.
 
     Args:
         number: index of the row in its batch, from 0.
-        row: its ``prompt`` and ``response`` are shown, cut short and without control characters.
+        row: row whose ``prompt`` and ``response`` the note shows, shortened and escaped.
     """
     try:
         yield
@@ -235,7 +239,7 @@ def row_named(number: int, row: Mapping[str, object]) -> Iterator[None]:
 
 
 def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]:
-    """Return for each row the columns of its example and its texts of these keys, by name."""
+    """Return for each row the columns of its example and the texts of some keys, by name."""
     rows = decode_columns(batch)
     for key in keys:
         for row, text in zip(rows, decode_texts(batch[key]), strict=True):
@@ -244,7 +248,7 @@ def text_rows(batch: TensorDict, keys: Iterable[Key]) -> list[dict[str, object]]
 
 
 def without_failed(batch: TensorDict, valid: Tensor) -> Tensor:
-    """Remove rows from ``valid`` whose environment failed (``episode_error``), ``[B]``."""
+    """Return the valid rows whose environment did not fail (``episode_error``), ``[B]``, bool."""
     if "episode_error" not in batch.keys():
         return valid
     remaining: Tensor = valid & (batch["episode_error"][:, 0] == TEXT_END)
@@ -305,7 +309,7 @@ def write_reward(
     batch["rewards"] = TensorDict(dict(rewards), batch_size=batch.batch_size)
     batch["correct"] = correct & valid
     batch["reward_valid"] = valid
-    episodes = once(batch).to(valid.device)
+    episodes = first_row_mask(batch).to(valid.device)
     record("reward/mean", batch["reward"], where=valid & episodes)
     if decides:
         record("reward/correct", batch["correct"].float(), where=valid & episodes)

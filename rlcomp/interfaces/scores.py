@@ -13,8 +13,8 @@ from rlcomp.errors import ConfigError, DataError, nearest
 
 Score = float | Mapping[str, float | None] | None
 
-# Metrics of every reward, reward/<name>: neither a part nor a logged metric may have such a name.
-_TAKEN = ("mean", "correct", "invalid_fraction", "retried")
+# Names of the metrics reward/<name> of every reward; a part or a logged metric needs another name.
+_RESERVED_NAMES = ("mean", "correct", "invalid_fraction", "retried")
 
 
 class Scores:
@@ -22,14 +22,19 @@ class Scores:
 
     Args:
         owner: the reward, for messages.
-        name: name of the only part, where scores are numbers.
+        name: name of the only part if scores are numbers.
         responses: the scored texts, for messages.
-        scores: one a row.
-        before: names of parts in earlier batches.
+        scores: one score per row: a number, a mapping of named parts, or None.
+        before: names of the parts in earlier batches.
+
+    Attributes:
+        found: names of the parts in this batch.
+        names: names of the parts in this and earlier batches.
+        several: True if scores have named parts.
 
     Raises:
-        ConfigError: a score is no number, some are numbers and some parts, or a part has the name
-            of a metric.
+        ConfigError: a score is neither a number nor a mapping, some rows have numbers and others
+            mappings, or a part has the name of a metric.
         DataError: a score is infinite in float32.
     """
 
@@ -70,10 +75,10 @@ class Scores:
         }
 
     def check_named(self, names: Iterable[str]) -> None:
-        """Refuse names of parts that no row has.
+        """Refuse names of parts that no row has; without any judged row every name is accepted.
 
         Raises:
-            ConfigError: there is one, and a row that could be judged.
+            ConfigError: no row has a part of this name.
         """
         for name in names if self.found else ():
             if name not in self.names:
@@ -83,19 +88,19 @@ class Scores:
                 )
 
     def check_one_decides(self, weights: Mapping[str, float]) -> None:
-        """Refuse several parts with a weight, since their sum would decide what is right.
+        """Refuse several weighted parts, whose sum would decide if an answer is right.
 
-        For example, a format and a length would make a wrong answer a right one.
+        A wrong answer with a good format and length could then count as right.
 
         Raises:
-            ConfigError: there are several.
+            ConfigError: several parts have a weight.
         """
         weighing = [name for name in self.found if weights.get(name, 1.0)]
         if len(weighing) > 1:
             raise ConfigError(
-                f"{self.owner} returned parts ({', '.join(weighing)}), and correct_by is null: a "
-                "sum of 1 would count as right, whichever of them make it; set correct_by to the "
-                "part that says what is right (one that weighs 0 can)"
+                f"{self.owner} returned parts ({', '.join(weighing)}), but correct_by is null, so "
+                "that any sum of at least 1 would count as right: set correct_by to the part that "
+                "decides if an answer is right (its weight may be 0)"
             )
 
     def of(self, name: str) -> list[float | None]:
@@ -120,19 +125,23 @@ class Scores:
 def check_metric_name(what: str, name: object) -> None:
     """Refuse a name that belongs to a metric of every reward.
 
+    Args:
+        what: beginning of the message, ``NAME returned a part``.
+        name: the name to check.
+
     Raises:
-        ConfigError: it does.
+        ConfigError: the name is reserved.
     """
-    if name in _TAKEN or str(name).startswith("failed/"):
+    if name in _RESERVED_NAMES or str(name).startswith("failed/"):
         raise ConfigError(f"{what} {name!r}, but reward/{name} is a metric of its own: rename it")
 
 
-def _number_in(score: object) -> str:
-    """Locate a number inside a value that is none, as the end of a message."""
+def _conversion_hint(score: object) -> str:
+    """Return the end of a message that says how to convert a score to a number; or ""."""
     if isinstance(score, (tuple, list)) and len(score) and _number(score[0]) is not None:
-        return "; return its first entry alone, which is one"
+        return "; return its first entry"
     if isinstance(score, str) and re.fullmatch(r"\s*-?\d*\.?\d+\s*", score[:30]):
-        return "; a text is none: return float(...) of it (of each, where a list is returned)"
+        return "; convert the text by float(...)"
     return ""
 
 
@@ -142,11 +151,11 @@ def checked_score(owner: str, what: str, score: object) -> float | None:
     Args:
         owner: the reward, for messages.
         what: the scored text, for messages.
-        score: its return value.
+        score: the score of that text.
 
     Raises:
-        ConfigError: the score is no number.
-        DataError: it is infinite, or becomes so in float32 (beyond 3.4e38).
+        ConfigError: the score is not a number.
+        DataError: the score is infinite in float32 (beyond 3.4e38).
 
     Examples:
         >>> checked_score("Mine", "'4'", True), checked_score("Mine", "''", float("nan"))
@@ -160,7 +169,7 @@ def checked_score(owner: str, what: str, score: object) -> float | None:
             score.close()  # otherwise Python warns that it was never awaited
         raise ConfigError(
             f"{owner} scored {what} with {_shown(score)}, a {type(score).__name__}: must be "
-            f"a number, or None where it cannot be judged{_number_in(score)}"
+            f"a number, or None where it cannot be judged{_conversion_hint(score)}"
         )
     if math.isinf(torch.tensor(number, dtype=torch.float32).item()):
         raise DataError(

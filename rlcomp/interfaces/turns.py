@@ -30,8 +30,8 @@ def episodes_of(batch: TensorDict) -> tuple[Tensor, Tensor]:
     return episode, first
 
 
-def once(batch: TensorDict) -> Tensor:
-    """Mark the first row of each episode, bool ``[B]``, so that an episode counts once."""
+def first_row_mask(batch: TensorDict) -> Tensor:
+    """Return the mask of the first rows of episodes, bool ``[B]``; each episode counts once."""
     episode, first = episodes_of(batch)
     mask = torch.zeros(len(episode), dtype=torch.bool, device=episode.device)
     mask[first] = True
@@ -49,10 +49,10 @@ def last_rows(batch: TensorDict) -> Tensor:
 
 
 class TurnTable:
-    """Table of episodes by turns; an episode counts once, in any number of rows.
+    """Table of episodes by turns, on the CPU; the rows of an episode are joined.
 
-    On the CPU. Without ``trajectory_id`` every row is an episode; without ``turn_id`` its response
-    is one turn.
+    Without ``trajectory_id`` every row is an episode. Without ``turn_id`` each response is one
+    turn. ``E`` is the number of episodes, ``K`` the largest number of turns.
 
     Args:
         batch: holds ``response_mask`` ``[B, T]``, ``reward``, ``reward_valid``, ``group_id``
@@ -61,11 +61,11 @@ class TurnTable:
 
     Attributes:
         outcome: reward of each episode, shape ``[E]``.
-        valid: True if it could be computed, bool, shape ``[E]``.
+        valid: mask of the episodes with a valid reward, bool, shape ``[E]``.
         group: group of each episode, int64, shape ``[E]``.
-        there: existing turns of each episode, bool, shape ``[E, K]``.
-        reward: the environment's reward of each turn, shape ``[E, K]``.
-        anchor: the state before the turn, int64, shape ``[E, K]``; -1: unknown.
+        exists: mask of the turns that each episode has, bool, shape ``[E, K]``.
+        reward: reward of each turn by the environment, shape ``[E, K]``.
+        anchor: id of the state before the turn, int64, shape ``[E, K]``; -1: unknown.
     """
 
     def __init__(self, batch: TensorDict) -> None:
@@ -80,12 +80,12 @@ class TurnTable:
         self.outcome, self.valid, self.group = (
             batch[key].detach().cpu()[first] for key in ("reward", "reward_valid", "group_id")
         )
-        self.there = self._summed(mask.to(self.outcome.dtype)) > 0
+        self.exists = self._summed(mask.to(self.outcome.dtype)) > 0
         paid = torch.zeros_like(mask, dtype=self.outcome.dtype)
         if "turn_reward" in batch.keys():
             paid = masked(batch["turn_reward"].detach().cpu().to(paid.dtype), mask)
         self.reward = self._summed(paid)
-        self.anchor = torch.full(self.there.shape, -1)
+        self.anchor = torch.full(self.exists.shape, -1)
         if "anchor_id" in batch.keys():
             known = batch["anchor_id"].cpu()
             self.anchor[self._rows[mask], self.turn[mask]] = known[mask]
@@ -107,14 +107,18 @@ class TurnTable:
     @property
     def counted(self) -> Tensor:
         """Return the turns of valid episodes, bool, shape ``[E, K]``."""
-        counted: Tensor = self.there & self.valid[:, None].bool()
+        counted: Tensor = self.exists & self.valid[:, None].bool()
         return counted
 
     def paid(self, *, outcome: bool) -> Tensor:
-        """Return rewards of turns, 0 for invalid episodes; ``outcome`` adds it at the last turn."""
+        """Return the rewards of turns, shape ``[E, K]``; 0 for invalid episodes.
+
+        Args:
+            outcome: True to add the episode's outcome to the reward of its last turn.
+        """
         reward = self.reward
         if outcome:
-            last = self.there & (self.there.flip(1).cumsum(1).flip(1) == 1)
+            last = self.exists & (self.exists.flip(1).cumsum(1).flip(1) == 1)
             reward = reward + torch.where(last, self.outcome[:, None], torch.zeros_like(reward))
         return torch.where(self.counted, reward, torch.zeros_like(reward))
 
@@ -129,34 +133,35 @@ class TurnTable:
     def last_token(self, values: Tensor) -> Tensor:
         """Return values ``[B, T]`` at each episode's last sampled token, shape ``[E]``."""
         top = self.turn.amax(1)
-        most = torch.full((len(self.there),), -1).scatter_reduce(0, self.episode, top, "amax")
+        most = torch.full((len(self.exists),), -1).scatter_reduce(0, self.episode, top, "amax")
         # An episode in several rows uses the row of its last turn.
         rows = (top >= 0) & (top == most[self.episode])
         known = last_inside(values.detach().cpu().to(self.outcome.dtype), self.turn >= 0)
-        totals = torch.zeros(len(self.there), dtype=self.outcome.dtype)
+        totals = torch.zeros(len(self.exists), dtype=self.outcome.dtype)
         return totals.index_add(0, self.episode[rows], known[rows])
 
     def any_row(self, marks: Tensor) -> Tensor:
-        """Return the episodes with a marked row, bool: ``[B]`` to ``[E]``."""
-        episodes = torch.zeros(len(self.there), dtype=torch.bool)
+        """Return the mask ``[E]`` of episodes with a row in the mask ``marks`` ``[B]``."""
+        episodes = torch.zeros(len(self.exists), dtype=torch.bool)
         episodes[self.episode[marks.cpu()]] = True
         return episodes
 
     def spread(self, table: Tensor) -> Tensor:
-        """Spread values of turns ``[E, K]`` over their tokens, ``[B, T]``; 0 elsewhere."""
+        """Return the value of its turn, from ``[E, K]``, for each token, ``[B, T]``; else 0."""
         values = table[self._rows, self.turn.clamp(min=0)]
         return torch.where(self.turn >= 0, values, torch.zeros_like(values)).to(self.device)
 
 
 def roots(trajectory_id: Tensor, branch_parent: Tensor) -> Tensor:
-    """Return for each row the episode that its tree began with.
+    """Return for each row the root of its tree of episodes.
 
     Args:
         trajectory_id: shape ``[B]``, int64.
-        branch_parent: the parent episode of its branch, int64, shape ``[B]``; -1: none.
+        branch_parent: episode that the row was branched from, int64, shape ``[B]``; -1: none.
 
     Returns:
-        Shape ``[B]``, int64. A missing parent (dropped by a filter) counts as a root.
+        ``trajectory_id`` of the root, shape ``[B]``, int64. A parent that a filter has dropped
+        counts as a root.
 
     Examples:
         >>> roots(torch.tensor([4, 5, 6, 7]), torch.tensor([-1, 4, 5, -1]))

@@ -14,7 +14,7 @@ from rlcomp.component import Component
 from rlcomp.keys import TEXT_END
 from rlcomp.metrics import recording
 
-# Entries of a row that a judge of answers reads; the other entries are not copied for it.
+# Entries that a judge of answers reads.
 JUDGED = ("prompt", "response", "answer", "answer_ends", "columns")
 
 # A question: the index of its row or group, and the two answers that may be equal.
@@ -23,15 +23,17 @@ Equal = Callable[[Sequence[Pair]], Sequence[bool]]
 
 
 def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor, Tensor]:
-    """Return a judge's verdicts on some rows of a batch; the others are not judged.
+    """Return a judge's verdicts on some rows of a batch.
 
     Args:
-        judge: reads texts, and writes ``correct`` and ``reward_valid``; its metrics are dropped.
+        judge: reads texts, and writes ``correct`` and ``reward_valid``. Its metrics are not
+            recorded.
         batch: ``B`` rows with ``prompt``, ``response`` and ``answer``.
         rows: rows to judge, bool, shape ``[B]``.
 
     Returns:
-        Right, and judged; bool, shape ``[B]`` each.
+        Mask of the rows that the judge accepts, and mask of the rows with a verdict; bool, shape
+        ``[B]`` each.
     """
     right, judged = torch.zeros_like(rows), torch.zeros_like(rows)
     if bool(rows.any()):
@@ -45,10 +47,10 @@ def verdicts(judge: Component, batch: TensorDict, rows: Tensor) -> tuple[Tensor,
 def repeated_verdicts(
     judge: Component, batch: TensorDict, rows: Tensor, times: int
 ) -> tuple[Tensor, Tensor]:
-    """Count how often a judge accepts and rejects some rows of a batch; abstentions are neither.
+    """Count how often a judge accepts and rejects some rows of a batch; abstentions do not count.
 
     Args:
-        judge: as for :func:`verdicts`; called ``times`` times.
+        judge: reads texts, and writes ``correct`` and ``reward_valid``; called ``times`` times.
         batch: ``B`` rows.
         rows: rows to judge, bool, shape ``[B]``.
         times: number of verdicts, at least one.
@@ -62,17 +64,15 @@ def repeated_verdicts(
 
 
 def first_votes(groups: Iterable[Iterable[str]], equal: Equal | None) -> list[dict[str, str]]:
-    """Map, for each group, every vote to the first vote of its class of equal votes.
+    """Return for each group a map from every vote to the first vote of its class of equal votes.
 
-    A vote joins the first class whose first vote it equals. This needs few questions if there are
-    few
-    classes: in each round, the first vote without a class founds one, and the votes without a class
-        are compared with it.
+    In each round the first vote without a class founds a new class, and all other votes without a
+    class are compared with it. Few classes therefore need few comparisons.
 
     Args:
-        groups: the votes of each group; votes of the same text are equal.
-        equal: decides which pairs of different texts in a group (its index, the first vote of a
-            class, the other) are equal as well. None: no others are.
+        groups: votes of each group; votes with the same text are equal.
+        equal: decides which pairs of different texts are equal, too. A pair is the index of the
+            group, the first vote of a class, and another vote. None: different texts differ.
 
     Examples:
         >>> def same(pairs):
@@ -80,29 +80,24 @@ def first_votes(groups: Iterable[Iterable[str]], equal: Equal | None) -> list[di
         >>> first_votes([["a", "b", "a", "A"], ["B"]], same)
         [{'a': 'a', 'A': 'a', 'b': 'b'}, {'B': 'B'}]
     """
-    left = [[*dict.fromkeys(votes)] for votes in groups]
+    unassigned = [[*dict.fromkeys(votes)] for votes in groups]
     if equal is None:
-        return [{vote: vote for vote in votes} for votes in left]
-    founder_of: list[dict[str, str]] = [{} for _ in left]
-    while any(left):
-        founders = [votes[0] if votes else "" for votes in left]
-        questions = [
+        return [{vote: vote for vote in votes} for votes in unassigned]
+    founder_of: list[dict[str, str]] = [{} for _ in unassigned]
+    while any(unassigned):
+        founders = [votes[0] if votes else "" for votes in unassigned]
+        pairs = [
             (group, founders[group], other)
-            for group, votes in enumerate(left)
+            for group, votes in enumerate(unassigned)
             for other in votes[1:]
         ]
-        joined = {
-            pair for pair, same in zip(questions, _answered(equal, questions), strict=True) if same
-        }
-        for group, (first, votes) in enumerate(zip(founders, left, strict=True)):
-            own = [v for v in votes if v == first or (group, first, v) in joined]
-            founder_of[group] |= dict.fromkeys(own, first)
-            left[group] = [vote for vote in votes if vote not in founder_of[group]]
+        answers = equal(pairs) if pairs else []
+        equal_pairs = {pair for pair, same in zip(pairs, answers, strict=True) if same}
+        for group, (founder, votes) in enumerate(zip(founders, unassigned, strict=True)):
+            members = [v for v in votes if v == founder or (group, founder, v) in equal_pairs]
+            founder_of[group] |= dict.fromkeys(members, founder)
+            unassigned[group] = [vote for vote in votes if vote not in founder_of[group]]
     return founder_of
-
-
-def _answered(equal: Equal, questions: Sequence[Pair]) -> Sequence[bool]:
-    return equal(questions) if questions else []
 
 
 def class_sizes(groups: Sequence[Sequence[str]], equal: Equal | None) -> list[list[int]]:
@@ -120,7 +115,7 @@ def class_sizes(groups: Sequence[Sequence[str]], equal: Equal | None) -> list[li
 
 
 def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
-    """Return rows in which the first of two answers is the gold one and the second the response.
+    """Return a row for each pair of answers: the first as gold answer, the second as response.
 
     Args:
         rows: prompts and columns of the problems.
@@ -137,19 +132,19 @@ def as_gold(rows: TensorDict, pairs: Sequence[Pair]) -> TensorDict:
         encode_texts(texts).to(device) for texts in (gold, responses)
     )
     if "answer_ends" in rows.keys():
-        questions["answer_ends"] = _whole(questions["answer"])
+        questions["answer_ends"] = _last_byte_mask(questions["answer"])
     return questions
 
 
-def _whole(answers: Tensor) -> Tensor:
-    """Mark the last byte of each answer: no part of it counts as an answer by itself."""
+def _last_byte_mask(answers: Tensor) -> Tensor:
+    """Return the mask of the last byte of each answer: only a whole answer counts as an answer."""
     written = answers != TEXT_END
     last = written.sum(1, keepdim=True) - 1
     return written & (torch.arange(answers.shape[1], device=answers.device) == last)
 
 
 def same_answers(judge: Component, rows: TensorDict, pairs: Sequence[Pair]) -> list[bool]:
-    """Test if a judge accepts the second answer of each pair with the first as the gold one.
+    """Return for each pair True if a judge accepts its second answer with the first as gold.
 
     Args:
         judge: reads texts, and writes ``correct`` and ``reward_valid``.

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
-from rlcomp.interfaces.judge import NoVerdict, low_mass
+from rlcomp.interfaces.judge import NoVerdict, low_mass_reason
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.text.chat import or_own_template
@@ -111,7 +111,7 @@ class TwoOptions:
             return
         if low:
             number, mass = low[0]
-            reason = low_mass(
+            reason = low_mass_reason(
                 self.options,
                 mass,
                 self.least_mass,

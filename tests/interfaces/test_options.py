@@ -5,7 +5,7 @@ import warnings
 import pytest
 
 from rlcomp.errors import ConfigError, RlcompWarning
-from rlcomp.interfaces.judge import NoVerdict, check_options, choices
+from rlcomp.interfaces.judge import NoVerdict, check_options, option_preferences
 from rlcomp.interfaces.protocols import ModelReply
 
 
@@ -22,7 +22,7 @@ class Endpoint:
 
 def chosen(endpoint, read, least_mass=0.5, no_verdict=None):
     questions = [f"q{n}" for n in range(len(endpoint.replies))]
-    return choices(
+    return option_preferences(
         endpoint,
         questions,
         ("yes", "no"),
@@ -51,7 +51,7 @@ def test_of_texts_that_choose_neither_the_first_is_told():
 
     with pytest.warns(RlcompWarning, match=r"2 of 4 questions"):
         assert chosen(endpoint, "text", no_verdict=why) == [1.0, None, None, None]
-    assert f"neither with 'yes' nor with 'no', but '{'m' * 60}':" in why.reason
+    assert f"the answer '{'m' * 60}' begins neither with 'yes' nor with 'no'" in why.reason
 
 
 def test_probabilities_are_shares_of_the_two_options():
@@ -82,9 +82,9 @@ def test_of_too_little_mass_the_first_question_is_told_with_its_likeliest_token(
         found = chosen(Endpoint(*(ModelReply("", one) for one in replies)), "log_probs", 0.6, why)
 
     assert found == [0.5, None, None]
-    assert "'yes' and 'no' have 0.4 of the probability" in why.reason
+    assert "'yes' and 'no' together, in every spelling, is 0.4" in why.reason
     assert "least_mass is 0.6" in why.reason
-    assert "rather say 'x'" in why.reason
+    assert "the likeliest answer is 'x'" in why.reason
 
 
 def test_an_endpoint_without_log_probs_is_refused_and_one_that_is_gone_is_not():
@@ -111,5 +111,5 @@ def test_of_two_options_none_begins_with_the_other(one, other, fits):
     if fits:
         check_options("J", first=one, second=other)
         return
-    with pytest.raises(ConfigError, match=f"J: of first {one!r} and second {other!r}"):
+    with pytest.raises(ConfigError, match=f"J: first is {one!r} and second is {other!r}"):
         check_options("J", first=one, second=other)

@@ -50,9 +50,9 @@ def test_one_of_the_parts_decides_what_is_correct():
 
 
 def test_the_sum_of_several_parts_does_not_decide():
-    told = r"Said returned parts \(right, form\), and correct_by is null: .* set correct_by"
+    pattern = r"Said returned parts \(right, form\), but correct_by is null, .*: set correct_by"
 
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=pattern):
         Said()(batch({"right": 0, "form": 1}))
     Said()(batch(None))  # nothing is known of its parts
 

@@ -79,7 +79,7 @@ def test_without_a_text_that_ends_turns_an_answer_stands_as_it_is():
 
 
 def test_one_option_within_the_other_is_refused():
-    with pytest.raises(ConfigError, match="environment: of accept 'y' and reject 'ny' one ends"):
+    with pytest.raises(ConfigError, match="environment: accept is 'y' and reject is 'ny'"):
         SolverVerifier(verifier=ExactMatch(), reject="ny")
 
 
@@ -93,8 +93,8 @@ def test_a_reward_of_whole_batches_is_refused():
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
-        ({"stop": "y"}, "environment.stop is 'y', which environment.accept='y' holds"),
-        ({"stop": "n"}, "environment.stop is 'n', which environment.reject='n' holds"),
+        ({"stop": "y"}, "environment.stop is 'y', but environment.accept='y' contains it"),
+        ({"stop": "n"}, "environment.stop is 'n', but environment.reject='n' contains it"),
         ({"accept": "yes "}, "environment.accept is 'yes ': must not end with space"),
     ],
 )

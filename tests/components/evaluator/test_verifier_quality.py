@@ -149,7 +149,7 @@ def test_where_all_are_of_one_kind_there_is_no_area(answers):
 
 
 def test_one_option_within_the_other_is_refused():
-    with pytest.raises(ConfigError, match="evaluation: of accept 'y' and reject 'ny' one ends"):
+    with pytest.raises(ConfigError, match="evaluation: accept is 'y' and reject is 'ny'"):
         measured(reject="ny")
 
 

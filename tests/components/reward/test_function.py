@@ -244,14 +244,14 @@ def test_a_message_names_the_function_that_a_partial_holds(function):
 def test_a_score_that_holds_the_number_is_told_where():
     called = Function(function=boxed)
 
-    with pytest.raises(ConfigError, match=r"a tuple: .*; return its first entry alone"):
+    with pytest.raises(ConfigError, match=r"a tuple: .*; return its first entry"):
         called.write_scores(*scored_by(called))
 
 
 def test_a_score_in_a_text_is_told_how_it_becomes_a_number():
     called = Function(function=lambda response: "0.5")
 
-    with pytest.raises(ConfigError, match=r"a str: .*; a text is none: return float\(...\) of it"):
+    with pytest.raises(ConfigError, match=r"a str: .*; convert the text by float\(...\)"):
         called.write_scores(*scored_by(called))
 
 

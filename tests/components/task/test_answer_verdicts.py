@@ -73,7 +73,7 @@ def test_the_same_index_gives_the_same_verdict():
 
 
 def test_one_option_within_the_other_is_refused():
-    with pytest.raises(ConfigError, match="AnswerVerdicts: of accept 'ba' and reject 'a'"):
+    with pytest.raises(ConfigError, match="AnswerVerdicts: accept is 'ba' and reject is 'a'"):
         task(accept="ba", reject="a")
 
 
