@@ -24,7 +24,7 @@ class Kind(NamedTuple):
 
     Attributes:
         told: description of the answers.
-        right: ``never``, or ``maybe`` if the answer can be right, so that somebody has to look.
+        right: ``never``, or ``maybe`` if the answer can be right, so that a person must check it.
     """
 
     told: str
@@ -178,7 +178,7 @@ def qualified_answers(gold: str) -> Iterator[Attack]:
 
 
 def hedges(gold: str, wrong: str) -> Iterator[Attack]:
-    """Yield two answers at once where one is required.
+    """Yield responses with a right and a wrong answer where one answer is required.
 
     Examples:
         >>> [attack.answer for attack in hedges("6", "7")][:2]

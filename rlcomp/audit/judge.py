@@ -22,8 +22,9 @@ class RewardVerdict:
     """Verdict of a reward on a response.
 
     Attributes:
-        said: ``accepted``, ``refused``, ``invalid`` (it could not judge) or ``raised``.
-        seconds: duration.
+        said: ``accepted``, ``refused``, ``invalid`` (the reward could not judge the response) or
+            ``raised`` (the reward raised an exception).
+        seconds: duration of the call.
         why: reason for an invalid row, or the exception, in one line.
     """
 
@@ -33,7 +34,7 @@ class RewardVerdict:
 
 
 class RewardJudge:
-    """Reward called on one row at a time, so that the answer that raises or hangs is known.
+    """Reward that is called on one row at a time, so that a failing call identifies its answer.
 
     Args:
         reward: reads texts and columns; also tokens, if there is a tokenizer.

@@ -28,7 +28,7 @@ class CoveragePoint(NamedTuple):
 
     @property
     def shown(self) -> bool:
-        """Return True if the interval excludes 0."""
+        """Return True if the interval excludes 0, so that the sign is certain."""
         return self.low > 0 or self.high < 0
 
 
@@ -96,10 +96,10 @@ def coverage_difference(
     """
     points = []
     for k in ks:
-        own = (base[0] >= k) & (trained[0] >= k)
-        if bool(own.any()):
-            before, now = (pass_at_k(n[own], c[own], k) for n, c in (base, trained))
-            differences = now - before
+        enough = (base[0] >= k) & (trained[0] >= k)
+        if bool(enough.any()):
+            before, after = (pass_at_k(n[enough], c[enough], k) for n, c in (base, trained))
+            differences = after - before
             interval = difference_interval(differences, level, _draws(seed))
             points.append(CoveragePoint(k, float(differences.mean()), *interval))
     return points

@@ -69,15 +69,15 @@ def _check(student: Tensor, teacher: Tensor, mask: Tensor) -> None:
         )
 
 
-# 0 * inf is NaN, in the value and in the gradient. A bound on the ratio instead would remove the
-# gradient of the forward KL where the student needs it most.
-_NEVER = -40.0
+# Log-prob of an impossible token: with -inf, 0 * inf would be NaN in value and gradient. A bound on
+# the ratio would remove the gradient of the forward KL where the student needs it most.
+_IMPOSSIBLE = -40.0
 
 
 def _filled(log_probs: Tensor, mask: Tensor) -> Tensor:
     """Return finite log-probs, with the same constant on both sides outside the mask."""
-    drawn = mask.bool()[..., None] & (log_probs > torch.finfo(log_probs.dtype).min)
-    return torch.where(drawn, log_probs, torch.full_like(log_probs, _NEVER))
+    possible = mask.bool()[..., None] & (log_probs > torch.finfo(log_probs.dtype).min)
+    return torch.where(possible, log_probs, torch.full_like(log_probs, _IMPOSSIBLE))
 
 
 def _kl(log_p: Tensor, log_q: Tensor) -> Tensor:
@@ -190,12 +190,11 @@ def span_log_ratio(
     common = sorted(end for end in {*student_ends} & {*teacher_ends} if end <= length)
     start_s = start_t = 0
     for end in common:
-        # Tokens that end at the same place (because they have no bytes of their own) belong
-        # together.
-        stop_s = sum(place <= end for place in student_ends)
-        stop_t = sum(place <= end for place in teacher_ends)
+        # A token without bytes has the end of the token before it, and belongs to the same span.
+        stop_s = sum(byte <= end for byte in student_ends)
+        stop_t = sum(byte <= end for byte in teacher_ends)
         if stop_s > start_s:
-            apart = teacher[start_t:stop_t].sum() - student[start_s:stop_s].sum()
-            ratios[stop_s - 1] = apart
+            log_ratio = teacher[start_t:stop_t].sum() - student[start_s:stop_s].sum()
+            ratios[stop_s - 1] = log_ratio
         start_s, start_t = stop_s, stop_t
     return ratios

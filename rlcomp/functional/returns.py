@@ -60,11 +60,11 @@ def following(values: Tensor, mask: Tensor, last: Tensor | None = None) -> Tenso
         tensor([[2., 2., 0.]])
     """
     width = values.shape[1]
-    place = torch.arange(width + 1, device=values.device).expand(len(values), -1)
+    column = torch.arange(width + 1, device=values.device).expand(len(values), -1)
     end = mask.new_ones(len(mask), 1)
-    place = torch.where(torch.cat([mask, end], 1), place, width)[:, 1:]
-    after = place.flip(1).cummin(1).values.flip(1)
-    return torch.cat([values, _start(values, last)[:, None]], 1).gather(1, after)
+    column = torch.where(torch.cat([mask, end], 1), column, width)[:, 1:]
+    next_column = column.flip(1).cummin(1).values.flip(1)
+    return torch.cat([values, _last_or_zeros(values, last)[:, None]], 1).gather(1, next_column)
 
 
 def accumulate(
@@ -90,7 +90,7 @@ def accumulate(
         tensor([[2., 0., 2.]])
     """
     factor = torch.as_tensor(decay, dtype=terms.dtype, device=terms.device).expand_as(terms)
-    total, sums = _start(terms, last), torch.zeros_like(terms)
+    total, sums = _last_or_zeros(terms, last), torch.zeros_like(terms)
     for t in reversed(range(terms.shape[1])):
         total = torch.where(mask[:, t], terms[:, t] + factor[:, t] * total, total)
         sums[:, t] = total
@@ -118,7 +118,7 @@ def last_inside(values: Tensor, mask: Tensor) -> Tensor:
     return masked(values, last).sum(1)
 
 
-def _start(values: Tensor, last: Tensor | None) -> Tensor:
+def _last_or_zeros(values: Tensor, last: Tensor | None) -> Tensor:
     return values.new_zeros(len(values)) if last is None else last.to(values)
 
 

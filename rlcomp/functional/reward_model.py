@@ -13,8 +13,8 @@ from rlcomp.errors import DataError, NumericalError, ShapeError
 from rlcomp.functional.reduction import masked
 
 _STEPS = 50
-# Log-odds beyond which a coefficient means certainty.
-_MOST = 30.0
+# Largest finite log-odds; beyond them the columns determine an outcome with certainty.
+_MAX_LOG_ODDS = 30.0
 
 
 class Fit(NamedTuple):
@@ -60,10 +60,10 @@ def logistic(features: Tensor, outcome: Tensor, cluster: Tensor) -> Fit:
         b = b + step
         if float(step.abs().max()) < 1e-10:
             break
-        if float((x @ b).abs().max()) > _MOST:
+        if float((x @ b).abs().max()) > _MAX_LOG_ODDS:
             raise DataError(
-                "logistic: the outcome is certain by the columns, so that no coefficient is "
-                "finite: give more rows, or rows that are closer calls"
+                "logistic: the columns determine the outcome with certainty, so that no "
+                "coefficient is finite: give more rows, or rows with less certain outcomes"
             )
     p = torch.sigmoid(x @ b)
     inverse = torch.linalg.inv(_information(x, p))
@@ -83,7 +83,7 @@ def _newton(x: Tensor, y: Tensor, b: Tensor) -> Tensor:
     if float(torch.linalg.cond(information)) > 1e12:
         raise DataError(
             "logistic: a column follows from others (or is the same in all rows), so that their "
-            "coefficients cannot be told apart: leave it out"
+            "coefficients are not unique: leave the column out"
         )
     step: Tensor = torch.linalg.solve(information, x.T @ (y - p))
     return step

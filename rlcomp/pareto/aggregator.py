@@ -47,8 +47,8 @@ class Aggregator(nn.Module, metaclass=Checked):
     State is in buffers, so that checkpoints hold it.
 
     Class attributes:
-        of_returns: its weights are per unit of return (``dg/dJ``): they need vectors in reward
-            units, and :func:`weighed` multiplies these by their divisors again.
+        of_returns: True if the weights are derivatives by returns (``dg/dJ``), which refer to
+            vectors in reward units. :func:`weighed` then multiplies the vectors by their divisors.
     """
 
     of_returns: ClassVar[bool] = False
@@ -74,12 +74,12 @@ CONFLICT = -1e-3
 def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "reward") -> Tensor:
     """Compute the aggregator's weights; check, record and rescale them.
 
-    Records under ``pareto/<place>/``: ``weight/<name>`` and ``return/<name>``; ``conflict/<name>``:
-    1 if the weighted sum of the vectors goes against that objective's vector (their cosine is below
-    -1e-3); ``worst_cosine``: the smallest cosine of the sum with a vector; ``gap``: the norm of the
-    shortest convex combination of the vectors over the norm of the longest one, 0 if no direction
-    improves all objectives (Pareto-stationary). The last two use the vectors that are not 0; the
-    gap needs at most 8 of them.
+    Records under ``pareto/<place>/``: ``weight/<name>``; ``return/<name>``; ``conflict/<name>``, 1
+    if the cosine of the weighted sum and the objective's vector is below -1e-3;
+    ``worst_cosine``, the smallest cosine of the sum with a vector that is not 0; ``gap``, the norm
+    of the shortest convex combination of the vectors that are not 0 over the norm of the longest
+    one. The gap is 0 if no direction improves all objectives (Pareto-stationary), and is recorded
+    for at most 8 vectors.
 
     Args:
         aggregator: computes the weights.
@@ -95,14 +95,14 @@ def weighed(aggregator: Aggregator, objectives: Objectives, place: Place = "rewa
             objective.
     """
     _check_finite(objectives)
-    objectives, units = _as_wanted(aggregator, objectives)
+    objectives, units = _convert_units(aggregator, objectives)
     weights = aggregator.weigh(objectives)
     _check_weights(aggregator, objectives, weights)
     _record(place, objectives, weights.mean(0) if weights.ndim == 2 else weights)
     return weights * units
 
 
-def _as_wanted(aggregator: Aggregator, objectives: Objectives) -> tuple[Objectives, Tensor]:
+def _convert_units(aggregator: Aggregator, objectives: Objectives) -> tuple[Objectives, Tensor]:
     """Return the objectives in the units the aggregator expects, and the factors applied."""
     units = objectives.units
     if units is None or not aggregator.of_returns:

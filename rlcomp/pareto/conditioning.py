@@ -38,9 +38,8 @@ class Conditioning(Component):
 
     Args:
         objectives: the stage with several objectives.
-        alpha: concentration of the distribution; 1 is uniform, less prefers one objective at a
-            time.
-            time.
+        alpha: concentration of the distribution; 1 is uniform, smaller values prefer one objective
+            at a time.
         levels: units of a preference to distribute among the objectives.
         task: its prompts must leave room for the preference.
         tokenizer: tokenizer of the policy.
@@ -91,7 +90,7 @@ class Conditioning(Component):
 
     @abstractmethod
     def written(self, steps: Sequence[int]) -> str:
-        """Write the text that encodes a preference, put before a prompt.
+        """Return the text that encodes a preference; it precedes the prompt.
 
         Args:
             steps: units of each objective, ``K`` numbers of sum ``levels``.
@@ -109,7 +108,7 @@ class Conditioning(Component):
         check_prompts_fit(task, self.tokenizer, *room, self.prompt)
 
     def ask(self, prompts: Sequence[str], weights: Tensor) -> list[str]:
-        """Write prompts conditioned on the given weights.
+        """Return prompts that are conditioned on the given weights.
 
         Args:
             prompts: ``P`` texts.

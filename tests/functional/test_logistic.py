@@ -51,7 +51,7 @@ def test_shares_are_outcomes_too():
 
 
 def test_what_is_certain_has_no_finite_coefficient():
-    with pytest.raises(DataError, match="certain by the columns"):
+    with pytest.raises(DataError, match="columns determine the outcome"):
         fit([[1.0, -1.0], [1.0, -2.0], [1.0, 1.0], [1.0, 2.0]], [0.0, 0, 1, 1])
 
 
