@@ -14,8 +14,8 @@ from torch import Tensor
 
 from rlcomp.cluster.slot_scheduler import Group, Row, Seating
 from rlcomp.cluster.worker import Worker, version_of
-from rlcomp.engine.draw import Sampled
-from rlcomp.engine.slots import RequestUniforms
+from rlcomp.engine.draw import SampledResponses
+from rlcomp.engine.uniforms import RequestUniforms
 from rlcomp.errors import ProcessEnded, exit_refused
 from rlcomp.interfaces.cluster import Free, Part, RefillsSeats, Reply, Request
 from rlcomp.metrics import Ledger, recording
@@ -116,12 +116,12 @@ class FreeWorker(Worker):
         )
 
 
-def sampled(group: Group) -> Sampled:
+def sampled(group: Group) -> SampledResponses:
     """Return the samples of a group's rows."""
     lengths = [len(row.tokens) for row in group.rows]
     tokens = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
     log_probs = torch.zeros(len(lengths), max(lengths))
-    masks = [torch.cat(row.kept) for row in group.rows if row.kept]
+    masks = [torch.cat(row.sampling_mask) for row in group.rows if row.sampling_mask]
     padded_masks = masks[0].new_zeros(*tokens.shape, masks[0].shape[1]) if masks else None
     for place, row in enumerate(group.rows):
         tokens[place, : len(row.tokens)] = torch.tensor(row.tokens)
@@ -129,4 +129,4 @@ def sampled(group: Group) -> Sampled:
         if padded_masks is not None:
             padded_masks[place, : len(row.tokens)] = masks[place]
     truncated = torch.tensor([not row.stopped for row in group.rows])
-    return Sampled(tokens, log_probs, torch.tensor(lengths), truncated, padded_masks)
+    return SampledResponses(tokens, log_probs, torch.tensor(lengths), truncated, padded_masks)

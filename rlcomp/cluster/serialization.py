@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from rlcomp.checkpoint.state import HasRunState
-from rlcomp.engine.rng_slice import PartGenerator
+from rlcomp.engine.uniforms import SliceGenerator
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.protocols import Rewinds
 
@@ -69,7 +69,7 @@ class Carried:
         return pickle.dumps((self._structure, storages, self._changing), protocol=5)
 
 
-def unpack(data: bytes) -> tuple[list[nn.Module], list[PartGenerator], list[Tensor]]:
+def unpack(data: bytes) -> tuple[list[nn.Module], list[SliceGenerator], list[Tensor]]:
     """Return the stages, generators and weights of :meth:`Carried.data`; the weights are zero."""
     stages, constants, changing = pickle.loads(data)
     storages = [one.contiguous().untyped_storage() for one in constants]
@@ -125,12 +125,12 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
 
 class _Unpickler(pickle.Unpickler):
     storages: list[torch.UntypedStorage]
-    generators: dict[int, PartGenerator]
+    generators: dict[int, SliceGenerator]
 
     def persistent_load(self, pid: tuple[Any, ...]) -> object:
         kind, place, *dtype = pid
         if kind == "generator":
-            return self.generators.setdefault(place, PartGenerator(0, 1, 1))
+            return self.generators.setdefault(place, SliceGenerator(0, 1, 1))
         storage = self.storages[place]
         if dtype == [None]:
             return storage

@@ -10,7 +10,7 @@ from typing import Any
 
 from torch import Tensor
 
-from rlcomp.engine.slots import Seats
+from rlcomp.engine.slots import DecodeSlots
 from rlcomp.interfaces.cluster import Free
 
 
@@ -25,7 +25,7 @@ class Row:
         tokens: sampled ids.
         log_probs: of each token, nats, under the distribution that it was drawn from.
         versions: of the weights that sampled each token.
-        kept: sampling mask of each token, if masks are recorded.
+        sampling_mask: sampling mask of each token, if masks are recorded.
         stopped: whether a stop token ended it.
         over: whether it samples no more.
     """
@@ -36,7 +36,7 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
-    kept: list[Tensor] = field(default_factory=list)
+    sampling_mask: list[Tensor] = field(default_factory=list)
     stopped: bool = False
     over: bool = False
 
@@ -72,7 +72,7 @@ class Seating:
 
     def __init__(
         self,
-        begin: Callable[[], Seats],
+        begin: Callable[[], DecodeSlots],
         settings: Free,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -82,7 +82,7 @@ class Seating:
         self.settings = settings
         self.clock = clock
         self.groups: list[Group] = []
-        self._begun: Seats | None = None
+        self._begun: DecodeSlots | None = None
         self._waiting: deque[Row] = deque()
         self._seated: dict[int, Row] = {}
 
@@ -92,7 +92,7 @@ class Seating:
         return bool(self.groups)
 
     @property
-    def seats(self) -> Seats:
+    def seats(self) -> DecodeSlots:
         """Return the decoder."""
         if self._begun is None:
             self._begun = self.begin()
@@ -145,7 +145,7 @@ class Seating:
             row.tokens += new.tokens
             row.log_probs += new.log_probs
             row.versions += [version] * len(new.tokens)
-            row.kept += [] if new.kept is None else [new.kept]
+            row.sampling_mask += [] if new.sampling_mask is None else [new.sampling_mask]
             row.stopped = not new.truncated
             row.over = row.stopped or len(row.tokens) == row.limit
         self._free()

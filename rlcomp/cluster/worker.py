@@ -87,7 +87,7 @@ class Worker:
             generator.manual_seed(seed)
             part = request.part
             generator.first, generator.prompts, generator.of = part.first, part.prompts, part.of
-            generator.taken = False
+            generator.was_used = False
         # Our stages do not use the global generators; other code draws the same when it is run
         # again.
         seed = named_seed(request.number, f"{request.seeds} {request.part.first}")
@@ -112,10 +112,10 @@ class Worker:
                 "lost; take the stage out of cluster.remote"
             )
         whole = request.part.prompts == request.part.of
-        if not whole and not any(generator.taken for generator in self.generators):
+        if not whole and not any(generator.was_used for generator in self.generators):
             raise ConfigError(
                 f"{type(self.stages[0]).__name__} or its policy draws other random numbers than "
-                "one for each row (rlcomp.engine.draw.uniform): its prompts cannot be dealt out; "
+                "one for each row (rlcomp.engine.uniforms.uniform): its prompts cannot be dealt out; "
                 "set cluster.workers=1"
             )
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlcomp.endpoint.request import Asked
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.tool_calls import parse_calls
 from rlcomp.text.token_bytes import row_bytes
 from rlcomp.verify.tool_calls import outside_calls, tagged_calls
@@ -32,7 +32,7 @@ class Answer(NamedTuple):
     log_probs: list[float]
 
 
-def answer(turn: Said, request: Asked, table: Sequence[bytes], name: str) -> Answer:
+def answer(turn: TurnSample, request: Asked, table: Sequence[bytes], name: str) -> Answer:
     """Convert a sampled answer to a choice of a reply.
 
     Args:
@@ -172,7 +172,7 @@ class Spoken:
     def __init__(self) -> None:
         self._told: dict[str, tuple[Answer, str]] = {}
 
-    def note(self, answer: Answer, turn: Said, table: Sequence[bytes]) -> None:
+    def note(self, answer: Answer, turn: TurnSample, table: Sequence[bytes]) -> None:
         """Store an answer with calls."""
         if answer.calls:
             text = row_bytes(table, turn.tokens).decode("utf-8", "replace")

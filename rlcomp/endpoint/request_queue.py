@@ -13,7 +13,7 @@ import torch
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.trace import Context, Trace
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.errors import NumericalError
 from rlcomp.interfaces.policy import TakesCalls
 from rlcomp.seed import named_seed
@@ -47,7 +47,7 @@ class Waiting:
     stops: tuple[str, ...]
     n: int
     seed: int | None
-    answers: list[Said] = field(default_factory=list)
+    answers: list[TurnSample] = field(default_factory=list)
     refused: RefusedError | None = None
     done: threading.Event = field(default_factory=threading.Event)
 
@@ -140,7 +140,7 @@ class Desk:
             self._asked[episode] += 1
             return self.traces[episode]
 
-    def ask(self, call: Waiting) -> list[Said]:
+    def ask(self, call: Waiting) -> list[TurnSample]:
         """Wait for the answers to a call, and return them.
 
         Raises:
@@ -193,7 +193,7 @@ class Desk:
         left = self._heard + self.wait - time.monotonic()
         return min(_LOOK, max(left, 0.01)) if self._waiting else _LOOK
 
-    def answer(self, call: Waiting, answers: Sequence[Said]) -> None:
+    def answer(self, call: Waiting, answers: Sequence[TurnSample]) -> None:
         """Record the answers to a call, and wake the thread that waits for them."""
         with self._changed:
             self._hear(call.episode)
@@ -252,7 +252,7 @@ class Waves:
         session.close(rows)
         if not all(map(math.isfinite, (value for each in turns for value in each.log_probs))):
             raise NumericalError("the policy sampled a token whose log-prob is not finite")
-        answers: dict[int, list[Said]] = {}
+        answers: dict[int, list[TurnSample]] = {}
         for call, each in zip(owners, turns, strict=True):
             answers.setdefault(id(call), []).append(each)
         for call in calls:

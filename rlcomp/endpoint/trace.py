@@ -8,7 +8,7 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.episode import Episode
 from rlcomp.text.special_tokens import MarkedTexts, shown
 
@@ -105,7 +105,7 @@ class Trace:
         self._asked[digest] = self._asked.get(digest, -1) + 1
         return self._asked[digest]
 
-    def record(self, context: Context, answers: Sequence[Said]) -> None:
+    def record(self, context: Context, answers: Sequence[TurnSample]) -> None:
         """Record the answers to a call; each except the first gets a row of its own."""
         for choice, turn in enumerate(answers):
             row = self._row(context) if not choice else self._new(context)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlcomp.arguments import Checked, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.engine.slots import Seats
+from rlcomp.engine.slots import DecodeSlots
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import Ledger
@@ -168,7 +168,7 @@ class RefillsSeats(Protocol):
 class RefilledPolicy(Policy, Protocol):
     """A policy that samples by refilled seats."""
 
-    def seats(self, *, reread: bool = False) -> Seats:
+    def seats(self, *, reread: bool = False) -> DecodeSlots:
         """Return rows that begin and end at any time."""
         ...
 

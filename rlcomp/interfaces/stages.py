@@ -43,7 +43,7 @@ class Collector(Component):
 
     Class attributes:
         splits: True if the rows of a prompt stay the same when a batch is divided among several
-        collectors: they draw one number for each row (:func:`rlcomp.engine.draw.uniform`), with
+        collectors: they draw one number for each row (:func:`rlcomp.engine.uniforms.uniform`), with
             equally many rows for each prompt.
         refills: True if a worker may sample its rows by refilled seats
             (:class:`rlcomp.interfaces.cluster.RefillsSeats`).

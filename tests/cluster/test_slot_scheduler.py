@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from rlcomp.cluster.slot_scheduler import Group, Row, Seating
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.interfaces.cluster import Free
 
 
@@ -32,7 +32,7 @@ class Scripted:
             new = range(done, min(done + len(own), length))
             self.seated[place] -= len(new)
             tokens = [100 * length + n for n in new]
-            said[place] = Said(tokens, [-0.5 * n for n in new], self.seated[place] > 0)
+            said[place] = TurnSample(tokens, [-0.5 * n for n in new], self.seated[place] > 0)
         return said
 
     def close(self, rows):

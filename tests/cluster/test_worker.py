@@ -16,7 +16,7 @@ from rlcomp.cluster.worker import (
     version_of,
 )
 from rlcomp.component import Component
-from rlcomp.engine.draw import uniform
+from rlcomp.engine.uniforms import uniform
 from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import Part, Request
 from rlcomp.metrics import progress, record, step

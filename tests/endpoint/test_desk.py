@@ -10,12 +10,12 @@ from rlcomp.endpoint import request_queue as module
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.request_queue import Desk, Waiting
 from rlcomp.endpoint.trace import Trace
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
 
 TEXTS = MarkedTexts(character_tokenizer(characters="abcd"))
-ANSWER = [Said([3], [-0.5], False)]
+ANSWER = [TurnSample([3], [-0.5], False)]
 
 
 @pytest.fixture

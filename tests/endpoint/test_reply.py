@@ -6,7 +6,7 @@ import pytest
 
 from rlcomp.endpoint.reply import Answer, answer, events, reply
 from rlcomp.endpoint.request import Asked
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 
 TABLE = [
     b"",
@@ -23,7 +23,7 @@ TOOLS = [{"type": "function", "function": {"name": "f"}}]
 
 
 def told(ids, asked=CHAT, *, truncated=False):
-    return answer(Said(ids, [-0.5] * len(ids), truncated), asked, TABLE, "name")
+    return answer(TurnSample(ids, [-0.5] * len(ids), truncated), asked, TABLE, "name")
 
 
 def test_an_answer_is_the_text_of_its_tokens():

@@ -10,7 +10,7 @@ from rlcomp.endpoint.request_queue import Desk
 from rlcomp.endpoint.routes import Routes
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.errors import DataError
 from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
@@ -69,7 +69,7 @@ class Server:
                 return reply.result(), None
             (call,) = self.desk.next_wave()
             ids = [KNOWN[piece] for piece in answer]
-            said = Said(ids, [-0.5] * len(ids), False)
+            said = TurnSample(ids, [-0.5] * len(ids), False)
             self.desk.answer(call, [said] * call.n)
             return reply.result(5), call
 
@@ -208,7 +208,7 @@ def test_a_stream_is_one_of_events():
         body = json.dumps({"prompt": "a", "stream": True}).encode()
         sent = threads.submit(server.routes, "POST", f"{path}/completions", body)
         (call,) = server.desk.next_wave()
-        server.desk.answer(call, [Said([KNOWN["b"]], [-0.5], False)])
+        server.desk.answer(call, [TurnSample([KNOWN["b"]], [-0.5], False)])
 
     assert sent.result().kind == "text/event-stream"
     assert sent.result().body.endswith(b"data: [DONE]\n\n")

@@ -6,7 +6,7 @@ import pytest
 
 from rlcomp.endpoint.request_queue import Waiting, Waves
 from rlcomp.endpoint.trace import Trace
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.errors import NumericalError
 from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
@@ -32,7 +32,9 @@ class Policy:
         def generate(rows, *, limits, texts):
             self.sessions[-1].limits, self.sessions[-1].texts = limits, texts
             assert [*rows] == [*range(len(contexts))]
-            return [Said([seeds[n]] * limits[n], self._log_probs(limits[n]), False) for n in rows]
+            return [
+                TurnSample([seeds[n]] * limits[n], self._log_probs(limits[n]), False) for n in rows
+            ]
 
         return SimpleNamespace(generate=generate, close=lambda rows: self.closed.append([*rows]))
 
