@@ -24,7 +24,7 @@ import torch
 from measure import emit, gate, row
 
 from components.cluster.local import LocalCluster
-from rlcomp.interfaces.cluster import Reply
+from rlcomp.interfaces.cluster import RolloutReply
 from rlcomp.metrics import Ledger
 from rlcomp.run.launch import launch
 from rlcomp.run.parts import build
@@ -105,7 +105,7 @@ def batches(multiples, repeats=5):
         made, taken = [], []
         for _ in range(repeats):
             start = time.process_time()
-            data = bytes(ForkingPickler.dumps(Reply(0, 0, rows, Ledger(), 0.0)))
+            data = bytes(ForkingPickler.dumps(RolloutReply(0, 0, rows, Ledger(), 0.0)))
             made.append(time.process_time() - start)
             taken.append(received(data))
         figures = [statistics.median(each) * 1e3 for each in (made, taken)]

@@ -42,7 +42,7 @@ from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding as Temperature
 from rlcomp.engine.draw import SampledResponses
 from rlcomp.engine.session import TurnSample
-from rlcomp.interfaces.cluster import Free
+from rlcomp.interfaces.cluster import AsyncSettings
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.async_rollout import FreeStages
 from rlcomp.run.remote import RemoteStages
@@ -501,7 +501,7 @@ def measure_free(steps, rows=32, mean=64, learner=0.1):
         collector = GroupCollector(
             policy=policy, group_size=1, max_new_tokens=8 * mean, prompt=Lengths()
         )
-        cluster = LocalCluster(staleness=1, schedule=schedule, free=Free(look_every=8))
+        cluster = LocalCluster(staleness=1, schedule=schedule, free=AsyncSettings(look_every=8))
         try:
             told = list(timed(kind(stages=[collector], cluster=cluster), lengths, rows, learner))
         finally:

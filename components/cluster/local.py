@@ -8,11 +8,11 @@ import pickle
 import torch
 from torch import Tensor
 
-from rlcomp.cluster.serve import Shared
+from rlcomp.cluster.serve import SharedWeights
 from rlcomp.cluster.worker import process_settings
-from rlcomp.cluster.worker_client import Link
+from rlcomp.cluster.worker_client import WorkerClient
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request
+from rlcomp.interfaces.cluster import AsyncSettings, Cluster, Request, RolloutReply
 
 _SHARED = "/dev/shm"  # Linux's folder of shared memory
 
@@ -42,10 +42,10 @@ class LocalCluster(Cluster):
 
     def prepare(self) -> None:
         """Start the processes."""
-        self.links = [Link(number) for number in range(self.workers)]
+        self.links = [WorkerClient(number) for number in range(self.workers)]
 
     def start(
-        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+        self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Send the stages to the workers; allocate buffers for ``versions`` publications."""
         if not self.links:
@@ -56,7 +56,7 @@ class LocalCluster(Cluster):
         self._stamps = torch.full((versions,), -1)
         self._stamps.share_memory_()  # type: ignore[no-untyped-call]
         self._published = 0
-        shared = Shared(self._ring, self._stamps, sizes)
+        shared = SharedWeights(self._ring, self._stamps, sizes)
         self._part = (process_settings(), stages, shared, free)
         for link in self.links:
             link.send(self._part)
@@ -77,19 +77,19 @@ class LocalCluster(Cluster):
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self.links[worker].send((weights, data))
 
-    def receive(self, worker: int, timeout: float) -> Reply:
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
         """Return the next reply of a worker."""
-        reply: Reply = self.links[worker].receive(timeout)
+        reply: RolloutReply = self.links[worker].receive(timeout)
         return reply
 
-    def poll(self, worker: int, silent: float) -> Reply | None:
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
         """Return the next reply of a worker without waiting; None if there is none."""
         return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 
     def restart(self, worker: int) -> None:
         """End a process and start a new one in its place."""
         self.links[worker].close()
-        self.links[worker] = Link(worker)
+        self.links[worker] = WorkerClient(worker)
         self.links[worker].send(self._part)
 
     def close(self) -> None:

@@ -16,11 +16,11 @@ import torch
 from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from rlcomp.cluster.actor import Serving
+from rlcomp.cluster.actor import ActorServer
 from rlcomp.cluster.worker import process_settings
-from rlcomp.cluster.worker_client import Replies
+from rlcomp.cluster.worker_client import ReplyReader
 from rlcomp.errors import ConfigError, require
-from rlcomp.interfaces.cluster import Cluster, Free, Reply, Request, WorkerLost
+from rlcomp.interfaces.cluster import AsyncSettings, Cluster, Request, RolloutReply, WorkerLost
 
 
 class RayCluster(Cluster):
@@ -57,7 +57,7 @@ class RayCluster(Cluster):
         staleness: NonNegativeInt | None = None,
         timeout: PositiveFloat = 600.0,
         restarts: NonNegativeInt = 3,
-        free: Free | None = None,
+        free: AsyncSettings | None = None,
         address: str | None = None,
         resources: dict[str, NonNegativeFloat] | None = None,
     ) -> None:
@@ -76,7 +76,7 @@ class RayCluster(Cluster):
         self._own = False  # whether this run started Ray
 
     def start(
-        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+        self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Connect to Ray or start it; create the actors."""
         del versions  # Ray keeps an object as long as a request refers to it
@@ -86,7 +86,7 @@ class RayCluster(Cluster):
             self._connect()
         self._published = 0
         self._part = (list(sys.path), sizes, process_settings(), ray.put(stages), free)
-        self.links = [_Actor(n, self._part, self._options()) for n in range(self.workers)]
+        self.links = [_ActorClient(n, self._part, self._options()) for n in range(self.workers)]
 
     def _connect(self) -> None:
         import ray
@@ -132,25 +132,25 @@ class RayCluster(Cluster):
         nothing = torch.empty(0, dtype=torch.uint8)
         whole = torch.cat([nothing, *(each.cpu() for each in weights)])
         self._published += 1
-        return _Published(self._published - 1, ray.put(whole.numpy()))
+        return _ObjectStoreWeights(self._published - 1, ray.put(whole.numpy()))
 
     def ask(self, worker: int, weights: object, request: Request | None) -> None:
         """Send a request to an actor."""
         self.links[worker].ask(weights, request)
 
-    def receive(self, worker: int, timeout: float) -> Reply:
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
         """Return the next reply of an actor."""
-        reply: Reply = self.links[worker].receive(timeout)
+        reply: RolloutReply = self.links[worker].receive(timeout)
         return reply
 
-    def poll(self, worker: int, silent: float) -> Reply | None:
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
         """Return the next reply of an actor without waiting; None if there is none."""
         return self.links[worker].poll(silent, self.timeout)  # type: ignore[no-any-return]
 
     def restart(self, worker: int) -> None:
         """End an actor and create a new one in its place."""
         self.links[worker].kill()
-        self.links[worker] = _Actor(worker, self._part, self._options())
+        self.links[worker] = _ActorClient(worker, self._part, self._options())
 
     def close(self) -> None:
         """End the actors, and Ray if this run started it."""
@@ -168,14 +168,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RESOURCES = {"num_cpus": "CPU", "num_gpus": "GPU"}
 
 
-class _Published(NamedTuple):
+class _ObjectStoreWeights(NamedTuple):
     """Weights in the object store."""
 
     number: int
     array: Any
 
 
-class _Actor(Replies):
+class _ActorClient(ReplyReader):
     """Handle of an actor."""
 
     def __init__(self, number: int, part: tuple[Any, ...], options: Mapping[str, Any]) -> None:
@@ -191,11 +191,11 @@ class _Actor(Replies):
             "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
         }
         actor_class: Any = ray.remote(**words | dict(options))
-        self._actor: Any = actor_class(Serving).remote(path, sizes)
+        self._actor: Any = actor_class(ActorServer).remote(path, sizes)
         self._actor.take.remote(settings, stages, free)
-        super().__init__(number, _Fetched(number, self._actor))
+        super().__init__(number, _ActorInbox(number, self._actor))
 
-    def ask(self, weights: _Published, request: Request | None) -> None:
+    def ask(self, weights: _ObjectStoreWeights, request: Request | None) -> None:
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self._actor.ask.remote(weights.number, weights.array, data)
 
@@ -205,7 +205,7 @@ class _Actor(Replies):
         ray.kill(self._actor, no_restart=True)
 
 
-class _Fetched:
+class _ActorInbox:
     """Queue of an actor's replies; one call in the actor always waits for the next."""
 
     def __init__(self, number: int, actor: Any) -> None:  # noqa: ANN401

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from torch import multiprocessing
 
 from rlcomp.cluster.serve import FAILED, READY, serve
-from rlcomp.interfaces.cluster import Reply, WorkerLost
+from rlcomp.interfaces.cluster import RolloutReply, WorkerLost
 
 # Seconds to import torch and load the stages, even on a busy machine.
 START_SECONDS = 600.0
@@ -34,7 +34,7 @@ class Inbox(Protocol):
         ...
 
 
-class Replies:
+class ReplyReader:
     """Reader of a worker's replies and of its other messages.
 
     Args:
@@ -48,7 +48,7 @@ class Replies:
         self.ready = False
         self._started = 0.0  # seconds of the current silence that its start took
 
-    def receive(self, timeout: float) -> Reply:
+    def receive(self, timeout: float) -> RolloutReply:
         """Wait for the next reply, and return it.
 
         Raises:
@@ -64,7 +64,7 @@ class Replies:
             if (reply := self.read_out(message)) is not None:
                 return reply
 
-    def poll(self, silent: float, timeout: float) -> Reply | None:
+    def poll(self, silent: float, timeout: float) -> RolloutReply | None:
         """Return the next reply, if there is one.
 
         Args:
@@ -88,7 +88,7 @@ class Replies:
             if reply is not None:
                 return reply
 
-    def read_out(self, message: Any) -> Reply | None:  # noqa: ANN401
+    def read_out(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
         """Return the reply in a message; None: the worker is ready."""
         kind, body = message
         if kind == FAILED:
@@ -96,7 +96,7 @@ class Replies:
         if kind == READY:
             self.ready = True
             return None
-        reply: Reply = body
+        reply: RolloutReply = body
         return reply
 
     def _silent(self, seconds: float) -> WorkerLost:
@@ -106,7 +106,7 @@ class Replies:
 _GONE = object()
 
 
-class Link(Replies):
+class WorkerClient(ReplyReader):
     """A worker process. Neither sending nor receiving can block the run: threads do both.
 
     Args:
@@ -134,7 +134,7 @@ class Link(Replies):
         """Queue a message; return at once."""
         self._outbox.put(message)
 
-    def read_out(self, message: Any) -> Reply | None:  # noqa: ANN401
+    def read_out(self, message: Any) -> RolloutReply | None:  # noqa: ANN401
         """Return the reply in a message; None: the worker is ready."""
         if message is _GONE:
             self.process.join(1.0)

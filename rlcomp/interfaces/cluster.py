@@ -24,7 +24,7 @@ class WorkerLost(Exception):
 
 
 @dataclass(frozen=True)
-class Part:
+class PromptSlice:
     """Prompts of a batch in a request.
 
     Attributes:
@@ -57,12 +57,12 @@ class Request:
     progress: float
     step: int
     seeds: tuple[int, ...]
-    part: Part
+    part: PromptSlice
     batch: TensorDict
 
 
 @dataclass(frozen=True)
-class Reply:
+class RolloutReply:
     """Result of a worker.
 
     Attributes:
@@ -79,7 +79,7 @@ class Reply:
     rows: TensorDict
     ledger: Ledger
     seconds: float
-    part: Part | None = None
+    part: PromptSlice | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle rows as arrays, since pickling a TensorDict takes ten times as long."""
@@ -114,7 +114,7 @@ def _tensors(arrays: tuple[tuple[int, ...], dict[str, Any]]) -> TensorDict:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Free:
+class AsyncSettings:
     """Settings of rollouts under ``schedule=free``.
 
     Attributes:
@@ -141,7 +141,7 @@ class Free:
 
 
 @runtime_checkable
-class RefillsSeats(Protocol):
+class SupportsDecodeSlots(Protocol):
     """A collector whose rows a worker can sample by refilled seats.
 
     Attributes:
@@ -151,7 +151,7 @@ class RefillsSeats(Protocol):
         generator: draws the uniform numbers.
     """
 
-    policy: RefilledPolicy
+    policy: SlotPolicy
     group_size: int
     max_new_tokens: int
     generator: torch.Generator
@@ -165,7 +165,7 @@ class RefillsSeats(Protocol):
         ...
 
 
-class RefilledPolicy(Policy, Protocol):
+class SlotPolicy(Policy, Protocol):
     """A policy that samples by refilled seats."""
 
     def seats(self, *, reread: bool = False) -> DecodeSlots:
@@ -212,7 +212,7 @@ class Cluster(metaclass=Checked):
         staleness: NonNegativeInt | None = None,
         timeout: PositiveFloat = 600.0,
         restarts: NonNegativeInt = 3,
-        free: Free | None = None,
+        free: AsyncSettings | None = None,
     ) -> None:
         if remote is not None and not remote:
             raise ConfigError(
@@ -225,7 +225,7 @@ class Cluster(metaclass=Checked):
         self.staleness = staleness
         self.timeout = timeout
         self.restarts = restarts
-        self.free = free or Free()
+        self.free = free or AsyncSettings()
         self.links: list[Any] = []
 
     def another(self) -> Cluster:
@@ -239,7 +239,7 @@ class Cluster(metaclass=Checked):
 
     @abstractmethod
     def start(
-        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+        self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Send the stages to every worker.
 
@@ -263,7 +263,7 @@ class Cluster(metaclass=Checked):
         """Send a request to a worker, or only weights (None; ``free``); return at once."""
 
     @abstractmethod
-    def receive(self, worker: int, timeout: float) -> Reply:
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
         """Return the next reply of a worker.
 
         Raises:
@@ -271,7 +271,7 @@ class Cluster(metaclass=Checked):
             Exception: an exception of the stages.
         """
 
-    def poll(self, worker: int, silent: float) -> Reply | None:
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
         """Return the next reply of a worker under ``free`` if there is one; return at once.
 
         Args:

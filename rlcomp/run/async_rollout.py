@@ -14,10 +14,17 @@ from rlcomp.batch import cat
 from rlcomp.checkpoint import state_fields
 from rlcomp.checkpoint.buffered_rollout import BufferedRollout, load_buffered_rollout, record_age
 from rlcomp.cluster.pool import Admission, Pool
-from rlcomp.cluster.serialization import Carried
+from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker import version_of
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded, add_note
-from rlcomp.interfaces.cluster import Cluster, Part, RefillsSeats, Reply, Request, WorkerLost
+from rlcomp.interfaces.cluster import (
+    Cluster,
+    PromptSlice,
+    Request,
+    RolloutReply,
+    SupportsDecodeSlots,
+    WorkerLost,
+)
 from rlcomp.metrics import Ledger, merge, progress, record, step
 from rlcomp.run.pending_requests import check_requests, request_of, state_of
 from rlcomp.run.remote import RemoteStages, device_of
@@ -74,7 +81,7 @@ class FreeStages(RemoteStages):
                 "cluster.schedule is free: groups come back one by one, and only the collector "
                 "runs on workers; set cluster.remote=null, or cluster.schedule=fixed"
             )
-        if not getattr(stage, "refills", False) or not isinstance(stage, RefillsSeats):
+        if not getattr(stage, "refills", False) or not isinstance(stage, SupportsDecodeSlots):
             raise ConfigError(
                 f"cluster.schedule is free, and {kind} does not refill seats: set "
                 "cluster.schedule=fixed, or collector@rollout=group"
@@ -82,9 +89,9 @@ class FreeStages(RemoteStages):
         if not hasattr(stage.policy, "seats"):
             raise ConfigError(
                 f"cluster.schedule is free, and {type(stage.policy).__name__} has no seats "
-                "(rlcomp.interfaces.cluster.RefilledPolicy): set cluster.schedule=fixed"
+                "(rlcomp.interfaces.cluster.SlotPolicy): set cluster.schedule=fixed"
             )
-        Carried(list(self.stages))
+        SerializedStages(list(self.stages))
 
     def begin_phase(self) -> None:
         """Forget the groups of the previous phase."""
@@ -123,15 +130,15 @@ class FreeStages(RemoteStages):
     @property
     def _size(self) -> int:
         stage = self.stages[0]
-        assert isinstance(stage, RefillsSeats)
+        assert isinstance(stage, SupportsDecodeSlots)
         return stage.group_size
 
-    def _begin(self, batch: TensorDict) -> Carried:
+    def _begin(self, batch: TensorDict) -> SerializedStages:
         """Start the workers if they are not running."""
         seats = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
         return self._start(replace(self.cluster.free, seats=seats))
 
-    def _ask_for(self, payload: Carried, batch: TensorDict) -> None:
+    def _ask_for(self, payload: SerializedStages, batch: TensorDict) -> None:
         """Queue the groups of a batch."""
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         for place in range(len(batch)):
@@ -141,7 +148,7 @@ class FreeStages(RemoteStages):
                 progress=progress(),
                 step=step(),
                 seeds=seeds,
-                part=Part(place, 1, len(batch)),
+                part=PromptSlice(place, 1, len(batch)),
                 batch=batch[place : place + 1].clone().cpu(),
             )
             self.pool.waiting.append(((self.number, place), request))
@@ -180,7 +187,7 @@ class FreeStages(RemoteStages):
                 rollout = BufferedRollout(reply.rows, reply.ledger, reply.seconds)
                 self.pool.come_back(worker, (reply.number, reply.part.first), rollout)
 
-    def _reply_of(self, worker: int) -> Reply | None:
+    def _reply_of(self, worker: int) -> RolloutReply | None:
         try:
             return self.cluster.poll(worker, time.monotonic() - self._quiet[worker])
         except WorkerLost as lost:
@@ -201,7 +208,7 @@ class FreeStages(RemoteStages):
         for request in has.values():
             self.cluster.ask(worker, self._weights, request)
 
-    def _consumed(self, groups: list[BufferedRollout], payload: Carried) -> TensorDict:
+    def _consumed(self, groups: list[BufferedRollout], payload: SerializedStages) -> TensorDict:
         """Join groups to a batch, with their ages."""
         ledger = Ledger()
         for group in groups:
@@ -248,7 +255,7 @@ class FreeStages(RemoteStages):
         check_requests(
             [request for _, request in self.pool.waiting],
             done=self.pool.done,
-            seeds=len(Carried(list(self.stages)).generators),
+            seeds=len(SerializedStages(list(self.stages)).generators),
             most=self.admission.allowed // self._size,
         )
 

@@ -10,7 +10,7 @@ from rlcomp.checkpoint.buffered_rollout import load_rows
 from rlcomp.checkpoint.state_fields import field
 from rlcomp.cluster.pool import Name
 from rlcomp.errors import CheckpointError
-from rlcomp.interfaces.cluster import Part, Request
+from rlcomp.interfaces.cluster import PromptSlice, Request
 
 
 def state_of(request: Request) -> dict[str, Any]:
@@ -41,7 +41,7 @@ def request_of(state: object) -> Request:
         progress=field(state, "progress", Fraction),
         step=field(state, "step", NonNegativeInt),
         seeds=tuple(field(state, "seeds", list[int])),
-        part=Part(*part),
+        part=PromptSlice(*part),
         batch=load_rows(field(state, "batch", dict)),
     )
 

@@ -8,9 +8,16 @@ from typing import Literal
 from torch import Tensor
 
 from rlcomp.arguments import NonNegativeInt, PositiveFloat, PositiveInt
-from rlcomp.cluster.async_rollout import FreeWorker
-from rlcomp.cluster.worker import Worker
-from rlcomp.interfaces.cluster import Cluster, Free, Part, Reply, Request, WorkerLost
+from rlcomp.cluster.async_rollout import AsyncWorker
+from rlcomp.cluster.worker import StageWorker
+from rlcomp.interfaces.cluster import (
+    AsyncSettings,
+    Cluster,
+    PromptSlice,
+    Request,
+    RolloutReply,
+    WorkerLost,
+)
 
 
 class InProcessCluster(Cluster):
@@ -43,7 +50,7 @@ class InProcessCluster(Cluster):
         staleness: NonNegativeInt | None = None,
         timeout: PositiveFloat = 600.0,
         restarts: NonNegativeInt = 3,
-        free: Free | None = None,
+        free: AsyncSettings | None = None,
         lost: list[int] | None = None,
     ) -> None:
         super().__init__(
@@ -56,13 +63,13 @@ class InProcessCluster(Cluster):
             free=free,
         )
         self.lost = lost or []
-        self.asked: list[tuple[int, int, Part]] = []
+        self.asked: list[tuple[int, int, PromptSlice]] = []
         self.restarted: list[int] = []
         self._received, self._published = 0, 0
-        self._ready: dict[int, deque[Reply]] = {}
+        self._ready: dict[int, deque[RolloutReply]] = {}
 
     def start(
-        self, stages: bytes, sizes: list[int], versions: int, free: Free | None = None
+        self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
     ) -> None:
         """Make the workers."""
         self._free = free
@@ -70,9 +77,11 @@ class InProcessCluster(Cluster):
         self._ring: list[list[Tensor]] = [[] for _ in range(versions)]
         self._here = [self._new() for _ in range(self.workers)]
 
-    def _new(self) -> tuple[Worker, deque[tuple[int, Request]]]:
+    def _new(self) -> tuple[StageWorker, deque[tuple[int, Request]]]:
         free = self._free
-        return Worker(self._stages) if free is None else FreeWorker(self._stages, free), deque()
+        return StageWorker(self._stages) if free is None else AsyncWorker(
+            self._stages, free
+        ), deque()
 
     def publish(self, weights: list[Tensor]) -> int:
         """Copy the weights into the next slot of a ring."""
@@ -85,7 +94,7 @@ class InProcessCluster(Cluster):
         """Store a request; under ``free`` the worker takes it at once, with the weights."""
         assert isinstance(weights, int)
         runner = self._here[worker][0]
-        if isinstance(runner, FreeWorker):
+        if isinstance(runner, AsyncWorker):
             runner.load(self._ring[weights])
             if request is not None:
                 self.asked.append((worker, request.number, request.part))
@@ -95,7 +104,7 @@ class InProcessCluster(Cluster):
         self.asked.append((worker, request.number, request.part))
         self._here[worker][1].append((weights, request))
 
-    def receive(self, worker: int, timeout: float) -> Reply:
+    def receive(self, worker: int, timeout: float) -> RolloutReply:
         """Answer the worker's oldest request, and return the reply."""
         self._received += 1
         if self._received in self.lost:
@@ -105,13 +114,13 @@ class InProcessCluster(Cluster):
         runner.load(self._ring[slot])
         return runner.answer(request)
 
-    def poll(self, worker: int, silent: float) -> Reply | None:
+    def poll(self, worker: int, silent: float) -> RolloutReply | None:
         """Return a group of a worker; the worker takes a turn if none is ready."""
         self._received += 1
         if self._received in self.lost:
             raise WorkerLost(f"worker {worker} died")
         runner = self._here[worker][0]
-        assert isinstance(runner, FreeWorker)
+        assert isinstance(runner, AsyncWorker)
         ready = self._ready.setdefault(worker, deque())
         if not ready and runner.busy:
             ready.extend(runner.turn())

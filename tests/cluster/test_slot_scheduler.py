@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from rlcomp.cluster.slot_scheduler import Group, Row, Seating
+from rlcomp.cluster.slot_scheduler import RolloutGroup, RolloutRow, SlotScheduler
 from rlcomp.engine.session import TurnSample
-from rlcomp.interfaces.cluster import Free
+from rlcomp.interfaces.cluster import AsyncSettings
 
 
 class Scripted:
@@ -47,14 +47,14 @@ def numbers(start, count):
 
 
 def group(name, *lengths, limit=99):
-    return Group(name, [Row([length], numbers, limit) for length in lengths])
+    return RolloutGroup(name, [RolloutRow([length], numbers, limit) for length in lengths])
 
 
 def seating(seats, look_every=2, patience=None):
     clock = [0.0]
     decodes = Scripted(clock)
-    settings = Free(seats=seats, look_every=look_every, patience=patience)
-    return Seating(lambda: decodes, settings, lambda: clock[0]), decodes, clock
+    settings = AsyncSettings(seats=seats, look_every=look_every, patience=patience)
+    return SlotScheduler(lambda: decodes, settings, lambda: clock[0]), decodes, clock
 
 
 def test_a_row_that_ends_gives_its_seat_to_the_next_of_the_group_behind():
@@ -107,7 +107,7 @@ def test_a_limit_ends_a_row_without_a_stop_and_no_number_is_asked_for_beyond_it(
         return numbers(start, count)
 
     rows, _, _ = seating(seats=1)
-    made = Group("a", [Row([9], kept, 3)])
+    made = RolloutGroup("a", [RolloutRow([9], kept, 3)])
     rows.add(made)
 
     assert rows.turn(0) == []

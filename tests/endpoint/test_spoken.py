@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rlcomp.endpoint.reply import Answer, Spoken
+from rlcomp.endpoint.reply import RawToolCallCache, ReplyChoice
 from rlcomp.engine.session import TurnSample
 
 TABLE = [b"", b"let me see ", b'<tool_call>{"name":"f",  "arguments":{"x":1}}</tool_call>', b"\xc3"]
@@ -21,8 +21,8 @@ def message(*calls, content="let me see", **more):
 
 @pytest.fixture
 def spoken():
-    spoken = Spoken()
-    answer = Answer("let me see", [call(), call("g", id="call_1")], "tool_calls", [], [])
+    spoken = RawToolCallCache()
+    answer = ReplyChoice("let me see", [call(), call("g", id="call_1")], "tool_calls", [], [])
     spoken.note(answer, TurnSample([1, 2], [0.0, 0.0], False), TABLE)
     return spoken
 
@@ -52,9 +52,11 @@ def test_what_a_client_has_changed_stays_as_it_is(spoken, changed):
 
 
 def test_an_answer_of_calls_alone_has_no_content():
-    spoken = Spoken()
+    spoken = RawToolCallCache()
     spoken.note(
-        Answer(None, [call()], "tool_calls", [], []), TurnSample([2, 3], [0.0] * 2, False), TABLE
+        ReplyChoice(None, [call()], "tool_calls", [], []),
+        TurnSample([2, 3], [0.0] * 2, False),
+        TABLE,
     )
 
     (found,) = spoken.as_sampled([message(call(), content="")])
@@ -63,8 +65,8 @@ def test_an_answer_of_calls_alone_has_no_content():
 
 
 def test_answers_without_calls_are_not_noted():
-    spoken = Spoken()
-    spoken.note(Answer("a", [], "stop", [], []), TurnSample([1], [0.0], False), TABLE)
+    spoken = RawToolCallCache()
+    spoken.note(ReplyChoice("a", [], "stop", [], []), TurnSample([1], [0.0], False), TABLE)
 
     assert spoken.as_sampled([message(call())]) == [message(call())]
     assert json.dumps(spoken.as_sampled([])) == "[]"

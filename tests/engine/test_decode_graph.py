@@ -164,7 +164,7 @@ BUILT_IN = {"bool", "int", "float"}
         [StaticCache.open_column, StaticCache._write, Cache.attend, Cache._read],
         [Fused.embed, Fused.logits, FusedBlock.project, FusedBlock.finish, FusedNorm.__call__],
         [Matrix.__call__, Matrix.wide, Matrix._product, linear, wide_product, rms_norm],
-        [draw_tokens, draw._draw_some, filter_logits, sampling_mask, sample, pack],
+        [draw_tokens, draw._draw_chunk, filter_logits, sampling_mask, sample, pack],
     ],
     ids=["step", "cache", "layers", "products", "draw"],
 )

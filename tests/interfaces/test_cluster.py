@@ -7,7 +7,7 @@ from tensordict import TensorDict
 
 from components.cluster.local import LocalCluster
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Free, Part, Reply
+from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice, RolloutReply
 from rlcomp.metrics import Ledger
 
 
@@ -21,14 +21,14 @@ def test_a_reply_is_read_back_as_it_was():
         },
         batch_size=[2],
     )
-    reply = Reply(3, 7, rows, Ledger(), 0.5, Part(1, 1, 4))
+    reply = RolloutReply(3, 7, rows, Ledger(), 0.5, PromptSlice(1, 1, 4))
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = pickle.loads(pickle.dumps(reply, protocol=5))
 
     assert (found.number, found.version, found.seconds) == (3, 7, 0.5)
-    assert found.part == Part(1, 1, 4)
+    assert found.part == PromptSlice(1, 1, 4)
     assert found.rows.batch_size == rows.batch_size
     assert found.rows["facts"].batch_size == rows.batch_size
     flat = rows.flatten_keys(".")
@@ -51,7 +51,7 @@ def test_a_reply_is_read_back_as_it_was():
 )
 def test_settings_that_cannot_be_are_refused(settings, told):
     with pytest.raises(ConfigError, match=told):
-        Free(**settings)
+        AsyncSettings(**settings)
 
 
 def test_defaults_are_those_of_the_yaml():
@@ -59,5 +59,5 @@ def test_defaults_are_those_of_the_yaml():
 
     assert (found.seats, found.max_age, found.patience) == (None, None, None)
     assert (found.look_every, found.recompute_cache) == (16, False)
-    assert Free(max_age=0, look_every=1, seats=1).max_age == 0
-    assert LocalCluster(free=Free(seats=3)).free.seats == 3
+    assert AsyncSettings(max_age=0, look_every=1, seats=1).max_age == 0
+    assert LocalCluster(free=AsyncSettings(seats=3)).free.seats == 3

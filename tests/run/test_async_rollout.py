@@ -13,7 +13,7 @@ from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded
-from rlcomp.interfaces.cluster import Free, Part
+from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice
 from rlcomp.metrics import recording
 from rlcomp.run.async_rollout import FreeStages, aged
 from rlcomp.run.phase import Phase
@@ -35,7 +35,7 @@ def free(stage=None, **settings):
         name: settings.pop(name) for name in ("seats", "max_age", "patience") if name in settings
     }
     free_of["look_every"] = settings.pop("look_every", 2)
-    cluster = InProcessCluster(schedule="free", free=Free(**free_of), **settings)
+    cluster = InProcessCluster(schedule="free", free=AsyncSettings(**free_of), **settings)
     return FreeStages(stages=[collector() if stage is None else stage], cluster=cluster)
 
 
@@ -110,7 +110,7 @@ def test_what_the_rule_does_not_admit_waits():
     stage(prompts(1))
 
     parts = [part for _, number, part in stage.cluster.asked if number == 2]
-    assert parts == [Part(0, 1, 4), Part(1, 1, 4), Part(2, 1, 4)]
+    assert parts == [PromptSlice(0, 1, 4), PromptSlice(1, 1, 4), PromptSlice(2, 1, 4)]
     assert [name for name, _ in stage.pool.waiting] == [(2, 3)]
 
 

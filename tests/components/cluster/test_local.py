@@ -16,10 +16,10 @@ import torch
 from components.cluster import local
 from components.cluster.local import LocalCluster
 from rlcomp.cluster import worker_client as link_module
-from rlcomp.cluster.serialization import Carried
-from rlcomp.cluster.worker_client import Link, Replies
+from rlcomp.cluster.serialization import SerializedStages
+from rlcomp.cluster.worker_client import ReplyReader, WorkerClient
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Free, Part, WorkerLost
+from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice, WorkerLost
 from rlcomp.run.remote import RemoteStages
 
 from .conftest import Scaled, batch, consumed_once, made_while_one_dies, request
@@ -83,7 +83,9 @@ def test_weights_of_the_request_a_kill_an_error_a_hang_and_the_end():
 
 @pytest.mark.slow
 def test_under_schedule_free_a_kill_loses_what_is_in_flight_and_no_prompt():
-    cluster = LocalCluster(schedule="free", staleness=1, timeout=60.0, free=Free(look_every=2))
+    cluster = LocalCluster(
+        schedule="free", staleness=1, timeout=60.0, free=AsyncSettings(look_every=2)
+    )
     try:
         found = made_while_one_dies(cluster, kill)
         process = cluster.links[0].process
@@ -120,8 +122,8 @@ class Ended:
 @pytest.fixture
 def link():
     """Without a process."""
-    made = object.__new__(Link)
-    Replies.__init__(made, 2, Kept())
+    made = object.__new__(WorkerClient)
+    ReplyReader.__init__(made, 2, Kept())
     made.process = Ended()
     return made
 
@@ -234,11 +236,11 @@ def test_what_a_worker_is_asked_is_read_back_as_it_was():
     told = pickle.loads(pickle.dumps(request(2.0)))
 
     assert told.batch["x"].tolist() == [2.0]
-    assert (told.number, told.seeds, told.part) == (99, (1,), Part(0, 1, 1))
+    assert (told.number, told.seeds, told.part) == (99, (1,), PromptSlice(0, 1, 1))
 
 
 def test_the_parts_of_a_carried_stage_are_its_weight_and_generator():
-    carried = Carried([Scaled()])
+    carried = SerializedStages([Scaled()])
 
     assert [len(each) for each in carried.weights] == [4]
     assert len(carried.generators) == 1

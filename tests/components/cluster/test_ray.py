@@ -9,7 +9,7 @@ import torch
 
 from components.cluster.ray import RayCluster
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Free, WorkerLost
+from rlcomp.interfaces.cluster import AsyncSettings, WorkerLost
 from rlcomp.run.remote import RemoteStages
 
 from .conftest import Scaled, batch, consumed_once, made_while_one_dies, request
@@ -78,7 +78,7 @@ def test_weights_of_the_request_a_kill_an_error_a_hang_and_the_end():
 
 @pytest.mark.slow
 def test_under_schedule_free_a_kill_loses_what_is_in_flight_and_no_prompt():
-    with running(schedule="free", free=Free(look_every=2)) as cluster:
+    with running(schedule="free", free=AsyncSettings(look_every=2)) as cluster:
         found = made_while_one_dies(cluster, lambda cluster: cluster.links[0].kill())
 
     consumed_once(*found)

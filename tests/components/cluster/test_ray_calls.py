@@ -14,9 +14,9 @@ import yaml
 
 from components.cluster import ray as module
 from components.cluster.ray import RayCluster
-from rlcomp.cluster.actor import Serving
+from rlcomp.cluster.actor import ActorServer
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import Free, WorkerLost
+from rlcomp.interfaces.cluster import AsyncSettings, WorkerLost
 
 from .conftest import request
 
@@ -114,7 +114,7 @@ def started(free=None, **settings):
 
 
 def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
-    before, free = signal.getsignal(signal.SIGTERM), Free(seats=4)
+    before, free = signal.getsignal(signal.SIGTERM), AsyncSettings(seats=4)
 
     started(free, workers=3, resources={"num_cpus": 0.5, "num_gpus": 1, "tpu": 2})
 
@@ -126,7 +126,7 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
         "logging_level": logging.ERROR,
     }
     assert signal.getsignal(signal.SIGTERM) is before
-    assert [actor.made for actor in ray.actors] == [(Serving, [*sys.path], [1, 2])] * 3
+    assert [actor.made for actor in ray.actors] == [(ActorServer, [*sys.path], [1, 2])] * 3
     settings = module.process_settings()
     assert [one.calls for one in ray.actors] == [
         [("take", settings, ("stored", b"stages"), free)]
@@ -216,7 +216,7 @@ def test_errors_and_deaths_are_told(ray):
 
 
 def test_an_actor_is_ended_and_made_anew_in_its_place(ray):
-    cluster = started(Free(seats=2), workers=2)
+    cluster = started(AsyncSettings(seats=2), workers=2)
 
     cluster.restart(1)
 
@@ -260,6 +260,6 @@ def test_by_hand_one_gets_what_the_yaml_says(ray):
     made = RayCluster()
 
     assert {name: getattr(made, name) for name in said} == said
-    assert made.free == Free()
+    assert made.free == AsyncSettings()
     assert made.resources is None
     assert made._options() == {}
