@@ -133,7 +133,7 @@ class RequestQueue:
             self._check(episode)
             if self._num_calls[episode] >= self.max_calls:
                 raise RefusedError(
-                    f"the episode has made all of its {self.max_calls} calls: raise player.max_calls, "
+                    f"the episode has made all {self.max_calls} calls: raise player.max_calls, "
                     "or end the agent earlier",
                     403,
                     "too_many_calls",

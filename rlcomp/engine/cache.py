@@ -43,12 +43,12 @@ class Cache:
         self._lengths = list(lengths)
         self._limit = limit
         values = prompts[0][1]
-        # Memory starts without columns. New columns are zeros: unwritten ones have weight 0 in sums.
+        # Memory starts without columns. New columns are zeros, which have weight 0 in sums.
         first_prompts = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
         self._own = [
             select_rows((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts
         ]
-        # Bias of the attention logits of a row's own columns: -inf where no token is written.
+        # Bias of the logits of a row's own columns: -inf where no token is written.
         self._bias_of_columns = values.new_zeros(1, 1, 0)
         self.length = 0
         self._attach(owners)

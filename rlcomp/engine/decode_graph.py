@@ -176,7 +176,7 @@ class GraphDecodeLoop(DecodeLoop):
                 graph = None
 
     def _graph(self, draw: Draw, count: int, graph: StepGraph | None) -> StepGraph:
-        """Return the graph for the current rows and memory, with memory for ``count`` more steps."""
+        """Return the graph for the current rows, with memory for ``count`` more steps."""
         capacity = self.cache.capacity
         self.cache.reserve(self.cache.length + count)
         if graph is not None and self.cache.capacity == capacity:

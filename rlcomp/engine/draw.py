@@ -60,7 +60,7 @@ class SampledResponses:
     Attributes:
         tokens: shape ``[B, S]``, int64; arbitrary after a row's end.
         log_probs: shape ``[B, S]``, nats; arbitrary after a row's end.
-        lengths: shape ``[B]``, int64: number of sampled tokens, including the token that ended the row.
+        lengths: shape ``[B]``, int64: number of sampled tokens, including the last one.
         truncated: shape ``[B]``, bool: the row was cut at its limit.
         sampling_mask: shape ``[B, S, ceil(V / 8)]``, uint8: the sampling mask of each
             token; arbitrary after a row's end. None if not recorded.

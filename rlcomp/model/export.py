@@ -33,8 +33,7 @@ from rlcomp.text.rows import pad_id
 
 @no_progress_bars()
 def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: str | None) -> None:
-    """Write a policy as ``AutoModelForCausalLM`` reads it: weights, config, tokenizer,
-    generation config.
+    """Write a policy as a folder for ``AutoModelForCausalLM``, with tokenizer and configs.
 
     ``generate`` then samples like the policy: the generation config has its decoding, its stop
     tokens and its suppressed tokens.

@@ -126,7 +126,7 @@ class Generation:
         version: int,
         generator: torch.Generator,
     ) -> SampledResponses:
-        """Update the weights of a sampler engine and sample with it; the generator gives its seed."""
+        """Update a sampler engine's weights and sample with it; the generator gives its seed."""
         cpu, model = torch.device("cpu"), self.forward.model
         suppressed = self.forward.suppressed_on(cpu, self.stops, responses.suppressed_tokens)
         routers = routers_of(model) if responses.decoding.keep_routing == "rollout" else []
@@ -189,7 +189,7 @@ class Generation:
         return TokenDraw(decoding, suppressed)
 
     def decode_loop(self, draw: TokenDraw) -> Callable[..., SampledResponses]:
-        """Return the decode loop: the packed one, unless the model has hooks or is not supported."""
+        """Return the decode loop: packed, unless the model has hooks or is not supported."""
         transformer = self.forward.transformer
         if transformer is None or self.forward.has_hooks():
             return partial(decode, self.forward.model, self.forward.signature)

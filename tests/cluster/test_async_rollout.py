@@ -99,7 +99,7 @@ def test_tokens_have_the_version_of_the_weights_that_were_loaded_before_the_turn
 def test_what_decodes_is_told_of_new_weights(monkeypatch):
     made, carried = worker(collector())
     told = []
-    monkeypatch.setattr(made.seating, "renew", lambda: told.append(torch.is_grad_enabled()))
+    monkeypatch.setattr(made.scheduler, "renew", lambda: told.append(torch.is_grad_enabled()))
 
     made.load([each.clone() for each in carried.weights])
 

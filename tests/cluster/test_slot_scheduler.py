@@ -64,7 +64,7 @@ def test_a_row_that_ends_gives_its_seat_to_the_next_of_the_group_behind():
 
     # Two seats: a's rows (2, 6 tokens). After 2 steps the first seat is free: b's first row, then
     # b's second: b is complete at 6 s, when a's second row has its 6 tokens as well.
-    found = [[each.told for each in rows.turn(version)] for version in range(3)]
+    found = [[each.data for each in rows.turn(version)] for version in range(3)]
 
     assert found == [[], [], ["a", "b"]]
     assert clock[0] == 6.0
@@ -94,9 +94,9 @@ def test_a_group_is_over_when_its_last_row_is_whatever_groups_came_before():
     for each in (group("long", 5, 1), group("short", 2, 1)):
         rows.add(each)
 
-    assert [each.told for each in rows.turn(0)] == ["short"]
-    assert [each.told for each in rows.turn(0)] == []
-    assert [each.told for each in rows.turn(0)] == ["long"]
+    assert [each.data for each in rows.turn(0)] == ["short"]
+    assert [each.data for each in rows.turn(0)] == []
+    assert [each.data for each in rows.turn(0)] == ["long"]
 
 
 def test_a_limit_ends_a_row_without_a_stop_and_no_number_is_asked_for_beyond_it():

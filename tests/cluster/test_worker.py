@@ -113,7 +113,7 @@ def test_a_part_whose_stage_draws_for_whole_batches_is_refused():
 
 
 def test_a_stage_that_keeps_a_count_is_refused():
-    with pytest.raises(ConfigError, match=r"Counting changes its buffer 'scale' .* lost"):
+    with pytest.raises(ConfigError, match=r"Counting changes its buffer 'scale' .* cluster.remote"):
         worker(Counting()).answer(request(2))
 
 

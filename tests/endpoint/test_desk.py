@@ -121,7 +121,7 @@ def test_a_call_is_answered_in_one_wave_only(clock):
         ((), 29.9, False),
     ],
 )
-def test_a_wave_waits_for_those_of_which_nothing_is_heard_for_some_time(
+def test_a_wave_waits_for_those_of_which_nothing_is_last_message_for_some_time(
     clock, begun, passed, ready
 ):
     desk = desk_of(2)
@@ -146,7 +146,7 @@ def test_a_long_wait_is_that_of_agents_that_begin_too(clock):
     desk.stop("over")
 
 
-def test_whoever_was_late_is_not_waited_for_until_it_is_heard_again(clock):
+def test_whoever_was_late_is_not_waited_for_until_it_is_last_message_again(clock):
     desk = desk_of(2)
     desk.begin(0)
     desk.begin(1)
@@ -168,7 +168,7 @@ def test_whoever_was_late_is_not_waited_for_until_it_is_heard_again(clock):
 
 
 @pytest.mark.parametrize("hear", ["ask", "answer", "end", "begin"])
-def test_the_wait_begins_anew_with_whatever_is_heard(clock, hear):
+def test_the_wait_begins_anew_with_whatever_is_last_message(clock, hear):
     desk = desk_of(4)
     for episode in range(4):
         desk.begin(episode)
@@ -271,9 +271,9 @@ def test_the_desk_looks_again_when_the_wait_is_over(clock, waits, passed, second
 
     clock.now += passed
 
-    assert desk._until_late() == pytest.approx(seconds)
+    assert desk._seconds_until_late() == pytest.approx(seconds)
     desk.wait = 9.0
-    assert desk._until_late() == 0.5  # never longer than a look
+    assert desk._seconds_until_late() == 0.5  # never longer than a look
     desk.stop("over")
 
 
@@ -291,7 +291,7 @@ def test_an_end_is_heard_once_and_its_calls_are_refused(clock):
     for use in (desk.begin, desk.trace):
         assert refusal(use, 0) == (410, "over")
     assert refusal(desk.pay, 0, 1.0) == (410, "over")
-    assert refusal(desk.ask, own.call) == (410, "over")
+    assert refusal(desk.wait_for_answers, own.call) == (410, "over")
     desk.stop("over")
 
 
@@ -301,7 +301,7 @@ def test_a_call_that_comes_when_its_episode_is_over_is_refused_at_once(clock):
     late = QueuedCall(0, trace, trace.context("a", leads=True), 4, (), 1, None)
     desk.end(0)
 
-    assert refusal(desk.ask, late) == (410, "over")
+    assert refusal(desk.wait_for_answers, late) == (410, "over")
     assert desk._waiting == []
 
 
@@ -318,7 +318,7 @@ def test_an_agent_that_begins_anew_leaves_nothing_of_its_earlier_try(clock):
 
     desk.begin(0)
 
-    assert "began anew" in str(old.join().refused)
+    assert "begun the episode again" in str(old.join().refused)
     assert desk.traces[0].calls == 0
     assert desk.traces[0].posted == []
     assert desk.traces[1].calls == 1

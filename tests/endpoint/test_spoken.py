@@ -23,7 +23,7 @@ def message(*calls, content="let me see", **more):
 def spoken():
     spoken = RawToolCallCache()
     answer = ReplyChoice("let me see", [call(), call("g", id="call_1")], "tool_calls", [], [])
-    spoken.note(answer, TurnSample([1, 2], [0.0, 0.0], False), TABLE)
+    spoken.store(answer, TurnSample([1, 2], [0.0, 0.0], False), TABLE)
     return spoken
 
 
@@ -53,7 +53,7 @@ def test_what_a_client_has_changed_stays_as_it_is(spoken, changed):
 
 def test_an_answer_of_calls_alone_has_no_content():
     spoken = RawToolCallCache()
-    spoken.note(
+    spoken.store(
         ReplyChoice(None, [call()], "tool_calls", [], []),
         TurnSample([2, 3], [0.0] * 2, False),
         TABLE,
@@ -66,7 +66,7 @@ def test_an_answer_of_calls_alone_has_no_content():
 
 def test_answers_without_calls_are_not_noted():
     spoken = RawToolCallCache()
-    spoken.note(ReplyChoice("a", [], "stop", [], []), TurnSample([1], [0.0], False), TABLE)
+    spoken.store(ReplyChoice("a", [], "stop", [], []), TurnSample([1], [0.0], False), TABLE)
 
     assert spoken.as_sampled([message(call())]) == [message(call())]
     assert json.dumps(spoken.as_sampled([])) == "[]"

@@ -46,7 +46,7 @@ class Desk:
         self.batches = [*waves, []]
         self.answers = []
 
-    def next_wave(self):
+    def next_batch(self):
         return self.batches.pop(0)
 
     def answer(self, call, answers):
