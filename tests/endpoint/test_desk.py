@@ -121,7 +121,7 @@ def test_a_call_is_answered_in_one_wave_only(clock):
         ((), 29.9, False),
     ],
 )
-def test_a_wave_waits_for_those_of_which_nothing_is_last_message_for_some_time(
+def test_a_wave_waits_for_those_of_which_nothing_is_heard_for_some_time(
     clock, begun, passed, ready
 ):
     desk = desk_of(2)
@@ -146,7 +146,7 @@ def test_a_long_wait_is_that_of_agents_that_begin_too(clock):
     desk.stop("over")
 
 
-def test_whoever_was_late_is_not_waited_for_until_it_is_last_message_again(clock):
+def test_whoever_was_late_is_not_waited_for_until_it_is_heard_again(clock):
     desk = desk_of(2)
     desk.begin(0)
     desk.begin(1)
@@ -168,7 +168,7 @@ def test_whoever_was_late_is_not_waited_for_until_it_is_last_message_again(clock
 
 
 @pytest.mark.parametrize("hear", ["ask", "answer", "end", "begin"])
-def test_the_wait_begins_anew_with_whatever_is_last_message(clock, hear):
+def test_the_wait_begins_anew_with_whatever_is_heard(clock, hear):
     desk = desk_of(4)
     for episode in range(4):
         desk.begin(episode)
