@@ -32,19 +32,19 @@ class StaticCache(Cache):
         self, prompts: list[Memory], lengths: Sequence[int], owners: Sequence[int], limit: int
     ) -> None:
         super().__init__(prompts, lengths, owners, limit)
-        self.column = torch.tensor([self.length], device=self._seen.device)
+        self.column = torch.tensor([self.length], device=self._bias_of_columns.device)
 
     @property
     def capacity(self) -> int:
         """Return the number of columns of the rows' own memory."""
-        return self._seen.shape[-1]
+        return self._bias_of_columns.shape[-1]
 
     def _growth(self, capacity: int, length: int) -> int:
         return -(-(length - capacity) // _NEW_COLUMNS) * _NEW_COLUMNS
 
     def open_column(self) -> None:
         """Unmask the column of the next write."""
-        self._seen.index_fill_(-1, self.column, 0.0)
+        self._bias_of_columns.index_fill_(-1, self.column, 0.0)
 
     @property
     def _width(self) -> int:
