@@ -12,7 +12,7 @@ from rlcomp.cluster.serve import SharedWeights
 from rlcomp.cluster.worker import process_settings
 from rlcomp.cluster.worker_client import WorkerClient
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import AsyncSettings, Cluster, Request, RolloutReply
+from rlcomp.interfaces.cluster import AsyncSettings, Cluster, RolloutRequest, RolloutReply
 
 _SHARED = "/dev/shm"  # Linux's folder of shared memory
 
@@ -72,7 +72,7 @@ class LocalCluster(Cluster):
         self._stamps[slot] = number
         return number
 
-    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+    def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Send a request to a worker."""
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self.links[worker].send((weights, data))

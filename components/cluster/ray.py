@@ -20,7 +20,7 @@ from rlcomp.cluster.actor import ActorServer
 from rlcomp.cluster.worker import process_settings
 from rlcomp.cluster.worker_client import ReplyReader
 from rlcomp.errors import ConfigError, require
-from rlcomp.interfaces.cluster import AsyncSettings, Cluster, Request, RolloutReply, WorkerLost
+from rlcomp.interfaces.cluster import AsyncSettings, Cluster, RolloutRequest, RolloutReply, WorkerLost
 
 
 class RayCluster(Cluster):
@@ -134,7 +134,7 @@ class RayCluster(Cluster):
         self._published += 1
         return _ObjectStoreWeights(self._published - 1, ray.put(whole.numpy()))
 
-    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+    def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Send a request to an actor."""
         self.links[worker].ask(weights, request)
 
@@ -195,7 +195,7 @@ class _ActorClient(ReplyReader):
         self._actor.take.remote(settings, stages, free)
         super().__init__(number, _ActorInbox(number, self._actor))
 
-    def ask(self, weights: _ObjectStoreWeights, request: Request | None) -> None:
+    def ask(self, weights: _ObjectStoreWeights, request: RolloutRequest | None) -> None:
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self._actor.ask.remote(weights.number, weights.array, data)
 

@@ -19,10 +19,10 @@ from rlcomp.engine.uniforms import RequestUniforms
 from rlcomp.errors import ProcessEnded, exit_refused
 from rlcomp.interfaces.cluster import (
     AsyncSettings,
-    PromptSlice,
-    Request,
+    PromptRange,
+    RolloutRequest,
     RolloutReply,
-    SupportsDecodeSlots,
+    RefillingCollector,
 )
 from rlcomp.metrics import Ledger, recording
 from rlcomp.text.rows import pad_id, rollout_rows
@@ -31,8 +31,8 @@ from rlcomp.text.rows import pad_id, rollout_rows
 class RequestedPrompt(NamedTuple):
     """Prompt of a request, and the row of the batch that it comes from."""
 
-    request: Request
-    prompt_slice: PromptSlice
+    request: RolloutRequest
+    prompt_slice: PromptRange
     prompt: list[int]
     batch: TensorDict
 
@@ -49,7 +49,7 @@ class AsyncWorker(StageWorker):
     def __init__(self, stages: bytes, settings: AsyncSettings) -> None:
         super().__init__(stages)
         collector = self.stages[0]
-        assert isinstance(collector, SupportsDecodeSlots)
+        assert isinstance(collector, RefillingCollector)
         self.collector = collector
         # The scheduler makes the slots only after the first weights have arrived, because the slots
         # compute values from buffers once.
@@ -73,7 +73,7 @@ class AsyncWorker(StageWorker):
         with torch.no_grad():
             self.scheduler.renew()
 
-    def take(self, request: Request) -> None:
+    def take(self, request: RolloutRequest) -> None:
         """Queue the prompts of a request."""
         size, limit = self.collector.group_size, self.collector.max_new_tokens
         prompts = self.collector.encode(request.batch)
@@ -88,7 +88,7 @@ class AsyncWorker(StageWorker):
                 RolloutRow(prompt, partial(numbers.row_numbers, first * size + answer), limit)
                 for answer in range(size)
             ]
-            part = PromptSlice(first, 1, request.part.of)
+            part = PromptRange(first, 1, request.part.of)
             prompt_request = RequestedPrompt(
                 request, part, prompt, request.batch[place : place + 1]
             )

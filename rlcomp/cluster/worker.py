@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from rlcomp.cluster.serialization import unpack
 from rlcomp.engine.memory import keep_freed_memory
 from rlcomp.errors import ConfigError, ProcessEnded, exit_refused
-from rlcomp.interfaces.cluster import Request, RolloutReply
+from rlcomp.interfaces.cluster import RolloutRequest, RolloutReply
 from rlcomp.metrics import recording
 from rlcomp.seed import named_seed
 
@@ -55,7 +55,7 @@ class StageWorker:
         for own, published in zip(self.weights, weights, strict=True):
             own.copy_(published)
 
-    def answer(self, request: Request) -> RolloutReply:
+    def answer(self, request: RolloutRequest) -> RolloutReply:
         """Run the stages of a request and return the reply.
 
         Raises:
@@ -82,7 +82,7 @@ class StageWorker:
             rows = stage(rows)
         return rows
 
-    def _seed(self, request: Request) -> None:
+    def _seed(self, request: RolloutRequest) -> None:
         for generator, seed in zip(self.generators, request.seeds, strict=True):
             generator.manual_seed(seed)
             part = request.part
@@ -101,7 +101,7 @@ class StageWorker:
             for name, buffer in nn.ModuleList(self.stages).named_buffers()
         }
 
-    def _check(self, request: Request, before: dict[str, tuple[int, int]]) -> None:
+    def _check(self, request: RolloutRequest, before: dict[str, tuple[int, int]]) -> None:
         after = self._buffers()
         changed = [name for name, state in after.items() if before.get(name) != state]
         if changed:

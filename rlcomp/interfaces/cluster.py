@@ -24,7 +24,7 @@ class WorkerLost(Exception):
 
 
 @dataclass(frozen=True)
-class PromptSlice:
+class PromptRange:
     """Prompts of a batch in a request.
 
     Attributes:
@@ -39,7 +39,7 @@ class PromptSlice:
 
 
 @dataclass(frozen=True)
-class Request:
+class RolloutRequest:
     """Request for a rollout; with the weights of ``version`` its result is always the same.
 
     Attributes:
@@ -57,7 +57,7 @@ class Request:
     progress: float
     step: int
     seeds: tuple[int, ...]
-    part: PromptSlice
+    part: PromptRange
     batch: TensorDict
 
 
@@ -79,7 +79,7 @@ class RolloutReply:
     rows: TensorDict
     ledger: Ledger
     seconds: float
-    part: PromptSlice | None = None
+    part: PromptRange | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle rows as arrays, since pickling a TensorDict takes ten times as long."""
@@ -141,7 +141,7 @@ class AsyncSettings:
 
 
 @runtime_checkable
-class SupportsDecodeSlots(Protocol):
+class RefillingCollector(Protocol):
     """A collector whose rows a worker can sample by refilled seats.
 
     Attributes:
@@ -151,7 +151,7 @@ class SupportsDecodeSlots(Protocol):
         generator: draws the uniform numbers.
     """
 
-    policy: SlotPolicy
+    policy: RefillingPolicy
     group_size: int
     max_new_tokens: int
     generator: torch.Generator
@@ -165,7 +165,7 @@ class SupportsDecodeSlots(Protocol):
         ...
 
 
-class SlotPolicy(Policy, Protocol):
+class RefillingPolicy(Policy, Protocol):
     """A policy that samples by refilled seats."""
 
     def seats(self, *, reread: bool = False) -> DecodeSlots:
@@ -259,7 +259,7 @@ class Cluster(metaclass=Checked):
         """
 
     @abstractmethod
-    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+    def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Send a request to a worker, or only weights (None; ``free``); return at once."""
 
     @abstractmethod

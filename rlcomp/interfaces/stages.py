@@ -46,7 +46,7 @@ class Collector(Component):
         collectors: they draw one number for each row (:func:`rlcomp.engine.uniforms.uniform`), with
             equally many rows for each prompt.
         refills: True if a worker may sample its rows by refilled seats
-            (:class:`rlcomp.interfaces.cluster.SupportsDecodeSlots`).
+            (:class:`rlcomp.interfaces.cluster.RefillingCollector`).
     """
 
     reads: ClassVar[tuple[Key, ...]] = ("prompt",)

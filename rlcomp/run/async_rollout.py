@@ -19,10 +19,10 @@ from rlcomp.cluster.worker import version_of
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import (
     Cluster,
-    PromptSlice,
-    Request,
+    PromptRange,
+    RolloutRequest,
     RolloutReply,
-    SupportsDecodeSlots,
+    RefillingCollector,
     WorkerLost,
 )
 from rlcomp.metrics import Ledger, merge, progress, record, step
@@ -69,7 +69,7 @@ class FreeStages(RemoteStages):
         super().__init__(stages=stages, cluster=cluster)
         age = cluster.free.max_age
         self.max_age = self.staleness if age is None else age
-        self.pool = Pool[Request, BufferedRollout](cluster.workers)
+        self.pool = Pool[RolloutRequest, BufferedRollout](cluster.workers)
         self.admission = Admission(self.staleness)
         self._quiet = [0.0] * cluster.workers  # start of each worker's silence
         self._weights: object = None
@@ -81,7 +81,7 @@ class FreeStages(RemoteStages):
                 "cluster.schedule is free: groups come back one by one, and only the collector "
                 "runs on workers; set cluster.remote=null, or cluster.schedule=fixed"
             )
-        if not getattr(stage, "refills", False) or not isinstance(stage, SupportsDecodeSlots):
+        if not getattr(stage, "refills", False) or not isinstance(stage, RefillingCollector):
             raise ConfigError(
                 f"cluster.schedule is free, and {kind} does not refill seats: set "
                 "cluster.schedule=fixed, or collector@rollout=group"
@@ -89,7 +89,7 @@ class FreeStages(RemoteStages):
         if not hasattr(stage.policy, "seats"):
             raise ConfigError(
                 f"cluster.schedule is free, and {type(stage.policy).__name__} has no seats "
-                "(rlcomp.interfaces.cluster.SlotPolicy): set cluster.schedule=fixed"
+                "(rlcomp.interfaces.cluster.RefillingPolicy): set cluster.schedule=fixed"
             )
         SerializedStages(list(self.stages))
 
@@ -130,7 +130,7 @@ class FreeStages(RemoteStages):
     @property
     def _size(self) -> int:
         stage = self.stages[0]
-        assert isinstance(stage, SupportsDecodeSlots)
+        assert isinstance(stage, RefillingCollector)
         return stage.group_size
 
     def _begin(self, batch: TensorDict) -> SerializedStages:
@@ -142,13 +142,13 @@ class FreeStages(RemoteStages):
         """Queue the groups of a batch."""
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         for place in range(len(batch)):
-            request = Request(
+            request = RolloutRequest(
                 number=self.number,
                 version=None,
                 progress=progress(),
                 step=step(),
                 seeds=seeds,
-                part=PromptSlice(place, 1, len(batch)),
+                part=PromptRange(place, 1, len(batch)),
                 batch=batch[place : place + 1].clone().cpu(),
             )
             self.pool.waiting.append(((self.number, place), request))

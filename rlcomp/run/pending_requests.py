@@ -10,10 +10,10 @@ from rlcomp.checkpoint.buffered_rollout import load_rows
 from rlcomp.checkpoint.state_fields import field
 from rlcomp.cluster.pool import Name
 from rlcomp.errors import CheckpointError
-from rlcomp.interfaces.cluster import PromptSlice, Request
+from rlcomp.interfaces.cluster import PromptRange, RolloutRequest
 
 
-def state_of(request: Request) -> dict[str, Any]:
+def state_of(request: RolloutRequest) -> dict[str, Any]:
     """Return the fields of a request for a checkpoint."""
     part = request.part
     return {
@@ -26,7 +26,7 @@ def state_of(request: Request) -> dict[str, Any]:
     }
 
 
-def request_of(state: object) -> Request:
+def request_of(state: object) -> RolloutRequest:
     """Restore a request from its saved state.
 
     Raises:
@@ -35,19 +35,19 @@ def request_of(state: object) -> Request:
     part = field(state, "part", list[int])
     if len(part) != 3:
         raise CheckpointError(f"'part' is {part!r:.60}: must be 3 numbers")
-    return Request(
+    return RolloutRequest(
         number=field(state, "number", NonNegativeInt),
         version=None,
         progress=field(state, "progress", Fraction),
         step=field(state, "step", NonNegativeInt),
         seeds=tuple(field(state, "seeds", list[int])),
-        part=PromptSlice(*part),
+        part=PromptRange(*part),
         batch=load_rows(field(state, "batch", dict)),
     )
 
 
 def check_requests(
-    requests: Sequence[Request], *, done: Collection[Name], seeds: int, most: int
+    requests: Sequence[RolloutRequest], *, done: Collection[Name], seeds: int, most: int
 ) -> None:
     """Refuse invalid requests, which would make a worker fail or fill its memory.
 

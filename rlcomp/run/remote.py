@@ -25,8 +25,8 @@ from rlcomp.errors import ConfigError, FlowError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import (
     AsyncSettings,
     Cluster,
-    PromptSlice,
-    Request,
+    PromptRange,
+    RolloutRequest,
     RolloutReply,
     SimulatesDelay,
     WorkerLost,
@@ -47,7 +47,7 @@ class Asked:
     """
 
     weights: object
-    requests: dict[int, Request]
+    requests: dict[int, RolloutRequest]
     replies: dict[int, RolloutReply] = field(default_factory=dict)
 
     def made(self) -> BufferedRollout:
@@ -188,7 +188,7 @@ class RemoteStages(Sequence):
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         requests = {}
         for worker, part in self._parts(batch).items():
-            requests[worker] = Request(
+            requests[worker] = RolloutRequest(
                 number=self.number,
                 version=version_of(list(self.stages)),
                 progress=progress(),
@@ -204,15 +204,15 @@ class RemoteStages(Sequence):
         self._under_way.append(Asked(weights, requests))
         return self._under_way[-1]
 
-    def _parts(self, batch: TensorDict) -> dict[int, PromptSlice]:
+    def _parts(self, batch: TensorDict) -> dict[int, PromptRange]:
         """Assign the prompts to workers."""
         count = batch.shape[0] if batch.batch_dims else 1
         workers = self.cluster.workers
         if not self._splits or workers == 1:
-            return {self.number % workers: PromptSlice(0, count, count)}
+            return {self.number % workers: PromptRange(0, count, count)}
         bounds = [count * worker // workers for worker in range(workers + 1)]
         ends = itertools.pairwise(bounds)
-        return {n: PromptSlice(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
+        return {n: PromptRange(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
 
     def _made(self, rollout: Asked | BufferedRollout) -> BufferedRollout:
         if isinstance(rollout, BufferedRollout):
@@ -255,7 +255,7 @@ class RemoteStages(Sequence):
         for request in waiting:
             self.cluster.ask(worker, request.weights, request.requests[worker])
 
-    def _loss_message(self, request: Request, lost: WorkerLost) -> str:
+    def _loss_message(self, request: RolloutRequest, lost: WorkerLost) -> str:
         note = ""
         if self.directory is not None:
             file = self.directory / f"request-{request.number:08d}.safetensors"
@@ -277,7 +277,7 @@ class RemoteStages(Sequence):
         self._busy, self._since, self._counted = 0.0, now, self._lost
 
 
-def _prompts(batch: TensorDict, part: PromptSlice) -> TensorDict:
+def _prompts(batch: TensorDict, part: PromptRange) -> TensorDict:
     whole = part.prompts == part.of
     return batch if whole else batch[part.first : part.first + part.prompts].clone()
 

@@ -13,8 +13,8 @@ from rlcomp.cluster.worker import StageWorker
 from rlcomp.interfaces.cluster import (
     AsyncSettings,
     Cluster,
-    PromptSlice,
-    Request,
+    PromptRange,
+    RolloutRequest,
     RolloutReply,
     WorkerLost,
 )
@@ -63,7 +63,7 @@ class InProcessCluster(Cluster):
             free=free,
         )
         self.lost = lost or []
-        self.asked: list[tuple[int, int, PromptSlice]] = []
+        self.asked: list[tuple[int, int, PromptRange]] = []
         self.restarted: list[int] = []
         self._received, self._published = 0, 0
         self._ready: dict[int, deque[RolloutReply]] = {}
@@ -77,7 +77,7 @@ class InProcessCluster(Cluster):
         self._ring: list[list[Tensor]] = [[] for _ in range(versions)]
         self._here = [self._new() for _ in range(self.workers)]
 
-    def _new(self) -> tuple[StageWorker, deque[tuple[int, Request]]]:
+    def _new(self) -> tuple[StageWorker, deque[tuple[int, RolloutRequest]]]:
         free = self._free
         return StageWorker(self._stages) if free is None else AsyncWorker(
             self._stages, free
@@ -90,7 +90,7 @@ class InProcessCluster(Cluster):
         self._ring[slot] = [each.clone() for each in weights]
         return slot
 
-    def ask(self, worker: int, weights: object, request: Request | None) -> None:
+    def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Store a request; under ``free`` the worker takes it at once, with the weights."""
         assert isinstance(weights, int)
         runner = self._here[worker][0]

@@ -16,7 +16,7 @@ from rlcomp.cluster.actor import ActorServer, PublishedArrays
 from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import ConfigError, ProcessEnded
-from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice, Request
+from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutRequest
 from rlcomp.testing import tiny_policy
 
 SECONDS = 60.0
@@ -75,8 +75,8 @@ def weights_of(carried):
 
 def request(number, *texts, of=None):
     batch = TensorDict({"prompt": encode_texts(texts)}, batch_size=[len(texts)])
-    part = PromptSlice(0, len(texts), of or len(texts))
-    return pickle.dumps(Request(number, None, 0.5, 9, (77,), part, batch))
+    part = PromptRange(0, len(texts), of or len(texts))
+    return pickle.dumps(RolloutRequest(number, None, 0.5, 9, (77,), part, batch))
 
 
 @pytest.fixture
@@ -113,7 +113,7 @@ def test_a_free_worker_hands_groups_over_one_by_one(serving):
     _, *told = told_by(made, 3)
 
     assert [kind for kind, _ in told] == ["reply", "reply"]
-    assert [reply.part for _, reply in told] == [PromptSlice(0, 1, 2), PromptSlice(1, 1, 2)]
+    assert [reply.part for _, reply in told] == [PromptRange(0, 1, 2), PromptRange(1, 1, 2)]
     prompts = [decode_texts(reply.rows["prompt"]) for _, reply in told]
     assert prompts == [["1+1="] * 2, ["2+2="] * 2]
 

@@ -12,7 +12,7 @@ from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.slot_scheduler import RolloutGroup, RolloutRow
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
-from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice, Request
+from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutRequest
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 
@@ -32,7 +32,7 @@ def worker(stage, **settings):
 
 def request(place, texts, number=4, of=3, seed=77):
     batch = TensorDict({"prompt": encode_texts(texts)}, batch_size=[len(texts)])
-    return Request(number, None, 0.5, 9, (seed,), PromptSlice(place, len(texts), of), batch)
+    return RolloutRequest(number, None, 0.5, 9, (seed,), PromptRange(place, len(texts), of), batch)
 
 
 def whole(stage, texts, seed=77):
@@ -61,7 +61,7 @@ def test_groups_are_those_of_the_whole_batch_however_they_come(decoding):
     for reply in replies:
         place = reply.part.first
         mine = expected[2 * place : 2 * place + 2]
-        assert (reply.number, reply.version, reply.part) == (4, 0, PromptSlice(place, 1, 3))
+        assert (reply.number, reply.version, reply.part) == (4, 0, PromptRange(place, 1, 3))
         assert reply.seconds >= 0
         assert decode_texts(reply.rows["response"]) == decode_texts(mine["response"])
         assert set(reply.rows.keys()) == set(mine.keys())

@@ -18,7 +18,7 @@ from rlcomp.cluster.worker import (
 from rlcomp.component import Component
 from rlcomp.engine.uniforms import uniform
 from rlcomp.errors import ConfigError, ProcessEnded
-from rlcomp.interfaces.cluster import PromptSlice, Request
+from rlcomp.interfaces.cluster import PromptRange, RolloutRequest
 from rlcomp.metrics import progress, record, step
 from rlcomp.seed import named_seed
 
@@ -65,8 +65,8 @@ def worker(stage):
 
 def request(rows, part=None, seed=5, number=0):
     batch = TensorDict({"x": torch.zeros(rows)}, batch_size=[rows])
-    part = part or PromptSlice(0, rows, rows)
-    return Request(number, None, 0.25, 7, (seed,), part, batch)
+    part = part or PromptRange(0, rows, rows)
+    return RolloutRequest(number, None, 0.25, 7, (seed,), part, batch)
 
 
 def test_an_answer_is_a_function_of_the_request():
@@ -89,7 +89,7 @@ def test_parts_draw_what_the_whole_does():
     made = worker(Drawn())
 
     whole = made.answer(request(4)).rows["drawn"]
-    parts = [made.answer(request(2, PromptSlice(first, 2, 4))).rows["drawn"] for first in (0, 2)]
+    parts = [made.answer(request(2, PromptRange(first, 2, 4))).rows["drawn"] for first in (0, 2)]
 
     assert torch.equal(torch.cat(parts), whole)
 
@@ -109,7 +109,7 @@ def test_a_part_whose_stage_draws_for_whole_batches_is_refused():
 
     made.answer(request(2))
     with pytest.raises(ConfigError, match=r"Own or its policy draws .* set cluster.workers=1"):
-        made.answer(request(2, PromptSlice(0, 2, 4)))
+        made.answer(request(2, PromptRange(0, 2, 4)))
 
 
 def test_a_stage_that_keeps_a_count_is_refused():
@@ -154,7 +154,7 @@ def test_what_draws_globally_draws_by_the_request_and_its_part():
         return tuple(made.answer(request(2, **changes)).rows["globally"][0].tolist())
 
     first = drawn()
-    others = [drawn(seed=6), drawn(number=1), drawn(part=PromptSlice(1, 2, 4))]
+    others = [drawn(seed=6), drawn(number=1), drawn(part=PromptRange(1, 2, 4))]
     for place in range(3):  # of torch, of random, of numpy
         assert len({each[place] for each in (first, *others)}) == 4
     seed = named_seed(0, "(5,) 0")

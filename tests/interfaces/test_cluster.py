@@ -7,7 +7,7 @@ from tensordict import TensorDict
 
 from components.cluster.local import LocalCluster
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice, RolloutReply
+from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutReply
 from rlcomp.metrics import Ledger
 
 
@@ -21,14 +21,14 @@ def test_a_reply_is_read_back_as_it_was():
         },
         batch_size=[2],
     )
-    reply = RolloutReply(3, 7, rows, Ledger(), 0.5, PromptSlice(1, 1, 4))
+    reply = RolloutReply(3, 7, rows, Ledger(), 0.5, PromptRange(1, 1, 4))
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found = pickle.loads(pickle.dumps(reply, protocol=5))
 
     assert (found.number, found.version, found.seconds) == (3, 7, 0.5)
-    assert found.part == PromptSlice(1, 1, 4)
+    assert found.part == PromptRange(1, 1, 4)
     assert found.rows.batch_size == rows.batch_size
     assert found.rows["facts"].batch_size == rows.batch_size
     flat = rows.flatten_keys(".")

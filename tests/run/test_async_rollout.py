@@ -13,7 +13,7 @@ from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded
-from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice
+from rlcomp.interfaces.cluster import AsyncSettings, PromptRange
 from rlcomp.metrics import recording
 from rlcomp.run.async_rollout import FreeStages, aged
 from rlcomp.run.phase import Phase
@@ -110,7 +110,7 @@ def test_what_the_rule_does_not_admit_waits():
     stage(prompts(1))
 
     parts = [part for _, number, part in stage.cluster.asked if number == 2]
-    assert parts == [PromptSlice(0, 1, 4), PromptSlice(1, 1, 4), PromptSlice(2, 1, 4)]
+    assert parts == [PromptRange(0, 1, 4), PromptRange(1, 1, 4), PromptRange(2, 1, 4)]
     assert [name for name, _ in stage.pool.waiting] == [(2, 3)]
 
 

@@ -12,7 +12,7 @@ from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import PromptSlice, Request
+from rlcomp.interfaces.cluster import PromptRange, RolloutRequest
 from rlcomp.metrics import recording
 from rlcomp.run.async_rollout import FreeStages
 from rlcomp.testing import tiny_policy
@@ -57,7 +57,7 @@ def batch(*values):
 
 
 def request(value):
-    return Request(99, None, 0.0, 0, (1,), PromptSlice(0, 1, 1), batch(value))
+    return RolloutRequest(99, None, 0.0, 0, (1,), PromptRange(0, 1, 1), batch(value))
 
 
 def made_while_one_dies(cluster, kill):

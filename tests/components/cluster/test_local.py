@@ -19,7 +19,7 @@ from rlcomp.cluster import worker_client as link_module
 from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker_client import ReplyReader, WorkerClient
 from rlcomp.errors import ConfigError
-from rlcomp.interfaces.cluster import AsyncSettings, PromptSlice, WorkerLost
+from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, WorkerLost
 from rlcomp.run.remote import RemoteStages
 
 from .conftest import Scaled, batch, consumed_once, made_while_one_dies, request
@@ -236,7 +236,7 @@ def test_what_a_worker_is_asked_is_read_back_as_it_was():
     told = pickle.loads(pickle.dumps(request(2.0)))
 
     assert told.batch["x"].tolist() == [2.0]
-    assert (told.number, told.seeds, told.part) == (99, (1,), PromptSlice(0, 1, 1))
+    assert (told.number, told.seeds, told.part) == (99, (1,), PromptRange(0, 1, 1))
 
 
 def test_the_parts_of_a_carried_stage_are_its_weight_and_generator():
