@@ -15,7 +15,7 @@ import torch
 from rlcomp.engine.linear import accumulate, faster_kernel, linear
 from rlcomp.engine.native import bf16x6
 
-KERNELS = ("torch", "onednn", *["bf16x6"] * (bf16x6.missing() is None), "bfloat16")
+KERNELS = ("torch", "onednn", *["bf16x6"] * (bf16x6.why_missing_bf16x6() is None), "bfloat16")
 # Rows, inputs, outputs.
 SHAPES = [(64, 128, 384), (512, 256, 1024), (1024, 512, 2048), (1024, 512, 32000)]
 SHAPES += [(rows, 512, 2048) for rows in (1, 8, 64)]

@@ -38,12 +38,12 @@ def ours(kernel):
     import torch
 
     from rlcomp.engine.decoding import Decoding
-    from rlcomp.engine.output_head import Head, by_rows, taken_log_probs
+    from rlcomp.engine.output_head import Head, compute_in_tiles, sampled_log_probs
 
     def log_probs(states, weight, tokens):
-        measure = taken_log_probs(tokens, Decoding())
+        measure = sampled_log_probs(tokens, Decoding())
         rows = torch.arange(len(tokens))
-        return by_rows([measure], states, rows, Head(weight, None, kernel))[0]
+        return compute_in_tiles([measure], states, rows, Head(weight, None, kernel))[0]
 
     return log_probs
 

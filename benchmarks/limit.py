@@ -102,7 +102,7 @@ def main(repeats, chosen):
         share = limit / seconds
         name = f"share of the GEMM limit, {what} {chosen}"
         rows.append(row(name, share, goal=goal, unit="%", ours=seconds, spread=spread, **facts))
-    if bf16x6.missing() is None:
+    if bf16x6.why_missing_bf16x6() is None:
         rate = peak_rate(policy.model, [split])
         share = operations["update"] / rate / timings["update"].per_call
         facts = {

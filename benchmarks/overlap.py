@@ -40,8 +40,8 @@ from components.collector.group import GroupCollector
 from rlcomp.batch import encode_texts
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding as Temperature
-from rlcomp.engine.draw import Sampled
-from rlcomp.engine.session import Said
+from rlcomp.engine.draw import SampledResponses
+from rlcomp.engine.session import TurnSample
 from rlcomp.interfaces.cluster import AsyncSettings
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.async_rollout import FreeStages
@@ -427,7 +427,9 @@ class Tailed(LanguageModel):
             sleep_step(sum(length > step for length in lengths))
         tokens = torch.full((len(lengths), max(lengths)), 2)
         ends = torch.tensor(lengths)
-        sampled = Sampled(tokens, torch.zeros(tokens.shape), ends, torch.zeros(len(ends)).bool())
+        sampled = SampledResponses(
+            tokens, torch.zeros(tokens.shape), ends, torch.zeros(len(ends)).bool()
+        )
         return rollout_rows(prompts, sampled, pad=0, version=self.version)
 
     def seats(self, *, reread=False):
@@ -456,7 +458,7 @@ class TailedSeats:
         for row, count in takes.items():
             self.left[row] -= count
         return {
-            row: Said([2] * count, [0.0] * count, self.left[row] > 0)
+            row: TurnSample([2] * count, [0.0] * count, self.left[row] > 0)
             for row, count in takes.items()
         }
 

@@ -11,7 +11,7 @@ from workloads import ROLLOUTS, build
 
 from rlcomp.engine import decode_native, decode_packed
 from rlcomp.engine.draw import TokenDraw
-from rlcomp.engine.session import Rereading, Sampling
+from rlcomp.engine.session import RecomputeSession, SamplingParams
 from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.text.tokenizer import encode_prompts
@@ -37,14 +37,14 @@ def sessions(name):
     kind, decode = (NativeSession, decode_native) if in_c else (PackedSession, decode_packed)
 
     def sampling(draw):
-        return Sampling(NEVER, (), tokens, torch.Generator().manual_seed(draw))
+        return SamplingParams(NEVER, (), tokens, torch.Generator().manual_seed(draw))
 
     def native(draw):
         return kind(policy.causal_forward.transformer, prompts, sampling(draw), longest=4096)
 
     def again(draw):
         loop = partial(decode.decode, policy.causal_forward.transformer)
-        return Rereading(loop, prompts, sampling(draw))
+        return RecomputeSession(loop, prompts, sampling(draw))
 
     def single(draw):
         generator = torch.Generator().manual_seed(draw)

@@ -26,7 +26,7 @@ _LARGEST = 1 << 22  # most bytes of an answer
 _OF_ONE_REQUEST = (400, 413, 422)
 
 
-class _Answer(NamedTuple):
+class _EndpointAnswer(NamedTuple):
     """Result of one prompt: a completion or the reason for none, and the number of requests."""
 
     completion: Completion | None
@@ -123,20 +123,20 @@ class ChatEndpoint(metaclass=Checked):
         own = {"model": self.model, "messages": messages, "temperature": self.temperature}
         return json.dumps({**self.fields, **own, "n": 1, **fields}).encode()
 
-    def _answer(self, body: bytes) -> _Answer:
+    def _answer(self, body: bytes) -> _EndpointAnswer:
         why = ""
         for number in range(self.tries):
             if number:
                 time.sleep(self.pause * 2 ** (number - 1))
             try:
-                return _Answer(self._once(body), "", number + 1)
+                return _EndpointAnswer(self._once(body), "", number + 1)
             except Lost as error:
                 why = str(error)
             except Refused as error:
                 if error.status not in _OF_ONE_REQUEST:
                     raise RlcompError(f"endpoint.url={self.url}: {error}") from error
-                return _Answer(None, str(error), number + 1)
-        return _Answer(None, why, self.tries)
+                return _EndpointAnswer(None, str(error), number + 1)
+        return _EndpointAnswer(None, why, self.tries)
 
     def _once(self, body: bytes) -> Completion:
         answer = post(
@@ -154,7 +154,7 @@ class ChatEndpoint(metaclass=Checked):
         except ValueError as error:
             raise Lost(f"it answers with no completion: {str(error)[:200]}") from error
 
-    def _record(self, answers: Sequence[_Answer], seconds: float) -> None:
+    def _record(self, answers: Sequence[_EndpointAnswer], seconds: float) -> None:
         failed = [answer for answer in answers if answer.completion is None]
         completions = [answer.completion for answer in answers if answer.completion]
         record_total("endpoint/requests", sum(answer.tries for answer in answers))

@@ -8,8 +8,8 @@ from torch.distributed.device_mesh import init_device_mesh
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.parallel.ranks import here
-from rlcomp.parallel.sharded import Sharded, check_sharded
-from rlcomp.parallel.weights import Replicated
+from rlcomp.parallel.sharded import ShardedWeights, check_sharded
+from rlcomp.parallel.weights import ReplicatedWeights
 
 
 class Hybrid(metaclass=Checked):
@@ -35,7 +35,7 @@ class Hybrid(metaclass=Checked):
         self.parts = parts
         self.timeout = timeout
 
-    def weights(self, module: nn.Module) -> Sharded:
+    def weights(self, module: nn.Module) -> ShardedWeights:
         """Return the weights of a trained model."""
         check_sharded(module)
         copies, left = divmod(here().size, self.parts)
@@ -46,7 +46,7 @@ class Hybrid(metaclass=Checked):
             )
         names = ("copies", "parts")
         mesh = init_device_mesh(here().device.type, (copies, self.parts), mesh_dim_names=names)
-        return Sharded(module, mesh)
+        return ShardedWeights(module, mesh)
 
 
 class Replicate(metaclass=Checked):
@@ -67,9 +67,9 @@ class Replicate(metaclass=Checked):
     def __init__(self, *, timeout: PositiveFloat = 600.0) -> None:
         self.timeout = timeout
 
-    def weights(self, module: nn.Module) -> Replicated:
+    def weights(self, module: nn.Module) -> ReplicatedWeights:
         """Return the weights of a trained model."""
-        return Replicated(module)
+        return ReplicatedWeights(module)
 
 
 class Shard(metaclass=Checked):
@@ -92,7 +92,7 @@ class Shard(metaclass=Checked):
     def __init__(self, *, timeout: PositiveFloat = 600.0) -> None:
         self.timeout = timeout
 
-    def weights(self, module: nn.Module) -> Sharded:
+    def weights(self, module: nn.Module) -> ShardedWeights:
         """Return the weights of a trained model."""
         check_sharded(module)
-        return Sharded(module, init_device_mesh(here().device.type, (here().size,)))
+        return ShardedWeights(module, init_device_mesh(here().device.type, (here().size,)))

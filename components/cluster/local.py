@@ -8,9 +8,9 @@ import pickle
 import torch
 from torch import Tensor
 
-from rlcomp.cluster.serve import Shared
+from rlcomp.cluster.serve import SharedWeights
 from rlcomp.cluster.worker import process_settings
-from rlcomp.cluster.worker_client import Link
+from rlcomp.cluster.worker_client import WorkerClient
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import AsyncSettings, Cluster, RolloutReply, RolloutRequest
 
@@ -42,7 +42,7 @@ class LocalCluster(Cluster):
 
     def prepare(self) -> None:
         """Start the processes."""
-        self.links = [Link(number) for number in range(self.workers)]
+        self.links = [WorkerClient(number) for number in range(self.workers)]
 
     def start(
         self, stages: bytes, sizes: list[int], versions: int, free: AsyncSettings | None = None
@@ -56,7 +56,7 @@ class LocalCluster(Cluster):
         self._stamps = torch.full((versions,), -1)
         self._stamps.share_memory_()  # type: ignore[no-untyped-call]
         self._published = 0
-        shared = Shared(self._ring, self._stamps, sizes)
+        shared = SharedWeights(self._ring, self._stamps, sizes)
         self._part = (process_settings(), stages, shared, free)
         for link in self.links:
             link.send(self._part)
@@ -89,7 +89,7 @@ class LocalCluster(Cluster):
     def restart(self, worker: int) -> None:
         """End a process and start a new one in its place."""
         self.links[worker].close()
-        self.links[worker] = Link(worker)
+        self.links[worker] = WorkerClient(worker)
         self.links[worker].send(self._part)
 
     def close(self) -> None:

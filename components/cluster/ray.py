@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from rlcomp.arguments import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from rlcomp.cluster.actor import Serving
+from rlcomp.cluster.actor import ActorServer
 from rlcomp.cluster.worker import process_settings
-from rlcomp.cluster.worker_client import Replies
+from rlcomp.cluster.worker_client import ReplyReader
 from rlcomp.errors import ConfigError, require
 from rlcomp.interfaces.cluster import (
     AsyncSettings,
@@ -92,7 +92,7 @@ class RayCluster(Cluster):
             self._connect()
         self._published = 0
         self._part = (list(sys.path), sizes, process_settings(), ray.put(stages), free)
-        self.links = [_Actor(n, self._part, self._options()) for n in range(self.workers)]
+        self.links = [_ActorClient(n, self._part, self._options()) for n in range(self.workers)]
 
     def _connect(self) -> None:
         import ray
@@ -138,7 +138,7 @@ class RayCluster(Cluster):
         nothing = torch.empty(0, dtype=torch.uint8)
         whole = torch.cat([nothing, *(each.cpu() for each in weights)])
         self._published += 1
-        return _Published(self._published - 1, ray.put(whole.numpy()))
+        return _ObjectStoreWeights(self._published - 1, ray.put(whole.numpy()))
 
     def ask(self, worker: int, weights: object, request: RolloutRequest | None) -> None:
         """Send a request to an actor."""
@@ -156,7 +156,7 @@ class RayCluster(Cluster):
     def restart(self, worker: int) -> None:
         """End an actor and create a new one in its place."""
         self.links[worker].kill()
-        self.links[worker] = _Actor(worker, self._part, self._options())
+        self.links[worker] = _ActorClient(worker, self._part, self._options())
 
     def close(self) -> None:
         """End the actors, and Ray if this run started it."""
@@ -174,14 +174,14 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 _RESOURCES = {"num_cpus": "CPU", "num_gpus": "GPU"}
 
 
-class _Published(NamedTuple):
+class _ObjectStoreWeights(NamedTuple):
     """Weights in the object store."""
 
     number: int
     array: Any
 
 
-class _Actor(Replies):
+class _ActorClient(ReplyReader):
     """Handle of an actor."""
 
     def __init__(self, number: int, part: tuple[Any, ...], options: Mapping[str, Any]) -> None:
@@ -197,11 +197,11 @@ class _Actor(Replies):
             "runtime_env": {"env_vars": {"MALLOC_ARENA_MAX": "1"}},
         }
         actor_class: Any = ray.remote(**words | dict(options))
-        self._actor: Any = actor_class(Serving).remote(path, sizes)
+        self._actor: Any = actor_class(ActorServer).remote(path, sizes)
         self._actor.take.remote(settings, stages, free)
-        super().__init__(number, _Fetched(number, self._actor))
+        super().__init__(number, _ActorInbox(number, self._actor))
 
-    def ask(self, weights: _Published, request: RolloutRequest | None) -> None:
+    def ask(self, weights: _ObjectStoreWeights, request: RolloutRequest | None) -> None:
         data = pickle.dumps(request, protocol=pickle.HIGHEST_PROTOCOL)
         self._actor.ask.remote(weights.number, weights.array, data)
 
@@ -211,7 +211,7 @@ class _Actor(Replies):
         ray.kill(self._actor, no_restart=True)
 
 
-class _Fetched:
+class _ActorInbox:
     """Queue of an actor's replies; one call in the actor always waits for the next."""
 
     def __init__(self, number: int, actor: Any) -> None:  # noqa: ANN401

@@ -10,7 +10,7 @@ from tensordict import TensorDict
 
 from components.learner.minibatch_step import undoing
 from rlcomp.component import limit_outputs
-from rlcomp.engine.finite import first_bad
+from rlcomp.engine.finite import first_non_finite
 from rlcomp.errors import NumericalError
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def trace(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
         ended the step are missing.
     """
     undo = undoing(learner.passes.parts)
-    bad_keys = {"batch": first_bad(batch), "parameters": _first_bad_parameter(learner)}
+    bad_keys = {"batch": first_non_finite(batch), "parameters": _first_bad_parameter(learner)}
     try:
         bad_keys["outputs"] = _first_bad_output(learner, batch)
         learner.optimizer.zero_grad()
@@ -61,7 +61,7 @@ def _first_bad_output(learner: Learner, batch: TensorDict) -> str | None:
             outputs = model(micro.copy())
             learner.strategy.end_forward()
             masks = [key for key in ("response_mask", "reward_valid") if key in outputs.keys()]
-            bad = first_bad(outputs.select(*model.out_keys, *masks, strict=False))
+            bad = first_non_finite(outputs.select(*model.out_keys, *masks, strict=False))
             if bad is not None:
                 return bad
     return None

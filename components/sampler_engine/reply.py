@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.engine.routing import UNKNOWN
 from rlcomp.engine.sampling_mask import contains
 from rlcomp.errors import RlcompError
@@ -37,7 +37,7 @@ class Response:
         tokens: ids, at least one; includes the stop token that ended it.
         log_probs: log-prob of each token, nats.
         truncated: whether the limit ended it.
-        kept: the set of tokens that each was drawn from, packed, shape
+        sampling_mask: the set of tokens that each was drawn from, packed, shape
             ``[len(tokens), ceil(V / 8)]``, uint8; None if not requested.
         routes: the experts of each token, prompt included, shape ``[P + S, L, K]``, uint8; None if
             not requested.
@@ -46,7 +46,7 @@ class Response:
     tokens: list[int]
     log_probs: list[float]
     truncated: bool
-    kept: Tensor | None = None
+    sampling_mask: Tensor | None = None
     routes: Tensor | None = None
 
 
@@ -210,7 +210,7 @@ def _packed(
     return torch.frombuffer(bytearray(raw), dtype=torch.uint8).view(shape)
 
 
-def as_sampled(responses: Sequence[Response]) -> Sampled:
+def as_sampled(responses: Sequence[Response]) -> SampledResponses:
     """Convert responses to the rows of a decode loop.
 
     Examples:
@@ -219,14 +219,14 @@ def as_sampled(responses: Sequence[Response]) -> Sampled:
                 [7, 0]])
     """
     steps = max(len(each.tokens) for each in responses)
-    sets = [each.kept for each in responses if each.kept is not None]
+    sets = [each.sampling_mask for each in responses if each.sampling_mask is not None]
     routes = [each.routes for each in responses if each.routes is not None]
-    return Sampled(
+    return SampledResponses(
         tokens=torch.tensor([_filled(each.tokens, steps) for each in responses]),
         log_probs=torch.tensor([_filled(each.log_probs, steps) for each in responses]),
         lengths=torch.tensor([len(each.tokens) for each in responses]),
         truncated=torch.tensor([each.truncated for each in responses]),
-        kept=pad_sequence(sets, True) if sets else None,
+        sampling_mask=pad_sequence(sets, True) if sets else None,
         routes=pad_sequence(routes, True, UNKNOWN) if routes else None,
     )
 

@@ -22,7 +22,7 @@ from components.sampler_engine.reply import (
 from components.sampler_engine.weight_folder import check_whole, drop_others, write_weights
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFloat, PositiveInt
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.files.untrusted import parse_json
 from rlcomp.interfaces.sampler_engine import SamplingRequest
@@ -141,7 +141,7 @@ class ServerEngine(metaclass=Checked):
         if isinstance(reply, dict) and reply.get("success") is False:
             raise Refused(f"{path}: {reply.get('message')!r:.200}", 200)
 
-    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
+    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> SampledResponses:
         """Request the responses to each prompt."""
         del model
         start = time.monotonic()

@@ -11,7 +11,7 @@ from transformers import ContinuousBatchingConfig, GenerationConfig, PreTrainedM
 from components.sampler_engine.reply import Response, as_sampled
 from rlcomp.arguments import Checked, PositiveInt
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 
@@ -55,7 +55,7 @@ class TransformersBatching(metaclass=Checked):
     def update(self, version: int, model: PreTrainedModel) -> None:
         """No-op: it uses the policy's own weights."""
 
-    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
+    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> SampledResponses:
         """Sample with a seed for torch's global generator, and restore that."""
         settings = ContinuousBatchingConfig(
             return_logprobs=True,

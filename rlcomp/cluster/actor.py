@@ -14,33 +14,33 @@ import numpy.typing as npt
 import torch
 
 from rlcomp.cluster.serve import FAILED, serve_messages
-from rlcomp.cluster.worker import Worker, failure
+from rlcomp.cluster.worker import StageWorker, failure
 from rlcomp.errors import ProcessEnded, refuse_exit
 from rlcomp.interfaces.cluster import AsyncSettings
 
 
-class Handed:
-    """Weights handed to an actor, by the number of their publication.
+class PublishedArrays:
+    """Weights that an actor has received, by the number of their publication.
 
     Args:
-        sizes: bytes of each storage.
+        sizes: number of bytes of each storage.
     """
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = list(sizes)
         self.arrays: dict[int, npt.NDArray[np.uint8]] = {}
 
-    def load(self, worker: Worker, number: int) -> bool:
-        """Let a worker load a publication, which is complete; drop older ones."""
-        whole = torch.from_numpy(self.arrays[number].copy())  # Ray's own array cannot be written to
-        worker.load(torch.split(whole, self.sizes))
-        for older in [each for each in list(self.arrays) if each < number]:
+    def load(self, worker: StageWorker, number: int) -> bool:
+        """Load a publication into a worker and drop older ones; return True: it is complete."""
+        weights = torch.from_numpy(self.arrays[number].copy())  # Ray's array is read-only
+        worker.load(torch.split(weights, self.sizes))
+        for older in [key for key in self.arrays if key < number]:
             del self.arrays[older]
         return True
 
 
-class Serving:
-    """The object in the actor; its thread uses it as the connection with the run.
+class ActorServer:
+    """Object of a Ray actor: a thread runs the worker with this object as its connection.
 
     Calls of :meth:`take` and :meth:`ask` come in order; one call of :meth:`tell` may wait at the
     same time.
@@ -51,23 +51,23 @@ class Serving:
     """
 
     def __init__(self, path: Sequence[str], sizes: Sequence[int]) -> None:
-        sys.path[:] = [*path, *(own for own in sys.path if own not in path)]
-        self.weights = Handed(sizes)
+        sys.path[:] = [*path, *(entry for entry in sys.path if entry not in path)]
+        self.weights = PublishedArrays(sizes)
         self._inbox: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
         self._outbox: SimpleQueue[bytes] = SimpleQueue()
         threading.Thread(target=self._serve, daemon=True).start()
 
     def take(self, settings: Mapping[str, Any], stages: bytes, free: AsyncSettings | None) -> None:
-        """Take the stages and their settings."""
+        """Queue the stages and their settings for the worker."""
         self._inbox.put((settings, stages, self.weights, free))
 
     def ask(self, number: int, weights: npt.NDArray[np.uint8], request: bytes) -> None:
-        """Take weights, and a request for them."""
-        self.weights.arrays[number] = weights  # there before its message is
+        """Queue a request and its weights for the worker."""
+        self.weights.arrays[number] = weights  # stored before the message that names it
         self._inbox.put((number, request))
 
     def tell(self) -> list[bytes]:
-        """Return the messages since the last call; wait if there are none."""
+        """Return the worker's messages since the last call; wait for at least one."""
         messages = [self._outbox.get()]
         while not self._outbox.empty():
             messages.append(self._outbox.get())
@@ -75,19 +75,21 @@ class Serving:
 
     def _serve(self) -> None:
         try:
-            with refuse_exit("a stage on a worker", ProcessEnded):  # a thread would just be gone
+            with refuse_exit(
+                "a stage on a worker", ProcessEnded
+            ):  # an exit would end the thread silently
                 serve_messages(self)
         except Exception as error:  # the actor survives the thread, and would not report the error
             self.send_bytes(pickle.dumps((FAILED, failure(error))))
 
     def poll(self) -> bool:
-        """Return whether there is a message."""
+        """Return whether a message is queued."""
         return not self._inbox.empty()
 
     def recv(self) -> tuple[Any, ...]:
-        """Wait for the next message, and return it."""
+        """Wait for the next message and return it."""
         return self._inbox.get()
 
     def send_bytes(self, buf: bytes) -> None:
-        """Store a message for the caller that fetches it."""
+        """Store a message for :meth:`tell`."""
         self._outbox.put(buf)

@@ -12,10 +12,10 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.cluster.slot_scheduler import Group, Row, Seating
-from rlcomp.cluster.worker import Worker, version_of
-from rlcomp.engine.draw import Sampled
-from rlcomp.engine.slots import RequestUniforms
+from rlcomp.cluster.slot_scheduler import RolloutGroup, RolloutRow, SlotScheduler
+from rlcomp.cluster.worker import StageWorker, version_of
+from rlcomp.engine.draw import SampledResponses
+from rlcomp.engine.uniforms import RequestUniforms
 from rlcomp.errors import ProcessEnded, refuse_exit
 from rlcomp.interfaces.cluster import (
     AsyncSettings,
@@ -28,22 +28,22 @@ from rlcomp.metrics import Ledger, recording
 from rlcomp.text.rows import pad_id, rollout_rows
 
 
-class _Asked(NamedTuple):
-    """A prompt of a request."""
+class RequestedPrompt(NamedTuple):
+    """Prompt of a request, and the row of the batch that it comes from."""
 
     request: RolloutRequest
-    part: PromptRange
+    prompt_slice: PromptRange
     prompt: list[int]
     batch: TensorDict
 
 
-class FreeWorker(Worker):
+class AsyncWorker(StageWorker):
     """Worker that samples its groups by continuous batching.
 
     Args:
-        stages: of :class:`rlcomp.cluster.serialization.Carried`: one, which supports continuous
-            batching.
-        settings: of the decoding.
+        stages: data of :class:`rlcomp.cluster.serialization.SerializedStages`: one collector
+            that supports continuous batching.
+        settings: settings of ``schedule=free``.
     """
 
     def __init__(self, stages: bytes, settings: AsyncSettings) -> None:
@@ -51,24 +51,27 @@ class FreeWorker(Worker):
         collector = self.stages[0]
         assert isinstance(collector, RefillingCollector)
         self.collector = collector
-        # Not before there are weights: values derived from buffers are computed once.
-        self.seating = Seating(
+        # The scheduler makes the slots only after the first weights have arrived, because the slots
+        # compute values from buffers once.
+        self.scheduler = SlotScheduler(
             partial(collector.policy.seats, reread=settings.recompute_cache), settings
         )
-        self._place = [one is collector.generator for one in self.generators].index(True)
+        self._generator_index = [
+            generator is collector.generator for generator in self.generators
+        ].index(True)
         self._numbers = WeakValueDictionary[int, RequestUniforms]()
         self._seconds = 0.0
 
     @property
     def busy(self) -> bool:
-        """Return whether there is something to sample."""
-        return self.seating.busy
+        """Return whether a group is unfinished."""
+        return self.scheduler.busy
 
     def load(self, weights: Sequence[Tensor]) -> None:
         """Load weights; the next step decodes with them."""
         super().load(weights)
         with torch.no_grad():
-            self.seating.renew()
+            self.scheduler.renew()
 
     def take(self, request: RolloutRequest) -> None:
         """Queue the prompts of a request."""
@@ -77,30 +80,34 @@ class FreeWorker(Worker):
         self.collector.policy.check_prompts(prompts, limit)
         numbers = self._numbers.get(request.number)
         if numbers is None:
-            numbers = RequestUniforms(request.part.of * size, request.seeds[self._place])
+            numbers = RequestUniforms(request.part.of * size, request.seeds[self._generator_index])
             self._numbers[request.number] = numbers
         for place, prompt in enumerate(prompts):
             first = request.part.first + place
             rows = [
-                Row(prompt, partial(numbers.of, first * size + answer), limit)
+                RolloutRow(prompt, partial(numbers.row_numbers, first * size + answer), limit)
                 for answer in range(size)
             ]
             part = PromptRange(first, 1, request.part.of)
-            prompt_request = _Asked(request, part, prompt, request.batch[place : place + 1])
-            self.seating.add(Group(prompt_request, rows))
+            prompt_request = RequestedPrompt(
+                request, part, prompt, request.batch[place : place + 1]
+            )
+            self.scheduler.add(RolloutGroup(prompt_request, rows))
 
     def turn(self) -> list[RolloutReply]:
-        """Take some decode steps; return the groups that they complete."""
+        """Take some decode steps; return a reply for each group that they complete."""
         start = time.perf_counter()
         version = version_of(self.stages)
         with torch.no_grad(), refuse_exit("a stage on a worker", ProcessEnded):
-            over = self.seating.turn(version or 0)
-            results = [self._made(group) for group in over]
+            finished = self.scheduler.turn(version or 0)
+            results = [self._finish(group) for group in finished]
         self._seconds += time.perf_counter() - start
-        return [self._reply(g.told, version, *each) for g, each in zip(over, results, strict=True)]
+        return [
+            self._reply(g.data, version, *each) for g, each in zip(finished, results, strict=True)
+        ]
 
-    def _made(self, group: Group) -> tuple[TensorDict, Ledger]:
-        prompt_request: _Asked = group.told
+    def _finish(self, group: RolloutGroup) -> tuple[TensorDict, Ledger]:
+        prompt_request: RequestedPrompt = group.data
         request = prompt_request.request
         rows = rollout_rows(
             [prompt_request.prompt],
@@ -114,20 +121,25 @@ class FreeWorker(Worker):
             return self.collector.answered(prompt_request.batch, rows).cpu(), ledger
 
     def _reply(
-        self, prompt_request: _Asked, version: int | None, rows: TensorDict, ledger: Ledger
+        self, prompt_request: RequestedPrompt, version: int | None, rows: TensorDict, ledger: Ledger
     ) -> RolloutReply:
         seconds, self._seconds = self._seconds, 0.0
         return RolloutReply(
-            prompt_request.request.number, version, rows, ledger, seconds, prompt_request.part
+            prompt_request.request.number,
+            version,
+            rows,
+            ledger,
+            seconds,
+            prompt_request.prompt_slice,
         )
 
 
-def sampled(group: Group) -> Sampled:
-    """Return the samples of a group's rows."""
+def sampled(group: RolloutGroup) -> SampledResponses:
+    """Return the samples of a group's rows, padded with 0."""
     lengths = [len(row.tokens) for row in group.rows]
     tokens = torch.zeros(len(lengths), max(lengths), dtype=torch.int64)
     log_probs = torch.zeros(len(lengths), max(lengths))
-    masks = [torch.cat(row.kept) for row in group.rows if row.kept]
+    masks = [torch.cat(row.sampling_mask) for row in group.rows if row.sampling_mask]
     padded_masks = masks[0].new_zeros(*tokens.shape, masks[0].shape[1]) if masks else None
     for place, row in enumerate(group.rows):
         tokens[place, : len(row.tokens)] = torch.tensor(row.tokens)
@@ -135,4 +147,4 @@ def sampled(group: Group) -> Sampled:
         if padded_masks is not None:
             padded_masks[place, : len(row.tokens)] = masks[place]
     truncated = torch.tensor([not row.stopped for row in group.rows])
-    return Sampled(tokens, log_probs, torch.tensor(lengths), truncated, padded_masks)
+    return SampledResponses(tokens, log_probs, torch.tensor(lengths), truncated, padded_masks)

@@ -1,4 +1,4 @@
-"""Admission under schedule ``free``: the start, the location and the consumption of groups."""
+"""Admission and bookkeeping of rollout groups under ``schedule=free``."""
 
 from __future__ import annotations
 
@@ -48,15 +48,16 @@ class Admission:
 
 @dataclass
 class Pool(Generic[T, D]):
-    """Groups on their way: waiting, at a worker, or done.
+    """Pool of rollout groups that are waiting, at a worker, or done.
 
-    Each group is in one place, so that none is lost or consumed twice when a worker dies.
+    Each group has exactly one of these states, so that no group is lost or consumed twice when a
+    worker dies.
 
     Attributes:
-        workers: their number.
-        waiting: groups that are not begun, in order.
+        workers: number of workers.
+        waiting: groups that no worker has, in order.
         under_way: groups of each worker, in the order of their assignment.
-        done: in the order of completion.
+        done: results of the groups, in the order of completion.
     """
 
     workers: int
@@ -67,24 +68,24 @@ class Pool(Generic[T, D]):
     def __post_init__(self) -> None:
         self.under_way = [{} for _ in range(self.workers)]
 
-    def hand_over(self) -> tuple[int, T]:
+    def assign(self) -> tuple[int, T]:
         """Assign the next group to the worker with the fewest groups; return both."""
-        worker = min(range(self.workers), key=lambda one: len(self.under_way[one]))
+        worker = min(range(self.workers), key=lambda number: len(self.under_way[number]))
         name, group = self.waiting.popleft()
         self.under_way[worker][name] = group
         return worker, group
 
-    def come_back(self, worker: int, name: Name, result: D) -> None:
-        """Take a completed group from a worker."""
+    def complete(self, worker: int, name: Name, result: D) -> None:
+        """Mark a worker's group as done and store its result."""
         del self.under_way[worker][name]
         self.done[name] = result
 
     def take(self, count: int) -> list[D]:
-        """Return the groups that were done first, in the order of their requests."""
+        """Remove the first ``count`` results; return them in the order of their requests."""
         first = sorted(list(self.done)[:count])
         return [self.done.pop(name) for name in first]
 
     def unfinished(self) -> list[tuple[Name, T]]:
         """Return all groups that are not done, in the order of their requests."""
-        every = [*self.waiting, *(each for has in self.under_way for each in has.items())]
-        return sorted(every, key=lambda each: each[0])
+        groups = [*self.waiting, *(group for held in self.under_way for group in held.items())]
+        return sorted(groups, key=lambda group: group[0])

@@ -17,22 +17,22 @@ import torch
 from torch import Tensor, nn
 
 from rlcomp.checkpoint.state import HasRunState
-from rlcomp.engine.rng_slice import PartGenerator
+from rlcomp.engine.uniforms import SliceGenerator
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.protocols import ResumableEnvironment
 
 
-class Carried:
-    """Stages, and the parts of them that are sent with every request.
+class SerializedStages:
+    """Serialised stages; their generators and weights are sent separately with every request.
 
     Attributes:
-        stages: in their order.
-        generators: all generators that the stages hold, each once.
+        stages: the stages, in order.
+        generators: all generators of the stages, each once.
         weights: the storages that may change, as bytes: trainable parameters and buffers of all
             modules, each once.
 
     Raises:
-        ConfigError: a part has a state that no request carries, or cannot be sent.
+        ConfigError: a part of a stage has a state across steps, or cannot be pickled.
     """
 
     def __init__(self, stages: Sequence[nn.Module]) -> None:
@@ -42,14 +42,14 @@ class Carried:
         except (pickle.PicklingError, TypeError, AttributeError, RecursionError) as error:
             if not pickler.stateful:
                 raise ConfigError(
-                    f"cluster: what {kind} holds cannot be sent to a worker "
+                    f"cluster: a part of {kind} cannot be sent to a worker "
                     f"({type(error).__name__}: {error}): name other stages in cluster.remote, or "
                     "set cluster=none"
                 ) from error
         if pickler.stateful:
             raise ConfigError(
-                f"cluster: a {type(pickler.stateful[0]).__name__}, which {kind} runs, has a state "
-                "from step to step: on a worker it would be another one, which no checkpoint sees; "
+                f"cluster: a {type(pickler.stateful[0]).__name__}, a part of {kind}, has a state "
+                "across steps, and a worker's copy of the state is in no checkpoint: "
                 "take it out of cluster.remote, or set cluster=none"
             )
         self.stages = list(stages)
@@ -57,27 +57,27 @@ class Carried:
         self._storages = [_bytes(storage) for storage in pickler.storages]
         self._changing = pickler.changing()
         self._structure = file.getvalue()
-        self.weights = [self._storages[place] for place in self._changing]
+        self.weights = [self._storages[index] for index in self._changing]
 
     def data(self) -> bytes:
-        """Return everything that a worker needs, with the current values of constant parts."""
+        """Return the data that a worker needs, with the current values of constant storages."""
         storages = list(self._storages)
-        for place in self._changing:
-            storages[place] = (
-                storages[place].new_zeros(()).expand(len(storages[place]))
+        for index in self._changing:
+            storages[index] = (
+                storages[index].new_zeros(()).expand(len(storages[index]))
             )  # sent as one byte
         return pickle.dumps((self._structure, storages, self._changing), protocol=5)
 
 
-def unpack(data: bytes) -> tuple[list[nn.Module], list[PartGenerator], list[Tensor]]:
-    """Return the stages, generators and weights of :meth:`Carried.data`; the weights are zero."""
+def unpack(data: bytes) -> tuple[list[nn.Module], list[SliceGenerator], list[Tensor]]:
+    """Return stages, generators and zero weights from :meth:`SerializedStages.data`."""
     stages, constants, changing = pickle.loads(data)
-    storages = [one.contiguous().untyped_storage() for one in constants]
+    storages = [constant.contiguous().untyped_storage() for constant in constants]
     reader = _Unpickler(io.BytesIO(stages))
     reader.storages, reader.generators = storages, {}
     modules = reader.load()
     generators = [reader.generators[n] for n in sorted(reader.generators)]
-    return modules, generators, [_bytes(storages[place]) for place in changing]
+    return modules, generators, [_bytes(storages[index]) for index in changing]
 
 
 def _bytes(storage: torch.UntypedStorage) -> Tensor:
@@ -85,14 +85,14 @@ def _bytes(storage: torch.UntypedStorage) -> Tensor:
 
 
 class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickler that takes out storages and generators."""
+    """Pickler that replaces storages and generators by references."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.storages: list[torch.UntypedStorage] = []
         self.generators: dict[int, torch.Generator] = {}
         self.stateful: list[object] = []
-        self._places: dict[int, int] = {}
+        self._indices: dict[int, int] = {}
         self._tensors: list[Tensor] = []
 
     def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
@@ -101,9 +101,9 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.generators.setdefault(id(obj), obj)
             return "generator", [*self.generators].index(id(obj))
         if isinstance(obj, torch.storage.TypedStorage):
-            return "storage", self._place(obj._untyped_storage), obj.dtype
+            return "storage", self._index(obj._untyped_storage), obj.dtype
         if isinstance(obj, torch.UntypedStorage):
-            return "storage", self._place(obj), None
+            return "storage", self._index(obj), None
         if isinstance(obj, nn.Module):
             own = (*obj.parameters(recurse=False), *obj.buffers(recurse=False))
             self._tensors += [t for t in own if t.requires_grad or not isinstance(t, nn.Parameter)]
@@ -111,27 +111,27 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
             self.stateful.append(obj)
         return None
 
-    def _place(self, storage: torch.UntypedStorage) -> int:
+    def _index(self, storage: torch.UntypedStorage) -> int:
         key = storage._cdata
-        if key not in self._places:
-            self._places[key] = len(self.storages)
+        if key not in self._indices:
+            self._indices[key] = len(self.storages)
             self.storages.append(storage)
-        return self._places[key]
+        return self._indices[key]
 
     def changing(self) -> list[int]:
         """Return the indices of storages that may change, in order."""
-        return sorted({self._place(each.untyped_storage()) for each in self._tensors})
+        return sorted({self._index(each.untyped_storage()) for each in self._tensors})
 
 
 class _Unpickler(pickle.Unpickler):
     storages: list[torch.UntypedStorage]
-    generators: dict[int, PartGenerator]
+    generators: dict[int, SliceGenerator]
 
     def persistent_load(self, pid: tuple[Any, ...]) -> object:
-        kind, place, *dtype = pid
+        kind, index, *dtype = pid
         if kind == "generator":
-            return self.generators.setdefault(place, PartGenerator(0, 1, 1))
-        storage = self.storages[place]
+            return self.generators.setdefault(index, SliceGenerator(0, 1, 1))
+        storage = self.storages[index]
         if dtype == [None]:
             return storage
         return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype[0], _internal=True)  # type: ignore[no-untyped-call]

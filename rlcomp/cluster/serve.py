@@ -14,8 +14,8 @@ from typing import Any, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from rlcomp.cluster.async_rollout import FreeWorker
-from rlcomp.cluster.worker import Worker, apply_settings, failure
+from rlcomp.cluster.async_rollout import AsyncWorker
+from rlcomp.cluster.worker import StageWorker, apply_settings, failure
 from rlcomp.errors import ProcessEnded
 from rlcomp.interfaces.cluster import RolloutReply
 
@@ -33,7 +33,7 @@ def serve(connection: Connection) -> None:
         return
 
 
-class Messages(Protocol):
+class WorkerConnection(Protocol):
     """Connection of a worker, or an object with the same methods."""
 
     def poll(self) -> bool:
@@ -49,15 +49,15 @@ class Messages(Protocol):
         ...
 
 
-class Published(Protocol):
+class WeightSource(Protocol):
     """Source of published weights."""
 
-    def load(self, worker: Worker, number: int) -> bool:
+    def load(self, worker: StageWorker, number: int) -> bool:
         """Let a worker load a publication; return whether it was complete."""
         ...
 
 
-class Shared(NamedTuple):
+class SharedWeights(NamedTuple):
     """Weights in shared memory.
 
     Attributes:
@@ -70,7 +70,7 @@ class Shared(NamedTuple):
     stamps: Tensor
     sizes: list[int]
 
-    def load(self, worker: Worker, number: int) -> bool:
+    def load(self, worker: StageWorker, number: int) -> bool:
         """Let a worker load a publication; return whether it was complete.
 
         Under ``fixed`` it always is. A free worker may be so late that its buffer is being written,
@@ -81,7 +81,7 @@ class Shared(NamedTuple):
         return int(self.stamps[slot]) == number
 
 
-def serve_messages(connection: Messages) -> None:
+def serve_messages(connection: WorkerConnection) -> None:
     """Answer messages: first the stages, then requests with the numbers of their weights."""
     try:
         settings, stages, shared, free = connection.recv()
@@ -91,7 +91,7 @@ def serve_messages(connection: Messages) -> None:
         return
     try:
         apply_settings(settings)
-        worker = Worker(stages) if free is None else FreeWorker(stages, free)
+        worker = StageWorker(stages) if free is None else AsyncWorker(stages, free)
     except Exception as error:
         _send(connection, FAILED, failure(error))
         return
@@ -100,7 +100,7 @@ def serve_messages(connection: Messages) -> None:
     serving(connection, worker, shared)  # type: ignore[arg-type]
 
 
-def _serve_fixed(connection: Messages, worker: Worker, shared: Published) -> None:
+def _serve_fixed(connection: WorkerConnection, worker: StageWorker, shared: WeightSource) -> None:
     while True:
         number, data = connection.recv()
         try:
@@ -112,7 +112,7 @@ def _serve_fixed(connection: Messages, worker: Worker, shared: Published) -> Non
             _send(connection, REPLY, reply)
 
 
-def _serve_free(connection: Messages, worker: FreeWorker, shared: Published) -> None:
+def _serve_free(connection: WorkerConnection, worker: AsyncWorker, shared: WeightSource) -> None:
     """Decode; between two turns take all new groups, and the newest weights."""
     newest = loaded = -1  # publications: the last one announced, and the one used for decoding
     while True:
@@ -135,7 +135,7 @@ def _serve_free(connection: Messages, worker: FreeWorker, shared: Published) -> 
             _send(connection, REPLY, reply)
 
 
-def _come(connection: Messages, *, wait: bool) -> list[tuple[int, bytes]]:
+def _come(connection: WorkerConnection, *, wait: bool) -> list[tuple[int, bytes]]:
     """Return all available messages; wait for one if there is nothing else to do."""
     messages: list[tuple[int, bytes]] = []
     while connection.poll() or (wait and not messages):
@@ -143,7 +143,7 @@ def _come(connection: Messages, *, wait: bool) -> list[tuple[int, bytes]]:
     return messages
 
 
-def _send(connection: Messages, kind: str, body: Any) -> None:  # noqa: ANN401
+def _send(connection: WorkerConnection, kind: str, body: Any) -> None:  # noqa: ANN401
     # Not Connection.send: it would send every tensor as a file of its own.
     connection.send_bytes(pickle.dumps((kind, body), protocol=pickle.HIGHEST_PROTOCOL))
 

@@ -1,4 +1,4 @@
-"""Slot scheduler: which rows a worker samples now, and when a group is over."""
+"""Slot scheduler of a worker: assigns waiting rows to decode slots and ends groups."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from typing import Any
 
 from torch import Tensor
 
-from rlcomp.engine.slots import Seats
+from rlcomp.engine.slots import DecodeSlots
 from rlcomp.interfaces.cluster import AsyncSettings
 
 
 @dataclass(eq=False)
-class Row:
-    """A row of a group, and its tokens so far.
+class RolloutRow:
+    """Row of a group, and the tokens sampled for it.
 
     Attributes:
-        context: ids in front of it.
-        numbers: from a start and a count to the uniform numbers of its tokens from there on.
-        limit: the most tokens.
+        context: token ids before the response.
+        numbers: maps a start and a count to the uniform numbers of the tokens from the start on.
+        limit: maximum number of tokens.
         tokens: sampled ids.
-        log_probs: of each token, nats, under the distribution that it was drawn from.
-        versions: of the weights that sampled each token.
-        kept: sampling mask of each token, if masks are recorded.
-        stopped: whether a stop token ended it.
-        over: whether it samples no more.
+        log_probs: log-prob of each token, nats, under the distribution that it was drawn from.
+        versions: version of the weights that sampled each token.
+        sampling_mask: sampling masks of the tokens, one tensor per call; empty if not recorded.
+        stopped: whether a stop token ended the row.
+        finished: whether the row is complete.
     """
 
     context: list[int]
@@ -36,98 +36,98 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     log_probs: list[float] = field(default_factory=list)
     versions: list[int] = field(default_factory=list)
-    kept: list[Tensor] = field(default_factory=list)
+    sampling_mask: list[Tensor] = field(default_factory=list)
     stopped: bool = False
-    over: bool = False
+    finished: bool = False
 
 
 @dataclass(eq=False)
-class Group:
+class RolloutGroup:
     """The rows that answer a prompt.
 
     Attributes:
-        told: data of the caller; passed on.
-        rows: in their order.
-        since: when the last of them began; None: some have not begun.
+        data: data of the caller; not used here.
+        rows: the rows, in order.
+        since: clock time at which the last row began; None if a row waits for a slot.
     """
 
-    told: Any
-    rows: list[Row]
+    data: Any
+    rows: list[RolloutRow]
     since: float | None = None
 
 
-class Seating:
-    """The rows of a worker under ``schedule=free``.
+class SlotScheduler:
+    """Scheduler of the rows of a worker under ``schedule=free``.
 
-    A row that ends gives its slot to the next waiting row, in the order of arrival of the groups.
-    After ``look_every`` steps new weights may be loaded. A group is over when all of its rows are:
-    by a stop token, by their limit, or ``patience`` seconds after the last of them began; then
-    their tokens so far are final.
+    A finished row gives its slot to the next waiting row; groups are served in the order of
+    arrival. New weights may be loaded after every ``look_every`` steps. A row ends by a stop token,
+    by its limit, or ``patience`` seconds after the last row of its group began. A group is finished
+    when all of its rows are.
 
     Args:
-        begin: makes the decoder, before the first turn.
-        settings: number of rows at a time (required), and others.
-        clock: in seconds.
+        begin: makes the decode slots, before the first turn.
+        settings: the number of slots (required) and the other settings.
+        clock: clock, in seconds.
     """
 
     def __init__(
         self,
-        begin: Callable[[], Seats],
+        begin: Callable[[], DecodeSlots],
         settings: AsyncSettings,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         assert settings.seats is not None
         self.begin = begin
-        self.most = settings.seats
+        self.num_slots = settings.seats
         self.settings = settings
         self.clock = clock
-        self.groups: list[Group] = []
-        self._begun: Seats | None = None
-        self._waiting: deque[Row] = deque()
-        self._seated: dict[int, Row] = {}
+        self.groups: list[RolloutGroup] = []
+        self._slots: DecodeSlots | None = None
+        self._waiting: deque[RolloutRow] = deque()
+        self._running: dict[int, RolloutRow] = {}
 
     @property
     def busy(self) -> bool:
-        """Return whether there is a row to sample."""
+        """Return whether a group is unfinished."""
         return bool(self.groups)
 
     @property
-    def seats(self) -> Seats:
-        """Return the decoder."""
-        if self._begun is None:
-            self._begun = self.begin()
-        return self._begun
+    def slots(self) -> DecodeSlots:
+        """Return the decode slots."""
+        if self._slots is None:
+            self._slots = self.begin()
+        return self._slots
 
     def renew(self) -> None:
-        """Register that the weights have changed."""
-        if self._begun is not None:
-            self._begun.renew()
+        """Take over changed weights."""
+        if self._slots is not None:
+            self._slots.renew()
 
-    def add(self, group: Group) -> None:
+    def add(self, group: RolloutGroup) -> None:
         """Queue the rows of a group."""
         self.groups.append(group)
         self._waiting.extend(group.rows)
 
-    def turn(self, version: int) -> list[Group]:
-        """Fill slots, and take decode steps; return the groups that are over, in order of arrival.
+    def turn(self, version: int) -> list[RolloutGroup]:
+        """Fill the slots and take decode steps; return the finished groups, in order of arrival.
 
         Args:
-            version: of the current weights.
+            version: version of the current weights.
         """
         self._fill()
-        if self._seated:
+        if self._running:
             self._advance(version)
-        self._lose_patience()
-        over = [group for group in self.groups if all(row.over for row in group.rows)]
-        self.groups = [group for group in self.groups if group not in over]
-        return over
+        self._end_overdue_groups()
+        finished = [group for group in self.groups if all(row.finished for row in group.rows)]
+        self.groups = [group for group in self.groups if group not in finished]
+        return finished
 
     def _fill(self) -> None:
-        count = min(self.most - len(self._seated), len(self._waiting))
+        count = min(self.num_slots - len(self._running), len(self._waiting))
         rows = [self._waiting.popleft() for _ in range(count)]
         if rows:
-            places = self.seats.add([row.context for row in rows])
-            self._seated |= dict(zip(places, rows, strict=True))
+            slot_rows = self.slots.add([row.context for row in rows])
+            self._running |= dict(zip(slot_rows, rows, strict=True))
         waiting = {id(row) for row in self._waiting}
         for group in self.groups:
             if group.since is None and not any(id(row) in waiting for row in group.rows):
@@ -135,34 +135,34 @@ class Seating:
 
     def _advance(self, version: int) -> None:
         numbers = {
-            place: row.numbers(
+            slot_row: row.numbers(
                 len(row.tokens), min(self.settings.look_every, row.limit - len(row.tokens))
             )
-            for place, row in self._seated.items()
+            for slot_row, row in self._running.items()
         }
-        for place, new in self.seats.advance(numbers).items():
-            row = self._seated[place]
+        for slot_row, new in self.slots.advance(numbers).items():
+            row = self._running[slot_row]
             row.tokens += new.tokens
             row.log_probs += new.log_probs
             row.versions += [version] * len(new.tokens)
-            row.kept += [] if new.kept is None else [new.kept]
+            row.sampling_mask += [] if new.sampling_mask is None else [new.sampling_mask]
             row.stopped = not new.truncated
-            row.over = row.stopped or len(row.tokens) == row.limit
+            row.finished = row.stopped or len(row.tokens) == row.limit
         self._free()
 
-    def _lose_patience(self) -> None:
+    def _end_overdue_groups(self) -> None:
         patience, now = self.settings.patience, self.clock()
         if patience is None:
             return
         for group in self.groups:
             if group.since is not None and now - group.since >= patience:
                 for row in group.rows:
-                    row.over = True
+                    row.finished = True
         self._free()
 
     def _free(self) -> None:
-        over = [place for place, row in self._seated.items() if row.over]
-        if over:
-            self.seats.close(over)
-        for place in over:
-            del self._seated[place]
+        finished = [slot_row for slot_row, row in self._running.items() if row.finished]
+        if finished:
+            self.slots.close(finished)
+        for slot_row in finished:
+            del self._running[slot_row]

@@ -1,4 +1,4 @@
-"""Worker: runs the stages of a request, with its weights and its seeds."""
+"""Worker that runs the stages of a request with the request's weights and seeds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rlcomp.seed import named_seed
 
 
 def process_settings() -> dict[str, Any]:
-    """Return settings of torch for the whole process that change the bits of results."""
+    """Return the process-wide settings of torch that change the bits of results."""
     return {
         "threads": torch.get_num_threads(),
         "dtype": torch.get_default_dtype(),
@@ -40,27 +40,27 @@ def apply_settings(settings: Mapping[str, Any]) -> None:
     torch.use_deterministic_algorithms(settings["deterministic"])
 
 
-class Worker:
+class StageWorker:
     """Runner of the stages of requests.
 
     Args:
-        stages: of :class:`rlcomp.cluster.serialization.Carried`.
+        stages: data of :class:`rlcomp.cluster.serialization.SerializedStages`.
     """
 
     def __init__(self, stages: bytes) -> None:
         self.stages, self.generators, self.weights = unpack(stages)
 
     def load(self, weights: Sequence[Tensor]) -> None:
-        """Load weights, as bytes, storage by storage."""
-        for mine, published in zip(self.weights, weights, strict=True):
-            mine.copy_(published)
+        """Load weights, given as the bytes of each storage."""
+        for own, published in zip(self.weights, weights, strict=True):
+            own.copy_(published)
 
     def answer(self, request: RolloutRequest) -> RolloutReply:
-        """Run the stages of a request, and return the reply.
+        """Run the stages of a request and return the reply.
 
         Raises:
-            ConfigError: a stage keeps a state from request to request, or draws random numbers for
-                whole batches while it has a part.
+            ConfigError: a stage has a state from request to request, or draws random numbers for
+                whole batches while the request has only a part of the prompts.
         """
         start = time.perf_counter()
         self._seed(request)
@@ -86,10 +86,10 @@ class Worker:
         for generator, seed in zip(self.generators, request.seeds, strict=True):
             generator.manual_seed(seed)
             part = request.part
-            generator.first, generator.prompts, generator.of = part.first, part.prompts, part.of
-            generator.taken = False
-        # Our stages do not use the global generators; other code draws the same when it is run
-        # again.
+            generator.first, generator.prompts = part.first, part.prompts
+            generator.total_prompts = part.of
+            generator.was_used = False
+        # rlcomp's stages do not use the global generators. The seed makes other code repeatable.
         seed = named_seed(request.number, f"{request.seeds} {request.part.first}")
         torch.manual_seed(seed)
         random.seed(seed)
@@ -108,26 +108,26 @@ class Worker:
             number, _, name = changed[0].partition(".")
             kind = type(self.stages[int(number)]).__name__
             raise ConfigError(
-                f"{kind} changes its buffer '{name}' when it is called: on a worker that would be "
-                "lost; take the stage out of cluster.remote"
+                f"{kind} changes its buffer '{name}' when it is called, and a worker loses the "
+                "change: take the stage out of cluster.remote"
             )
         whole = request.part.prompts == request.part.of
-        if not whole and not any(generator.taken for generator in self.generators):
+        if not whole and not any(generator.was_used for generator in self.generators):
             raise ConfigError(
                 f"{type(self.stages[0]).__name__} or its policy draws other random numbers than "
-                "one for each row (rlcomp.engine.draw.uniform): its prompts cannot be dealt out; "
-                "set cluster.workers=1"
+                "one for each row (rlcomp.engine.uniforms.uniform), so that its prompts cannot be "
+                "divided among workers: set cluster.workers=1"
             )
 
 
 def version_of(stages: Sequence[nn.Module]) -> int | None:
-    """Return the version of the policy that the stages roll out; None if they have none."""
+    """Return the version of the stages' policy; None if they have no policy."""
     versions = (getattr(getattr(stage, "policy", None), "version", None) for stage in stages)
-    return next((int(one) for one in versions if one is not None), None)
+    return next((int(version) for version in versions if version is not None), None)
 
 
 def failure(error: BaseException) -> bytes:
-    """Serialise an error: as it is, or, if that fails, by its message."""
+    """Return a pickled error; a RuntimeError with its message if it cannot be pickled."""
     try:
         data = pickle.dumps(error)
         pickle.loads(data)

@@ -34,7 +34,7 @@ class Inbox(Protocol):
         ...
 
 
-class Replies:
+class ReplyReader:
     """Reader of a worker's replies and of its other messages.
 
     Args:
@@ -106,7 +106,7 @@ class Replies:
 _GONE = object()
 
 
-class Link(Replies):
+class WorkerClient(ReplyReader):
     """A worker process. Neither sending nor receiving can block the run: threads do both.
 
     Args:

@@ -15,7 +15,7 @@ from tensordict import TensorDict
 from torch import Tensor
 from transformers import AutoModelForCausalLM
 
-from rlcomp.endpoint.handler import HttpLimits, Sent
+from rlcomp.endpoint.handler import HttpLimits, HttpReply
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.request import parsed
 from rlcomp.endpoint.server import Server, serving
@@ -73,7 +73,7 @@ class Completions:
         """Return whether there is such a path."""
         return path in self._posts
 
-    def __call__(self, method: str, path: str, body: bytes) -> Sent:
+    def __call__(self, method: str, path: str, body: bytes) -> HttpReply:
         """Return the reply to a request.
 
         Raises:
@@ -88,7 +88,7 @@ class Completions:
                 raise RefusedError(f"the request has no {error}") from error
             except (TypeError, ValueError, AttributeError, OverflowError, RlcompError) as error:
                 raise RefusedError(f"{type(error).__name__}: {error}") from error
-        return Sent(json.dumps(answer).encode())
+        return HttpReply(json.dumps(answer).encode())
 
     def _complete(self, body: Mapping[str, Any]) -> dict[str, Any]:
         if {*body["stop_token_ids"]} != {*self.policy.stops}:

@@ -31,7 +31,7 @@ class HttpLimits:
 
 
 @dataclass(frozen=True)
-class Sent:
+class HttpReply:
     """A reply.
 
     Attributes:
@@ -52,19 +52,19 @@ class Route(Protocol):
         """Return whether the path may be used; only then the body is read."""
         ...
 
-    def __call__(self, method: str, path: str, body: bytes) -> Sent:
+    def __call__(self, method: str, path: str, body: bytes) -> HttpReply:
         """Return the reply to a method, a path and a body."""
         ...
 
 
-def refusal(error: RefusedError) -> Sent:
+def refusal(error: RefusedError) -> HttpReply:
     """Return an error in OpenAI's format."""
     fields = {"message": str(error), "type": "invalid_request_error", "param": None}
     body = json.dumps({"error": {**fields, "code": error.code}}).encode()
-    return Sent(body, status=error.status)
+    return HttpReply(body, status=error.status)
 
 
-class Serves(Protocol):
+class ServesConnection(Protocol):
     """Server of a connection."""
 
     route: Route
@@ -75,7 +75,7 @@ class Serves(Protocol):
         ...
 
 
-class _Until(io.RawIOBase):
+class _DeadlineReader(io.RawIOBase):
     """Reader of a socket, up to a point in time."""
 
     def __init__(self, channel: socket.socket) -> None:
@@ -93,20 +93,20 @@ class _Until(io.RawIOBase):
         return self.channel.recv_into(buffer)
 
 
-class Handler(BaseHTTPRequestHandler):
+class RequestHandler(BaseHTTPRequestHandler):
     """One connection: any number of requests."""
 
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "rlcomp", ""
     wbufsize = -1  # sends head and body of a reply in one packet
     disable_nagle_algorithm = True
-    server: Serves  # type: ignore[assignment]
+    server: ServesConnection  # type: ignore[assignment]
 
     def setup(self) -> None:
         """Receive under a limit of time."""
         super().setup()
         self.limits = self.server.limits
-        self.source = _Until(self.connection)
+        self.source = _DeadlineReader(self.connection)
         self.rfile = self.received = io.BufferedReader(self.source)
 
     def handle_one_request(self) -> None:
@@ -141,7 +141,7 @@ class Handler(BaseHTTPRequestHandler):
             self.close_connection |= error.status in (403, 404, 411, 413)
         self._send(sent)
 
-    def _routed(self, body: bytes) -> Sent:
+    def _routed(self, body: bytes) -> HttpReply:
         try:
             return self.server.route(self.command, self.path, body)
         except RefusedError:
@@ -162,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
             raise ConnectionError
         return body
 
-    def _send(self, sent: Sent) -> None:
+    def _send(self, sent: HttpReply) -> None:
         self.connection.settimeout(self.limits.seconds)
         self.send_response(sent.status)
         self.send_header("Content-Type", sent.kind)

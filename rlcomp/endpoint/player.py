@@ -14,7 +14,7 @@ from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
 from rlcomp.endpoint.agents import Agents, Function, InProcessAgents
 from rlcomp.endpoint.handler import HttpLimits
-from rlcomp.endpoint.request_queue import Desk, Waves
+from rlcomp.endpoint.request_queue import BatchedGeneration, RequestQueue
 from rlcomp.endpoint.routes import Routes
 from rlcomp.endpoint.server import serving
 from rlcomp.endpoint.trace import Trace
@@ -117,12 +117,12 @@ class TracePlayer(metaclass=Checked):
         self, examples: Sequence[dict[str, object]], decoding: Decoding | None, seeds: list[int]
     ) -> list[Trace]:
         """Run the agents, and answer their calls."""
-        desk = Desk(
+        queue = RequestQueue(
             len(examples), partial(Trace, self.texts), wait=self.wait, max_calls=self.limits.turns
         )
         own = self.policy.decoding
         routes = Routes(
-            desk,
+            queue,
             self.prompt,
             self.texts.table,
             decodings=(own,) if decoding is None else (own, decoding),
@@ -135,17 +135,17 @@ class TracePlayer(metaclass=Checked):
                 {"base_url": server.address + routes.path(number), "example": example}
                 for number, example in enumerate(examples)
             ]
-            running = _Running(self.agents, self.agent, calls, desk)
+            running = _AgentRun(self.agents, self.agent, calls, queue)
             try:
-                Waves(self.policy, decoding, seeds).run(desk)
+                BatchedGeneration(self.policy, decoding, seeds).run(queue)
                 running.join()
             except BaseException:
-                desk.stop("the rollout failed")
+                queue.stop("the rollout failed")
                 self.agents.close()
                 raise
             if server.error is not None:
                 raise server.error
-        return desk.traces
+        return queue.traces
 
     def _rows(self, traces: Sequence[Trace], batch: TensorDict, group_size: int) -> TensorDict:
         counts = [max(1, len(each.rows)) for each in traces]
@@ -160,7 +160,7 @@ class TracePlayer(metaclass=Checked):
         episode = torch.tensor(owner, device=self.policy.device)
         rows["trajectory_id"], rows["group_id"] = episode, episode // group_size
         # All rows of an episode are judged by its last answer, even if it is in another row.
-        last = decode_rows(self.policy.tokenizer, [each.said for each in traces])
+        last = decode_rows(self.policy.tokenizer, [trace.last_turns for trace in traces])
         response = encode_texts([last[number] for number in owner])
         rows["response"] = response.to(self.policy.device)
         return keep_prompt(rows, batch, episode // group_size)
@@ -189,7 +189,7 @@ def _examples(batch: TensorDict) -> list[dict[str, object]]:
     return [{**columns, "prompt": prompt, "answer": answer} for columns, prompt, answer in rows]
 
 
-class _Running:
+class _AgentRun:
     """Running agents of a rollout, in a thread, so that the policy can answer them."""
 
     def __init__(
@@ -197,9 +197,9 @@ class _Running:
         agents: Agents,
         function: Function,
         calls: Sequence[Mapping[str, object]],
-        desk: Desk,
+        queue: RequestQueue,
     ) -> None:
-        self.agents, self.function, self.calls, self.desk = agents, function, calls, desk
+        self.agents, self.function, self.calls, self.queue = agents, function, calls, queue
         self.error: BaseException | None = None
         self.thread = threading.Thread(target=self._run, daemon=True)
         self.thread.start()
@@ -208,10 +208,10 @@ class _Running:
         try:
             for number, why in enumerate(self.agents.run(self.function, self.calls)):
                 # Ignored for agents that have reported their end.
-                self.desk.end(number, failed=why or "the agent did not say how it ended")
+                self.queue.end(number, failed=why or "the agent ended without a result")
         except BaseException as error:
             self.error = error
-            self.desk.stop("the agents cannot be run")
+            self.queue.stop("the agents cannot be run")
 
     def join(self) -> None:
         """Wait until they are done.

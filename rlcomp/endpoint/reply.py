@@ -1,4 +1,4 @@
-"""Replies, and the sampled text of each tool call."""
+"""Bodies of replies in OpenAI's format, and a cache of the sampled texts of tool calls."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from rlcomp.endpoint.request import Asked
-from rlcomp.engine.session import Said
+from rlcomp.endpoint.request import CompletionRequest
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.tool_calls import parse_calls
 from rlcomp.text.token_bytes import row_bytes
 from rlcomp.verify.tool_calls import outside_calls, tagged_calls
 
 
-class Answer(NamedTuple):
+class ReplyChoice(NamedTuple):
     """One choice of a reply.
 
     Attributes:
-        content: the text, without the stop; None if it is only tool calls.
-        calls: tool calls, in OpenAI's format.
-        finish: why it ended.
+        content: the text before the stop text; None if the text consists of tool calls only.
+        calls: tool calls in OpenAI's format.
+        finish: OpenAI's ``finish_reason``: ``stop``, ``length`` or ``tool_calls``.
         tokens: bytes of each sampled token.
-        log_probs: of each token, nats.
+        log_probs: log-prob of each token, nats.
     """
 
     content: str | None
@@ -32,12 +32,14 @@ class Answer(NamedTuple):
     log_probs: list[float]
 
 
-def answer(turn: Said, request: Asked, table: Sequence[bytes], name: str) -> Answer:
-    """Convert a sampled answer to a choice of a reply.
+def choice_of_turn(
+    turn: TurnSample, request: CompletionRequest, table: Sequence[bytes], name: str
+) -> ReplyChoice:
+    """Return a sampled answer as a choice of a reply.
 
     Args:
         turn: the sampled answer.
-        request: of the client; tool calls are read if it has tools.
+        request: the client's request; tool calls are parsed if it has tools.
         table: the bytes of each token.
         name: prefix of the ids of tool calls.
     """
@@ -49,11 +51,11 @@ def answer(turn: Said, request: Asked, table: Sequence[bytes], name: str) -> Ans
     finish = "length" if turn.truncated else "tool_calls" if calls else "stop"
     outside = "".join(outside_calls(text, tagged_calls(text)))
     content = (outside.strip() or None) if calls else text
-    return Answer(content, calls, finish, tokens, turn.log_probs)
+    return ReplyChoice(content, calls, finish, tokens, turn.log_probs)
 
 
 def _calls(text: str, name: str) -> list[dict[str, Any]]:
-    """Return the tagged calls of a text (Hermes, Qwen); none if one is invalid: then it is text."""
+    """Return the tagged tool calls of a text (Hermes, Qwen); none if a call is invalid."""
     parsed_calls = parse_calls(text)
     return [
         {
@@ -65,20 +67,22 @@ def _calls(text: str, name: str) -> list[dict[str, Any]]:
     ]
 
 
-def reply(
-    request: Asked, answers: Sequence[Answer], prompt_tokens: int, name: str
+def reply_body(
+    request: CompletionRequest, answers: Sequence[ReplyChoice], prompt_tokens: int, name: str
 ) -> dict[str, Any]:
     """Return the body of a reply.
 
     Args:
-        request: of the client.
-        answers: one per choice.
+        request: the client's request.
+        answers: the choices of the reply.
         prompt_tokens: number of prompt tokens.
-        name: of the reply.
+        name: id of the reply.
     """
     sampled = sum(len(each.tokens) for each in answers)
-    make = _chat_choice if request.chat else _text_choice
-    choices = [make(number, each, request.log_probs) for number, each in enumerate(answers)]
+    format_choice = _chat_choice if request.chat else _text_choice
+    choices = [
+        format_choice(number, each, request.log_probs) for number, each in enumerate(answers)
+    ]
     return {
         **_head(request, name, "chat.completion"),
         "choices": choices,
@@ -90,12 +94,12 @@ def reply(
     }
 
 
-def events(request: Asked, whole: Mapping[str, Any]) -> bytes:
-    """Return a reply as server-sent events: everything in one chunk, then the end."""
-    head = {**whole, "object": _head(request, "", "chat.completion.chunk")["object"]}
+def reply_events(request: CompletionRequest, body: Mapping[str, Any]) -> bytes:
+    """Return the body of a reply as server-sent events: one chunk of content, then the end."""
+    head = {**body, "object": _head(request, "", "chat.completion.chunk")["object"]}
     usage = head.pop("usage")
     chunks: list[dict[str, Any]] = []
-    for choice in whole["choices"]:
+    for choice in body["choices"]:
         for part in _deltas(choice) if request.chat else [choice]:
             chunks.append({**head, "choices": [part]})
     if request.usage:
@@ -115,17 +119,17 @@ def _deltas(choice: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{**first, "logprobs": choice["logprobs"]}, last]
 
 
-def _head(request: Asked, name: str, kind: str) -> dict[str, Any]:
-    begins, kind = ("chatcmpl", kind) if request.chat else ("cmpl", "text_completion")
+def _head(request: CompletionRequest, name: str, kind: str) -> dict[str, Any]:
+    id_prefix, kind = ("chatcmpl", kind) if request.chat else ("cmpl", "text_completion")
     return {
-        "id": f"{begins}-{name}",
+        "id": f"{id_prefix}-{name}",
         "object": kind,
         "created": int(time.time()),
         "model": "policy",
     }
 
 
-def _chat_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
+def _chat_choice(number: int, each: ReplyChoice, log_probs: bool) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": each.content}
     if each.calls:
         message["tool_calls"] = each.calls
@@ -146,7 +150,7 @@ def _chat_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
     }
 
 
-def _text_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
+def _text_choice(number: int, each: ReplyChoice, log_probs: bool) -> dict[str, Any]:
     texts = [token.decode("utf-8", "replace") for token in each.tokens]
     fields = {
         "tokens": texts,
@@ -162,44 +166,46 @@ def _text_choice(number: int, each: Answer, log_probs: bool) -> dict[str, Any]:
     }
 
 
-class Spoken:
-    """The sampled texts of tool calls, so that they are reproduced exactly.
+class RawToolCallCache:
+    """Cache of the sampled texts of tool calls, by the id of the first call.
 
-    A chat template would write a call with other white space than the policy, and the sampled
-    tokens would not be recognised.
+    A chat template would write a call with other white space than the policy. The cached text makes
+    the sampled tokens of an earlier answer recognisable in the next request.
     """
 
     def __init__(self) -> None:
-        self._told: dict[str, tuple[Answer, str]] = {}
+        self._samples: dict[str, tuple[ReplyChoice, str]] = {}
 
-    def note(self, answer: Answer, turn: Said, table: Sequence[bytes]) -> None:
-        """Store an answer with calls."""
-        if answer.calls:
+    def store(self, choice: ReplyChoice, turn: TurnSample, table: Sequence[bytes]) -> None:
+        """Store the sampled text of an answer if it has tool calls."""
+        if choice.calls:
             text = row_bytes(table, turn.tokens).decode("utf-8", "replace")
-            self._told[answer.calls[0]["id"]] = answer, text
+            self._samples[choice.calls[0]["id"]] = choice, text
 
     def as_sampled(self, messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Replace messages with tool calls by the text that the policy sampled.
+        """Return the messages, with the sampled text in place of tool calls.
 
-        A message that the client has changed stays as it is.
+        A message that the client has changed is not replaced.
         """
-        return [self._one(message) for message in messages]
+        return [self._restore(message) for message in messages]
 
-    def _one(self, message: Mapping[str, Any]) -> dict[str, Any]:
+    def _restore(self, message: Mapping[str, Any]) -> dict[str, Any]:
         calls = message.get("tool_calls")
-        recorded = self._told.get(calls[0]["id"]) if calls else None
+        recorded = self._samples.get(calls[0]["id"]) if calls else None
         if recorded is None:
             return dict(message)
-        answer, text = recorded
-        same = (answer.content or "") == message["content"] and _bare(answer.calls) == _bare(calls)
-        return {"role": message["role"], "content": text} if same else dict(message)
+        choice, text = recorded
+        is_unchanged = (choice.content or "") == message["content"] and _names_and_arguments(
+            choice.calls
+        ) == _names_and_arguments(calls)
+        return {"role": message["role"], "content": text} if is_unchanged else dict(message)
 
 
-def _bare(calls: Any) -> list[tuple[str, object]]:  # noqa: ANN401
-    """Return names and arguments."""
+def _names_and_arguments(calls: Any) -> list[tuple[str, object]]:  # noqa: ANN401
+    """Return the name and the parsed arguments of each tool call."""
     functions = [call["function"] for call in calls]
-    return [(each["name"], _read(each["arguments"])) for each in functions]
+    return [(each["name"], _parse_arguments(each["arguments"])) for each in functions]
 
 
-def _read(arguments: object) -> object:
+def _parse_arguments(arguments: object) -> object:
     return json.loads(arguments) if isinstance(arguments, str) else arguments

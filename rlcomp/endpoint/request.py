@@ -40,7 +40,7 @@ _OWN = {
 
 
 @dataclass(frozen=True)
-class Asked:
+class CompletionRequest:
     """A request for answers.
 
     Attributes:
@@ -85,7 +85,7 @@ def parsed(body: bytes) -> dict[str, Any]:
     return fields
 
 
-def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked:
+def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> CompletionRequest:
     """Read a request of ``/v1/chat/completions``.
 
     Args:
@@ -101,10 +101,10 @@ def read_chat(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked
     if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
         raise RefusedError("tools must be a list of JSON schemas")
     log_probs = _flag(body, "logprobs")
-    return Asked(True, messages, tools, log_probs=log_probs, **_numbers(body))
+    return CompletionRequest(True, messages, tools, log_probs=log_probs, **_numbers(body))
 
 
-def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> Asked:
+def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) -> CompletionRequest:
     """Read a request of ``/v1/completions``; otherwise like :func:`read_chat`."""
     _check(body, {"prompt"}, decodings)
     prompt = body.get("prompt")
@@ -119,7 +119,7 @@ def read_completion(body: Mapping[str, Any], decodings: tuple[Decoding, ...]) ->
             f"logprobs is {log_probs!r:.60}: those of the sampled tokens alone are told, logprobs=1"
         )
     wants_log_probs = log_probs is not None and log_probs is not False
-    return Asked(False, prompt=prompt, log_probs=wants_log_probs, **_numbers(body))
+    return CompletionRequest(False, prompt=prompt, log_probs=wants_log_probs, **_numbers(body))
 
 
 def _check(body: Mapping[str, Any], own: set[str], decodings: tuple[Decoding, ...]) -> None:

@@ -7,11 +7,11 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlcomp.endpoint.handler import Sent
+from rlcomp.endpoint.handler import HttpReply
 from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.reply import Spoken, answer, events, reply
-from rlcomp.endpoint.request import Asked, parsed, read_chat, read_completion
-from rlcomp.endpoint.request_queue import Desk, Waiting
+from rlcomp.endpoint.reply import RawToolCallCache, choice_of_turn, reply_body, reply_events
+from rlcomp.endpoint.request import CompletionRequest, parsed, read_chat, read_completion
+from rlcomp.endpoint.request_queue import QueuedCall, RequestQueue
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.prompt import PromptFormat
@@ -23,7 +23,7 @@ class Routes:
     """Routes by path. A path begins with the secret of an episode.
 
     Args:
-        desk: the queue of calls.
+        queue: the queue of calls.
         prompt: encodes conversations.
         table: the bytes of each token.
         decodings: distributions of the policy that may be requested.
@@ -33,7 +33,7 @@ class Routes:
 
     def __init__(
         self,
-        desk: Desk,
+        queue: RequestQueue,
         prompt: PromptFormat,
         table: Sequence[bytes],
         *,
@@ -41,13 +41,13 @@ class Routes:
         max_new_tokens: int,
         context: int | None,
     ) -> None:
-        self.desk, self.prompt, self.table = desk, prompt, table
+        self.queue, self.prompt, self.table = queue, prompt, table
         self.decodings = decodings
         self.max_new_tokens, self.context = max_new_tokens, context
-        self.secrets = [secrets.token_urlsafe(24) for _ in desk.traces]
+        self.secrets = [secrets.token_urlsafe(24) for _ in queue.traces]
         self._episodes = {secret: number for number, secret in enumerate(self.secrets)}
-        self._spoken = [Spoken() for _ in desk.traces]
-        self._posts: dict[str, Callable[[int, Mapping[str, Any]], Sent]] = {
+        self._raw_tool_calls = [RawToolCallCache() for _ in queue.traces]
+        self._posts: dict[str, Callable[[int, Mapping[str, Any]], HttpReply]] = {
             "chat/completions": self._chat,
             "completions": self._complete,
             "reward": self._pay,
@@ -69,7 +69,7 @@ class Routes:
         episode = self._episodes.get(secret)
         return (None, "") if empty or version != "v1" else (episode, name)
 
-    def __call__(self, method: str, path: str, body: bytes) -> Sent:
+    def __call__(self, method: str, path: str, body: bytes) -> HttpReply:
         """Return the reply to a request.
 
         Raises:
@@ -87,58 +87,58 @@ class Routes:
             raise RefusedError("use POST", 405)
         return self._posts[name](episode, parsed(body))
 
-    def _begin(self, episode: int, body: Mapping[str, Any]) -> Sent:
+    def _begin(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         del body
-        self.desk.begin(episode)
-        self._spoken[episode] = Spoken()
+        self.queue.begin(episode)
+        self._raw_tool_calls[episode] = RawToolCallCache()
         return _json({})
 
-    def _end(self, episode: int, body: Mapping[str, Any]) -> Sent:
+    def _end(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         reward = None if body.get("reward") is None else _number(body["reward"])
         failed = str(body.get("failed") or "")[:1000].encode("utf-8", "replace").decode()
-        self.desk.end(episode, reward=reward, failed=failed)
+        self.queue.end(episode, reward=reward, failed=failed)
         return _json({})
 
-    def _pay(self, episode: int, body: Mapping[str, Any]) -> Sent:
-        self.desk.pay(episode, _number(body.get("reward")))
+    def _pay(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
+        self.queue.pay(episode, _number(body.get("reward")))
         return _json({})
 
-    def _chat(self, episode: int, body: Mapping[str, Any]) -> Sent:
+    def _chat(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         request = read_chat(body, self.decodings)
-        messages = self._spoken[episode].as_sampled(request.messages)
+        messages = self._raw_tool_calls[episode].as_sampled(request.messages)
 
         def written() -> str:
             return self.prompt.conversation(messages, request.tools)
 
         return self._reply_to(episode, request, written, leads=self.prompt.continues)
 
-    def _complete(self, episode: int, body: Mapping[str, Any]) -> Sent:
+    def _complete(self, episode: int, body: Mapping[str, Any]) -> HttpReply:
         request = read_completion(body, self.decodings)
-        texts = self.desk.traces[episode].texts
+        texts = self.queue.traces[episode].texts
         return self._reply_to(episode, request, lambda: texts.written(request.prompt), leads=True)
 
     def _reply_to(
-        self, episode: int, request: Asked, written: Callable[[], str], *, leads: bool
-    ) -> Sent:
-        trace = self.desk.trace(episode)
+        self, episode: int, request: CompletionRequest, written: Callable[[], str], *, leads: bool
+    ) -> HttpReply:
+        trace = self.queue.trace(episode)
         try:
             context = trace.context(written(), leads=leads)
         except DataError as error:
             raise RefusedError(str(error), code="cannot_be_written") from error
         limit = min(self._room(len(context.ids)), request.max_tokens or self.max_new_tokens)
-        call = Waiting(episode, trace, context, limit, request.stops, request.n, request.seed)
-        turns = self.desk.ask(call)
+        call = QueuedCall(episode, trace, context, limit, request.stops, request.n, request.seed)
+        turns = self.queue.wait_for_answers(call)
         name = secrets.token_hex(8)
         answers = [
-            answer(each, request, self.table, f"{name}_{choice}")
+            choice_of_turn(each, request, self.table, f"{name}_{choice}")
             for choice, each in enumerate(turns)
         ]
         for each, tokens in zip(answers, turns, strict=True):
-            self._spoken[episode].note(each, tokens, self.table)
-        whole = reply(request, answers, len(context.ids), name)
+            self._raw_tool_calls[episode].store(each, tokens, self.table)
+        body_of_reply = reply_body(request, answers, len(context.ids), name)
         if request.stream:
-            return Sent(events(request, whole), "text/event-stream")
-        return _json(whole)
+            return HttpReply(reply_events(request, body_of_reply), "text/event-stream")
+        return _json(body_of_reply)
 
     def _room(self, tokens: int) -> int:
         """Return the most tokens of an answer behind a context.
@@ -163,5 +163,5 @@ def _number(value: object) -> float:
     return float(value)
 
 
-def _json(body: object) -> Sent:
-    return Sent(json.dumps(body).encode())
+def _json(body: object) -> HttpReply:
+    return HttpReply(json.dumps(body).encode())

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from rlcomp.endpoint.handler import Handler, HttpLimits, Route
+from rlcomp.endpoint.handler import HttpLimits, RequestHandler, Route
 
 _LOOPBACK = "127.0.0.1"
 
@@ -32,7 +32,7 @@ class Server(ThreadingHTTPServer):
         self.error: BaseException | None = None
         self._free = threading.BoundedSemaphore(limits.connections)
         self._channels: set[Any] = set()
-        super().__init__((_LOOPBACK, 0), Handler)
+        super().__init__((_LOOPBACK, 0), RequestHandler)
 
     @property
     def address(self) -> str:

@@ -1,4 +1,4 @@
-"""Trace of an episode: an outside agent's calls and answers, as rows of ids and log-probs."""
+"""Trace of an episode: calls and answers of an outside agent, as rows of ids and log-probs."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.episode import Episode
 from rlcomp.text.special_tokens import MarkedTexts, shown
 
 
 class Context:
-    """Context of a call, to be continued by the policy.
+    """Context of a call, which the policy continues.
 
     Args:
-        text: marked (:mod:`rlcomp.text.special_tokens`).
-        ids: of the text.
-        call: the earlier call with whose ids it begins; None: it begins a row.
+        text: the text, with marked special tokens (:mod:`rlcomp.text.special_tokens`).
+        ids: token ids of the text.
+        call: the earlier answer that the text continues; None: the text begins a row.
     """
 
-    def __init__(self, text: str, ids: list[int], call: Recorded | None) -> None:
+    def __init__(self, text: str, ids: list[int], call: RecordedAnswer | None) -> None:
         self.text, self.ids, self.call = text, ids, call
         self.digest = hashlib.sha256(array("q", ids).tobytes()).hexdigest()
 
 
 @dataclass
-class Recorded:
+class RecordedAnswer:
     """A recorded answer.
 
     Attributes:
-        text: all text of the row up to its end, marked.
-        ids: of the text.
-        row: index of its row.
-        turn: its index in the row.
+        text: text of the row up to the end of the answer, with marked special tokens.
+        ids: token ids of the text.
+        row: index of the row.
+        turn: index of the answer's turn in the row.
     """
 
     text: str
@@ -53,13 +53,13 @@ class Trace:
     is read and not trained on, so that each sampled token is trained once.
 
     Args:
-        texts: of the policy's tokenizer.
+        texts: encoder and decoder of the policy's tokenizer.
 
     Attributes:
-        rows: each may hold several turns.
+        rows: the rows; a row may have several turns.
         calls: number of answered calls.
-        posted: posted rewards.
-        returned: the agent's return value; None: nothing.
+        posted: rewards that the agent has posted.
+        returned: the agent's return value; None if it returned nothing.
         failed: why the episode is invalid; empty if it is valid.
     """
 
@@ -70,10 +70,10 @@ class Trace:
         self.posted: list[float] = []
         self.returned: float | None = None
         self.failed = ""
-        self.answers: list[Recorded] = []
-        self.last: Recorded | None = None
-        self.said: list[int] = []  # by the last call
-        self._asked: dict[str, int] = {}
+        self.answers: list[RecordedAnswer] = []
+        self.last: RecordedAnswer | None = None
+        self.last_turns: list[int] = []
+        self._repeats: dict[str, int] = {}
 
     @property
     def reward(self) -> float:
@@ -102,10 +102,10 @@ class Trace:
 
     def times(self, digest: str) -> int:
         """Count how often the same call was made before."""
-        self._asked[digest] = self._asked.get(digest, -1) + 1
-        return self._asked[digest]
+        self._repeats[digest] = self._repeats.get(digest, -1) + 1
+        return self._repeats[digest]
 
-    def record(self, context: Context, answers: Sequence[Said]) -> None:
+    def record(self, context: Context, answers: Sequence[TurnSample]) -> None:
         """Record the answers to a call; each except the first gets a row of its own."""
         for choice, turn in enumerate(answers):
             row = self._row(context) if not choice else self._new(context)
@@ -113,10 +113,12 @@ class Trace:
             episode.sampled(turn, self.texts.plain(turn.tokens), None)
             episode.truncated = turn.truncated
             episode.turns[-1].number = self.calls
-            recorded = Recorded(context.text + text, episode.ids[:], row, len(episode.turns) - 1)
+            recorded = RecordedAnswer(
+                context.text + text, episode.ids[:], row, len(episode.turns) - 1
+            )
             self.answers.append(recorded)
             if not choice:
-                self.last, self.said = recorded, turn.tokens
+                self.last, self.last_turns = recorded, turn.tokens
         self.calls += 1
 
     def _row(self, context: Context) -> int:

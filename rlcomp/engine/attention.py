@@ -10,46 +10,49 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention.varlen import varlen_attn
 
-from rlcomp.engine.layout import Paths
-from rlcomp.engine.packing import Packed, Tile
+from rlcomp.engine.layout import VarlenLayout
+from rlcomp.engine.packing import PackedTokens, Tile
 
-# Later releases of torch have to be told that heads share keys.
-_TOLD = "enable_gqa" in signature(varlen_attn).parameters
-_GROUPED: dict[str, Any] = {"enable_gqa": True} if _TOLD else {}
+# Later releases of torch need the argument enable_gqa if heads share keys.
+_HAS_GQA = "enable_gqa" in signature(varlen_attn).parameters
+_GROUPED: dict[str, Any] = {"enable_gqa": True} if _HAS_GQA else {}
 _HALF = (torch.bfloat16, torch.float16)
 # The kernel needs a head size that is a multiple of this.
 _FEATURES = 8
 
 
-def attend_packed(q: Tensor, k: Tensor, v: Tensor, packed: Packed, scale: float) -> Tensor:
+def attend_packed(q: Tensor, k: Tensor, v: Tensor, packed: PackedTokens, scale: float) -> Tensor:
     """Compute attention of packed tokens: in one kernel call where possible, else tile by tile.
 
-    Arguments and result are those of :func:`attend`, except ``packed``: the tokens.
+    Takes the arguments of :func:`attend_tiles`, except ``packed``: the tokens. Returns shape
+    ``[N, heads * D]``.
     """
     if q.is_cuda and q.dtype in _HALF and q.shape[-1] % _FEATURES == 0:
-        return attend_paths(q, k, v, packed.paths, scale)
-    return attend(q, k, v, packed.tiles, scale)
+        return attend_varlen(q, k, v, packed.varlen, scale)
+    return attend_tiles(q, k, v, packed.tiles, scale)
 
 
-def attend_paths(q: Tensor, k: Tensor, v: Tensor, paths: Paths, scale: float) -> Tensor:
+def attend_varlen(q: Tensor, k: Tensor, v: Tensor, layout: VarlenLayout, scale: float) -> Tensor:
     """Compute attention of packed tokens by one flash kernel, on a GPU and in half precision.
 
-    Keys and values that rows share are copied for each of these rows. The copy is small beside the
-    stream where heads share keys. Gradients of the copies are summed in float32.
+    Keys and values that rows share are copied for each of these rows. If heads share keys, the
+    copies are small compared to the residual stream. Gradients of the copies are summed in float32.
 
-    Arguments and result are those of :func:`attend`, except ``paths``: which tokens see which.
+    Takes the arguments of :func:`attend_tiles`, except ``layout``: the sequences of the tokens.
 
     Source:
         Dao 2023, "FlashAttention-2", arXiv:2307.08691, section 3.
     """
-    own_keys, own_values = (each.float().index_select(0, paths.keys).to(q.dtype) for each in (k, v))
+    own_keys, own_values = (
+        each.float().index_select(0, layout.keys).to(q.dtype) for each in (k, v)
+    )
     attended = varlen_attn(
         q,
         own_keys,
         own_values,
-        paths.asks,
-        paths.sees,
-        *paths.longest,
+        layout.query_starts,
+        layout.key_starts,
+        *layout.longest,
         scale=scale,
         window_size=(-1, 0),
         **_GROUPED,
@@ -58,15 +61,15 @@ def attend_paths(q: Tensor, k: Tensor, v: Tensor, paths: Paths, scale: float) ->
     return attended.flatten(1)
 
 
-def attend(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> Tensor:
+def attend_tiles(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> Tensor:
     """Compute attention of packed tokens, tile by tile.
 
     Args:
         q: shape ``[N, heads, D]``.
         k: shape ``[N, kv_heads, D]``.
         v: shape ``[N, kv_heads, D]``.
-        tiles: which tokens attend to which.
-        scale: of the logits.
+        tiles: tiles of the tokens, with their masks.
+        scale: factor of the attention logits.
 
     Returns:
         Shape ``[N, heads * D]``.
@@ -77,8 +80,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, tiles: list[Tile], scale: float) -> 
     queries, keys, values = (torch.split(each, sizes, 2) for each in heads)
     outputs = []
     for index, tile in enumerate(tiles):
-        # On a CPU the mask needs the dtype of the queries: else numbers are wrong, without an
-        # error.
+        # On a CPU a mask of another dtype than the queries gives wrong numbers without an error.
         mask = None if tile.mask is None else tile.mask.to(q.dtype)
         query, key, value = queries[index], keys[index], values[index]
         if tile.prefix:

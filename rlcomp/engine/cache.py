@@ -19,22 +19,21 @@ Memory = tuple[Tensor, Tensor]
 
 
 class Cache:
-    """KV cache of a batch of responses: each prompt once, and the own tokens of each response.
+    """KV cache of a batch of responses: each prompt once, and the sampled tokens of each response.
 
-    Rows are answers. To read a prompt, its rows take slots beside it, the same number for every
-    prompt. One matrix product then reads the prompt's keys once for all of its rows. When prompts
-    are short or few rows are left, each row gets a copy of its prompt in front of its own tokens
-    instead: this takes fewer steps to read.
+    Every prompt has the same number of slots for its rows, so that one matrix product reads a
+    prompt's keys once for all of its rows. If the prompts are short or few rows are unfinished,
+    each row gets a copy of its prompt in front of its own tokens, which takes fewer products.
 
     Memory, in numbers per layer: ``2 * kv_heads * D`` for each token. Prompts are padded to the
     longest one, rows to the capacity. The capacity doubles up to ``limit``.
 
     Args:
-        prompts: keys and values of the prompts, by layer; all prompts end at the last of ``L``
-            tokens.
-        lengths: tokens of each prompt; the longest has ``L`` tokens.
+        prompts: keys and values of the prompts, by layer; shape ``[P, kv_heads, L, D]`` each; all
+            prompts end in the last of ``L`` columns.
+        lengths: number of tokens of each prompt; the maximum is ``L``.
         owners: for each row, the index of its prompt.
-        limit: the most tokens that a row will hold.
+        limit: maximum number of tokens of a row after its prompt.
     """
 
     def __init__(
@@ -44,28 +43,30 @@ class Cache:
         self._lengths = list(lengths)
         self._limit = limit
         values = prompts[0][1]
-        # No column yet. New columns are zeros: unwritten ones take part in sums with weight 0.
+        # Memory starts without columns. New columns are zeros, which have weight 0 in sums.
         first_prompts = torch.zeros(len(owners), dtype=torch.int64, device=values.device)
-        self._own = [_of((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts]
-        # Added to the scores of a row's own memory: -inf where nothing is written.
-        self._seen = values.new_zeros(1, 1, 0)
+        self._own = [
+            select_rows((key[:, :, :0], value[:, :, :0]), first_prompts) for key, value in prompts
+        ]
+        # Bias of the logits of a row's own columns: -inf where no token is written.
+        self._bias_of_columns = values.new_zeros(1, 1, 0)
         self.length = 0
-        self._place(owners)
+        self._attach(owners)
 
     def grow(self) -> None:
-        """Make room for one more token in every row."""
+        """Add one column for the next token of every row."""
         self.length += 1
         self.reserve(self.length)
-        self._seen[..., self.length - 1] = 0.0
+        self._bias_of_columns[..., self.length - 1] = 0.0
 
     def reserve(self, length: int) -> None:
-        """Make room for rows of a given length."""
-        capacity = self._seen.shape[-1]
+        """Allocate columns for rows of a given length."""
+        capacity = self._bias_of_columns.shape[-1]
         if length > capacity:
             more = min(self._growth(capacity, length), self._limit - capacity)
             for layer, (keys, values) in enumerate(self._own):  # one layer at a time
                 self._own[layer] = F.pad(keys, (0, 0, 0, more)), F.pad(values, (0, 0, 0, more))
-            self._seen = F.pad(self._seen, (0, more), value=-torch.inf)
+            self._bias_of_columns = F.pad(self._bias_of_columns, (0, more), value=-torch.inf)
 
     def _growth(self, capacity: int, length: int) -> int:
         """Return how many columns to add to a capacity for rows of a length, up to the limit."""
@@ -73,12 +74,12 @@ class Cache:
 
     def keep(self, rows: Sequence[int]) -> None:
         """Keep some rows, in this order, and their prompts."""
-        index = torch.tensor(rows, device=self._seen.device)
+        index = torch.tensor(rows, device=self._bias_of_columns.device)
         for layer, memory in enumerate(self._own):
-            self._own[layer] = _of(memory, index)
-        if len(self._seen) > 1:
+            self._own[layer] = select_rows(memory, index)
+        if len(self._bias_of_columns) > 1:
             heads = self._own[0][0].shape[1]
-            self._seen = _of_rows(self._seen, heads, index)
+            self._bias_of_columns = _of_rows(self._bias_of_columns, heads, index)
         if not self._prompts:
             return
         owners = [self._owners[row] for row in rows]
@@ -89,9 +90,9 @@ class Cache:
             longest = max(self._lengths)
             for layer, (keys, values) in enumerate(self._prompts):
                 crop = keys[:, :, -longest:], values[:, :, -longest:]
-                self._prompts[layer] = _of(crop, places)
+                self._prompts[layer] = select_rows(crop, places)
         new = {prompt: place for place, prompt in enumerate(prompts)}
-        self._place([new[owner] for owner in owners])
+        self._attach([new[owner] for owner in owners])
 
     def attend(self, layer: int, q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
         """Compute attention of the newest token of every row.
@@ -101,7 +102,7 @@ class Cache:
             q: shape ``[R, heads, D]``.
             k: shape ``[R, kv_heads, D]``; stored.
             v: shape ``[R, kv_heads, D]``; stored.
-            scale: of the logits.
+            scale: factor of the attention logits.
 
         Returns:
             Shape ``[R, heads * D]``.
@@ -110,12 +111,12 @@ class Cache:
         self._write(layer, k, v)
         # Heads that share keys and values are processed together.
         q = q.reshape(rows * heads, -1, size)
-        return self._read(layer, q, self._seen[..., : self._width], scale).view(rows, -1)
+        return self._read(layer, q, self._bias_of_columns[..., : self._width], scale).view(rows, -1)
 
     @property
     def _width(self) -> int:
         """Return how many columns of the rows' own memory are read."""
-        return min(-(-self.length // _STEP) * _STEP, self._seen.shape[-1])
+        return min(-(-self.length // _STEP) * _STEP, self._bias_of_columns.shape[-1])
 
     def _write(self, layer: int, k: Tensor, v: Tensor) -> None:
         own_keys, own_values = self._own[layer]
@@ -142,33 +143,33 @@ class Cache:
         own_weights = own_weights.index_select(0, self._slot_of)
         return torch.baddbmm(read, own_weights, own_values)
 
-    def _place(self, owners: Sequence[int]) -> None:
+    def _attach(self, owners: Sequence[int]) -> None:
         """Attach rows to their prompts: by copies of the prompts, or by slots beside them."""
         self._padding = self._mask_padding()
         if sum(each[:1].nbytes for each in self._prompts[0]) * len(owners) <= _COPIED:
             self._copy(owners)
         else:
-            self._seat(owners)
+            self._assign_slots(owners)
 
     def _copy(self, owners: Sequence[int]) -> None:
         """Put a copy of its prompt in front of each row's own tokens."""
-        index = torch.tensor(owners, device=self._seen.device)
+        index = torch.tensor(owners, device=self._bias_of_columns.device)
         for layer, (prompts, own) in enumerate(zip(self._prompts, self._own, strict=True)):
-            keys, values = _of(prompts, index)
+            keys, values = select_rows(prompts, index)
             self._own[layer] = torch.cat([keys, own[0]], 2), torch.cat([values, own[1]], 2)
         longest = max(self._lengths)
-        padding, bias = self._padding, self._seen
+        padding, bias = self._padding, self._bias_of_columns
         if len(padding) > 1:
             heads = self._own[0][0].shape[1]
             padding = _of_rows(padding, heads, index)
         biases = max(len(padding), len(bias))
         padding = padding.expand(biases, -1, longest)
-        self._seen = torch.cat([padding, bias.expand(biases, -1, -1)], -1)
+        self._bias_of_columns = torch.cat([padding, bias.expand(biases, -1, -1)], -1)
         self.length += longest
         self._limit += longest
         self._prompts = []
 
-    def _seat(self, owners: Sequence[int]) -> None:
+    def _assign_slots(self, owners: Sequence[int]) -> None:
         """Give every row a slot of its prompt (padded to equal counts with the first row)."""
         self._owners = list(owners)
         prompts, heads = self._prompts[0][0].shape[:2]
@@ -184,13 +185,13 @@ class Cache:
         head = torch.arange(heads)
         slot_of = torch.tensor([(owner, slot) for owner, slot in places])
         slot_of = (slot_of[:, :1] * heads + head) * max(taken) + slot_of[:, 1:]
-        self._row_of = (row_of * heads + head[:, None]).flatten().to(self._seen.device)
-        self._slot_of = slot_of.flatten().to(self._seen.device)
+        self._row_of = (row_of * heads + head[:, None]).flatten().to(self._bias_of_columns.device)
+        self._slot_of = slot_of.flatten().to(self._bias_of_columns.device)
 
     def _mask_padding(self) -> Tensor:
         """Return 0 at the prompts' tokens, ``-inf`` before them, in the shape of their scores."""
         _, heads, longest, _ = self._prompts[0][0].shape
-        bias = self._seen.new_zeros(len(self._lengths), longest)
+        bias = self._bias_of_columns.new_zeros(len(self._lengths), longest)
         if min(self._lengths) == longest:
             return bias[:1, None, :1]
         missing = longest - torch.tensor(self._lengths, device=bias.device)[:, None]
@@ -198,7 +199,8 @@ class Cache:
         return bias.repeat_interleave(heads, 0)[:, None]
 
 
-def _of(memory: Memory, rows: Tensor) -> Memory:
+def select_rows(memory: Memory, rows: Tensor) -> Memory:
+    """Return the keys and values of some rows, in this order."""
     keys, values = memory
     return keys.index_select(0, rows), values.index_select(0, rows)
 

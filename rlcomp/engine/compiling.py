@@ -9,14 +9,14 @@ from typing import Any, ParamSpec, TypeVar
 
 import torch
 
-from rlcomp.engine.context_flag import Switch
+from rlcomp.engine.context_flag import ThreadFlag
 from rlcomp.errors import ConfigError, in_one_line
 
 P = ParamSpec("P")
 T = TypeVar("T")
 # How many kinds of a call are compiled: dtypes, dimensions, with and without a gradient.
 _KINDS = 64
-_compiles = Switch()
+_compiles = ThreadFlag()
 # The compiled version of each function.
 _made: dict[Callable[..., Any], Callable[..., Any]] = {}
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 
-class Switch(threading.local):
+class ThreadFlag(threading.local):
     """A flag of the thread, off at first.
 
     Examples:
-        >>> switch = Switch()
+        >>> switch = ThreadFlag()
         >>> with switch.set(True):
         ...     switch.on
         True

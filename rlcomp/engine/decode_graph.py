@@ -8,42 +8,43 @@ import torch
 from torch import Tensor
 
 from rlcomp.engine.cache import Cache, Memory
-from rlcomp.engine.decode_packed import Loop, size_of
-from rlcomp.engine.draw import Draw, Drawn, Uniforms
+from rlcomp.engine.decode_packed import DecodeLoop, padded_size
+from rlcomp.engine.draw import Draw, SampledTokens
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.stopping import StopRule
+from rlcomp.engine.uniforms import Uniforms
 
-# Steps between two reads of the drawn tokens. Rows that end in between are computed in vain.
-LOOK = 16
+# Steps between two reads of the drawn tokens. Rows that end in between stay until the read.
+STEPS_PER_READ = 16
 # The rows' own memory grows by this many columns; every size needs its own graph.
-_COLUMNS = 128
-# Share of unfinished rows below which finished rows are dropped.
-_WORTH = 0.8
+_NEW_COLUMNS = 128
+# The loop drops finished rows when at most this share of its rows is unfinished.
+_COMPACT_BELOW = 0.8
 
 
 class StaticCache(Cache):
     """KV cache that reads the index of its newest column from the device, as a graph requires.
 
-    Arguments are those of :class:`rlcomp.engine.cache.Cache`.
+    Takes the arguments of :class:`rlcomp.engine.cache.Cache`.
     """
 
     def __init__(
         self, prompts: list[Memory], lengths: Sequence[int], owners: Sequence[int], limit: int
     ) -> None:
         super().__init__(prompts, lengths, owners, limit)
-        self.column = torch.tensor([self.length], device=self._seen.device)
+        self.column = torch.tensor([self.length], device=self._bias_of_columns.device)
 
     @property
     def capacity(self) -> int:
         """Return the number of columns of the rows' own memory."""
-        return self._seen.shape[-1]
+        return self._bias_of_columns.shape[-1]
 
     def _growth(self, capacity: int, length: int) -> int:
-        return -(-(length - capacity) // _COLUMNS) * _COLUMNS
+        return -(-(length - capacity) // _NEW_COLUMNS) * _NEW_COLUMNS
 
     def open_column(self) -> None:
-        """Make the column that is written next visible to the rows."""
-        self._seen.index_fill_(-1, self.column, 0.0)
+        """Unmask the column of the next write."""
+        self._bias_of_columns.index_fill_(-1, self.column, 0.0)
 
     @property
     def _width(self) -> int:
@@ -55,17 +56,17 @@ class StaticCache(Cache):
 
 
 class StepGraph:
-    """One decode step over static buffers: a draw, then the forward pass of the drawn tokens.
+    """One decode step on static buffers: a draw, then the forward pass of the drawn tokens.
 
     After a change of rows or memory, the first step runs eagerly. The next ones run as the graph
     captured after it. On a CPU every step runs eagerly.
 
     Args:
         fused: the model.
-        cache: of the rows.
-        logits: of the next token of each row, shape ``[R, V]``.
-        positions: of each row's next token, shape ``[R]``.
-        draw: from logits and uniform numbers to tokens; must not synchronise with the device.
+        cache: KV cache of the rows.
+        logits: logits of the next token of each row, shape ``[R, V]``.
+        positions: position of each row's next token, shape ``[R]``.
+        draw: maps logits and uniform numbers to tokens; must not synchronise with the device.
     """
 
     def __init__(
@@ -74,15 +75,18 @@ class StepGraph:
         self.fused, self.cache, self.draw = fused, cache, draw
         self.logits, self.positions = logits, positions
         self.slot = torch.zeros(1, dtype=torch.int64, device=fused.device)
-        self.numbers = torch.zeros(LOOK, len(logits), 1, dtype=torch.float64, device=fused.device)
-        self.drawn: Drawn | None = None
+        self.numbers = torch.zeros(
+            STEPS_PER_READ, len(logits), 1, dtype=torch.float64, device=fused.device
+        )
+        self.drawn: SampledTokens | None = None
         self.graph: torch.cuda.CUDAGraph | None = None
 
-    def run(self, numbers: Tensor) -> list[Drawn]:
-        """Take some steps.
+    def run(self, numbers: Tensor) -> list[SampledTokens]:
+        """Take decode steps and return the draw of each step.
 
         Args:
-            numbers: uniform, shape ``[steps, R, 1]``, float64; at most ``LOOK`` steps.
+            numbers: uniform numbers in [0, 1), shape ``[steps, R, 1]``, float64; at most
+                ``STEPS_PER_READ`` steps.
         """
         count = len(numbers)
         self.numbers[:count].copy_(numbers, non_blocking=True)
@@ -91,26 +95,26 @@ class StepGraph:
             if self.graph is not None:
                 self.graph.replay()
                 continue
-            self._one()
+            self._step()
             if self.fused.device.type == "cuda" and number + 1 < count:
                 self._capture()
         assert self.drawn is not None
-        masks = self.drawn.kept
+        masks = self.drawn.sampling_mask
         tokens, log_probs = (
             each[:count].clone() for each in (self.drawn.tokens, self.drawn.log_probs)
         )
         row_masks = [None] * count if masks is None else [*masks[:count].clone()]
-        return [Drawn(*step) for step in zip(tokens, log_probs, row_masks, strict=True)]
+        return [SampledTokens(*step) for step in zip(tokens, log_probs, row_masks, strict=True)]
 
     def _capture(self) -> None:
         self.graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(self.graph):
-            self._one()
+            self._step()
 
-    def _one(self) -> None:
+    def _step(self) -> None:
         numbers = self.numbers.index_select(0, self.slot)[0]
         drawn = self.draw(self.logits, numbers)
-        self._note(drawn)
+        self._store(drawn)
         self.cache.open_column()
         x, rotation = self.fused.embed(drawn.tokens, self.positions)
         for layer, block in enumerate(self.fused.blocks):
@@ -120,26 +124,28 @@ class StepGraph:
         for counter in (self.positions, self.cache.column, self.slot):
             counter.add_(1)
 
-    def _note(self, drawn: Drawn) -> None:
+    def _store(self, drawn: SampledTokens) -> None:
         """Store the tokens drawn in this step."""
         if self.drawn is None:
-            masks = None if drawn.kept is None else _room(drawn.kept)
-            self.drawn = Drawn(_room(drawn.tokens), _room(drawn.log_probs), masks)
-        into = self.drawn
-        into.tokens.index_copy_(0, self.slot, drawn.tokens[None])
-        into.log_probs.index_copy_(0, self.slot, drawn.log_probs[None])
-        if into.kept is not None and drawn.kept is not None:
-            into.kept.index_copy_(0, self.slot, drawn.kept[None])
+            masks = None if drawn.sampling_mask is None else _step_buffer(drawn.sampling_mask)
+            self.drawn = SampledTokens(
+                _step_buffer(drawn.tokens), _step_buffer(drawn.log_probs), masks
+            )
+        buffers = self.drawn
+        buffers.tokens.index_copy_(0, self.slot, drawn.tokens[None])
+        buffers.log_probs.index_copy_(0, self.slot, drawn.log_probs[None])
+        if buffers.sampling_mask is not None and drawn.sampling_mask is not None:
+            buffers.sampling_mask.index_copy_(0, self.slot, drawn.sampling_mask[None])
 
 
-def _room(one: Tensor) -> Tensor:
-    return one.new_zeros(LOOK, *one.shape)
+def _step_buffer(values: Tensor) -> Tensor:
+    return values.new_zeros(STEPS_PER_READ, *values.shape)
 
 
-class GraphLoop(Loop):
+class GraphDecodeLoop(DecodeLoop):
     """Decode loop over prompts and their rows, several steps at a time.
 
-    Gives the tokens of :class:`rlcomp.engine.decode_packed.Loop` and takes the same arguments.
+    Takes the arguments of :class:`rlcomp.engine.decode_packed.DecodeLoop`; the tokens are the same.
     """
 
     cache: StaticCache
@@ -147,30 +153,30 @@ class GraphLoop(Loop):
 
     def segments(
         self, draw: Draw, uniforms: Uniforms, stop: StopRule
-    ) -> Iterator[tuple[list[int], int, list[Drawn]]]:
-        """Yield runs of steps with the same rows: the rows, the first step, the draws."""
+    ) -> Iterator[tuple[list[int], int, list[SampledTokens]]]:
+        """Yield segments of steps with the same rows: the rows, the first step, the draws."""
         start, limit, graph = 0, self.limit, None
         while True:
-            count = min(LOOK, limit - start)
+            count = min(STEPS_PER_READ, limit - start)
             graph = self._graph(draw, count, graph)
-            numbers = uniforms.some(start, count)[:, self.rows]
+            numbers = uniforms.steps_from(start, count)[:, self.rows]
             steps = graph.run(numbers)
             self.cache.length += count
-            rows = self.rows[: self.real]
-            tokens = torch.stack([step.tokens[: self.real] for step in steps]).cpu()
+            rows = self.rows[: self.num_unfinished]
+            tokens = torch.stack([step.tokens[: self.num_unfinished] for step in steps]).cpu()
             over = stop.take_steps(rows, tokens)
             yield rows, start, steps
             start += count
-            left = [row for row, ended in enumerate(over) if not ended]
-            if not left:
+            unfinished = [row for row, ended in enumerate(over) if not ended]
+            if not unfinished:
                 return
-            if (size := size_of(len(left))) <= _WORTH * len(self.rows):
+            if (size := padded_size(len(unfinished))) <= _COMPACT_BELOW * len(self.rows):
                 self.positions = graph.positions
-                self.logits = self._compact(left, size, graph.logits)
+                self.logits = self._compact(unfinished, size, graph.logits)
                 graph = None
 
     def _graph(self, draw: Draw, count: int, graph: StepGraph | None) -> StepGraph:
-        """Return the graph for the current rows and memory, with room for ``count`` more steps."""
+        """Return the graph for the current rows, with memory for ``count`` more steps."""
         capacity = self.cache.capacity
         self.cache.reserve(self.cache.length + count)
         if graph is not None and self.cache.capacity == capacity:

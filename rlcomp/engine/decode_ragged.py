@@ -7,26 +7,26 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.engine.decode_packed import size_of
-from rlcomp.engine.draw import Draw, Drawn, Transcript
+from rlcomp.engine.decode_packed import padded_size
+from rlcomp.engine.draw import Draw, SampledTokens, Transcript
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.ragged_cache import RaggedCache
-from rlcomp.engine.session import TurnUniforms
 from rlcomp.engine.stopping import StopRule
+from rlcomp.engine.uniforms import TurnUniforms
 
-# Share of unfinished rows below which finished rows are dropped.
-_WORTH = 0.75
+# The loop drops finished rows when at most this share of its rows is unfinished.
+_COMPACT_BELOW = 0.75
 
 
 class RaggedTurn:
-    """One turn of the rows of a cache, one step at a time.
+    """Decode loop of one turn over the rows of a cache.
 
     Args:
         fused: the model.
-        cache: of the rows; gets the sampled tokens, except the last of each row.
-        logits: of the next token of each row.
-        positions: of each row's next token.
-        longest: tokens of the longest row that the model can read.
+        cache: KV cache of the rows; gets the sampled tokens, except the last of each row.
+        logits: logits of the next token of each row, shape ``[R, V]``.
+        positions: position of each row's next token, shape ``[R]``.
+        longest: maximum number of tokens of a row.
     """
 
     def __init__(
@@ -34,65 +34,65 @@ class RaggedTurn:
     ) -> None:
         cache.begin_turn()
         self.fused = fused
-        self.whole = self.cache = cache
+        self.full_cache = self.cache = cache
         self.logits = logits
         self.positions = positions
         self.last = longest - 1
         self.forwards = 0
 
     def run(
-        self, places: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
+        self, turn_indices: Sequence[int], stop: StopRule, draw: Draw, uniforms: TurnUniforms
     ) -> None:
         """Sample until every row has ended.
 
         Args:
-            places: for each row its index among the rows that sample; -1 for a row that does not.
-            stop: the rule by which rows end.
-            draw: from logits and uniform numbers to tokens.
-            uniforms: of the rows that sample.
+            turn_indices: for each row of the cache its index in the turn; -1 if it does not sample.
+            stop: the rule that ends rows.
+            draw: maps logits and uniform numbers to tokens.
+            uniforms: uniform numbers of the rows of the turn.
         """
         self.transcript = Transcript(uniforms.rows)
-        rows = list(range(len(places)))  # of the whole cache
-        real = [row for row in rows if places[row] >= 0]
-        start, steps = 0, list[Drawn]()
+        rows = list(range(len(turn_indices)))  # indices in the full cache
+        active = [row for row in rows if turn_indices[row] >= 0]
+        start, steps = 0, list[SampledTokens]()
         while True:
-            numbers = uniforms.at(start + len(steps))[[places[row] for row in rows]]
+            numbers = uniforms.at(start + len(steps))[[turn_indices[row] for row in rows]]
             drawn = draw(self.logits, numbers.to(self.fused.device))
-            sampling = real if len(real) < len(rows) else None
-            steps.append(drawn if sampling is None else _of(drawn, sampling))
-            over = stop.take([places[rows[n]] for n in real], steps[-1].tokens)
-            left = [n for n, ended in zip(real, over, strict=True) if not ended]
-            if left and size_of(len(left)) > _WORTH * len(rows):
+            sampling = active if len(active) < len(rows) else None
+            steps.append(drawn if sampling is None else _select_rows(drawn, sampling))
+            over = stop.take([turn_indices[rows[n]] for n in active], steps[-1].tokens)
+            unfinished = [n for n, ended in zip(active, over, strict=True) if not ended]
+            if unfinished and padded_size(len(unfinished)) > _COMPACT_BELOW * len(rows):
                 self._step(drawn.tokens)
                 continue
-            self.transcript.write([places[rows[n]] for n in real], start, steps)
+            self.transcript.write([turn_indices[rows[n]] for n in active], start, steps)
             start, steps = start + len(steps), []
-            self._settle([rows[n] for n in real])
-            if not left:
+            self._settle([rows[n] for n in active])
+            if not unfinished:
                 return
-            chosen = (left + left)[: size_of(len(left))]
+            chosen = (unfinished + unfinished)[: padded_size(len(unfinished))]
             self._keep(chosen)
-            rows, real = [rows[n] for n in chosen], list(range(len(left)))
+            rows, active = [rows[n] for n in chosen], list(range(len(unfinished)))
             self._step(drawn.tokens[torch.tensor(chosen, device=drawn.tokens.device)])
 
     def _settle(self, rows: Sequence[int]) -> None:
-        """Copy the tokens of a branch to the whole cache; ``rows`` are the branch's rows there."""
-        if self.cache is not self.whole and self.forwards:
-            self.whole.take_back(self.cache, rows, self.forwards)
+        """Copy the tokens of a branch to the full cache; ``rows`` are the branch's rows there."""
+        if self.cache is not self.full_cache and self.forwards:
+            self.full_cache.take_back(self.cache, rows, self.forwards)
         self.forwards = 0
 
     def _keep(self, rows: Sequence[int]) -> None:
-        """Continue with some rows, in a cache of their own."""
-        if self.cache is self.whole:
-            self.cache = self.whole.branch(rows)
+        """Continue with some rows in a smaller cache."""
+        if self.cache is self.full_cache:
+            self.cache = self.full_cache.branch(rows)
         else:
             self.cache.keep(rows)
         self.positions = self.positions[torch.tensor(rows, device=self.positions.device)]
 
     def _step(self, tokens: Tensor) -> None:
-        """Forward one more token per row."""
+        """Compute one more token of each row."""
         self.cache.grow()
-        # A finished row, computed in vain, may be at the end of its context.
+        # A finished row may be at the end of its context; its result is not used.
         x, rotation = self.fused.embed(tokens, self.positions.clamp(max=self.last))
         for number, block in enumerate(self.fused.blocks):
             q, k, v = block.project(x, rotation)
@@ -102,7 +102,7 @@ class RaggedTurn:
         self.forwards += 1
 
 
-def _of(drawn: Drawn, rows: Sequence[int]) -> Drawn:
+def _select_rows(drawn: SampledTokens, rows: Sequence[int]) -> SampledTokens:
     index = torch.tensor(rows, device=drawn.tokens.device)
-    masks = None if drawn.kept is None else drawn.kept[index]
-    return Drawn(drawn.tokens[index], drawn.log_probs[index], masks)
+    masks = None if drawn.sampling_mask is None else drawn.sampling_mask[index]
+    return SampledTokens(drawn.tokens[index], drawn.log_probs[index], masks)

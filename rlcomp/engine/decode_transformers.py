@@ -1,4 +1,4 @@
-"""Decode loop over the model's own forward pass (transformers), for any causal LM."""
+"""Decode loop of the forward pass of transformers, for any causal LM."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import torch
 from torch import Tensor
 from transformers import Cache, PreTrainedModel
 
-from rlcomp.engine.draw import Draw, Drawn, Sampled, Transcript, Uniforms
+from rlcomp.engine.draw import Draw, SampledResponses, SampledTokens, Transcript
 from rlcomp.engine.probe import ModelSignature
 from rlcomp.engine.stopping import StopRule
+from rlcomp.engine.uniforms import Uniforms
 
 
 @torch.no_grad()
@@ -24,25 +25,25 @@ def decode(
     stop: StopRule,
     draw: Draw,
     uniforms: Uniforms,
-) -> Sampled:
-    """Sample ``group_size`` responses per prompt.
+) -> SampledResponses:
+    """Sample ``group_size`` responses per prompt and return them.
 
-    Each prompt is prefilled once. Its cache is repeated for its group where the cache allows it.
+    Each prompt is prefilled once if its cache can be repeated for its group, else once per row.
 
     Args:
         model: a causal model in eval mode.
         traits: the model's call signature.
         prompts: ``P`` non-empty lists of token ids.
         group_size: ``G``; row ``p * G + g`` answers prompt ``p``.
-        stop: the rule by which rows end.
-        draw: from logits and uniform numbers to tokens.
-        uniforms: of the rows, step by step.
+        stop: the rule that ends rows.
+        draw: maps logits and uniform numbers to tokens.
+        uniforms: uniform numbers of the rows.
 
     Returns:
-        ``B = P * G`` rows.
+        The responses of ``B = P * G`` rows.
     """
     state = _prefill(model, traits, prompts, group_size)
-    steps: list[Drawn] = []
+    steps: list[SampledTokens] = []
     while True:
         steps.append(draw(state.logits, uniforms.at(len(steps)).to(model.device)))
         over = stop.take(range(uniforms.rows), steps[-1].tokens)
@@ -69,7 +70,7 @@ class _State:
     cache: Cache | None = None
 
     def read(self, ids: Tensor) -> None:
-        """Forward tokens at the positions; keep the logits of the last one."""
+        """Compute tokens at the positions; store the logits that follow the last column."""
         arguments: dict[str, object] = {"input_ids": ids, "attention_mask": self.mask}
         if self.traits.takes_positions:
             arguments["position_ids"] = self.positions
@@ -82,18 +83,20 @@ class _State:
         self.logits = output.logits[:, -1]
 
     def step(self, token: Tensor, over: Sequence[bool]) -> None:
-        """Forward one more token per row; a finished row may stay at the last position."""
+        """Compute one more token of each row; a finished row stays at its position."""
         if self.traits.recurrent:
             # A recurrent state has no columns: only the tokens of this call can be padding.
             self.mask = None
         elif self.mask is not None:
             self.mask = torch.cat([self.mask, torch.ones_like(self.mask[:, :1])], 1)
-        going = [not ended for ended in over]
-        self.positions = self.positions[:, -1:] + torch.tensor(going, device=token.device)[:, None]
+        unfinished = [not ended for ended in over]
+        self.positions = (
+            self.positions[:, -1:] + torch.tensor(unfinished, device=token.device)[:, None]
+        )
         self.read(token[:, None])
 
     def repeat(self, times: int) -> None:
-        """Repeat every row ``times`` times, copies adjacent."""
+        """Repeat every row ``times`` times; the copies of a row are adjacent."""
         if self.cache is not None:
             self.cache.batch_repeat_interleave(times)
         self.logits = self.logits.repeat_interleave(times, 0)

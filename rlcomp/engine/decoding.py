@@ -64,14 +64,14 @@ class Decoding:
         return self.replay and self.truncates
 
 
-def at_temperature(logits: Tensor, temperature: float) -> Tensor:
+def divide_by_temperature(logits: Tensor, temperature: float) -> Tensor:
     """Divide logits by the temperature, in float32 at least (bf16 is too coarse)."""
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     return logits if temperature == 1.0 else logits / temperature
 
 
 @torch.no_grad()
-def kept(logits: Tensor, decoding: Decoding) -> Tensor:
+def sampling_mask(logits: Tensor, decoding: Decoding) -> Tensor:
     """Return the sampling mask: the tokens that pass top-k, top-p and min-p.
 
     Args:
@@ -97,7 +97,7 @@ def kept(logits: Tensor, decoding: Decoding) -> Tensor:
     return scores > -torch.inf
 
 
-def filtered(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = None) -> Tensor:
+def filter_logits(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = None) -> Tensor:
     """Filter logits: apply temperature, suppressed tokens and the sampling mask.
 
     Args:
@@ -109,13 +109,13 @@ def filtered(logits: Tensor, decoding: Decoding, suppressed: Tensor | None = Non
         Shape ``[N, V]``, not normalised, float32 at least; ``-inf`` where a token cannot be drawn.
     """
     if decoding.temperature == 0:
-        likely = _without(at_temperature(logits, 1.0), suppressed)
+        likely = _without(divide_by_temperature(logits, 1.0), suppressed)
         point = torch.full_like(likely, -torch.inf)
         return point.scatter(-1, likely.argmax(-1, keepdim=True), 0.0)
     # Suppressed after the temperature: -inf divided by an infinite temperature is NaN.
-    scaled = _without(at_temperature(logits, decoding.temperature), suppressed)
+    scaled = _without(divide_by_temperature(logits, decoding.temperature), suppressed)
     if decoding.truncates:
-        scaled = scaled.masked_fill(~kept(scaled, decoding), -torch.inf)
+        scaled = scaled.masked_fill(~sampling_mask(scaled, decoding), -torch.inf)
     return scaled
 
 
@@ -132,7 +132,7 @@ def sampling_log_probs(
     Returns:
         Shape ``[N, V]``, nats, float32 at least; ``-inf`` where a token cannot be drawn.
     """
-    return filtered(logits, decoding, suppressed).log_softmax(-1)
+    return filter_logits(logits, decoding, suppressed).log_softmax(-1)
 
 
 def _without(logits: Tensor, suppressed: Tensor | None) -> Tensor:

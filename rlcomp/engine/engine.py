@@ -14,12 +14,12 @@ from transformers import PreTrainedModel
 from rlcomp.component import check_arguments
 from rlcomp.engine.checkpointing import checkpoint_layers
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.families import backbone_layers, layers, unknown
+from rlcomp.engine.families import backbone_layers, layers, why_unsupported
 from rlcomp.engine.linear import Kernel, faster_kernel, has_onednn, linear
 from rlcomp.engine.native import bf16x6
-from rlcomp.engine.native.library import absent, warn_of_absence
-from rlcomp.engine.native.turn import undrawn
-from rlcomp.engine.native.weights import unread
+from rlcomp.engine.native.library import warn_of_absence, why_missing
+from rlcomp.engine.native.turn import unsupported_decoding
+from rlcomp.engine.native.weights import unsupported_model
 from rlcomp.engine.packing import pack_prompts
 from rlcomp.engine.transformer import Layers, Transformer
 from rlcomp.errors import ConfigError
@@ -144,7 +144,7 @@ class Engine:
         if self.forward == "transformers":
             self._keep_less(owner)
             return None
-        name, why = model.config.model_type, unknown(model)
+        name, why = model.config.model_type, why_unsupported(model)
         if why is None:
             if _agree(Transformer(owner, read, "torch"), theirs, model.device):
                 kernel, why = self._kernel(model), self._why_not_native(model)
@@ -186,7 +186,7 @@ class Engine:
         """Warn if the library would be used and is missing."""
         plain = self.compute == "weights" and model.dtype == torch.float32
         is_usable = model.device.type == "cpu" and plain and "auto" in (self.decode, self.update)
-        if is_usable and (reason := absent()) is not None:
+        if is_usable and (reason := why_missing()) is not None:
             warn_of_absence(reason)
 
     def _not_native(self, model: PreTrainedModel) -> str | None:
@@ -196,7 +196,7 @@ class Engine:
             return f"the model computes in {self._dtype(model)}, the library in float32"
         if torch.get_num_threads() > 1:
             return f"torch has {torch.get_num_threads()} threads, the library one"
-        return absent()
+        return why_missing()
 
     def _dtype(self, model: PreTrainedModel) -> str:
         return (
@@ -222,7 +222,7 @@ class Engine:
         if transformer is None:
             why: str | None = "the forward pass is that of transformers"
         else:
-            why = absent() or unread(transformer) or undrawn(decoding)
+            why = why_missing() or unsupported_model(transformer) or unsupported_decoding(decoding)
         if why is not None and self.decode == "native":
             raise ConfigError(f"engine.decode is native, but {why}; use engine.decode=auto")
         return why
@@ -241,7 +241,7 @@ class Engine:
         wanted = self.linear
         if wanted != "auto" and wanted != "bf16x6":
             return wanted
-        why = self._not_native(model) or bf16x6.missing()
+        why = self._not_native(model) or bf16x6.why_missing_bf16x6()
         if why is not None and wanted == "bf16x6":
             raise ConfigError(f"engine.linear is bf16x6, but {why}; use auto or torch")
         return "bf16x6" if why is None else faster_kernel()

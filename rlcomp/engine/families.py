@@ -19,7 +19,7 @@ from rlcomp.engine.transformer import Block, Layers
 _ROTATIONS = ("default", "linear", "llama3", "yarn")
 
 
-def unknown(model: PreTrainedModel) -> str | None:
+def why_unsupported(model: PreTrainedModel) -> str | None:
     """Return why the native forward pass does not support a model; None if it does.
 
     Args:

@@ -11,7 +11,7 @@ from rlcomp.keys import SCHEMA, Spec, lookup
 _ORDER = {key: place for place, key in enumerate(SCHEMA)}
 
 
-def first_bad(batch: TensorDict) -> str | None:
+def first_non_finite(batch: TensorDict) -> str | None:
     """Describe the first entry of a batch with NaN or infinity among the values that are read.
 
     Entries are searched in the order of :data:`rlcomp.keys.SCHEMA`, then by name. Only response
@@ -27,7 +27,7 @@ def first_bad(batch: TensorDict) -> str | None:
 
     Examples:
         >>> batch = TensorDict({"reward": torch.tensor([1.0, torch.nan])}, batch_size=[2])
-        >>> first_bad(batch)
+        >>> first_non_finite(batch)
         "'reward' is nan at [1] (1 of 2 values)"
     """
     leaves = {

@@ -77,7 +77,7 @@ def _can_pack(weight: Tensor) -> bool:
     return weight.dtype == torch.float32
 
 
-class Norm:
+class FusedNorm:
     """A normalisation layer, in few kernel calls.
 
     Args:
@@ -140,8 +140,8 @@ class FusedBlock:
         self.out = Matrix(*_stacked([block.out], dtype), kernel)
         self.expand = Matrix(*_stacked(block.expand, dtype), kernel)
         self.contract = Matrix(*_stacked([block.contract], dtype), kernel)
-        self.norms = [Norm(norm, dtype=dtype) for norm in block.norms]
-        self.head_norms = [Norm(norm, order, dtype) for norm in block.head_norms or ()]
+        self.norms = [FusedNorm(norm, dtype=dtype) for norm in block.norms]
+        self.head_norms = [FusedNorm(norm, order, dtype) for norm in block.head_norms or ()]
 
     def project(self, x: Tensor, rotation: Tensor | None) -> tuple[Tensor, Tensor, Tensor]:
         """Compute queries ``[N, heads, D]``, keys and values ``[N, kv_heads, D]`` of ``[N, H]``.
@@ -194,7 +194,7 @@ class Fused:
         dtype = transformer.compute or head.weight.dtype
         rotates = layers.rotary is not None
         self.blocks = [FusedBlock(block, rotates, kernel, dtype) for block in layers.blocks]
-        self.norm = Norm(layers.norm, dtype=dtype)
+        self.norm = FusedNorm(layers.norm, dtype=dtype)
         bias = None if head.bias is None else head.bias.to(dtype)
         self.head = Matrix(head.weight.to(dtype), bias, kernel)
         # Not the head's own matrix: it may have another layout.
@@ -241,7 +241,7 @@ def _rotated(x: Tensor, rotation: Tensor) -> Tensor:
 
 def _stacked(modules: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, Tensor | None]:
     """Stack linear layers of the same input: weight ``[out, in]`` and bias."""
-    each = [_weights(module) for module in modules]
+    each = [merged_weights(module) for module in modules]
     parts = [(w.to(dtype), None if b is None else b.to(dtype)) for w, b in each]
     if len(parts) == 1:
         return parts[0]
@@ -250,14 +250,14 @@ def _stacked(modules: Sequence[nn.Module], dtype: torch.dtype) -> tuple[Tensor, 
     return weights, torch.cat(biases) if biases else None
 
 
-def _weights(module: Any) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
+def merged_weights(module: Any) -> tuple[Tensor, Tensor | None]:  # noqa: ANN401
     """Return weight ``[out, in]`` and bias of a linear layer, with its active adapters merged."""
     if type(module) is nn.Linear:
         return module.weight, module.bias
     if type(module) is Conv1D:
         return module.weight.t().contiguous(), module.bias
     if module.disable_adapters:
-        return _weights(module.get_base_layer())
+        return merged_weights(module.get_base_layer())
     layer = copy.deepcopy(module)
     layer.merge()
-    return _weights(layer.get_base_layer())
+    return merged_weights(layer.get_base_layer())

@@ -1,4 +1,4 @@
-"""Layouts of packed rows: variable lengths, and trees of common prefixes."""
+"""Layouts of packed rows for attention: sequences of varying length, and prefix trees."""
 
 from __future__ import annotations
 
@@ -13,36 +13,38 @@ Indices = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Paths:
-    """Packed tokens as sequences, for kernels that take many of different lengths at once.
+class VarlenLayout:
+    """Packed tokens as sequences of varying length, for a varlen attention kernel.
 
-    The queries of a sequence are its own stretch of the list. Its keys are all tokens of its row:
-    those shared with other rows, then that stretch. So each of its tokens sees one more.
+    A row shares a prefix with other rows; its remaining tokens, the suffix, are adjacent in the
+    packed list. The queries of a sequence are the tokens of a row's suffix. Its keys are the tokens
+    of the prefix and the suffix. Attention is causal, aligned at the end.
 
     Attributes:
-        keys: indices in the list of the sequences' keys, one sequence after the other, ``[K]``,
-            int64.
-        asks: starts of the stretches, and the end of the last, shape ``[S + 1]``, int32.
-        sees: starts of the sequences in ``keys``, and its length, shape ``[S + 1]``, int32.
-        longest: the most queries, and the most keys, of a sequence.
+        keys: indices of the sequences' keys in the packed list, one sequence after the other,
+            shape ``[K]``, int64.
+        query_starts: start of each suffix in the packed list, and the end of the last one, shape
+            ``[S + 1]``, int32.
+        key_starts: start of each sequence in ``keys``, and ``K``, shape ``[S + 1]``, int32.
+        longest: maximum number of queries and of keys of a sequence.
     """
 
     keys: Tensor
-    asks: Tensor
-    sees: Tensor
+    query_starts: Tensor
+    key_starts: Tensor
     longest: tuple[int, int]
 
 
-def paths_of(ends: Indices, shared: Indices, device: torch.device) -> Paths:
-    """Return the sequences of the rows that have a stretch of their own.
+def varlen_layout(ends: Indices, shared: Indices, device: torch.device) -> VarlenLayout:
+    """Return the sequences of the rows that have a suffix.
 
     Args:
         ends: number of tokens of each row, with rows sorted by their tokens.
         shared: number of leading tokens that each row shares with the row before it.
-        device: where the tensors go.
+        device: device of the tensors.
 
     Examples:
-        >>> paths_of(np.array([3, 3]), np.array([0, 2]), torch.device("cpu")).keys
+        >>> varlen_layout(np.array([3, 3]), np.array([0, 2]), torch.device("cpu")).keys
         tensor([0, 1, 2, 0, 1, 3])
     """
     keys, path = list[Indices](), np.zeros(0, dtype=np.int64)
@@ -55,16 +57,19 @@ def paths_of(ends: Indices, shared: Indices, device: torch.device) -> Paths:
     queries = (ends - shared)[ends > shared]
     key_counts = np.array([len(each) for each in keys])
     starts = (np.concatenate([[0], counts.cumsum()]) for counts in (queries, key_counts))
-    asks, sees = (torch.from_numpy(each).int().to(device) for each in starts)
+    query_starts, key_starts = (torch.from_numpy(each).int().to(device) for each in starts)
     longest = int(queries.max()), int(key_counts.max())
-    return Paths(torch.from_numpy(np.concatenate(keys)).to(device), asks, sees, longest)
+    return VarlenLayout(
+        torch.from_numpy(np.concatenate(keys)).to(device), query_starts, key_starts, longest
+    )
 
 
-def nodes_of(ends: Indices, shared: Indices) -> Indices:
-    """Return the nodes of the tree of some rows: stretches of the list that end where rows part.
+def prefix_tree_nodes(ends: Indices, shared: Indices) -> Indices:
+    """Return the nodes of the prefix tree of some rows.
 
-    A token of a node sees the tokens before it in the node, and all ancestors of the node. The
-    descendants of a node follow it in the list, so tokens from its end to its reach see all of it.
+    A node is a range of the packed list whose tokens belong to the same rows. A token attends to
+    the earlier tokens of its node, and to all ancestors of the node. The descendants of a node
+    follow it in the list up to the node's reach, and attend to all of its tokens.
 
     Args:
         ends: number of tokens of each row, with rows sorted by their tokens.
@@ -74,11 +79,11 @@ def nodes_of(ends: Indices, shared: Indices) -> Indices:
         Start, stop and reach of each node, shape ``[n, 3]``; a node comes after its descendants.
 
     Examples:
-        >>> nodes_of(np.array([3, 4]), np.array([0, 2])).tolist()  # a prompt of 2, and 1 + 2 more
+        >>> prefix_tree_nodes(np.array([3, 4]), np.array([0, 2])).tolist()
         [[2, 3, 3], [3, 5, 5], [0, 2, 5]]
     """
     nodes: list[tuple[int, int, int]] = []
-    path: list[tuple[int, int, int]] = []  # open stretches: start, stop, depth of the start
+    path: list[tuple[int, int, int]] = []  # open nodes: start, stop, depth of the start
     begin = 0
     for end, common in zip(ends.tolist(), shared.tolist(), strict=True):
         while path and path[-1][2] + path[-1][1] - path[-1][0] > common:

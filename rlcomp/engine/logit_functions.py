@@ -10,15 +10,17 @@ from torch import Tensor
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logprob import entropy, log_distribution, squared_probs
-from rlcomp.engine.output_head import Measure, by_rows, taken_log_probs
-from rlcomp.engine.scoring import Scored
+from rlcomp.engine.output_head import LogitFunction, compute_in_tiles, sampled_log_probs
+from rlcomp.engine.scoring import ScoredTokens
 from rlcomp.errors import ConfigError
 
 # From the listed tokens, the distribution, and ids of probability 0 (``[V]``, bool).
-Reading = Callable[[Scored, Decoding, "Tensor | None"], Measure]
+LogitFunctionOf = Callable[[ScoredTokens, Decoding, "Tensor | None"], LogitFunction]
 
 
-def log_probs_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
+def log_probs_of(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
     """Return the readout of the log-prob of each listed token, ``[N]``, nats.
 
     Recorded sampling masks replace the filters.
@@ -31,34 +33,42 @@ def log_probs_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None
             "decoding.temperature is 0: a greedy policy has no gradient. Train at a "
             "temperature above 0, and hand greedy sampling to whatever evaluates"
         )
-    return taken_log_probs(scored.targets, decoding, suppressed, scored.kept)
+    return sampled_log_probs(scored.targets, decoding, suppressed, scored.sampling_mask)
 
 
-def squares_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
+def squared_probs_of(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
     """Return the readout of ``sum_v p_v^2`` at each listed token, ``[N]``."""
 
     def value(logits: Tensor, some: slice) -> Tensor:
-        masks = None if scored.kept is None else scored.kept[some]
+        masks = None if scored.sampling_mask is None else scored.sampling_mask[some]
         return squared_probs(logits, scored.targets[some], decoding, suppressed, masks)
 
-    return Measure(value)
+    return LogitFunction(value)
 
 
-def distribution_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
+def distribution_of(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
     """Return the readout of log-probs of all tokens, ``[N, V]``, nats, before any filter."""
     del scored
-    return Measure(lambda logits, _: log_distribution(logits, decoding.temperature, suppressed))
+    return LogitFunction(
+        lambda logits, _: log_distribution(logits, decoding.temperature, suppressed)
+    )
 
 
-def entropy_read(scored: Scored, decoding: Decoding, suppressed: Tensor | None) -> Measure:
+def entropy_of(
+    scored: ScoredTokens, decoding: Decoding, suppressed: Tensor | None
+) -> LogitFunction:
     """Return the readout of the entropy at each listed token, ``[N]``, nats, before any filter."""
     del scored
-    return Measure(lambda logits, _: entropy(logits, decoding.temperature, suppressed))
+    return LogitFunction(lambda logits, _: entropy(logits, decoding.temperature, suppressed))
 
 
-def read(
-    scored: Scored,
-    readings: Sequence[Reading],
+def compute_logit_functions(
+    scored: ScoredTokens,
+    readings: Sequence[LogitFunctionOf],
     differentiable: Sequence[bool],
     decoding: Decoding,
     suppressed: Tensor | None,
@@ -80,5 +90,5 @@ def read(
         replace(measure, differentiable=measure.differentiable and wish)
         for measure, wish in zip(measures, differentiable, strict=True)
     ]
-    listed = by_rows(wanted, scored.states, scored.rows, scored.head)
-    return [scored.spread(values) for values in listed]
+    listed = compute_in_tiles(wanted, scored.states, scored.rows, scored.head)
+    return [scored.scatter(values) for values in listed]

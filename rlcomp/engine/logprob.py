@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from rlcomp.engine.compiling import compiled
-from rlcomp.engine.decoding import Decoding, at_temperature, kept
+from rlcomp.engine.decoding import Decoding, divide_by_temperature, sampling_mask
 from rlcomp.engine.native import softmax
 from rlcomp.engine.sampling_mask import unpack
 
@@ -48,14 +48,14 @@ def token_log_probs(
         tensor([-0.6931])
     """
     if decoding.temperature == 0:
-        return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
+        return torch.zeros_like(divide_by_temperature(logits[:, 0], 1.0))
     keep = _mask(logits, tokens, decoding, suppressed, recorded)
-    if softmax.takes(logits, keep):
+    if softmax.is_supported(logits, keep):
         return softmax.log_probs(logits, tokens, decoding.temperature, keep)
     return _log_probs(logits, tokens, decoding.temperature, keep)
 
 
-def token_log_probs_slope(
+def token_log_probs_gradient(
     gradient: Tensor,
     logits: Tensor,
     tokens: Tensor,
@@ -84,12 +84,12 @@ def token_log_probs_slope(
 
     Examples:
         >>> logits, tokens = torch.zeros(1, 2), torch.tensor([1])
-        >>> token_log_probs_slope(torch.ones(1), logits, tokens, Decoding(temperature=0.5))
+        >>> token_log_probs_gradient(torch.ones(1), logits, tokens, Decoding(temperature=0.5))
         tensor([[-1.,  1.]])
     """
     keep = _mask(logits, tokens, decoding, suppressed, recorded)
-    if softmax.takes(logits, keep):
-        return softmax.log_probs_slope(gradient, logits, tokens, decoding.temperature, keep)
+    if softmax.is_supported(logits, keep):
+        return softmax.log_probs_gradient(gradient, logits, tokens, decoding.temperature, keep)
     return _slope(gradient, logits, tokens, decoding.temperature, keep)
 
 
@@ -123,7 +123,7 @@ def squared_probs(
         tensor([0.2500])
     """
     if decoding.temperature == 0:
-        return torch.ones_like(at_temperature(logits[:, 0], 1.0))
+        return torch.ones_like(divide_by_temperature(logits[:, 0], 1.0))
     keep = _mask(logits, tokens, decoding, suppressed, recorded)
     return _scaled(logits, decoding.temperature, keep).softmax(-1).square().sum(-1)
 
@@ -144,7 +144,7 @@ def _slope(
 
 def _scaled(logits: Tensor, temperature: float, keep: Tensor | None) -> Tensor:
     """Divide logits by the temperature, and set ``-inf`` outside the sampling mask."""
-    scaled = at_temperature(logits, temperature)
+    scaled = divide_by_temperature(logits, temperature)
     return scaled if keep is None else _where(keep, scaled)
 
 
@@ -171,8 +171,10 @@ def _kept_or_taken(
 ) -> Tensor | None:
     """Add the sampled token to the sampling mask, ``[N, V]`` (or ``[V]``); None if unrestricted."""
     if decoding.truncates:
-        scaled = at_temperature(logits, decoding.temperature)
-        keep = kept(scaled if suppressed is None else _where(~suppressed, scaled), decoding)
+        scaled = divide_by_temperature(logits, decoding.temperature)
+        keep = sampling_mask(
+            scaled if suppressed is None else _where(~suppressed, scaled), decoding
+        )
     elif suppressed is None:
         return None
     elif not bool(suppressed[tokens].any()):
@@ -201,9 +203,9 @@ def entropy(logits: Tensor, temperature: float, suppressed: Tensor | None = None
         tensor([1.3863])
     """
     if temperature == 0:
-        return torch.zeros_like(at_temperature(logits[:, 0], 1.0))
+        return torch.zeros_like(divide_by_temperature(logits[:, 0], 1.0))
     keep = None if suppressed is None else ~suppressed
-    if softmax.takes(logits, keep):
+    if softmax.is_supported(logits, keep):
         return softmax.entropies(logits, temperature, keep)
     return _entropy(logits, temperature, keep)
 
@@ -238,7 +240,7 @@ def log_distribution(
         >>> log_distribution(torch.zeros(1, 2), 1.0)
         tensor([[-0.6931, -0.6931]])
     """
-    scaled = at_temperature(logits, temperature or 1.0)
+    scaled = divide_by_temperature(logits, temperature or 1.0)
     if suppressed is not None:
         scaled = _where(~suppressed, scaled)
     if temperature == 0:

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.batch import trim
-from rlcomp.engine.packing import packed_pieces
+from rlcomp.engine.packing import split_by_tokens
 from rlcomp.errors import ConfigError
 
 
@@ -52,7 +52,7 @@ def micro_batches(
     if budget is None or batch["attention_mask"].numel() <= budget:
         yield batch
     elif packed:
-        yield from (trim(batch[rows]) for rows in packed_pieces(batch, budget, unit_rows))
+        yield from (trim(batch[rows]) for rows in split_by_tokens(batch, budget, unit_rows))
     else:
         yield from _padded_pieces(batch, budget, unit_rows)
 

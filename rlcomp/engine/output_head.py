@@ -13,8 +13,8 @@ from torch import Tensor
 from rlcomp.engine.compiling import compiling
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.linear import Kernel, accumulate, linear
-from rlcomp.engine.logprob import token_log_probs, token_log_probs_slope
-from rlcomp.engine.native.softmax import by_library
+from rlcomp.engine.logprob import token_log_probs, token_log_probs_gradient
+from rlcomp.engine.native.softmax import use_library
 from rlcomp.engine.once_differentiable import differentiable_once
 from rlcomp.engine.precision import wide_product
 
@@ -63,7 +63,7 @@ class Head:
 
 
 @dataclass(frozen=True)
-class Measure:
+class LogitFunction:
     """A function of each row of logits (log-prob, entropy, ...), with an optional gradient.
 
     Attributes:
@@ -79,12 +79,12 @@ class Measure:
     slope: Callable[[Tensor, Tensor, slice], Tensor] | None = None
 
 
-def taken_log_probs(
+def sampled_log_probs(
     tokens: Tensor,
     decoding: Decoding,
     suppressed: Tensor | None = None,
     recorded: Tensor | None = None,
-) -> Measure:
+) -> LogitFunction:
     """Return :func:`rlcomp.engine.logprob.token_log_probs` of listed tokens as a measure.
 
     Args:
@@ -104,18 +104,18 @@ def taken_log_probs(
         return token_log_probs(logits, tokens[some], decoding, suppressed, sets(some))
 
     def slope(gradient: Tensor, logits: Tensor, some: slice) -> Tensor:
-        return token_log_probs_slope(
+        return token_log_probs_gradient(
             gradient, logits, tokens[some], decoding, suppressed, sets(some)
         )
 
     def sets(some: slice) -> Tensor | None:
         return None if recorded is None else recorded[some]
 
-    return Measure(value, decoding.temperature > 0, slope)
+    return LogitFunction(value, decoding.temperature > 0, slope)
 
 
-def by_rows(
-    measures: Sequence[Measure], states: Tensor, rows: Tensor, head: Head | None
+def compute_in_tiles(
+    measures: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
     """Compute functions of the logits of listed tokens, tile by tile.
 
@@ -138,8 +138,8 @@ def by_rows(
 
     Examples:
         >>> head = Head(torch.eye(2), None, "torch")
-        >>> total = Measure(lambda logits, _: logits.sum(-1))
-        >>> by_rows([total], torch.eye(2), torch.tensor([1, 1, 0]), head)
+        >>> total = LogitFunction(lambda logits, _: logits.sum(-1))
+        >>> compute_in_tiles([total], torch.eye(2), torch.tensor([1, 1, 0]), head)
         [tensor([1., 1., 1.])]
     """
     # In half precision only tiles sum gradients in float32.
@@ -151,13 +151,13 @@ def by_rows(
 
 
 def _at_once(
-    measures: Sequence[Measure], states: Tensor, rows: Tensor, head: Head | None
+    measures: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> list[Tensor]:
     logits = states.index_select(0, rows)
     if head is not None:
         logits = linear(logits, head.weight, head.bias, head.kernel)
     every = slice(0, len(rows))
-    with by_library(head is not None and head.native):
+    with use_library(head is not None and head.native):
         return [
             measure.value(logits if measure.differentiable else logits.detach(), every)
             for measure in measures
@@ -170,7 +170,7 @@ class _ByTiles(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any,  # noqa: ANN401
-        measures: tuple[Measure, ...],
+        measures: tuple[LogitFunction, ...],
         rows: Tensor,
         head: Head | None,
         states: Tensor,
@@ -214,13 +214,13 @@ def _head_context(head: Head | None) -> Iterator[None]:
     """Set the context in which measures are computed as the head requires."""
     with (
         compiling(head is not None and head.compiles),
-        by_library(head is not None and head.native),
+        use_library(head is not None and head.native),
     ):
         yield
 
 
 def _measured(
-    measures: Sequence[Measure], states: Tensor, rows: Tensor, head: Head | None
+    measures: Sequence[LogitFunction], states: Tensor, rows: Tensor, head: Head | None
 ) -> tuple[Tensor, ...]:
     values: list[Tensor] = []
     for some, _, logits in _tiles(states, rows, head):
@@ -237,7 +237,9 @@ def _wide(tensor: Tensor) -> torch.dtype:
     return torch.promote_types(tensor.dtype, torch.float32)
 
 
-def _gradient(wanted: Sequence[tuple[Measure, Tensor]], logits: Tensor, some: slice) -> Tensor:
+def _gradient(
+    wanted: Sequence[tuple[LogitFunction, Tensor]], logits: Tensor, some: slice
+) -> Tensor:
     """Compute the gradient with respect to a tile's logits, in their memory if in parts."""
     for part, place in _parts(logits, some):
         slopes = [_slope(measure, g[place], part, place) for measure, g in wanted]
@@ -248,7 +250,7 @@ def _gradient(wanted: Sequence[tuple[Measure, Tensor]], logits: Tensor, some: sl
     return logits
 
 
-def _slope(measure: Measure, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
+def _slope(measure: LogitFunction, gradient: Tensor, logits: Tensor, place: slice) -> Tensor:
     """Compute the gradient of a measure with respect to the logits, shape ``[n, V]``."""
     if measure.slope is not None:
         return measure.slope(gradient, logits, place)

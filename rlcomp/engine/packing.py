@@ -11,7 +11,7 @@ import torch
 from tensordict import TensorDict
 from torch import Tensor
 
-from rlcomp.engine.layout import Indices, Paths, nodes_of, paths_of
+from rlcomp.engine.layout import Indices, VarlenLayout, prefix_tree_nodes, varlen_layout
 from rlcomp.functional.reduction import masked
 
 # Tokens whose attention is computed together. Smaller tiles waste fewer masked pairs, larger ones
@@ -23,15 +23,14 @@ _LARGE_MASK = 2**22
 
 @dataclass(frozen=True)
 class Tile:
-    """A tile: tokens that attend to each other, with one mask.
+    """Tile: a range of packed tokens whose attention is computed together.
 
     Attributes:
-        rows: the tokens of the queries, as a range of the packed list.
-        prefix: indices of the tiles that all of them see in full, in order; empty if they see only
-            each other.
-        mask: 0 where a token (first dimension) may see another, ``-inf`` elsewhere. The second
-            dimension is the prefix, then the tile itself. None where the tile, behind its prefix,
-            is one sequence in which every token sees all before itself.
+        rows: range of the tile's tokens in the packed list.
+        prefix: indices of the tiles to which all tokens of this tile attend in full, in order.
+        mask: 0 where a token (first dimension) attends to another one (second dimension: the
+            tokens of the prefix, then of the tile), ``-inf`` elsewhere. None: the prefix and the
+            tile are one sequence with causal attention.
     """
 
     rows: slice
@@ -40,12 +39,12 @@ class Tile:
 
 
 @dataclass(frozen=True)
-class Packed:
+class PackedTokens:
     """Packed sequences: ``N`` tokens without padding.
 
     Attributes:
         ids: shape ``[N]``, int64.
-        positions: shape ``[N]``, int64: columns of the rows they come from.
+        positions: shape ``[N]``, int64: the column of each token in its row.
         ends: number of tokens of each row, with rows sorted by their tokens.
         shared: number of leading tokens that each row shares with the row before it.
     """
@@ -62,66 +61,67 @@ class Packed:
 
     @cached_property
     def nodes(self) -> Indices:
-        """Return the nodes of the tokens' tree."""
-        return nodes_of(self.ends, self.shared)
+        """Return the nodes of the tokens' prefix tree."""
+        return prefix_tree_nodes(self.ends, self.shared)
 
     @cached_property
-    def paths(self) -> Paths:
-        """Return the paths of the rows that have a stretch of their own."""
-        return paths_of(self.ends, self.shared, self.ids.device)
+    def varlen(self) -> VarlenLayout:
+        """Return the sequences for a varlen attention kernel."""
+        return varlen_layout(self.ends, self.shared, self.ids.device)
 
 
 @dataclass(frozen=True)
-class Listed:
+class ResponseTokens:
     """The response tokens of a batch as one list of length ``R``.
 
     Attributes:
-        states: shape ``[R]``, int64: the packed token that predicts each.
-        places: shape ``[R]``, int64: the index of each in the flattened batch.
-        targets: shape ``[R]``, int64: the token itself.
+        states: shape ``[R]``, int64: index of the packed token that predicts each response token.
+        flat_indices: shape ``[R]``, int64: index of each response token in the flattened batch.
+        targets: shape ``[R]``, int64: id of each response token.
     """
 
     states: Tensor
-    places: Tensor
+    flat_indices: Tensor
     targets: Tensor
 
 
-def pack(batch: TensorDict) -> tuple[Packed, Listed]:
+def pack(batch: TensorDict) -> tuple[PackedTokens, ResponseTokens]:
     """Pack the tokens needed to predict the response tokens of a batch.
 
-    A row is read up to the token before its last response token. A row without one is not read. A
-    prefix that rows have in common is read once, wherever the rows are in the batch: prompts, and
-    the part of a branch before it left its row. A response token in column 0 has nothing before it
-    and is left out.
+    A row is packed up to the token before its last response token. A row without response tokens is
+    not packed. A prefix that rows share, such as a prompt or the part before a fork, is packed
+    once. A response token in column 0 has no predecessor and is left out.
 
     Args:
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, shape ``[B, T]``.
 
     Returns:
-        The tokens to read, at least one; and the tokens they predict.
+        The packed tokens, at least one; and the response tokens that they predict.
     """
     ids = masked(batch["tokens"], batch["attention_mask"])
     wanted = batch["response_mask"].clone()
     wanted[:, 0] = False
     rows, columns = wanted.nonzero(as_tuple=True)
-    trie = _Trie(ids.cpu().numpy(), _ends(wanted))
-    places = rows * ids.shape[1] + columns
+    trie = _Trie(ids.cpu().numpy(), _end_columns(wanted))
+    flat_indices = rows * ids.shape[1] + columns
     states = torch.from_numpy(trie.states).to(ids.device)[rows, columns - 1]
-    listed = Listed(states=states, places=places, targets=ids.flatten()[places])
+    listed = ResponseTokens(
+        states=states, flat_indices=flat_indices, targets=ids.flatten()[flat_indices]
+    )
     taken = torch.from_numpy(trie.taken).to(ids.device)
-    packed = Packed(ids.flatten()[taken], taken % ids.shape[1], trie.ends, trie.shared)
+    packed = PackedTokens(ids.flatten()[taken], taken % ids.shape[1], trie.ends, trie.shared)
     return packed, listed
 
 
-def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
-    """Pack prompts for prefill, each as a sequence of its own.
+def pack_prompts(prompts: list[list[int]], device: torch.device) -> PackedTokens:
+    """Pack prompts for prefill, each as a separate sequence.
 
     Args:
         prompts: non-empty lists of ids; equal ones are not merged.
-        device: where the tensors go.
+        device: device of the tensors.
     """
     lengths = np.array([len(prompt) for prompt in prompts])
-    return Packed(
+    return PackedTokens(
         torch.tensor([token for prompt in prompts for token in prompt], device=device),
         torch.cat([torch.arange(length, device=device) for length in lengths.tolist()]),
         lengths,
@@ -129,14 +129,14 @@ def pack_prompts(prompts: list[list[int]], device: torch.device) -> Packed:
     )
 
 
-def _ends(wanted: Tensor) -> Indices:
+def _end_columns(wanted: Tensor) -> Indices:
     """Return how many tokens of each row are read: up to its last response token, 0 without one."""
     mask = wanted.cpu().numpy()
     last = mask.shape[1] - 1 - mask[:, ::-1].argmax(1)
     return np.where(mask.any(1), last, 0)
 
 
-def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Tensor]:
+def split_by_tokens(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Tensor]:
     """Split rows within a packed token budget; rows with a common prefix are adjacent.
 
     Args:
@@ -150,26 +150,26 @@ def packed_pieces(batch: TensorDict, budget: int, unit_rows: int = 1) -> list[Te
     Examples:
         >>> mask = torch.tensor([[False, True], [False, True], [False, True]])
         >>> batch = TensorDict(tokens=torch.tensor([[1, 0], [2, 0], [1, 0]]), response_mask=mask)
-        >>> packed_pieces(batch, 1)
+        >>> split_by_tokens(batch, 1)
         [tensor([0, 2]), tensor([1])]
     """
     wanted = batch["response_mask"].clone()
     wanted[:, 0] = False
-    trie = _Trie(batch["tokens"].cpu().numpy(), _ends(wanted))
+    trie = _Trie(batch["tokens"].cpu().numpy(), _end_columns(wanted))
     rank = np.full(len(wanted), -1)  # rows that are not read cost nothing
     rank[trie.order] = np.arange(len(trie.order))
     read = np.zeros(len(trie.taken), dtype=bool)
-    pieces, held = [list[int]()], 0
+    pieces, num_tokens = [list[int]()], 0
     for unit in rank[::unit_rows].argsort(kind="stable").tolist():
         rows = list(range(unit * unit_rows, (unit + 1) * unit_rows))
         nodes = np.unique(np.concatenate([trie.states[row, : trie.counts[row]] for row in rows]))
         new = int((~read[nodes]).sum())
-        if pieces[-1] and held + new > budget:
+        if pieces[-1] and num_tokens + new > budget:
             pieces.append([])
-            read[:], held, new = False, 0, len(nodes)
+            read[:], num_tokens, new = False, 0, len(nodes)
         pieces[-1] += rows
         read[nodes] = True
-        held += new
+        num_tokens += new
     return [torch.tensor(rows) for rows in pieces]
 
 
@@ -206,7 +206,7 @@ class _Trie:
         some = counts.nonzero()[0].tolist()
         self.order = order = sorted(some, key=lambda row: keys[row].tobytes())
         self.ends = counts[order]
-        self.shared = _in_common(read[order], self.ends)
+        self.shared = _common_prefix_lengths(read[order], self.ends)
         new = self.ends - self.shared
         begins = new.cumsum() - new
         self.taken = np.repeat(np.array(order) * width + self.shared - begins, new)
@@ -218,7 +218,7 @@ class _Trie:
             before = self.states[row]
 
 
-def _in_common(rows: Indices, ends: Indices) -> Indices:
+def _common_prefix_lengths(rows: Indices, ends: Indices) -> Indices:
     """Count the leading tokens that each row shares with the one before it; 0 for the first."""
     unlike = rows[1:] != rows[:-1]
     common = np.where(unlike.any(1), unlike.argmax(1), ends[1:])
@@ -284,7 +284,7 @@ class _Tiles:
         before = sum(self.tiles[n].rows.stop - self.tiles[n].rows.start for n in prefix)
         size = stop - start
         mask = None
-        if visible is not None or not _reads_on(before, size):
+        if visible is not None or not _needs_no_mask(before, size):
             visible = np.tri(size, dtype=bool) if visible is None else visible
             bias = np.where(visible, np.float32(0), np.float32(-np.inf))
             mask = torch.from_numpy(np.pad(bias, ((0, 0), (before, 0)))).to(self.device)
@@ -307,7 +307,7 @@ class _Tiles:
         return visible
 
 
-def _reads_on(before: int, size: int) -> bool:
+def _needs_no_mask(before: int, size: int) -> bool:
     """Return whether a prefix and the sequence behind it are one sequence, without a mask.
 
     Then the queries of the prefix are computed once more, in vain. But a mask is as large as the

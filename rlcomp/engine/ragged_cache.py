@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from rlcomp.engine.cache import Cache, Memory, _of
+from rlcomp.engine.cache import Cache, Memory, select_rows
 
 
 class RaggedCache(Cache):
@@ -21,11 +21,11 @@ class RaggedCache(Cache):
     :class:`rlcomp.engine.cache.Cache`.
 
     Args:
-        prompts: keys and values of the prompts, by layer; all prompts end at the last of ``L``
-            tokens.
-        lengths: tokens of each prompt; the longest has ``L`` tokens.
+        prompts: keys and values of the prompts, by layer; shape ``[P, kv_heads, L, D]`` each; all
+            prompts end in the last of ``L`` columns.
+        lengths: number of tokens of each prompt; the maximum is ``L``.
         owners: for each row, the index of its prompt.
-        limit: the most tokens that a row will hold.
+        limit: maximum number of tokens of a row after its prompt.
 
     Attributes:
         columns: number of columns of each row when the turn began, int64, shape ``[R]``.
@@ -38,19 +38,19 @@ class RaggedCache(Cache):
         self.columns = torch.zeros(len(owners), dtype=torch.int64, device=device)
         super().__init__(prompts, lengths, owners, limit)
         biases = len(owners) * prompts[0][0].shape[1]
-        self._seen = self._seen.expand(biases, -1, -1).contiguous()
+        self._bias_of_columns = self._bias_of_columns.expand(biases, -1, -1).contiguous()
 
     @property
     def _bias(self) -> Tensor:
         """Return the bias of the scores, by row and kv head: ``[R, kv_heads, C]``."""
-        heads = len(self._seen) // len(self.columns)  # no -1: there may be no column yet
-        return self._seen.view(len(self.columns), heads, self._seen.shape[-1])
+        heads = len(self._bias_of_columns) // len(self.columns)  # no -1: there may be no column yet
+        return self._bias_of_columns.view(len(self.columns), heads, self._bias_of_columns.shape[-1])
 
     def branch(self, rows: Sequence[int]) -> RaggedCache:
         """Return a cache of some rows, in this order; this cache is not changed."""
         other = copy.copy(self)
         other._own, other._prompts = [*self._own], [*self._prompts]
-        other._lengths, other._seen = [*self._lengths], self._seen.clone()
+        other._lengths, other._bias_of_columns = [*self._lengths], self._bias_of_columns.clone()
         other.keep(rows)
         return other
 
@@ -62,8 +62,8 @@ class RaggedCache(Cache):
         """Keep some rows, in this order, and their prompts; a row that occurs twice is copied."""
         self.columns = self.columns[torch.tensor(rows, device=self.columns.device)]
         super().keep(rows)
-        if len(self._seen) < len(rows):  # there was one row of one head
-            self._seen = self._seen.repeat(len(rows), 1, 1)
+        if len(self._bias_of_columns) < len(rows):  # there was one row of one head
+            self._bias_of_columns = self._bias_of_columns.repeat(len(rows), 1, 1)
 
     def _copy(self, owners: Sequence[int]) -> None:
         before = self.length
@@ -93,9 +93,9 @@ class RaggedCache(Cache):
         self._bias[rows, :, columns] = 0.0
         self.columns = self.columns + size
         place = torch.arange(self._width, device=device)
-        asking = torch.arange(max(counts), device=device)
+        offsets = torch.arange(max(counts), device=device)
         ahead = (place >= before[:, None, None]) & (
-            place <= before[:, None, None] + asking[None, :, None]
+            place <= before[:, None, None] + offsets[None, :, None]
         )
         return number, torch.where(ahead, torch.zeros_like(bias), bias), columns
 
@@ -112,12 +112,12 @@ class RaggedCache(Cache):
             layer: index of the layer.
             q: shape ``[R, M, heads, D]``.
             bias: shape ``[R, M, C]``.
-            scale: of the logits.
+            scale: factor of the attention logits.
 
         Returns:
             Shape ``[R, M, heads * D]``.
         """
-        keys, values = self._whole(layer)
+        keys, values = self._keys_and_values(layer)
         prompts = keys.shape[2] - bias.shape[-1]
         if prompts:
             heads = keys.shape[1]
@@ -134,12 +134,12 @@ class RaggedCache(Cache):
         )
         return attended.transpose(1, 2).flatten(2)
 
-    def _whole(self, layer: int) -> tuple[Tensor, Tensor]:
+    def _keys_and_values(self, layer: int) -> tuple[Tensor, Tensor]:
         """Return keys and values of each row, its prompt's first: ``[R, kv_heads, n, D]``."""
         own_keys, own_values = (each[:, :, : self._width] for each in self._own[layer])
         if not self._prompts:
             return own_keys, own_values
-        keys, values = _of(self._prompts[layer], self._owner)
+        keys, values = select_rows(self._prompts[layer], self._owner)
         return torch.cat([keys, own_keys], 2), torch.cat([values, own_values], 2)
 
     def begin_turn(self) -> None:
@@ -154,14 +154,14 @@ class RaggedCache(Cache):
             rows: for each of the branch's first rows, its index here.
             steps: number of tokens that each of them has more than here.
         """
-        here = torch.tensor(rows, device=self.columns.device)
+        own_rows = torch.tensor(rows, device=self.columns.device)
         start, count, end = self.length, len(rows), other.length
         self.length += steps
         self.reserve(self.length)
         new = slice(start, self.length)
         for memory, others in zip(self._own, other._own, strict=True):
-            for mine, theirs in zip(memory, others, strict=True):
-                mine[here, :, new] = theirs[:count, :, end - steps : end]
+            for target, source in zip(memory, others, strict=True):
+                target[own_rows, :, new] = source[:count, :, end - steps : end]
 
     def end_turn(self, counts: Tensor) -> None:
         """Keep the first tokens of each row of this turn, and move them up behind its earlier ones.
@@ -175,7 +175,7 @@ class RaggedCache(Cache):
         if len(short) and most:
             self._move_up(short, start, most)
         self.columns = self.columns + counts
-        place = torch.arange(self._seen.shape[-1], device=counts.device)
+        place = torch.arange(self._bias_of_columns.shape[-1], device=counts.device)
         bias = self._bias
         before = (self.columns - counts)[:, None]
         inside = (place >= before) & (place < self.columns[:, None])

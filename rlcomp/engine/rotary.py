@@ -11,7 +11,7 @@ from rlcomp.engine.compiling import compiled, compiles
 from rlcomp.engine.once_differentiable import differentiable_once
 
 
-def rotated(x: Tensor, rotation: Tensor) -> Tensor:
+def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """Apply rotary position embedding (RoPE) to pairs of features.
 
     Args:
@@ -26,7 +26,7 @@ def rotated(x: Tensor, rotation: Tensor) -> Tensor:
 
     Examples:
         >>> quarter = torch.tensor([[0.0, 0.0], [1.0, 1.0]]).view(2, 1, 1, 2)
-        >>> rotated(torch.tensor([[[3.0, 4.0]]]), quarter)
+        >>> rotate(torch.tensor([[[3.0, 4.0]]]), quarter)
         tensor([[[-4.,  3.]]])
     """
     cos, sin = rotation

@@ -76,7 +76,7 @@ def check_experts(routers: Sequence[nn.Module], routes: Tensor) -> None:
 
 
 @contextlib.contextmanager
-def recorded(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
+def record_routes(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
     """Record the routes of each forward pass, ``[N, L, K]``, uint8, in the list it yields.
 
     ``N`` counts the tokens of the pass, row by row.
@@ -95,7 +95,7 @@ def recorded(routers: Sequence[nn.Module]) -> Iterator[list[Tensor]]:
 
 
 @contextlib.contextmanager
-def replayed(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None]:
+def replay_routes(routers: Sequence[nn.Module], routes: Tensor) -> Iterator[None]:
     """Route tokens to the experts of ``routes`` in every forward pass of the context.
 
     Records ``routing/drift``: among the tokens and layers with known experts, the share in which
@@ -161,7 +161,7 @@ def routes_of_rows(
     reads one token of every row. The last token of a row is never read.
 
     Args:
-        passes: results of :func:`recorded`.
+        passes: results of :func:`record_routes`.
         prompts: ``P`` lists of ids.
         lengths: of each response, ``B = P * G``.
 

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from rlcomp.engine.output_head import Head
 from rlcomp.engine.packing import pack
 from rlcomp.engine.probe import ModelSignature
-from rlcomp.engine.routing import replayed
+from rlcomp.engine.routing import replay_routes
 from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.transformer import Transformer
 from rlcomp.errors import DataError, ShapeError
@@ -24,58 +24,61 @@ from rlcomp.functional.reduction import masked
 
 
 @dataclass(frozen=True)
-class Scored:
+class ScoredTokens:
     """The response tokens of a batch as one list of length ``N``.
 
     Attributes:
-        states: shape ``[M, H]``: the last hidden states, of other tokens as well; without a
-            ``head``, the logits ``[M, V]``.
-        head: from states to logits; None where the model hides it.
-        rows: shape ``[N]``: the row of ``states`` that predicts each token.
-        targets: shape ``[N]``: the token itself.
-        places: shape ``[N]``: its index in the flattened batch.
+        states: shape ``[M, H]``: last hidden states, possibly of more tokens than needed. Without
+            a ``head``: the logits, ``[M, V]``.
+        head: the output head. None: ``states`` are logits.
+        rows: shape ``[N]``: index of the state that predicts each token.
+        targets: shape ``[N]``: id of each token.
+        flat_indices: shape ``[N]``: index of each token in the flattened batch.
         shape: ``(B, T)``.
-        kept: shape ``[N, ceil(V / 8)]``: the sampling mask of each token; None if not recorded.
+        sampling_mask: shape ``[N, ceil(V / 8)]``, uint8: the sampling mask of each
+            token. None if not recorded.
     """
 
     states: Tensor
     head: Head | None
     rows: Tensor
     targets: Tensor
-    places: Tensor
+    flat_indices: Tensor
     shape: torch.Size
-    kept: Tensor | None = None
+    sampling_mask: Tensor | None = None
 
-    def spread(self, values: Tensor) -> Tensor:
+    def scatter(self, values: Tensor) -> Tensor:
         """Scatter values of the listed tokens to ``[B, T, ...]``; 0 elsewhere."""
         empty = values.new_zeros(self.shape.numel(), *values.shape[1:])
-        return empty.index_copy(0, self.places, values).view(*self.shape, *values.shape[1:])
+        return empty.index_copy(0, self.flat_indices, values).view(*self.shape, *values.shape[1:])
 
 
 def score_packed(
     transformer: Transformer, batch: TensorDict, weights: Mapping[str, Tensor] | None
-) -> Scored:
+) -> ScoredTokens:
     """Compute hidden states that predict the response tokens, by the native forward pass.
 
     Args:
         transformer: reads packed tokens.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
             ``sampling_mask``, each response token must be in its own mask.
-        weights: parameters, by name, that replace those of the model.
+        weights: parameters by name, in place of the model's parameters. None: the model's own.
 
     Raises:
         DataError: a token is outside its sampling mask.
     """
-    packed, listed = pack(batch)
-    wanted, rows = listed.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
-    states, head = transformer.with_weights(packed, wanted, weights)
-    return Scored(
-        kept=None if head is None else _kept(batch, listed.places, len(head.weight)),
+    packed, response = pack(batch)
+    needed, rows = response.states.unique(return_inverse=True)  # type: ignore[no-untyped-call]
+    states, head = transformer.with_weights(packed, needed, weights)
+    return ScoredTokens(
+        sampling_mask=None
+        if head is None
+        else _recorded_masks(batch, response.flat_indices, len(head.weight)),
         states=states,
         head=head,
         rows=rows,
-        targets=listed.targets,
-        places=listed.places,
+        targets=response.targets,
+        flat_indices=response.flat_indices,
         shape=batch["tokens"].shape,
     )
 
@@ -86,7 +89,7 @@ def score(
     batch: TensorDict,
     weights: Mapping[str, Tensor] | None,
     routers: Sequence[nn.Module] = (),
-) -> Scored:
+) -> ScoredTokens:
     """Compute logits that predict the response tokens, by the model's own forward pass.
 
     Args:
@@ -94,9 +97,9 @@ def score(
         traits: the model's call signature.
         batch: holds ``tokens``, ``attention_mask`` and ``response_mask``, ``[B, T]``; if it holds
             ``sampling_mask``, each response token must be in its own mask.
-        weights: parameters, by name, that replace those of ``model``.
-        routers: those of a mixture of experts; they use the routes in ``routed_experts`` ``[B, T,
-            L, E]``, where the batch has them.
+        weights: parameters by name, in place of the model's parameters. None: the model's own.
+        routers: routers of a mixture of experts. They use the routes of the batch entry
+            ``routed_experts`` ``[B, T, L, E]`` if it exists.
 
     Raises:
         DataError: a token is outside its sampling mask.
@@ -114,36 +117,36 @@ def score(
     with contextlib.ExitStack() as stack:
         if routers and "routed_experts" in batch.keys():
             routes = batch["routed_experts"][:, :width].flatten(0, 1)
-            stack.enter_context(replayed(routers, routes))
+            stack.enter_context(replay_routes(routers, routes))
         logits = _logits(model, traits, ids[:, :width], columns, weights)
     rows, picks = wanted[:, columns].nonzero(as_tuple=True)
-    places = rows * ids.shape[1] + columns[picks] + 1
-    return Scored(
-        kept=_kept(batch, places, logits.shape[-1]),
+    flat_indices = rows * ids.shape[1] + columns[picks] + 1
+    return ScoredTokens(
+        sampling_mask=_recorded_masks(batch, flat_indices, logits.shape[-1]),
         states=logits.flatten(0, 1),
         head=None,
         rows=rows * len(columns) + picks,
-        targets=ids.flatten()[places],
-        places=places,
+        targets=ids.flatten()[flat_indices],
+        flat_indices=flat_indices,
         shape=ids.shape,
     )
 
 
-def _kept(batch: TensorDict, places: Tensor, vocabulary: int) -> Tensor | None:
-    """Return recorded sampling masks of the listed tokens, ``[N, ceil(V / 8)]``; None without."""
+def _recorded_masks(batch: TensorDict, flat_indices: Tensor, vocabulary: int) -> Tensor | None:
+    """Return the recorded sampling masks, ``[N, ceil(V / 8)]``; None if none are recorded."""
     if "sampling_mask" not in batch.keys():
         return None
     width, wanted = batch["sampling_mask"].shape[-1], -(-vocabulary // 8)
     if width != wanted:
         raise ShapeError(f"'sampling_mask' has {width} bytes a token, the model needs {wanted}")
-    masks: Tensor = batch["sampling_mask"].flatten(0, 1)[places]
-    tokens = batch["tokens"].flatten()[places]
-    lost = ~contains(masks, tokens)
-    if bool(lost.any()):
-        row, column = divmod(int(places[lost][0]), batch["tokens"].shape[1])
+    masks: Tensor = batch["sampling_mask"].flatten(0, 1)[flat_indices]
+    tokens = batch["tokens"].flatten()[flat_indices]
+    is_outside = ~contains(masks, tokens)
+    if bool(is_outside.any()):
+        row, column = divmod(int(flat_indices[is_outside][0]), batch["tokens"].shape[1])
         raise DataError(
-            f"'sampling_mask' at [{row}, {column}] lacks token {int(tokens[lost][0])}, which "
-            "stands there: hand over the sets that the tokens were sampled from"
+            f"'sampling_mask' at [{row}, {column}] excludes the token at that position, "
+            f"{int(tokens[is_outside][0])}: pass the masks that the tokens were sampled under"
         )
     return masks
 
@@ -166,7 +169,7 @@ def _logits(
     return logits if traits.keeps_columns else logits[:, columns]
 
 
-def pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
+def split_by_length(response_mask: Tensor, budget: int) -> list[Tensor]:
     """Split rows, sorted by length, longest first, into batches of bounded size.
 
     Args:
@@ -178,7 +181,7 @@ def pieces(response_mask: Tensor, budget: int) -> list[Tensor]:
 
     Examples:
         >>> mask = torch.tensor([[False, True, False], [False, False, True]])
-        >>> pieces(mask, 2)
+        >>> split_by_length(mask, 2)
         [tensor([1]), tensor([0])]
     """
     position = torch.arange(response_mask.shape[1], device=response_mask.device)

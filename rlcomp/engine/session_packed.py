@@ -1,4 +1,4 @@
-"""Native generation over turns: rows keep their keys and values from turn to turn."""
+"""Generation over several turns in PyTorch, with a KV cache that lasts from turn to turn."""
 
 from __future__ import annotations
 
@@ -7,40 +7,40 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from rlcomp.engine.decode_packed import read_prompts
+from rlcomp.engine.decode_packed import prefill
 from rlcomp.engine.decode_ragged import RaggedTurn
-from rlcomp.engine.draw import ForkUniforms
 from rlcomp.engine.fused import Fused
 from rlcomp.engine.ragged_cache import RaggedCache
-from rlcomp.engine.session import Said, Sampling, TurnUniforms, said_by
+from rlcomp.engine.session import SamplingParams, TurnSample, split_by_row
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
+from rlcomp.engine.uniforms import ForkUniforms, TurnUniforms
 
-# Share of unfinished rows below which finished rows are dropped and their memory is freed.
-_WORTH = 0.75
+# The cache drops closed rows when at most this share of its rows is open.
+_COMPACT_BELOW = 0.75
 
 
 class PackedSession:
-    """A session that reads every token once.
+    """Session that computes every token once.
 
-    With the same generator it gives the tokens of :class:`rlcomp.engine.session.Rereading`, unless
-    rounding of the logits changes one.
+    With the same generator it gives the tokens of
+    :class:`rlcomp.engine.session.RecomputeSession`, unless rounding of the logits changes one.
 
-    Takes memory for one more copy of the model's layers, and for the keys and values of each
-    distinct prompt, once, and of the later tokens of each row, until the session ends.
+    Memory, until the session ends: one more copy of the model's layers, and keys and values of each
+    distinct prompt, once, and of the later tokens of each row.
 
     Args:
         transformer: the model.
-        contexts: a list of ids for each row, none empty; equal ones are read once.
-        sampling: parameters of sampling.
-        longest: the most tokens of a row.
+        contexts: a non-empty list of token ids for each row; equal contexts are computed once.
+        sampling: the sampling parameters.
+        longest: maximum number of tokens of a row.
     """
 
     def __init__(
         self,
         transformer: Transformer,
         contexts: Sequence[Sequence[int]],
-        sampling: Sampling,
+        sampling: SamplingParams,
         *,
         longest: int,
     ) -> None:
@@ -52,123 +52,133 @@ class PackedSession:
         self.fused = Fused(transformer, longest)
         self.cache: RaggedCache | None = None
         self.rows = list(range(len(self.contexts)))  # the rows in the cache
-        self.over: set[int] = set()
+        self.closed: set[int] = set()
         self.unread: dict[int, list[int]] = {row: [] for row in self.rows}
-        self.waiting: dict[int, Tensor] = {}  # logits of rows that have not sampled yet
-        self.forked: dict[int, int] = {}  # forks without memory yet, and the rows they copy
+        self.pending_logits: dict[
+            int, Tensor
+        ] = {}  # next-token logits of rows that no turn has used
+        self.pending_forks: dict[
+            int, int
+        ] = {}  # forks that are not in the cache, and their originals
 
     def extend(self, row: int, tokens: Sequence[int]) -> None:
-        """Store the tokens; they are read later, together with tokens of other rows."""
+        """Store the tokens; a later call computes them together with tokens of other rows."""
         self.contexts[row] += tokens
         if self.cache is not None:
             self.unread[row] += tokens
 
     def fork(self, row: int) -> int:
-        """Register a copy of a row; before the next turn, memory is copied for all of them at once.
+        """Add a copy of a row and return its index; the next turn copies the memory of all forks.
 
         Raises:
-            ValueError: the row is over.
+            ValueError: the row is closed.
         """
-        if row in self.over:
-            raise ValueError(f"row {row} is over: fork it before it is closed")
+        if row in self.closed:
+            raise ValueError(f"row {row} is closed: fork it before closing it")
         new = len(self.contexts)
         self.contexts.append([*self.contexts[row]])
         self.sampled.append(0)
         self.uniforms.fork()
         self.unread[new] = [*self.unread[row]]
-        if row in self.waiting:
-            self.waiting[new] = self.waiting[row]
+        if row in self.pending_logits:
+            self.pending_logits[new] = self.pending_logits[row]
         if self.cache is None:
             self.rows.append(new)
         else:
-            self.forked[new] = self.forked.get(row, row)
+            self.pending_forks[new] = self.pending_forks.get(row, row)
         return new
 
     def close(self, rows: Sequence[int]) -> None:
-        """Mark rows as over."""
-        self.over.update(rows)
+        """Mark rows as closed; a later turn frees their memory."""
+        self.closed.update(rows)
 
     @torch.no_grad()
     def generate(
         self, rows: Sequence[int], *, limits: Sequence[int], texts: Sequence[bytes] = ()
-    ) -> list[Said]:
-        """Sample one turn in some rows."""
+    ) -> list[TurnSample]:
+        """Sample one turn in some rows and return it, row by row."""
         cache, logits = self._read(rows)
         stop = StopRule(self.sampling.stops, limits, texts, self.sampling.table)
         counts = [self.sampled[row] for row in rows]
         uniforms = TurnUniforms(self.uniforms, rows, counts)
         positions = torch.tensor([len(self.contexts[row]) for row in self.rows])
         turn = RaggedTurn(self.fused, cache, logits, positions.to(self.fused.device), self.longest)
-        places = {row: place for place, row in enumerate(rows)}
-        turn.run([places.get(row, -1) for row in self.rows], stop, self.sampling.draw, uniforms)
-        turns = said_by(turn.transcript.sampled(stop))
-        for row, each in zip(rows, turns, strict=True):
-            self.contexts[row] += each.tokens
-            self.sampled[row] += len(each.tokens)
-        # A turn's last token is read with the tokens that follow it; tokens computed in vain are
-        # dropped.
-        read = [len(turns[places[row]].tokens) - 1 if row in places else 0 for row in self.rows]
-        cache.end_turn(torch.tensor(read, device=self.fused.device))
-        self.unread |= {row: [turns[place].tokens[-1]] for row, place in places.items()}
+        turn_indices = {row: index for index, row in enumerate(rows)}
+        sampling_rows = [turn_indices.get(row, -1) for row in self.rows]
+        turn.run(sampling_rows, stop, self.sampling.draw, uniforms)
+        turns = split_by_row(turn.transcript.sampled(stop))
+        for row, sample in zip(rows, turns, strict=True):
+            self.contexts[row] += sample.tokens
+            self.sampled[row] += len(sample.tokens)
+        # A turn's last token is computed only with the tokens that follow it. The cache drops the
+        # steps after a row's end.
+        counts = [0 if n < 0 else len(turns[n].tokens) - 1 for n in sampling_rows]
+        cache.end_turn(torch.tensor(counts, device=self.fused.device))
+        self.unread |= {row: [turns[n].tokens[-1]] for row, n in turn_indices.items()}
         return turns
 
     @torch.no_grad()
     def logits(self, rows: Sequence[int]) -> Tensor:
-        """Read all unread tokens of the rows; the next turn or a fork need not read them again."""
+        """Return the logits of the next token of some rows, shape ``[len(rows), V]``.
+
+        The next turn or a fork uses the stored logits.
+        """
         _, logits = self._read(rows)
-        places = {row: place for place, row in enumerate(self.rows)}
-        chosen = logits[[places[row] for row in rows]]
-        self.waiting |= dict(zip(rows, chosen, strict=True))
-        return chosen
+        cache_indices = {row: index for index, row in enumerate(self.rows)}
+        row_logits = logits[[cache_indices[row] for row in rows]]
+        self.pending_logits |= dict(zip(rows, row_logits, strict=True))
+        return row_logits
 
     def _read(self, rows: Sequence[int]) -> tuple[RaggedCache, Tensor]:
-        """Return the cache with all tokens of some rows, and the logits behind each row of it."""
+        """Compute unread tokens of some rows; return the cache and its next-token logits."""
         if self.cache is None:
             self.cache = self._open()
         return self.cache, self._logits(self.cache, rows)
 
     def _open(self) -> RaggedCache:
-        """Read the contexts; equal ones are read once."""
-        places: dict[tuple[int, ...], int] = {}
-        owners = [places.setdefault(tuple(row), len(places)) for row in self.contexts]
-        memory, logits = read_prompts(self.fused, [*places])
-        lengths = [len(prompt) for prompt in places]
-        self.waiting = {row: logits[owner] for row, owner in enumerate(owners)}
-        # Twice: within a turn a short row's new tokens are behind the longest row.
+        """Compute the contexts, equal ones once; return their cache."""
+        prompts: dict[tuple[int, ...], int] = {}  # distinct contexts and their indices
+        owners = [prompts.setdefault(tuple(row), len(prompts)) for row in self.contexts]
+        memory, logits = prefill(self.fused, [*prompts])
+        lengths = [len(prompt) for prompt in prompts]
+        self.pending_logits = {row: logits[owner] for row, owner in enumerate(owners)}
+        # Twice the longest: within a turn a short row's new tokens follow the longest row.
         return RaggedCache(memory, lengths, owners, 2 * self.longest)
 
     def _logits(self, cache: RaggedCache, rows: Sequence[int]) -> Tensor:
-        """Read unread tokens of the requested rows; return the logits of each row of the cache."""
-        left = [row for row in [*self.rows, *self.forked] if row not in self.over]
-        if self.forked or len(left) <= _WORTH * len(self.rows):
-            places = {row: place for place, row in enumerate(self.rows)}
-            cache.keep([places[self.forked.get(row, row)] for row in left])
-            self.rows, self.forked = left, {}
-        chosen = {*rows}
-        new = [self.unread[row] if row in chosen else [] for row in self.rows]
+        """Compute unread tokens of some rows; return the logits of each row of the cache."""
+        open_rows = [row for row in [*self.rows, *self.pending_forks] if row not in self.closed]
+        if self.pending_forks or len(open_rows) <= _COMPACT_BELOW * len(self.rows):
+            cache_indices = {row: index for index, row in enumerate(self.rows)}
+            cache.keep([cache_indices[self.pending_forks.get(row, row)] for row in open_rows])
+            self.rows, self.pending_forks = open_rows, {}
+        requested = {*rows}
+        new = [self.unread[row] if row in requested else [] for row in self.rows]
         lengths = [len(self.contexts[row]) for row in self.rows]
-        logits = dict(zip(self.rows, read_on(self.fused, cache, new, lengths), strict=True))
+        logits = dict(
+            zip(self.rows, read_more_tokens(self.fused, cache, new, lengths), strict=True)
+        )
         for row in rows:
-            known = self.waiting.pop(row, None)
-            if known is not None and not self.unread[row]:
-                logits[row] = known
+            pending = self.pending_logits.pop(row, None)
+            if pending is not None and not self.unread[row]:
+                logits[row] = pending
             self.unread[row] = []
         return torch.stack([*logits.values()])
 
 
-def read_on(
+def read_more_tokens(
     fused: Fused, cache: RaggedCache, new: Sequence[Sequence[int]], lengths: Sequence[int]
 ) -> Tensor:
-    """Read more tokens of some rows at once.
+    """Compute more tokens of some rows in one pass; their keys and values enter the cache.
 
     Args:
         fused: the model.
-        cache: of the rows; gets the tokens.
-        new: the tokens of each row; empty where nothing is read.
-        lengths: number of tokens of each row, new ones included.
+        cache: KV cache of the rows.
+        new: the new tokens of each row; empty for rows without new tokens.
+        lengths: number of tokens of each row, including the new tokens.
 
     Returns:
-        Logits behind each row, shape ``[R, V]``; 0 where nothing is read.
+        Next-token logits of each row, shape ``[R, V]``; 0 for rows without new tokens.
     """
     device, counts = fused.device, [len(row) for row in new]
     dtype = torch.promote_types(fused.like.dtype, torch.float32)
@@ -177,19 +187,19 @@ def read_on(
         return logits
     ids = torch.tensor([token for row in new for token in row], device=device)
     rows = torch.arange(len(new)).repeat_interleave(torch.tensor(counts)).to(device)
-    number, bias, columns = cache.begin_read(rows, counts)
+    offsets, bias, columns = cache.begin_read(rows, counts)
     starts = torch.tensor([n - count for n, count in zip(lengths, counts, strict=True)])
     ends = torch.tensor(counts, device=device).cumsum(0) - 1
-    some = [row for row, count in enumerate(counts) if count]
-    x, rotation = fused.embed(ids, starts.to(device)[rows] + number)
+    read_rows = [row for row, count in enumerate(counts) if count]
+    x, rotation = fused.embed(ids, starts.to(device)[rows] + offsets)
     for layer, block in enumerate(fused.blocks):
         q, k, v = block.project(x, rotation)
         cache.write(layer, rows, columns, k, v)
-        wide = q.new_zeros(len(new), max(counts), *q.shape[1:])
-        wide[rows, number] = q
-        attended = cache.attend_some(layer, wide, bias, block.block.scale)[rows, number]
+        padded = q.new_zeros(len(new), max(counts), *q.shape[1:])
+        padded[rows, offsets] = q
+        attended = cache.attend_some(layer, padded, bias, block.block.scale)[rows, offsets]
         if layer + 1 == len(fused.blocks):
-            x, attended = x[ends[some]], attended[ends[some]]
+            x, attended = x[ends[read_rows]], attended[ends[read_rows]]
         x = block.finish(x, attended)
-    logits[some] = fused.logits(x)
+    logits[read_rows] = fused.logits(x)
     return logits

@@ -21,8 +21,8 @@ from rlcomp.engine.native import norm_gate
 from rlcomp.engine.native.tree_attention import tree_attention
 from rlcomp.engine.norm import rms_norm, rms_norm_to
 from rlcomp.engine.output_head import Head
-from rlcomp.engine.packing import Packed
-from rlcomp.engine.rotary import rotated
+from rlcomp.engine.packing import PackedTokens
+from rlcomp.engine.rotary import rotate
 
 # Both are silu: transformers has two names for it.
 _SILU = (nn.SiLU, SiLUActivation)
@@ -80,7 +80,7 @@ class Block:
             q = normed(self.head_norms[0], q, native=native)
             k = normed(self.head_norms[1], k, native=native)
         if rotation is not None and not native:  # the library's attention rotates
-            q, k = rotated(q, rotation), rotated(k, rotation)
+            q, k = rotate(q, rotation), rotate(k, rotation)
         return [q, k, v]
 
     def finish(
@@ -167,7 +167,7 @@ class Transformer(nn.Module):
         """Return the model's modules as they are now."""
         return self.read(self.model)
 
-    def forward(self, packed: Packed, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
+    def forward(self, packed: PackedTokens, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
         """Compute the last hidden states of packed tokens, ``[N, H]``; return them and the head.
 
         Args:
@@ -176,7 +176,7 @@ class Transformer(nn.Module):
         """
         return within(self.model, self._run, packed, wanted)
 
-    def _run(self, packed: Packed, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
+    def _run(self, packed: PackedTokens, wanted: Tensor | None) -> tuple[Tensor, Head | None]:
         x, rotation = self.embed(packed.ids, packed.positions)
         *blocks, last = self.layers.blocks
         for block in blocks:
@@ -189,7 +189,7 @@ class Transformer(nn.Module):
         block: Block,
         x: Tensor,
         rotation: Tensor | None,
-        packed: Packed,
+        packed: PackedTokens,
         wanted: Tensor | None,
     ) -> Tensor:
         """Return the residual stream of the wanted tokens after a layer."""
@@ -218,7 +218,7 @@ class Transformer(nn.Module):
         return self.native and wide and x.device.type == "cpu"
 
     def with_weights(
-        self, packed: Packed, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
+        self, packed: PackedTokens, wanted: Tensor | None, weights: Mapping[str, Tensor] | None
     ) -> tuple[Tensor, Head | None]:
         """Run :meth:`forward` with other weights under the names of the model's parameters."""
         if weights is None:

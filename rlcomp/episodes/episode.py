@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 
 _TARGET, _ARGUMENTS = "_target_", "_arguments_"
 
@@ -108,12 +108,12 @@ class Episode:
         other.turns, other.texts = [replace(turn) for turn in self.turns], [*self.texts]
         return other
 
-    def sampled(self, said: Said, text: str, anchor: str | None) -> None:
+    def sampled(self, said: TurnSample, text: str, anchor: str | None) -> None:
         """Append a turn of the policy."""
         start = len(self.ids)
         self._append(said.tokens, True, said.log_probs)
         self.turns.append(TurnOf(start, len(self.ids), anchor))
-        self.kept.append(said.kept)
+        self.kept.append(said.sampling_mask)
         self.texts.append(text)
 
     def observed(self, ids: Sequence[int], text: str) -> None:

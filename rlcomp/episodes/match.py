@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.episodes.rollout import Rollout, as_text
@@ -38,7 +38,7 @@ class Seat(Rollout):
             turns = self.generate(session, places, limits)
         return {match: self._moved(match, each) for match, each in zip(matches, turns, strict=True)}
 
-    def _moved(self, match: int, turn: Said) -> str:
+    def _moved(self, match: int, turn: TurnSample) -> str:
         self._said(match, turn)
         self.episodes[match].truncated = False
         return as_text(self._until_stop(row_bytes(self.table, turn.tokens)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rlcomp.engine.session import Said, Session, joined
+from rlcomp.engine.session import SamplingSession, TurnSample, join_turns
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Broken, Host, Start
 from rlcomp.errors import DataError, in_one_line
@@ -71,7 +71,7 @@ class Rollout:
 
     def __init__(
         self,
-        open_session: Callable[[list[list[int]]], Session],
+        open_session: Callable[[list[list[int]]], SamplingSession],
         dialogues: Sequence[Dialogue],
         host: Host,
         tokenizer: PreTrainedTokenizerBase,
@@ -80,7 +80,7 @@ class Rollout:
     ) -> None:
         self.open_session = open_session
         self.dialogues = list(dialogues)
-        self.session: Session
+        self.session: SamplingSession
         self.host = host
         self.tokenizer = tokenizer
         self.table = table
@@ -154,7 +154,9 @@ class Rollout:
         self.session.close([row for row in rows if row not in alive])
         return alive
 
-    def generate(self, session: Session, rows: Sequence[int], limits: Sequence[int]) -> list[Said]:
+    def generate(
+        self, session: SamplingSession, rows: Sequence[int], limits: Sequence[int]
+    ) -> list[TurnSample]:
         """Sample a turn in some rows; a stop text inside a string of a call does not end it."""
         turns = session.generate(rows, limits=limits, texts=self.stops)
         going = [n for n, turn in enumerate(turns) if self._is_open(turn, turn)]
@@ -168,18 +170,20 @@ class Rollout:
             some = [rows[n] for n in going]
             answers = session.generate(some, limits=left, texts=self.stops) if going else []
             more = dict(zip(going, answers, strict=True))
-            turns = [joined(turn, more[n]) if n in more else turn for n, turn in enumerate(turns)]
+            turns = [
+                join_turns(turn, more[n]) if n in more else turn for n, turn in enumerate(turns)
+            ]
             going = [n for n in going if self._is_open(turns[n], more[n])]
         return turns
 
-    def _is_open(self, turn: Said, newest: Said) -> bool:
+    def _is_open(self, turn: TurnSample, newest: TurnSample) -> bool:
         """Return whether the newest tokens end with a stop text that does not count."""
         ended = row_bytes(self.table, newest.tokens)
         if turn.truncated or not any(text in ended for text in self.stops):
             return False
         return self._end(row_bytes(self.table, turn.tokens)) is None
 
-    def _said(self, row: int, turn: Said) -> str | None:
+    def _said(self, row: int, turn: TurnSample) -> str | None:
         """Append a turn of the policy; return its action, None if it was cut short."""
         episode = self.episodes[row]
         written = row_bytes(self.table, turn.tokens)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from rlcomp.arguments import Checked, NonNegativeInt, PositiveFloat, PositiveInt
 from rlcomp.component import check_arguments
-from rlcomp.engine.slots import Seats
+from rlcomp.engine.slots import DecodeSlots
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import Ledger
@@ -176,7 +176,7 @@ class RefillingCollector(Protocol):
 class RefillingPolicy(Policy, Protocol):
     """A policy that samples by refilled seats."""
 
-    def seats(self, *, reread: bool = False) -> Seats:
+    def seats(self, *, reread: bool = False) -> DecodeSlots:
         """Return decode slots, whose rows may begin and end at any step.
 
         Args:

@@ -15,7 +15,7 @@ from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.session import Session
+from rlcomp.engine.session import SamplingSession
 from rlcomp.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class SupportsTurns(Policy, Protocol):
         *,
         decoding: Decoding | None = None,
         generator: torch.Generator,
-    ) -> Session:
+    ) -> SamplingSession:
         """Return a row for each prompt, to be sampled, extended with input and sampled again."""
         ...
 
@@ -164,7 +164,7 @@ class SupportsAgentCalls(SupportsTurns, Protocol):
         decoding: Decoding | None = None,
         generator: torch.Generator,
         seeds: Sequence[int] | None = None,
-    ) -> Session:
+    ) -> SamplingSession:
         """Return rows as :class:`SupportsTurns` does.
 
         Args:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -70,7 +70,7 @@ class SamplerEngine(Protocol):
         """Load the weights of a version; called before each request, also after a resume."""
         ...
 
-    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> Sampled:
+    def generate(self, request: SamplingRequest, model: PreTrainedModel) -> SampledResponses:
         """Sample ``P * G`` rows, first the rows of prompt 0.
 
         Log-probs are under the sampling distribution, in nats: at the temperature, over the tokens

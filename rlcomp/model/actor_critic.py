@@ -70,7 +70,7 @@ class ActorCritic(LanguageModel):
         self.scoring.write(batch, scored, self.decoding)
         with torch.set_grad_enabled(torch.is_grad_enabled() and is_loss_input("value")):
             if self.packs:
-                value = scored.spread(self.value_head(scored.states[scored.rows]))
+                value = scored.scatter(self.value_head(scored.states[scored.rows]))
             else:
                 value = spread_values(self.value_head, states[0], batch["response_mask"])
         batch["value"] = value

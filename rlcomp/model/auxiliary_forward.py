@@ -1,4 +1,4 @@
-"""Calls of a stage outside the training batches."""
+"""Context for calls of a stage outside the training batches."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from rlcomp.metrics import recording
 
 @contextmanager
 def aside(stage: nn.Module) -> Iterator[None]:
-    """Run a stage in a context in which rows are neither counted nor recorded.
+    """Set a stage to eval mode and drop its metrics within the context; return the context.
 
-    The modules of the stage are in ``eval`` mode. Modules that count batches
-    (``reference=refreshed``) do not count in this mode. Records of the stage do not reach the run.
+    Modules that count batches (``reference=refreshed``) do not count in eval mode. At the end the
+    modules return to their earlier modes.
 
     Args:
-        stage: the stage that is called, such as the reference that an evaluator scores with.
+        stage: the stage to call, such as the reference that an evaluator scores with.
     """
     modes = {module: module.training for module in stage.modules()}
     stage.eval()

@@ -11,10 +11,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.logit_functions import Reading, read
-from rlcomp.engine.packing import packed_pieces
+from rlcomp.engine.logit_functions import LogitFunctionOf, compute_logit_functions
+from rlcomp.engine.packing import split_by_tokens
 from rlcomp.engine.probe import probe
-from rlcomp.engine.scoring import Scored, pieces, score, score_packed
+from rlcomp.engine.scoring import ScoredTokens, score, score_packed, split_by_length
 from rlcomp.engine.transformer import has_hooks
 from rlcomp.errors import ConfigError
 from rlcomp.model.build import check_vocabulary
@@ -95,15 +95,15 @@ class CausalForward:
     def split(self, columns: TensorDict, budget: int) -> list[Tensor]:
         """Return indices of rows, in pieces of at most ``budget`` tokens."""
         if self.packs:
-            return packed_pieces(columns, budget)
-        return pieces(columns["response_mask"], budget)
+            return split_by_tokens(columns, budget)
+        return split_by_length(columns["response_mask"], budget)
 
     def score(
         self,
         columns: TensorDict,
         weights: Mapping[str, Tensor] | None,
         routers: Sequence[nn.Module],
-    ) -> Scored:
+    ) -> ScoredTokens:
         """Return the states that predict the response tokens of rows.
 
         Args:
@@ -121,13 +121,13 @@ class CausalForward:
             return score(self.model, self.signature, columns, weights, replayed)
         return score_packed(self.transformer, columns, weights)
 
-    def read(
+    def compute_logit_functions(
         self,
-        scored: Scored,
-        readings: Sequence[Reading],
+        scored: ScoredTokens,
+        readings: Sequence[LogitFunctionOf],
         differentiable: Sequence[bool],
         decoding: Decoding,
     ) -> list[Tensor]:
         """Return readouts ``[B, T, ...]`` of states, 0 outside ``response_mask``."""
         suppressed = self.suppressed_on(scored.states.device)
-        return read(scored, readings, differentiable, decoding, suppressed)
+        return compute_logit_functions(scored, readings, differentiable, decoding, suppressed)

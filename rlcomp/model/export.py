@@ -1,4 +1,4 @@
-"""Export of a policy, a critic or a reward model as an ordinary folder of transformers."""
+"""Export of a policy, a critic or a reward model as a model folder of transformers."""
 
 from __future__ import annotations
 
@@ -33,39 +33,38 @@ from rlcomp.text.rows import pad_id
 
 @no_progress_bars()
 def export_policy(policy: LanguageModel, folder: Path, *, merge: bool, adapts: str | None) -> None:
-    """Write a policy as ``AutoModelForCausalLM`` reads it: weights, config, tokenizer, generation.
+    """Write a policy as a folder for ``AutoModelForCausalLM``, with tokenizer and configs.
 
     ``generate`` then samples like the policy: the generation config has its decoding, its stop
     tokens and its suppressed tokens.
 
     Args:
-        policy: changed in place where adapters are merged.
-        folder: exists and is empty.
-        merge: write one plain model; else only the adapters of a policy that has some. For
-            adapters, transformers reads the generation config of their model; pass it that of the
-            folder instead.
-        adapts: the folder or hub name of the model that the adapters are for; None if there is none
-            that others could read.
+        policy: the policy; merging adapters changes it in place.
+        folder: an existing, empty folder.
+        merge: whether to write one model with merged adapters. Otherwise only the adapters are
+            written, and transformers reads the generation config of their base model: pass the
+            folder's generation config to ``generate``.
+        adapts: folder or hub name of the adapters' base model. None: nobody else can load it.
 
     Raises:
-        ConfigError: the policy reads preferences, which transformers cannot; or adapters have no
-            model.
+        ConfigError: the policy reads preferences, which transformers does not support; or the base
+            model of the adapters has no name.
     """
     model = policy.model
     if preference_points(policy.tokenizer) or any(
         isinstance(part, PreferenceEmbedding) for part in model.modules()
     ):
         raise ConfigError(
-            "the policy reads preferences through a map of its own, for which transformers has no "
-            "model: use rlcomp-sample, or train with conditioning=text_prefix"
+            "the policy maps preferences to embeddings, and transformers has no such model: "
+            "use rlcomp-sample, or train with conditioning=text_prefix"
         )
     adapted = _has_adapters(model)
     if adapted and not merge and adapts is None:
         raise ConfigError(
-            "the policy is a model with adapters, and nobody else has that model (it is no folder "
-            "of save_pretrained and has no name on the hub): write the whole, --merge"
+            "the policy has adapters, and their base model is neither a folder of save_pretrained "
+            "nor on the hub: export one merged model with --merge"
         )
-    if adapted and merge:  # in float32: bfloat16 would round the additions to large weights away
+    if adapted and merge:  # in float32: bfloat16 rounds small changes of large weights away
         narrow = model.dtype
         model = merge_adapters(model.float()).to(narrow)
     generation = generation_config(policy)
@@ -112,8 +111,8 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
 
     Args:
         critic: a copy of a backbone with a value head.
-        tokenizer: of the critic's inputs.
-        folder: exists and is empty.
+        tokenizer: tokenizer of the critic's inputs.
+        folder: an existing, empty folder.
 
     Raises:
         ConfigError: transformers has no such head for the architecture, or the critic has adapters.
@@ -121,14 +120,14 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
     config = critic.model.config
     if config.model_type not in MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING_NAMES:
         raise ConfigError(
-            f"transformers has no token classifier of the architecture '{config.model_type}', so "
-            "that its critic cannot be exported"
+            f"transformers has no token classifier of the architecture '{config.model_type}': "
+            "export a critic of another architecture"
         )
     if any("lora_" in name for name, _ in critic.backbone.named_parameters()):
-        raise ConfigError("the critic has adapters, and only whole critics can be exported")
+        raise ConfigError("the critic has adapters: export a critic without adapters")
     values = critic.value_head.weight
-    one = values.reshape(values.shape[0], -1).t()
-    settings = {**config.to_dict(), "num_labels": len(one)}
+    weight = values.reshape(values.shape[0], -1).t()
+    settings = {**config.to_dict(), "num_labels": len(weight)}
     classifier = AutoModelForTokenClassification.from_config(type(config).from_dict(settings))
     classifier = classifier.to(next(critic.backbone.parameters()).dtype)
     backbone = getattr(classifier, classifier.base_model_prefix)
@@ -137,7 +136,7 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
         "nn.Linear", classifier.score if hasattr(classifier, "score") else classifier.classifier
     )
     with torch.no_grad():
-        head.weight.copy_(one)
+        head.weight.copy_(weight)
         head.bias.copy_(critic.value_head.bias.reshape(-1))
     classifier.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
@@ -147,12 +146,12 @@ def export_critic(critic: Critic, tokenizer: PreTrainedTokenizerBase, folder: Pa
 def export_scorer(scorer: Scorer, folder: Path) -> None:
     """Write a reward model as ``AutoModelForSequenceClassification`` reads it, with its labels.
 
-    The logits of a text are its outputs: ``model_score`` of the scorer, ``label_logits`` of a
-    classifier, for a row that ends with this text, with or without a stop token behind it.
+    The logits of a text are ``model_score`` of a scorer or ``label_logits`` of a classifier, for a
+    row that ends with this text. A stop token after the text does not change them.
 
     Args:
         scorer: a copy of a backbone with a head.
-        folder: exists and is empty.
+        folder: an existing, empty folder.
 
     Raises:
         ConfigError: transformers has no such head for the architecture, or the reward model has
@@ -161,11 +160,11 @@ def export_scorer(scorer: Scorer, folder: Path) -> None:
     config, tokenizer = scorer.policy.model.config, scorer.policy.tokenizer
     if config.model_type not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES:
         raise ConfigError(
-            f"transformers has no sequence classifier of the architecture '{config.model_type}', "
-            "so that its reward model cannot be exported"
+            f"transformers has no sequence classifier of the architecture '{config.model_type}': "
+            "export a reward model of another architecture"
         )
     if any("lora_" in name for name, _ in scorer.backbone.named_parameters()):
-        raise ConfigError("the reward model has adapters, and only whole ones can be exported")
+        raise ConfigError("the reward model has adapters: export one without adapters")
     names = {
         "id2label": dict(enumerate(scorer.labels)),
         "label2id": {name: number for number, name in enumerate(scorer.labels)},

@@ -10,17 +10,24 @@ from functools import partial
 import torch
 
 from rlcomp.engine import decode_native, decode_packed
-from rlcomp.engine.decode_graph import GraphLoop
+from rlcomp.engine.decode_graph import GraphDecodeLoop
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Sampled, TokenDraw, Uniforms
-from rlcomp.engine.routing import check_experts, recorded, routers_of, routes_of_rows, routing_shape
-from rlcomp.engine.session import Rereading, Sampling, Session
+from rlcomp.engine.draw import SampledResponses, TokenDraw
+from rlcomp.engine.routing import (
+    check_experts,
+    record_routes,
+    routers_of,
+    routes_of_rows,
+    routing_shape,
+)
+from rlcomp.engine.session import RecomputeSession, SamplingParams, SamplingSession
 from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
-from rlcomp.engine.slots import RereadingSeats, Seats
-from rlcomp.engine.slots_native import NativeSeats
+from rlcomp.engine.slots import DecodeSlots, RecomputeSlots
+from rlcomp.engine.slots_native import NativeSlots
 from rlcomp.engine.stopping import StopRule
+from rlcomp.engine.uniforms import Uniforms
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.sampler_engine import SamplerEngine, SamplingRequest
 from rlcomp.model.causal_forward import CausalForward
@@ -29,20 +36,20 @@ from rlcomp.text.rows import check_room
 from rlcomp.text.token_bytes import token_bytes
 
 _LOG = logging.getLogger(__name__)
-# Tokens of a row of episodes, where the model has no limit.
+# Maximum number of tokens of a row of episodes for a model without a limit.
 _LONGEST = 2**15
 
 
 @dataclass(frozen=True)
-class Responses:
-    """A request for responses.
+class GenerationRequest:
+    """Request for responses to prompts.
 
     Attributes:
         prompts: lists of token ids.
         group_size: responses per prompt.
-        max_new_tokens: limit of a response, EOS included.
+        max_new_tokens: maximum number of tokens of a response, EOS included.
         decoding: the distribution to draw from.
-        suppressed_tokens: ids that are not drawn, whatever the model's logits are.
+        suppressed_tokens: ids that are never drawn.
 
     Raises:
         ConfigError: a size is below 1.
@@ -55,10 +62,10 @@ class Responses:
     suppressed_tokens: Sequence[int] = ()
 
     def __post_init__(self) -> None:
-        """Refuse sizes below 1."""
+        """Check that the sizes are at least 1."""
         for name in ("group_size", "max_new_tokens"):
             if getattr(self, name) < 1:
-                raise ConfigError(f"{name} is {getattr(self, name)}: write at least 1")
+                raise ConfigError(f"{name} is {getattr(self, name)}: set it to at least 1")
 
 
 class Generation:
@@ -67,7 +74,7 @@ class Generation:
     Args:
         forward: the forward pass.
         stops: ids that end a response.
-        decoding: of the policy; the log names the loop that samples under it.
+        decoding: the policy's decoding; the log names the decode loop for it.
     """
 
     # A copy of the policy gets a copy of this object, which reads the weights of the copy.
@@ -81,25 +88,25 @@ class Generation:
 
     def sample(
         self,
-        request: Responses,
+        request: GenerationRequest,
         version: int,
         generator: torch.Generator,
         engine: SamplerEngine | None,
-    ) -> Sampled:
-        """Sample responses.
+    ) -> SampledResponses:
+        """Sample responses and return them.
 
         Args:
             request: prompts and limits.
-            version: of the weights.
-            generator: on the CPU.
-            engine: decodes; None for our own loop.
+            version: version of the weights.
+            generator: random generator on the CPU.
+            engine: the sampler engine. None: rlcomp's decode loop samples.
         """
         if engine is not None:
-            return self._sample_by(engine, request, version, generator)
+            return self._sample_with_engine(engine, request, version, generator)
         rows = len(request.prompts) * request.group_size
-        keeps = request.decoding.keep_routing == "rollout"
+        records_routes = request.decoding.keep_routing == "rollout"
         draw = self.draw(request.decoding, request.suppressed_tokens)
-        with recorded(routers_of(self.forward.model) if keeps else []) as passes:
+        with record_routes(routers_of(self.forward.model) if records_routes else []) as passes:
             sampled = self.decode_loop(draw)(
                 request.prompts,
                 group_size=request.group_size,
@@ -107,19 +114,19 @@ class Generation:
                 draw=draw,
                 uniforms=Uniforms(rows, generator),
             )
-        if not keeps:
+        if not records_routes:
             return sampled
         routes = routes_of_rows(passes, request.prompts, sampled.lengths.tolist())
         return replace(sampled, routes=routes)
 
-    def _sample_by(
+    def _sample_with_engine(
         self,
         engine: SamplerEngine,
-        responses: Responses,
+        responses: GenerationRequest,
         version: int,
         generator: torch.Generator,
-    ) -> Sampled:
-        """Sample by an engine, which gets these weights first; the generator gives its seed."""
+    ) -> SampledResponses:
+        """Update a sampler engine's weights and sample with it; the generator gives its seed."""
         cpu, model = torch.device("cpu"), self.forward.model
         suppressed = self.forward.suppressed_on(cpu, self.stops, responses.suppressed_tokens)
         routers = routers_of(model) if responses.decoding.keep_routing == "rollout" else []
@@ -147,58 +154,61 @@ class Generation:
         decoding: Decoding,
         generator: torch.Generator,
         seeds: Sequence[int] | None,
-    ) -> Session:
-        """Return a session: generation over turns, a row for each prompt."""
+    ) -> SamplingSession:
+        """Return a session: generation over turns, with one row per prompt."""
         table = token_bytes(self.forward.tokenizer)
         draw = self.draw(decoding)
-        sampling = Sampling(self.stops, table, draw, generator, seeds)
+        sampling = SamplingParams(self.stops, table, draw, generator, seeds)
         transformer = self.forward.transformer
         if transformer is None or self.forward.has_hooks():
             model, signature = self.forward.model, self.forward.signature
-            return Rereading(partial(decode, model, signature), prompts, sampling)
-        kind = NativeSession if self._is_native(draw.decoding) else PackedSession
-        return kind(transformer, prompts, sampling, longest=self._longest())
+            return RecomputeSession(partial(decode, model, signature), prompts, sampling)
+        session_type = NativeSession if self._is_native(draw.decoding) else PackedSession
+        return session_type(transformer, prompts, sampling, longest=self._longest())
 
-    def slots(self, decoding: Decoding, *, reread: bool) -> Seats:
-        """Return decode slots: rows that begin and end at any time.
+    def slots(self, decoding: Decoding, *, reread: bool) -> DecodeSlots:
+        """Return decode slots for rows that begin and end at any time.
 
         Args:
             decoding: the distribution to draw from.
-            reread: whether new weights read again the tokens that old ones have read.
+            reread: whether a change of the weights computes the KV cache again.
         """
         draw, transformer = self.draw(decoding), self.forward.transformer
-        own = transformer is not None and not self.forward.has_hooks()
-        if transformer is None or not own or not self._is_native(draw.decoding):
+        if transformer is None or self.forward.has_hooks() or not self._is_native(draw.decoding):
             _LOG.info(
-                "rows are read again whenever they sample on: only decoding in C++ keeps them"
+                "decode slots compute every context again: only engine.decode=native has a KV cache"
             )
-            return RereadingSeats(self.decode_loop(draw), self.stops, draw)
+            return RecomputeSlots(self.decode_loop(draw), self.stops, draw)
         longest = self._longest()
-        return NativeSeats(transformer, self.stops, draw, longest=longest, reread=reread)
+        return NativeSlots(transformer, self.stops, draw, longest=longest, reread=reread)
 
     def draw(self, decoding: Decoding, suppressed_tokens: Sequence[int] = ()) -> TokenDraw:
-        """Return the draw of tokens under a decoding."""
+        """Return the draw of tokens for a decoding distribution."""
         device = self.forward.model.device
         suppressed = self.forward.suppressed_on(device, self.stops, suppressed_tokens)
         return TokenDraw(decoding, suppressed)
 
-    def decode_loop(self, draw: TokenDraw) -> Callable[..., Sampled]:
-        """Return the decode loop: our own, unless the model has hooks or is unknown to it."""
+    def decode_loop(self, draw: TokenDraw) -> Callable[..., SampledResponses]:
+        """Return the decode loop: packed, unless the model has hooks or is not supported."""
         transformer = self.forward.transformer
         if transformer is None or self.forward.has_hooks():
             return partial(decode, self.forward.model, self.forward.signature)
         if self._is_native(draw.decoding):
             return partial(decode_native.decode, transformer)
-        loop = GraphLoop if self.forward.model.device.type == "cuda" else decode_packed.Loop
+        loop = (
+            GraphDecodeLoop
+            if self.forward.model.device.type == "cuda"
+            else decode_packed.DecodeLoop
+        )
         return partial(decode_packed.decode, transformer, loop=loop)
 
     def check_prompts(self, prompts: Sequence[Sequence[int]], max_new_tokens: int) -> None:
-        """Refuse prompts that cannot be answered.
+        """Check that the model can answer prompts.
 
         Raises:
             ConfigError: a prompt is a text.
-            DataError: a prompt has no tokens, an unknown one, or leaves no room for
-                ``max_new_tokens``.
+            DataError: a prompt has no tokens, an id outside the vocabulary, or no room for
+                ``max_new_tokens`` in the context.
         """
         if any(isinstance(prompt, str) for prompt in prompts):
             raise ConfigError(
@@ -208,12 +218,12 @@ class Generation:
         if not all(isinstance(prompt, (list, tuple)) for prompt in prompts):
             raise ConfigError("generate takes a list of token ids for each prompt: [[5, 6], [7]]")
         if not prompts or not all(prompts):
-            raise DataError("there is nothing to answer: every prompt needs at least one token")
+            raise DataError("a prompt has no tokens: give every prompt at least one token id")
         ids = range(self.forward.signature.vocabulary)
-        unknown = [one for prompt in prompts for one in prompt if one not in ids]
+        unknown = [token for prompt in prompts for token in prompt if token not in ids]
         if unknown:
             raise DataError(
-                f"a prompt holds token id {unknown[0]}, but the policy's are 0 to {ids[-1]}: "
+                f"a prompt has token id {unknown[0]}, outside the policy's 0 to {ids[-1]}: "
                 "encode it with the policy's own tokenizer"
             )
         lengths, new = [len(prompt) for prompt in prompts], [max_new_tokens] * len(prompts)
@@ -224,7 +234,7 @@ class Generation:
         return context_limit(self.forward.model.config) or _LONGEST
 
     def _is_native(self, decoding: Decoding) -> bool:
-        """Return whether the loop in C++ samples; log it when that changes."""
+        """Return whether the decode loop in C++ samples; log a change of the loop."""
         transformer = self.forward.transformer
         why = self.forward.engine.not_native(transformer, decoding)
         if transformer is not None:

@@ -12,14 +12,19 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import AUTO, Engine
-from rlcomp.engine.logit_functions import Reading, distribution_read, log_probs_read, squares_read
-from rlcomp.engine.session import Session
-from rlcomp.engine.slots import Seats
+from rlcomp.engine.logit_functions import (
+    LogitFunctionOf,
+    distribution_of,
+    log_probs_of,
+    squared_probs_of,
+)
+from rlcomp.engine.session import SamplingSession
+from rlcomp.engine.slots import DecodeSlots
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.interfaces.sampler_engine import SamplerEngine
 from rlcomp.model.causal_forward import CausalForward
-from rlcomp.model.generation import Generation, Responses
+from rlcomp.model.generation import Generation, GenerationRequest
 from rlcomp.model.pretrained import context_limit
 from rlcomp.model.row_scoring import RowScoring
 from rlcomp.model.stop_tokens import stop_ids
@@ -143,7 +148,7 @@ class LanguageModel(Component):
         :meth:`rlcomp.interfaces.policy.Policy.log_probs`. Without gradient the rows are read some
         at a time, so that memory does not grow with the batch.
         """
-        return self._readout(batch, log_probs_read, weights, decoding or self.decoding)
+        return self._readout(batch, log_probs_of, weights, decoding or self.decoding)
 
     def score(self, batch: TensorDict) -> Tensor:
         """Return :meth:`log_probs` of a batch, without gradient."""
@@ -175,7 +180,7 @@ class LanguageModel(Component):
         They are at the temperature and before any filter, and 0 outside ``response_mask``.
         Arguments are those of :meth:`log_probs`.
         """
-        return self._readout(batch, distribution_read, weights, self.decoding)
+        return self._readout(batch, distribution_of, weights, self.decoding)
 
     def squared_probs(self, batch: TensorDict) -> Tensor:
         """Return ``sum_v p_v^2`` ``[B, T]`` at each response token, without gradient.
@@ -183,12 +188,12 @@ class LanguageModel(Component):
         Probabilities are under ``decoding``; the sum is 0 outside ``response_mask``.
         """
         with torch.no_grad():
-            return self._readout(batch, squares_read, None, self.decoding)
+            return self._readout(batch, squared_probs_of, None, self.decoding)
 
     def _readout(
         self,
         batch: TensorDict,
-        reading: Reading,
+        reading: LogitFunctionOf,
         weights: Mapping[str, Tensor] | None,
         decoding: Decoding,
     ) -> Tensor:
@@ -200,7 +205,9 @@ class LanguageModel(Component):
             return values.to(device)
         return self.scoring.read(columns, reading, decoding, weights, device)
 
-    def score_together(self, rows: TensorDict, reading: Reading, decoding: Decoding) -> Tensor:
+    def score_together(
+        self, rows: TensorDict, reading: LogitFunctionOf, decoding: Decoding
+    ) -> Tensor:
         """Return a readout without gradient; each rank reads some of the rows."""
 
         def read_by(model: LanguageModel, some: TensorDict) -> Tensor:
@@ -252,7 +259,7 @@ class LanguageModel(Component):
             DataError: a prompt has no tokens or leaves no room for ``max_new_tokens``.
             NumericalError: the model's output is not finite.
         """
-        request = Responses(
+        request = GenerationRequest(
             prompts, group_size, max_new_tokens, decoding or self.decoding, suppressed_tokens
         )
         self.check_prompts(prompts, max_new_tokens)
@@ -267,8 +274,8 @@ class LanguageModel(Component):
         decoding: Decoding | None = None,
         generator: torch.Generator,
         seeds: Sequence[int] | None = None,
-    ) -> Session:
-        """Return generation over turns, a row a prompt (:class:`rlcomp.engine.session.Session`).
+    ) -> SamplingSession:
+        """Return a session of turns, one row per prompt.
 
         The first turn of a session gives the tokens of :meth:`generate` with the same generator.
         Equal prompts are read once. Arguments are those of
@@ -282,8 +289,8 @@ class LanguageModel(Component):
         self.check_prompts(prompts, 1)
         return self.generation.session(prompts, decoding or self.decoding, generator, seeds)
 
-    def seats(self, *, reread: bool = False) -> Seats:
-        """Return rows that begin and end at any time (:class:`rlcomp.engine.slots.Seats`).
+    def seats(self, *, reread: bool = False) -> DecodeSlots:
+        """Return rows that begin and end at any time (:class:`rlcomp.engine.slots.DecodeSlots`).
 
         They are sampled by the policy's own decoding. With ``reread``, or where the loop in C++
         cannot run, new weights read again the tokens that old ones have read.

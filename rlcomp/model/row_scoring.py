@@ -12,13 +12,13 @@ from torch import Tensor, nn
 from rlcomp.component import is_loss_input
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logit_functions import (
-    Reading,
-    distribution_read,
-    entropy_read,
-    log_probs_read,
+    LogitFunctionOf,
+    distribution_of,
+    entropy_of,
+    log_probs_of,
 )
-from rlcomp.engine.routing import UNKNOWN, recorded, routers_of
-from rlcomp.engine.scoring import Scored
+from rlcomp.engine.routing import UNKNOWN, record_routes, routers_of
+from rlcomp.engine.scoring import ScoredTokens
 from rlcomp.errors import ConfigError
 from rlcomp.model.causal_forward import CausalForward
 from rlcomp.model.token_rows import token_rows
@@ -69,17 +69,19 @@ class RowScoring:
         # Rows that no model has sampled are on the CPU.
         return rows if rows["tokens"].device == device else rows.to(device)
 
-    def score(self, columns: TensorDict) -> Scored:
+    def score(self, columns: TensorDict) -> ScoredTokens:
         """Return the states that predict the response tokens of rows, from one forward pass."""
         return self.forward.score(columns, None, self.routers)
 
-    def write(self, batch: TensorDict, scored: Scored, decoding: Decoding) -> TensorDict:
+    def write(self, batch: TensorDict, scored: ScoredTokens, decoding: Decoding) -> TensorDict:
         """Write ``log_probs``, ``entropy``, and ``log_distribution`` if asked for, to a batch."""
-        readings: dict[str, Reading] = {"log_probs": log_probs_read, "entropy": entropy_read}
+        readings: dict[str, LogitFunctionOf] = {"log_probs": log_probs_of, "entropy": entropy_of}
         if is_loss_input("log_distribution"):
-            readings["log_distribution"] = distribution_read
+            readings["log_distribution"] = distribution_of
         wanted = [is_loss_input(key) for key in readings]
-        values = self.forward.read(scored, list(readings.values()), wanted, decoding)
+        values = self.forward.compute_logit_functions(
+            scored, list(readings.values()), wanted, decoding
+        )
         for key, entry in zip(readings, values, strict=True):
             batch[key] = entry.to(batch["tokens"].device)
         return batch
@@ -87,18 +89,18 @@ class RowScoring:
     def read_once(
         self,
         columns: TensorDict,
-        reading: Reading,
+        reading: LogitFunctionOf,
         decoding: Decoding,
         weights: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """Return a readout of rows from one forward pass."""
         scored = self.forward.score(columns, weights, self.routers)
-        return self.forward.read(scored, [reading], [True], decoding)[0]
+        return self.forward.compute_logit_functions(scored, [reading], [True], decoding)[0]
 
     def read(
         self,
         columns: TensorDict,
-        reading: Reading,
+        reading: LogitFunctionOf,
         decoding: Decoding,
         weights: Mapping[str, Tensor] | None,
         device: torch.device,
@@ -127,13 +129,13 @@ class RowScoring:
         budget = budget if tokens is None else min(tokens, budget)
         return (columns[rows] for rows in self.forward.split(columns, budget))
 
-    def same_on_ranks(self, reading: Reading) -> bool:
+    def same_on_ranks(self, reading: LogitFunctionOf) -> bool:
         """Return whether other ranks would read the same, and the readout is small enough to send.
 
         Adapters may be switched off here only, and hooks may change a pass here only.
         """
         adapted = any(not parameter.requires_grad for parameter in self.forward.model.parameters())
-        return not (reading is distribution_read or adapted or self.forward.has_hooks())
+        return not (reading is distribution_of or adapted or self.forward.has_hooks())
 
     @torch.no_grad()
     def log_probs_and_routes(
@@ -150,8 +152,8 @@ class RowScoring:
         log_probs, routes = list[Tensor](), list[Tensor]()
         order = self.forward.split(columns, self.forward.budget())
         for rows in order:
-            with recorded(self.routers) as passes:
-                log_probs.append(self.read_once(columns[rows], log_probs_read, decoding))
+            with record_routes(self.routers) as passes:
+                log_probs.append(self.read_once(columns[rows], log_probs_of, decoding))
             chosen = passes[0].view(len(rows), -1, *passes[0].shape[1:])
             missing = width - chosen.shape[1]
             routes.append(F.pad(chosen, (0, 0, 0, 0, 0, missing), value=UNKNOWN))

@@ -10,8 +10,8 @@ from tensordict import TensorDict
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from rlcomp.engine.packing import packed_pieces
-from rlcomp.engine.scoring import pieces, score_packed
+from rlcomp.engine.packing import split_by_tokens
+from rlcomp.engine.scoring import score_packed, split_by_length
 from rlcomp.engine.transformer import Transformer
 from rlcomp.functional.reduction import masked
 from rlcomp.model.token_rows import token_rows
@@ -71,14 +71,14 @@ def read_values(
         if transformer is None:
             return spread_values(head, _states(backbone, some), some["response_mask"])
         scored = score_packed(transformer, some, None)
-        return scored.spread(head(scored.states[scored.rows]))
+        return scored.scatter(head(scored.states[scored.rows]))
 
     if torch.is_grad_enabled() or columns["tokens"].numel() <= _NO_GRAD_TOKENS:
         return at_once(columns)
     if transformer is not None:
-        order = packed_pieces(columns, _NO_GRAD_TOKENS)
+        order = split_by_tokens(columns, _NO_GRAD_TOKENS)
     else:
-        order = pieces(columns["response_mask"], _NO_GRAD_TOKENS)
+        order = split_by_length(columns["response_mask"], _NO_GRAD_TOKENS)
     parts = [at_once(columns[rows]) for rows in order]
     return torch.cat(parts)[torch.cat(order).argsort()]
 
@@ -91,7 +91,7 @@ def parted(rows: TensorDict, tokens: int | None) -> Iterator[TensorDict]:
         tokens: the most tokens of a piece, if less than the default.
     """
     budget = _NO_GRAD_TOKENS if tokens is None else min(tokens, _NO_GRAD_TOKENS)
-    return (rows[some] for some in packed_pieces(rows, budget))
+    return (rows[some] for some in split_by_tokens(rows, budget))
 
 
 def spread_values(head: nn.Module, states: Tensor, response_mask: Tensor) -> Tensor:

@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 from rlcomp.engine.transformer import WITHIN, Transformer
 from rlcomp.errors import ConfigError
-from rlcomp.parallel.weights import Written, summed_gradients
+from rlcomp.parallel.weights import WriteRecord, summed_gradients
 
 
 def check_sharded(module: nn.Module) -> None:
@@ -34,7 +34,7 @@ def check_sharded(module: nn.Module) -> None:
         )
 
 
-class Sharded:
+class ShardedWeights:
     """Weights in parts (FSDP2): each rank holds, and steps, its rows of every matrix.
 
     Passes run on a copy of the model whose layers are put together while they are read. The owner
@@ -54,7 +54,7 @@ class Sharded:
         names = [name for name, _ in owner.named_parameters()]
         self.parameters = [*owner.parameters()]
         self.shapes = [p.shape for p in self.parameters]
-        self.written = Written(self.parameters)
+        self.written = WriteRecord(self.parameters)
         there = dict(self.module.named_parameters())
         self.held = [there[name] for name in names]
         self.parts = [_part(held) for held in self.held]

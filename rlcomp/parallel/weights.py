@@ -95,7 +95,7 @@ class Parallel(Protocol):
         ...
 
 
-class Written:
+class WriteRecord:
     """Record of writes into tensors, by torch's version counters."""
 
     def __init__(self, tensors: Sequence[Tensor]) -> None:
@@ -130,7 +130,7 @@ def summed_gradients(parameters: Sequence[Parameter]) -> None:
             p.grad = part.view_as(p).clone()
 
 
-class Replicated:
+class ReplicatedWeights:
     """Whole weights on every rank; gradients are summed once a step.
 
     Args:
@@ -142,7 +142,7 @@ class Replicated:
     def __init__(self, owner: nn.Module) -> None:
         self.owner = self.module = owner
         self.parameters = [*owner.parameters()]
-        self.written = Written(self.parameters)
+        self.written = WriteRecord(self.parameters)
 
     def part(self, parameter: Parameter) -> Parameter:
         """Return the parameter."""

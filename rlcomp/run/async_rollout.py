@@ -14,7 +14,7 @@ from rlcomp.batch import cat
 from rlcomp.checkpoint import state_fields
 from rlcomp.checkpoint.buffered_rollout import BufferedRollout, load_buffered_rollout, record_age
 from rlcomp.cluster.pool import Admission, Pool
-from rlcomp.cluster.serialization import Carried
+from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker import version_of
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import (
@@ -91,7 +91,7 @@ class FreeStages(RemoteStages):
                 f"cluster.schedule is free, and {type(stage.policy).__name__} has no seats "
                 "(rlcomp.interfaces.cluster.RefillingPolicy): set cluster.schedule=fixed"
             )
-        Carried(list(self.stages))
+        SerializedStages(list(self.stages))
 
     def begin_phase(self) -> None:
         """Forget the groups of the previous phase."""
@@ -133,12 +133,12 @@ class FreeStages(RemoteStages):
         assert isinstance(stage, RefillingCollector)
         return stage.group_size
 
-    def _begin(self, batch: TensorDict) -> Carried:
+    def _begin(self, batch: TensorDict) -> SerializedStages:
         """Start the workers if they are not running."""
         seats = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
         return self._start(replace(self.cluster.free, seats=seats))
 
-    def _ask_for(self, payload: Carried, batch: TensorDict) -> None:
+    def _ask_for(self, payload: SerializedStages, batch: TensorDict) -> None:
         """Queue the groups of a batch."""
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         for place in range(len(batch)):
@@ -208,7 +208,7 @@ class FreeStages(RemoteStages):
         for request in has.values():
             self.cluster.ask(worker, self._weights, request)
 
-    def _consumed(self, groups: list[BufferedRollout], payload: Carried) -> TensorDict:
+    def _consumed(self, groups: list[BufferedRollout], payload: SerializedStages) -> TensorDict:
         """Join groups to a batch, with their ages."""
         ledger = Ledger()
         for group in groups:
@@ -255,7 +255,7 @@ class FreeStages(RemoteStages):
         check_requests(
             [request for _, request in self.pool.waiting],
             done=self.pool.done,
-            seeds=len(Carried(list(self.stages)).generators),
+            seeds=len(SerializedStages(list(self.stages)).generators),
             most=self.admission.allowed // self._size,
         )
 

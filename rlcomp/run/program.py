@@ -19,7 +19,7 @@ from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.checkpoint.state import unsaved_state
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
-from rlcomp.engine.finite import first_bad
+from rlcomp.engine.finite import first_non_finite
 from rlcomp.errors import (
     CheckpointError,
     ConfigError,
@@ -249,7 +249,7 @@ class Program:
         except BaseException as error:
             if isinstance(error, NonFiniteSteps):
                 add_note(error, self._dump(error, ledger))
-            elif isinstance(error, NumericalError) and (bad := first_bad(batch)):
+            elif isinstance(error, NumericalError) and (bad := first_non_finite(batch)):
                 add_note(error, f"the first bad key of the batch: {bad}")
             add_note(
                 error,

@@ -19,7 +19,7 @@ from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import cat
 from rlcomp.checkpoint import state_fields
 from rlcomp.checkpoint.buffered_rollout import BufferedRollout, load_buffered_rollout, record_age
-from rlcomp.cluster.serialization import Carried
+from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker import version_of
 from rlcomp.errors import ConfigError, FlowError, ProcessEnded, add_note
 from rlcomp.interfaces.cluster import (
@@ -111,7 +111,7 @@ class RemoteStages(Sequence):
         self.directory: Path | None = None
         self.queue: deque[Asked | BufferedRollout] = deque()
         self.number = 0
-        self._carried: Carried | None = None
+        self._carried: SerializedStages | None = None
         self._under_way: list[Asked] = []
         self._lost, self._counted = 0, 0
         self._busy, self._since = 0.0, time.perf_counter()
@@ -119,7 +119,7 @@ class RemoteStages(Sequence):
         self._check()
 
     def _check(self) -> None:
-        Carried(list(self.stages))
+        SerializedStages(list(self.stages))
         kind = type(self.stages[0]).__name__
         busy = self.staleness + 1
         if not self._splits and self.cluster.workers > busy:
@@ -175,16 +175,16 @@ class RemoteStages(Sequence):
         self.queue = deque(map(load_buffered_rollout, state_fields.field(state, "queue", list)))
         self.number = state_fields.field(state, "number", NonNegativeInt)
 
-    def _start(self, free: AsyncSettings | None = None) -> Carried:
+    def _start(self, free: AsyncSettings | None = None) -> SerializedStages:
         """Start the workers at the first call, when constant parts have their final values."""
         if self._carried is None:
-            self._carried = Carried(list(self.stages))
+            self._carried = SerializedStages(list(self.stages))
             sizes = [len(each) for each in self._carried.weights]
             self.cluster.start(self._carried.data(), sizes, self.staleness + 2, free)
             self._since = time.perf_counter()
         return self._carried
 
-    def _ask(self, payload: Carried, weights: object, batch: TensorDict) -> Asked:
+    def _ask(self, payload: SerializedStages, weights: object, batch: TensorDict) -> Asked:
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         requests = {}
         for worker, part in self._parts(batch).items():

@@ -8,8 +8,8 @@ from typing import Literal
 from torch import Tensor
 
 from rlcomp.arguments import NonNegativeInt, PositiveFloat, PositiveInt
-from rlcomp.cluster.async_rollout import FreeWorker
-from rlcomp.cluster.worker import Worker
+from rlcomp.cluster.async_rollout import AsyncWorker
+from rlcomp.cluster.worker import StageWorker
 from rlcomp.interfaces.cluster import (
     AsyncSettings,
     Cluster,
@@ -77,9 +77,11 @@ class InProcessCluster(Cluster):
         self._ring: list[list[Tensor]] = [[] for _ in range(versions)]
         self._here = [self._new() for _ in range(self.workers)]
 
-    def _new(self) -> tuple[Worker, deque[tuple[int, RolloutRequest]]]:
+    def _new(self) -> tuple[StageWorker, deque[tuple[int, RolloutRequest]]]:
         free = self._free
-        return Worker(self._stages) if free is None else FreeWorker(self._stages, free), deque()
+        return StageWorker(self._stages) if free is None else AsyncWorker(
+            self._stages, free
+        ), deque()
 
     def publish(self, weights: list[Tensor]) -> int:
         """Copy the weights into the next slot of a ring."""
@@ -92,7 +94,7 @@ class InProcessCluster(Cluster):
         """Store a request; under ``free`` the worker takes it at once, with the weights."""
         assert isinstance(weights, int)
         runner = self._here[worker][0]
-        if isinstance(runner, FreeWorker):
+        if isinstance(runner, AsyncWorker):
             runner.load(self._ring[weights])
             if request is not None:
                 self.asked.append((worker, request.number, request.part))
@@ -118,7 +120,7 @@ class InProcessCluster(Cluster):
         if self._received in self.lost:
             raise WorkerLost(f"worker {worker} died")
         runner = self._here[worker][0]
-        assert isinstance(runner, FreeWorker)
+        assert isinstance(runner, AsyncWorker)
         ready = self._ready.setdefault(worker, deque())
         if not ready and runner.busy:
             ready.extend(runner.turn())

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from rlcomp.batch import decode_columns, decode_texts, encode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.engine.routing import UNKNOWN
 from rlcomp.errors import DataError, NumericalError
 from rlcomp.functional.reduction import masked
@@ -40,7 +40,7 @@ def padded(rows: Sequence[Sequence[int]], pad: int) -> tuple[Tensor, Tensor]:
 
 
 def response_columns(
-    prompts: Sequence[Sequence[int]], sampled: Sampled, pad: int
+    prompts: Sequence[Sequence[int]], sampled: SampledResponses, pad: int
 ) -> dict[str, Tensor]:
     """Return the per-token entries of sampled rows.
 
@@ -71,9 +71,11 @@ def response_columns(
         "response_mask": response,
         "rollout_log_probs": masked(sampled.log_probs.gather(1, taken), response),
     }
-    if sampled.kept is not None:
-        where = taken[..., None].expand(-1, -1, sampled.kept.shape[-1])
-        columns["sampling_mask"] = masked(sampled.kept.gather(1, where), response[..., None])
+    if sampled.sampling_mask is not None:
+        where = taken[..., None].expand(-1, -1, sampled.sampling_mask.shape[-1])
+        columns["sampling_mask"] = masked(
+            sampled.sampling_mask.gather(1, where), response[..., None]
+        )
     return columns
 
 
@@ -158,7 +160,7 @@ def demonstration_rows(
 
 
 def rollout_rows(
-    prompts: Sequence[Sequence[int]], sampled: Sampled, *, pad: int, version: int
+    prompts: Sequence[Sequence[int]], sampled: SampledResponses, *, pad: int, version: int
 ) -> TensorDict:
     """Build rows of sampled responses, sorted by prompt.
 

@@ -12,8 +12,8 @@ from tensordict import TensorDict
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.cluster import actor
-from rlcomp.cluster.actor import Handed, Serving
-from rlcomp.cluster.serialization import Carried
+from rlcomp.cluster.actor import ActorServer, PublishedArrays
+from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutRequest
@@ -37,7 +37,7 @@ def bytes_of(*values):
 
 
 def test_weights_are_those_of_their_number_and_older_ones_are_dropped():
-    handed, worker = Handed([1, 2]), Weights()
+    handed, worker = PublishedArrays([1, 2]), Weights()
     first, second, third = (bytes_of(n, 1, 2) for n in (5, 6, 7))
     handed.arrays |= {3: first, 4: second, 5: third}
 
@@ -82,8 +82,8 @@ def request(number, *texts, of=None):
 @pytest.fixture
 def serving():
     stage = collector()
-    carried = Carried([stage])
-    made = Serving([], [len(each) for each in carried.weights])
+    carried = SerializedStages([stage])
+    made = ActorServer([], [len(each) for each in carried.weights])
     return made, stage, carried
 
 
@@ -136,7 +136,7 @@ def test_an_error_is_told(serving, monkeypatch):
         raise ConfigError("set a=1")
 
     monkeypatch.setattr(actor, "serve_messages", fails)
-    ((kind, body),) = told_by(Serving([], []), 1)
+    ((kind, body),) = told_by(ActorServer([], []), 1)
 
     assert kind == "failed"
     with pytest.raises(ConfigError, match="set a=1"):
@@ -145,7 +145,7 @@ def test_an_error_is_told(serving, monkeypatch):
 
 def test_code_that_ends_the_process_does_not_just_end_the_thread(monkeypatch):
     monkeypatch.setattr(actor, "serve_messages", lambda _: sys.exit(3))
-    ((kind, body),) = told_by(Serving([], []), 1)
+    ((kind, body),) = told_by(ActorServer([], []), 1)
 
     assert kind == "failed"
     with pytest.raises(ProcessEnded, match=r"a stage on a worker ends the process \(SystemExit: 3"):
@@ -155,6 +155,6 @@ def test_code_that_ends_the_process_does_not_just_end_the_thread(monkeypatch):
 def test_modules_are_looked_for_where_the_run_does_first(monkeypatch):
     monkeypatch.setattr(sys, "path", ["own", "both"])
 
-    Serving(["both", "run"], [])
+    ActorServer(["both", "run"], [])
 
     assert sys.path == ["both", "run", "own"]

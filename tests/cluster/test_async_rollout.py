@@ -7,9 +7,9 @@ from tensordict import TensorDict
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.cluster import async_rollout
-from rlcomp.cluster.async_rollout import FreeWorker, sampled
-from rlcomp.cluster.serialization import Carried
-from rlcomp.cluster.slot_scheduler import Group, Row
+from rlcomp.cluster.async_rollout import AsyncWorker, sampled
+from rlcomp.cluster.serialization import SerializedStages
+from rlcomp.cluster.slot_scheduler import RolloutGroup, RolloutRow
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutRequest
@@ -24,8 +24,8 @@ def collector(decoding=None):
 
 
 def worker(stage, **settings):
-    carried = Carried([stage])
-    made = FreeWorker(carried.data(), AsyncSettings(**{"seats": 8, "look_every": 3} | settings))
+    carried = SerializedStages([stage])
+    made = AsyncWorker(carried.data(), AsyncSettings(**{"seats": 8, "look_every": 3} | settings))
     made.load([each.clone() for each in carried.weights])
     return made, carried
 
@@ -87,7 +87,7 @@ def test_tokens_have_the_version_of_the_weights_that_were_loaded_before_the_turn
     assert made.turn() == []
     stage.policy.updated()
     stage.policy.updated()
-    made.load([each.clone() for each in Carried([stage]).weights])
+    made.load([each.clone() for each in SerializedStages([stage]).weights])
     (reply,) = made.turn()
 
     found = reply.rows["policy_version"][reply.rows["response_mask"]].view(2, -1)
@@ -99,7 +99,7 @@ def test_tokens_have_the_version_of_the_weights_that_were_loaded_before_the_turn
 def test_what_decodes_is_told_of_new_weights(monkeypatch):
     made, carried = worker(collector())
     told = []
-    monkeypatch.setattr(made.seating, "renew", lambda: told.append(torch.is_grad_enabled()))
+    monkeypatch.setattr(made.scheduler, "renew", lambda: told.append(torch.is_grad_enabled()))
 
     made.load([each.clone() for each in carried.weights])
 
@@ -137,13 +137,13 @@ def test_a_prompt_that_leaves_no_room_is_refused():
 
 
 def test_what_a_group_has_said_is_filled_up_with_zeros():
-    rows = [Row([1], None, 9), Row([1], None, 9)]
+    rows = [RolloutRow([1], None, 9), RolloutRow([1], None, 9)]
     rows[0].tokens, rows[0].log_probs, rows[0].stopped = [5, 6, 7], [-1.0, -2.0, -3.0], True
     rows[1].tokens, rows[1].log_probs = [8], [-4.0]
     rows[0].kept = [torch.tensor([[1], [2]]), torch.tensor([[3]])]
     rows[1].kept = [torch.tensor([[4]])]
 
-    found = sampled(Group("a", rows))
+    found = sampled(RolloutGroup("a", rows))
 
     assert found.tokens.tolist() == [[5, 6, 7], [8, 0, 0]]
     assert found.log_probs.tolist() == [[-1.0, -2.0, -3.0], [-4.0, 0.0, 0.0]]
@@ -151,14 +151,14 @@ def test_what_a_group_has_said_is_filled_up_with_zeros():
     assert found.truncated.tolist() == [False, True]
     assert found.kept[..., 0].tolist() == [[1, 2, 3], [4, 0, 0]]
     rows[0].kept = rows[1].kept = []
-    assert sampled(Group("a", rows)).kept is None
+    assert sampled(RolloutGroup("a", rows)).kept is None
 
 
 def test_the_sets_of_a_single_row_stand_at_its_tokens():
     kept = [torch.tensor([[1, 2]], dtype=torch.uint8), torch.tensor([[3, 4]], dtype=torch.uint8)]
-    row = Row([5], None, 4, tokens=[7, 8], log_probs=[-1.0, -2.0], kept=kept, stopped=True)
+    row = RolloutRow([5], None, 4, tokens=[7, 8], log_probs=[-1.0, -2.0], kept=kept, stopped=True)
 
-    found = sampled(Group(None, [row]))
+    found = sampled(RolloutGroup(None, [row]))
 
     assert found.kept.tolist() == [[[1, 2], [3, 4]]]
     assert found.truncated.tolist() == [False]

@@ -13,7 +13,7 @@ import pytest
 
 from rlcomp.cluster import worker_client as module
 from rlcomp.cluster.serve import READY, REPLY
-from rlcomp.cluster.worker_client import Link
+from rlcomp.cluster.worker_client import WorkerClient
 from rlcomp.interfaces.cluster import WorkerLost
 
 
@@ -73,7 +73,7 @@ def link(monkeypatch):
         module.multiprocessing, "get_context", lambda kind: kinds.append(kind) or Context
     )
     Process.made.clear()
-    link = Link(2)
+    link = WorkerClient(2)
     assert kinds == ["spawn"]
     yield link
     link.close()
@@ -162,7 +162,7 @@ def test_a_connection_is_closed_when_the_end_of_it_was_read(monkeypatch):
 
     kind = type("Context", (), {"Process": Idle, "Pipe": lambda self: (Connection(), Connection())})
     monkeypatch.setattr(module.multiprocessing, "get_context", lambda name: kind())
-    link = Link(0)
+    link = WorkerClient(0)
     assert order == ["closed"]  # the worker's end, which is the process's alone
 
     link.close()

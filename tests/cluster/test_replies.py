@@ -5,7 +5,7 @@ import queue
 
 import pytest
 
-from rlcomp.cluster.worker_client import START_SECONDS, Replies
+from rlcomp.cluster.worker_client import START_SECONDS, ReplyReader
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import WorkerLost
 
@@ -30,7 +30,7 @@ class Inbox(list):
 
 
 def test_a_poll_takes_what_is_there_and_waits_for_nothing():
-    replies = Replies(2, Inbox(READY, REPLY, ("reply", "other")))
+    replies = ReplyReader(2, Inbox(READY, REPLY, ("reply", "other")))
 
     assert replies.poll(9e9, 5.0) == "made"
     assert replies.poll(9e9, 5.0) == "other"
@@ -41,7 +41,7 @@ def test_a_poll_takes_what_is_there_and_waits_for_nothing():
 
 
 def test_a_worker_that_is_not_ready_may_take_longer():
-    replies = Replies(2, Inbox())
+    replies = ReplyReader(2, Inbox())
 
     assert START_SECONDS == 600.0
     assert replies.poll(600.0, 5.0) is None
@@ -52,7 +52,7 @@ def test_a_worker_that_is_not_ready_may_take_longer():
 
 
 def test_a_start_that_takes_longer_than_the_timeout_is_no_silence():
-    replies = Replies(2, Inbox(READY))
+    replies = ReplyReader(2, Inbox(READY))
 
     assert replies.poll(20.0, 5.0) is None
     assert replies.poll(25.0, 5.0) is None
@@ -65,7 +65,7 @@ def test_a_start_that_takes_longer_than_the_timeout_is_no_silence():
 
 
 def test_a_reply_is_waited_for_and_a_ready_worker_may_be_silent_for_the_timeout_only():
-    replies = Replies(2, Inbox(READY, REPLY))
+    replies = ReplyReader(2, Inbox(READY, REPLY))
 
     assert replies.receive(5.0) == "made"
     with pytest.raises(WorkerLost, match=r"worker 2 says nothing for 0.5 s"):
@@ -78,4 +78,4 @@ def test_what_the_stages_raised_is_raised(read):
     told = ("failed", pickle.dumps(ConfigError("set a=1")))
 
     with pytest.raises(ConfigError, match="set a=1"):
-        read(Replies(2, Inbox(READY, told)))
+        read(ReplyReader(2, Inbox(READY, told)))

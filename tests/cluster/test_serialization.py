@@ -7,7 +7,7 @@ from torch import nn
 
 from components.collector.group import GroupCollector
 from rlcomp.batch import encode_texts
-from rlcomp.cluster.serialization import Carried, unpack
+from rlcomp.cluster.serialization import SerializedStages, unpack
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.testing import tiny_policy
@@ -26,7 +26,7 @@ class Holding(Component):
 
 
 def arrived(*stages):
-    carried = Carried(stages)
+    carried = SerializedStages(stages)
     found, generators, weights = unpack(carried.data())
     for mine, published in zip(weights, carried.weights, strict=True):
         mine.copy_(published)
@@ -52,7 +52,7 @@ def test_what_may_change_arrives_with_a_request_and_the_rest_with_the_stage():
     module.register_buffer("count", torch.tensor([3]))
     held = torch.tensor([5.0])
 
-    carried = Carried([Holding(module=module, held=held)])
+    carried = SerializedStages([Holding(module=module, held=held)])
     (copy,), _, weights = unpack(carried.data())
 
     # 2 float32 and an int64; what a worker has of them before they are published is 0.
@@ -69,7 +69,7 @@ def test_what_may_change_arrives_with_a_request_and_the_rest_with_the_stage():
 
 def test_published_weights_are_those_of_now():
     module = nn.Linear(1, 1, bias=False)
-    carried = Carried([Holding(module=module)])
+    carried = SerializedStages([Holding(module=module)])
 
     with torch.no_grad():
         module.weight.fill_(2.5)
@@ -96,7 +96,7 @@ def test_a_module_that_no_module_holds_is_found():
         def __init__(self, model):
             self.model = model
 
-    carried = Carried([Holding(judge=Judge(nn.Linear(1, 1)))])
+    carried = SerializedStages([Holding(judge=Judge(nn.Linear(1, 1)))])
 
     assert len(carried.weights) == 2
 
@@ -123,8 +123,8 @@ def test_a_part_with_a_state_of_its_own_is_refused_by_name():
     told = r"a Counting, which Holding runs, has a state .* take it out .* cluster=none"
 
     with pytest.raises(ConfigError, match=told):
-        Carried([Holding(part=Counting())])
-    Carried([Holding(kind=Counting)])  # the class has none
+        SerializedStages([Holding(part=Counting())])
+    SerializedStages([Holding(kind=Counting)])  # the class has none
 
 
 class Rewinding(torch.nn.Module):
@@ -136,7 +136,7 @@ class Rewinding(torch.nn.Module):
 
 def test_so_is_an_environment_whose_state_is_tensors():
     with pytest.raises(ConfigError, match="a Rewinding, which Holding runs, has a state from step"):
-        Carried([Holding(part=Rewinding())])
+        SerializedStages([Holding(part=Rewinding())])
 
 
 def test_that_is_told_before_it_cannot_be_sent():
@@ -144,9 +144,9 @@ def test_that_is_told_before_it_cannot_be_sent():
     counting.numbers = (number for number in range(3))
 
     with pytest.raises(ConfigError, match="has a state from step to step"):
-        Carried([Holding(part=counting)])
+        SerializedStages([Holding(part=counting)])
 
 
 def test_what_cannot_be_sent_is_told():
     with pytest.raises(ConfigError, match=r"what Holding holds cannot be sent to a worker .*lock"):
-        Carried([Holding(lock=threading.Lock())])
+        SerializedStages([Holding(lock=threading.Lock())])

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from rlcomp.cluster import serve
-from rlcomp.cluster.serve import FAILED, REPLY, Shared
+from rlcomp.cluster.serve import FAILED, REPLY, SharedWeights
 from rlcomp.errors import ConfigError, ProcessEnded
 
 
@@ -65,7 +65,7 @@ class Worker:
 
 def shared(stamps=(0, 1)):
     ring = torch.tensor([[1, 2, 3], [4, 5, 6]], dtype=torch.uint8)
-    return Shared(ring, torch.tensor(stamps), [1, 2])
+    return SharedWeights(ring, torch.tensor(stamps), [1, 2])
 
 
 def message(number, request=None):

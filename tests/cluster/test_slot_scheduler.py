@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from rlcomp.cluster.slot_scheduler import Group, Row, Seating
-from rlcomp.engine.session import Said
+from rlcomp.cluster.slot_scheduler import RolloutGroup, RolloutRow, SlotScheduler
+from rlcomp.engine.session import TurnSample
 from rlcomp.interfaces.cluster import AsyncSettings
 
 
@@ -32,7 +32,7 @@ class Scripted:
             new = range(done, min(done + len(own), length))
             self.seated[place] -= len(new)
             tokens = [100 * length + n for n in new]
-            said[place] = Said(tokens, [-0.5 * n for n in new], self.seated[place] > 0)
+            said[place] = TurnSample(tokens, [-0.5 * n for n in new], self.seated[place] > 0)
         return said
 
     def close(self, rows):
@@ -47,14 +47,14 @@ def numbers(start, count):
 
 
 def group(name, *lengths, limit=99):
-    return Group(name, [Row([length], numbers, limit) for length in lengths])
+    return RolloutGroup(name, [RolloutRow([length], numbers, limit) for length in lengths])
 
 
 def seating(seats, look_every=2, patience=None):
     clock = [0.0]
     decodes = Scripted(clock)
     settings = AsyncSettings(seats=seats, look_every=look_every, patience=patience)
-    return Seating(lambda: decodes, settings, lambda: clock[0]), decodes, clock
+    return SlotScheduler(lambda: decodes, settings, lambda: clock[0]), decodes, clock
 
 
 def test_a_row_that_ends_gives_its_seat_to_the_next_of_the_group_behind():
@@ -64,7 +64,7 @@ def test_a_row_that_ends_gives_its_seat_to_the_next_of_the_group_behind():
 
     # Two seats: a's rows (2, 6 tokens). After 2 steps the first seat is free: b's first row, then
     # b's second: b is complete at 6 s, when a's second row has its 6 tokens as well.
-    found = [[each.told for each in rows.turn(version)] for version in range(3)]
+    found = [[each.data for each in rows.turn(version)] for version in range(3)]
 
     assert found == [[], [], ["a", "b"]]
     assert clock[0] == 6.0
@@ -94,9 +94,9 @@ def test_a_group_is_over_when_its_last_row_is_whatever_groups_came_before():
     for each in (group("long", 5, 1), group("short", 2, 1)):
         rows.add(each)
 
-    assert [each.told for each in rows.turn(0)] == ["short"]
-    assert [each.told for each in rows.turn(0)] == []
-    assert [each.told for each in rows.turn(0)] == ["long"]
+    assert [each.data for each in rows.turn(0)] == ["short"]
+    assert [each.data for each in rows.turn(0)] == []
+    assert [each.data for each in rows.turn(0)] == ["long"]
 
 
 def test_a_limit_ends_a_row_without_a_stop_and_no_number_is_asked_for_beyond_it():
@@ -107,7 +107,7 @@ def test_a_limit_ends_a_row_without_a_stop_and_no_number_is_asked_for_beyond_it(
         return numbers(start, count)
 
     rows, _, _ = seating(seats=1)
-    made = Group("a", [Row([9], kept, 3)])
+    made = RolloutGroup("a", [RolloutRow([9], kept, 3)])
     rows.add(made)
 
     assert rows.turn(0) == []

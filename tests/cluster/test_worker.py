@@ -7,16 +7,16 @@ import torch
 from tensordict import TensorDict
 
 from rlcomp.cluster import worker as module
-from rlcomp.cluster.serialization import Carried
+from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker import (
-    Worker,
+    StageWorker,
     apply_settings,
     failure,
     process_settings,
     version_of,
 )
 from rlcomp.component import Component
-from rlcomp.engine.draw import uniform
+from rlcomp.engine.uniforms import uniform
 from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import PromptRange, RolloutRequest
 from rlcomp.metrics import progress, record, step
@@ -57,8 +57,8 @@ class Ending(Drawn):
 
 
 def worker(stage):
-    carried = Carried([stage])
-    made = Worker(carried.data())
+    carried = SerializedStages([stage])
+    made = StageWorker(carried.data())
     made.load([each.clone() for each in carried.weights])
     return made
 
@@ -113,7 +113,7 @@ def test_a_part_whose_stage_draws_for_whole_batches_is_refused():
 
 
 def test_a_stage_that_keeps_a_count_is_refused():
-    with pytest.raises(ConfigError, match=r"Counting changes its buffer 'scale' .* lost"):
+    with pytest.raises(ConfigError, match=r"Counting changes its buffer 'scale' .* cluster.remote"):
         worker(Counting()).answer(request(2))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from rlcomp.endpoint import agent as module
 from rlcomp.endpoint.agent import Agent, named, tell, usable
-from rlcomp.endpoint.handler import HttpLimits, Sent
+from rlcomp.endpoint.handler import HttpLimits, HttpReply
 from rlcomp.endpoint.server import serving
 
 FILE = """
@@ -171,7 +171,7 @@ def test_what_is_told_is_posted_as_json(monkeypatch):
 
         def __call__(self, method, path, body):
             seen.append((method, path, body))
-            return Sent(b"{}")
+            return HttpReply(b"{}")
 
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     with serving(Route(), HttpLimits()) as server:

@@ -11,7 +11,7 @@ from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.reward.episode import EpisodeReturn
 from components.reward_check import RewardCheck
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.episode import Episode, TurnOf
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.interfaces.turns import last_rows
@@ -37,7 +37,7 @@ def whole(policy):
             if number:
                 episode.observed([*episode.ids, 4], "c")
             ids = torch.randint(2, 6, (2,), generator=draw).tolist()
-            episode.sampled(Said(ids, [-1.4, -1.4], False), "", "here")
+            episode.sampled(TurnSample(ids, [-1.4, -1.4], False), "", "here")
             episode.turns[-1].reward, episode.turns[-1].number = reward, number
         made.append(episode)
     return made

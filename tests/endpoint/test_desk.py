@@ -8,14 +8,14 @@ import pytest
 
 from rlcomp.endpoint import request_queue as module
 from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.request_queue import Desk, Waiting
+from rlcomp.endpoint.request_queue import QueuedCall, RequestQueue
 from rlcomp.endpoint.trace import Trace
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
 
 TEXTS = MarkedTexts(character_tokenizer(characters="abcd"))
-ANSWER = [Said([3], [-0.5], False)]
+ANSWER = [TurnSample([3], [-0.5], False)]
 
 
 @pytest.fixture
@@ -28,7 +28,7 @@ def clock(monkeypatch):
 
 
 def desk_of(episodes, *, wait=1.0, max_calls=8):
-    return Desk(episodes, lambda: Trace(TEXTS), wait=wait, max_calls=max_calls)
+    return RequestQueue(episodes, lambda: Trace(TEXTS), wait=wait, max_calls=max_calls)
 
 
 class Client:
@@ -37,7 +37,7 @@ class Client:
     def __init__(self, desk, episode, text="a"):
         trace = desk.trace(episode)
         context = trace.context(text, leads=True)
-        self.call = Waiting(episode, trace, context, 4, (), 1, None)
+        self.call = QueuedCall(episode, trace, context, 4, (), 1, None)
         self.answers, self.refused = None, None
         before = len(desk._waiting)
         self.thread = threading.Thread(target=self._ask, args=(desk,), daemon=True)
@@ -47,7 +47,7 @@ class Client:
 
     def _ask(self, desk):
         try:
-            self.answers = desk.ask(self.call)
+            self.answers = desk.wait_for_answers(self.call)
         except RefusedError as error:
             self.refused = error
 
@@ -67,7 +67,7 @@ def test_a_wave_is_every_open_episode_in_their_order(clock):
     desk = desk_of(3)
     third, first, second = Client(desk, 2), Client(desk, 0), Client(desk, 1)
 
-    wave = desk.next_wave()
+    wave = desk.next_batch()
 
     assert [call.episode for call in wave] == [0, 1, 2]
     for call in wave:
@@ -84,7 +84,7 @@ def test_calls_of_one_episode_are_sorted_by_what_they_ask(clock):
         desk = desk_of(1)
         for text in texts:
             Client(desk, 0, text)
-        waves.append([call.context.text for call in desk.next_wave()])
+        waves.append([call.context.text for call in desk.next_batch()])
         desk.stop("over")
 
     assert sorted(waves[0]) == ["a", "b", "c"]
@@ -95,13 +95,13 @@ def test_a_call_is_answered_in_one_wave_only(clock):
     desk = desk_of(2)
     Client(desk, 0)
     Client(desk, 1)
-    first = desk.next_wave()
+    first = desk.next_batch()
     for call in first:
         desk.answer(call, ANSWER)
     Client(desk, 0, "b")
     Client(desk, 1, "b")
 
-    second = desk.next_wave()
+    second = desk.next_batch()
 
     assert [call.context.text for call in first + second] == ["a", "a", "b", "b"]
     desk.stop("over")
@@ -152,11 +152,11 @@ def test_whoever_was_late_is_not_waited_for_until_it_is_heard_again(clock):
     desk.begin(1)
     Client(desk, 0)
     clock.now += 2
-    (call,) = desk.next_wave()
+    (call,) = desk.next_batch()
     desk.answer(call, ANSWER)
 
     Client(desk, 0, "b")
-    (call,) = desk.next_wave()  # the second is late still
+    (call,) = desk.next_batch()  # the second is late still
     desk.answer(call, ANSWER)
     desk.begin(1)
     Client(desk, 0, "c")
@@ -217,7 +217,7 @@ def test_nothing_waits_and_nothing_is_ready(clock):
 def test_there_is_no_wave_when_all_is_over(how):
     desk = desk_of(2)
     waves = []
-    thread = threading.Thread(target=lambda: waves.append(desk.next_wave()), daemon=True)
+    thread = threading.Thread(target=lambda: waves.append(desk.next_batch()), daemon=True)
     thread.start()
 
     if how == "ended":
@@ -237,7 +237,7 @@ def test_a_wave_begins_as_soon_as_the_last_call_is_there():
     desk = desk_of(2, wait=60.0)
     waves = []
     Client(desk, 0)
-    thread = threading.Thread(target=lambda: waves.append(desk.next_wave()), daemon=True)
+    thread = threading.Thread(target=lambda: waves.append(desk.next_batch()), daemon=True)
     thread.start()
     Client(desk, 1)
 
@@ -253,7 +253,7 @@ def test_a_wave_begins_as_soon_as_the_wait_is_over():
     Client(desk, 0)
     start = time.monotonic()
 
-    (call,) = desk.next_wave()
+    (call,) = desk.next_batch()
 
     assert call.episode == 0
     assert time.monotonic() - start < 0.4
@@ -271,9 +271,9 @@ def test_the_desk_looks_again_when_the_wait_is_over(clock, waits, passed, second
 
     clock.now += passed
 
-    assert desk._until_late() == pytest.approx(seconds)
+    assert desk._seconds_until_late() == pytest.approx(seconds)
     desk.wait = 9.0
-    assert desk._until_late() == 0.5  # never longer than a look
+    assert desk._seconds_until_late() == 0.5  # never longer than a look
     desk.stop("over")
 
 
@@ -286,22 +286,22 @@ def test_an_end_is_heard_once_and_its_calls_are_refused(clock):
 
     assert own.join().refused.args == ("the episode is over",)
     assert (desk.traces[0].returned, desk.traces[0].failed) == (1.0, "too slow")
-    assert [call.episode for call in desk.next_wave()] == [1]
+    assert [call.episode for call in desk.next_batch()] == [1]
     assert other.thread.is_alive()
     for use in (desk.begin, desk.trace):
         assert refusal(use, 0) == (410, "over")
     assert refusal(desk.pay, 0, 1.0) == (410, "over")
-    assert refusal(desk.ask, own.call) == (410, "over")
+    assert refusal(desk.wait_for_answers, own.call) == (410, "over")
     desk.stop("over")
 
 
 def test_a_call_that_comes_when_its_episode_is_over_is_refused_at_once(clock):
     desk = desk_of(2)
     trace = desk.trace(0)
-    late = Waiting(0, trace, trace.context("a", leads=True), 4, (), 1, None)
+    late = QueuedCall(0, trace, trace.context("a", leads=True), 4, (), 1, None)
     desk.end(0)
 
-    assert refusal(desk.ask, late) == (410, "over")
+    assert refusal(desk.wait_for_answers, late) == (410, "over")
     assert desk._waiting == []
 
 
@@ -310,7 +310,7 @@ def test_an_agent_that_begins_anew_leaves_nothing_of_its_earlier_try(clock):
     desk.begin(0)
     done = Client(desk, 0)
     Client(desk, 1)
-    for call in desk.next_wave():
+    for call in desk.next_batch():
         desk.answer(call, ANSWER)
     done.join()
     desk.pay(0, 0.5)
@@ -318,14 +318,14 @@ def test_an_agent_that_begins_anew_leaves_nothing_of_its_earlier_try(clock):
 
     desk.begin(0)
 
-    assert "began anew" in str(old.join().refused)
+    assert "begun the episode again" in str(old.join().refused)
     assert desk.traces[0].calls == 0
     assert desk.traces[0].posted == []
     assert desk.traces[1].calls == 1
     assert other.thread.is_alive()
     Client(desk, 0, "c")  # both of its calls are free again
     Client(desk, 0, "d")
-    assert [call.episode for call in desk.next_wave()] == [0, 0, 1]
+    assert [call.episode for call in desk.next_batch()] == [0, 0, 1]
     # An answer to the earlier try is not recorded.
     desk.answer(old.call, ANSWER)
     assert desk.traces[0].calls == old.call.trace.calls - 1 == 0
@@ -336,7 +336,7 @@ def test_an_answer_to_a_call_that_was_refused_is_not_recorded(clock):
     desk = desk_of(2)
     slow = Client(desk, 0)
     Client(desk, 1)
-    first, second = desk.next_wave()
+    first, second = desk.next_batch()
 
     first.refuse("the time is over")
     desk.answer(first, ANSWER)
@@ -360,7 +360,7 @@ def test_a_reward_is_paid_to_a_call_or_refused(clock):
     desk = desk_of(1)
     assert refusal(desk.pay, 0, 1.0) == (409, "no_call")
     Client(desk, 0)
-    (call,) = desk.next_wave()
+    (call,) = desk.next_batch()
     desk.answer(call, ANSWER)
 
     desk.pay(0, 0.25)
@@ -372,7 +372,7 @@ def test_when_all_is_over_every_call_is_refused_with_the_first_reason(clock):
     desk = desk_of(2)
     waiting = Client(desk, 0)
     taken = Client(desk, 1)
-    wave = desk.next_wave()
+    wave = desk.next_batch()
     late = Client(desk, 0, "b")
 
     desk.stop("the rollout failed")
@@ -383,5 +383,5 @@ def test_when_all_is_over_every_call_is_refused_with_the_first_reason(clock):
         assert client.join().refused.args == ("the rollout failed",)
         assert (client.refused.status, client.refused.code) == (410, "over")
     assert len(wave) == 2
-    assert desk.next_wave() == []
+    assert desk.next_batch() == []
     assert refusal(desk.begin, 1) == (410, "over")

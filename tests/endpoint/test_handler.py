@@ -8,7 +8,7 @@ from http.client import HTTPConnection
 
 import pytest
 
-from rlcomp.endpoint.handler import HttpLimits, Sent, refusal
+from rlcomp.endpoint.handler import HttpLimits, HttpReply, refusal
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.server import serving
 
@@ -22,7 +22,7 @@ class Echo:
     def __call__(self, method, path, body):
         if body.isdigit():
             raise RefusedError("no", int(body), "word")
-        return Sent(method.encode() + b" " + body, "text/plain", 201)
+        return HttpReply(method.encode() + b" " + body, "text/plain", 201)
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +83,7 @@ def test_a_reply_is_json_with_a_status_of_its_own():
         "param": None,
         "code": "word",
     }
-    assert Sent(b"") == Sent(b"", "application/json", 200)
+    assert HttpReply(b"") == HttpReply(b"", "application/json", 200)
 
 
 @pytest.mark.parametrize("status", [400, 409, 410, 500])
@@ -214,7 +214,7 @@ def test_a_request_may_take_longer_than_the_idle_time():
 def test_a_client_that_does_not_take_its_reply_is_cut_off():
     class Large(Echo):
         def __call__(self, method, path, body):
-            return Sent(b"a" * 30_000_000)
+            return HttpReply(b"a" * 30_000_000)
 
     limits = HttpLimits(seconds=0.1, idle=30.0)
     with serving(Large(), limits) as server, channel(server) as connection:

@@ -10,7 +10,7 @@ import urllib.parse
 import pytest
 
 from rlcomp.batch import decode_texts
-from rlcomp.endpoint.handler import HttpLimits, Sent
+from rlcomp.endpoint.handler import HttpLimits, HttpReply
 from rlcomp.endpoint.refused import RefusedError
 from rlcomp.endpoint.server import Server, serving
 
@@ -147,7 +147,7 @@ class Echo:
             raise ZeroDivisionError
         if body == b"refused":
             raise RefusedError("no\r\nX: y")
-        return Sent(body)
+        return HttpReply(body)
 
 
 def test_it_listens_on_loopback_alone():

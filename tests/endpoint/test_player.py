@@ -145,7 +145,7 @@ def test_an_agent_that_does_not_say_how_it_ended_has_failed(why, play):
     if why:
         assert episodes(rows) == {0: why}
     else:
-        assert "did not say" in episodes(rows)[0]
+        assert "without a result" in episodes(rows)[0]
 
 
 def test_agents_that_cannot_be_run_end_the_rollout_with_their_error(play):

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from rlcomp.endpoint.reply import Answer, answer, events, reply
-from rlcomp.endpoint.request import Asked
-from rlcomp.engine.session import Said
+from rlcomp.endpoint.reply import ReplyChoice, choice_of_turn, reply_body, reply_events
+from rlcomp.endpoint.request import CompletionRequest
+from rlcomp.engine.session import TurnSample
 
 TABLE = [
     b"",
@@ -18,18 +18,18 @@ TABLE = [
     b'<tool_call>{"name": "f", "arguments": {"x": 1}}',
 ]
 TABLE += [b"</tool_call>", b"<tool_call>{"]
-CHAT = Asked(True)
+CHAT = CompletionRequest(True)
 TOOLS = [{"type": "function", "function": {"name": "f"}}]
 
 
 def told(ids, asked=CHAT, *, truncated=False):
-    return answer(Said(ids, [-0.5] * len(ids), truncated), asked, TABLE, "name")
+    return choice_of_turn(TurnSample(ids, [-0.5] * len(ids), truncated), asked, TABLE, "name")
 
 
 def test_an_answer_is_the_text_of_its_tokens():
     found = told([1, 2, 4, 5, 0])
 
-    assert found == Answer("abé", [], "stop", [b"a", b"b", b"\xc3", b"\xa9", b""], [-0.5] * 5)
+    assert found == ReplyChoice("abé", [], "stop", [b"a", b"b", b"\xc3", b"\xa9", b""], [-0.5] * 5)
     assert told([1, 4]).content == "a�"
 
 
@@ -38,11 +38,11 @@ def test_an_answer_is_the_text_of_its_tokens():
     [((), "ab|b"), (("|",), "ab"), (("b", "|"), "a"), (("|", "b"), "a"), (("c",), "ab|b")],
 )
 def test_a_text_ends_before_the_first_thing_that_stops_it(stops, content):
-    assert told([1, 2, 3, 2], Asked(True, stops=stops)).content == content
+    assert told([1, 2, 3, 2], CompletionRequest(True, stops=stops)).content == content
 
 
 def test_why_an_answer_ended():
-    with_tools = Asked(True, tools=TOOLS)
+    with_tools = CompletionRequest(True, tools=TOOLS)
 
     assert told([1], truncated=True).finish == "length"
     assert told([6, 7], with_tools).finish == "tool_calls"
@@ -51,7 +51,7 @@ def test_why_an_answer_ended():
 
 
 def test_calls_are_read_where_tools_are_there_and_leave_the_text():
-    with_tools = Asked(True, tools=TOOLS)
+    with_tools = CompletionRequest(True, tools=TOOLS)
     call = {"type": "function", "function": {"name": "f", "arguments": '{"x": 1}'}}
 
     alone = told([6, 7], with_tools)
@@ -67,13 +67,13 @@ def test_calls_are_read_where_tools_are_there_and_leave_the_text():
 
 
 ANSWERS = [
-    Answer("aé", [], "stop", [b"a", b"\xc3\xa9", b""], [-0.25, -0.5, -1.0]),
-    Answer("b", [], "length", [b"b"], [-2.0]),
+    ReplyChoice("aé", [], "stop", [b"a", b"\xc3\xa9", b""], [-0.25, -0.5, -1.0]),
+    ReplyChoice("b", [], "length", [b"b"], [-2.0]),
 ]
 
 
 def test_a_reply_has_its_choices_and_counts_tokens():
-    body = reply(CHAT, ANSWERS, 7, "x")
+    body = reply_body(CHAT, ANSWERS, 7, "x")
 
     assert (body["id"], body["object"], body["model"]) == (
         "chatcmpl-x",
@@ -93,7 +93,7 @@ def test_a_reply_has_its_choices_and_counts_tokens():
 
 
 def test_log_probs_of_a_chat_are_told_of_each_token():
-    first, second = reply(Asked(True, log_probs=True), ANSWERS, 7, "x")["choices"]
+    first, second = reply_body(CompletionRequest(True, log_probs=True), ANSWERS, 7, "x")["choices"]
 
     assert first["logprobs"]["content"] == [
         {"token": "a", "logprob": -0.25, "bytes": [97], "top_logprobs": []},
@@ -104,10 +104,10 @@ def test_log_probs_of_a_chat_are_told_of_each_token():
 
 
 def test_a_completion_is_text_with_places_of_its_tokens():
-    asked = Asked(False, log_probs=True)
-    longer = Answer("abab|", [], "stop", [b"ab", b"\xc3\xa9", b"|"], [-1.0, -2.0, -3.0])
+    asked = CompletionRequest(False, log_probs=True)
+    longer = ReplyChoice("abab|", [], "stop", [b"ab", b"\xc3\xa9", b"|"], [-1.0, -2.0, -3.0])
 
-    body = reply(asked, [longer, ANSWERS[1]], 2, "x")
+    body = reply_body(asked, [longer, ANSWERS[1]], 2, "x")
 
     assert (body["id"], body["object"]) == ("cmpl-x", "text_completion")
     assert body["choices"][0] == {
@@ -122,15 +122,17 @@ def test_a_completion_is_text_with_places_of_its_tokens():
         },
     }
     assert body["choices"][1]["index"] == 1
-    (bare,) = reply(Asked(False), [ANSWERS[1]], 2, "x")["choices"]
+    (bare,) = reply_body(CompletionRequest(False), [ANSWERS[1]], 2, "x")["choices"]
     assert bare["logprobs"] is None
-    (empty,) = reply(Asked(False), [Answer(None, [], "stop", [b""], [0.0])], 2, "x")["choices"]
+    (empty,) = reply_body(
+        CompletionRequest(False), [ReplyChoice(None, [], "stop", [b""], [0.0])], 2, "x"
+    )["choices"]
     assert empty["text"] == ""
 
 
 def chunks(asked, answers):
-    whole = reply(asked, answers, 7, "x")
-    *lines, end, rest = events(asked, whole).decode().split("\n\n")
+    whole = reply_body(asked, answers, 7, "x")
+    *lines, end, rest = reply_events(asked, whole).decode().split("\n\n")
     assert (end, rest) == ("data: [DONE]", "")
     found = [json.loads(line.removeprefix("data: ")) for line in lines]
     for chunk in found:
@@ -140,7 +142,7 @@ def chunks(asked, answers):
 
 @pytest.mark.parametrize("usage", [True, False])
 def test_a_stream_of_a_chat_has_two_chunks_a_choice_and_the_usage_if_asked_for(usage):
-    found = chunks(Asked(True, stream=True, usage=usage, log_probs=True), ANSWERS)
+    found = chunks(CompletionRequest(True, stream=True, usage=usage, log_probs=True), ANSWERS)
 
     assert {chunk["object"] for chunk in found} == {"chat.completion.chunk"}
     deltas = [chunk["choices"][0] for chunk in found if chunk["choices"]]
@@ -157,13 +159,13 @@ def test_a_stream_of_a_chat_has_two_chunks_a_choice_and_the_usage_if_asked_for(u
 
 
 def test_a_stream_of_a_completion_has_a_chunk_a_choice():
-    asked = Asked(False, stream=True, usage=True)
+    asked = CompletionRequest(False, stream=True, usage=True)
 
     found = chunks(asked, ANSWERS)
 
     assert {chunk["object"] for chunk in found} == {"text_completion"}
     assert [chunk["choices"] for chunk in found] == [
-        [each] for each in reply(asked, ANSWERS, 7, "x")["choices"]
+        [each] for each in reply_body(asked, ANSWERS, 7, "x")["choices"]
     ] + [[]]
     assert found[-1]["usage"]["total_tokens"] == 11
 
@@ -171,11 +173,13 @@ def test_a_stream_of_a_completion_has_a_chunk_a_choice():
 def test_calls_in_a_stream_are_numbered():
     calls = [{"id": "p", "function": {}}, {"id": "q", "function": {}}]
 
-    first, last = chunks(Asked(True, stream=True), [Answer(None, calls, "tool_calls", [], [])])
+    first, last = chunks(
+        CompletionRequest(True, stream=True), [ReplyChoice(None, calls, "tool_calls", [], [])]
+    )
 
     delta = first["choices"][0]["delta"]
     assert delta["tool_calls"] == [{"index": 0, **calls[0]}, {"index": 1, **calls[1]}]
     assert delta["content"] is None
     assert last["choices"][0]["finish_reason"] == "tool_calls"
-    whole = reply(CHAT, [Answer("a", calls, "tool_calls", [], [])], 1, "x")
+    whole = reply_body(CHAT, [ReplyChoice("a", calls, "tool_calls", [], [])], 1, "x")
     assert whole["choices"][0]["message"]["tool_calls"] == calls

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rlcomp.endpoint.refused import RefusedError
-from rlcomp.endpoint.request_queue import Desk
+from rlcomp.endpoint.request_queue import RequestQueue
 from rlcomp.endpoint.routes import Routes
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.errors import DataError
 from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
@@ -42,7 +42,7 @@ class Server:
     """Routes, and a policy that says what it is asked to say here."""
 
     def __init__(self, *, episodes=2, max_new_tokens=6, context=None):
-        self.desk = Desk(episodes, lambda: Trace(TEXTS), wait=60.0, max_calls=8)
+        self.desk = RequestQueue(episodes, lambda: Trace(TEXTS), wait=60.0, max_calls=8)
         self.prompt = Prompt()
         self.routes = Routes(
             self.desk,
@@ -67,9 +67,9 @@ class Server:
                 pass
             if reply.done():
                 return reply.result(), None
-            (call,) = self.desk.next_wave()
+            (call,) = self.desk.next_batch()
             ids = [KNOWN[piece] for piece in answer]
-            said = Said(ids, [-0.5] * len(ids), False)
+            said = TurnSample(ids, [-0.5] * len(ids), False)
             self.desk.answer(call, [said] * call.n)
             return reply.result(5), call
 
@@ -207,8 +207,8 @@ def test_a_stream_is_one_of_events():
     with ThreadPoolExecutor(1) as threads:
         body = json.dumps({"prompt": "a", "stream": True}).encode()
         sent = threads.submit(server.routes, "POST", f"{path}/completions", body)
-        (call,) = server.desk.next_wave()
-        server.desk.answer(call, [Said([KNOWN["b"]], [-0.5], False)])
+        (call,) = server.desk.next_batch()
+        server.desk.answer(call, [TurnSample([KNOWN["b"]], [-0.5], False)])
 
     assert sent.result().kind == "text/event-stream"
     assert sent.result().body.endswith(b"data: [DONE]\n\n")

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rlcomp.endpoint.handler import HttpLimits, Sent
+from rlcomp.endpoint.handler import HttpLimits, HttpReply
 from rlcomp.endpoint.server import Server, serving
 
 ASK = b"POST /in HTTP/1.1\r\nContent-Length: 1\r\n\r\na"
@@ -25,7 +25,7 @@ class Route:
     def __call__(self, method, path, body):
         if self.errors:
             raise self.errors.pop(0)
-        return Sent(body)
+        return HttpReply(body)
 
 
 def channel(server):

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from rlcomp.endpoint.reply import Answer, Spoken
-from rlcomp.engine.session import Said
+from rlcomp.endpoint.reply import RawToolCallCache, ReplyChoice
+from rlcomp.engine.session import TurnSample
 
 TABLE = [b"", b"let me see ", b'<tool_call>{"name":"f",  "arguments":{"x":1}}</tool_call>', b"\xc3"]
 TEXT = 'let me see <tool_call>{"name":"f",  "arguments":{"x":1}}</tool_call>'
@@ -21,9 +21,9 @@ def message(*calls, content="let me see", **more):
 
 @pytest.fixture
 def spoken():
-    spoken = Spoken()
-    answer = Answer("let me see", [call(), call("g", id="call_1")], "tool_calls", [], [])
-    spoken.note(answer, Said([1, 2], [0.0, 0.0], False), TABLE)
+    spoken = RawToolCallCache()
+    answer = ReplyChoice("let me see", [call(), call("g", id="call_1")], "tool_calls", [], [])
+    spoken.store(answer, TurnSample([1, 2], [0.0, 0.0], False), TABLE)
     return spoken
 
 
@@ -52,8 +52,12 @@ def test_what_a_client_has_changed_stays_as_it_is(spoken, changed):
 
 
 def test_an_answer_of_calls_alone_has_no_content():
-    spoken = Spoken()
-    spoken.note(Answer(None, [call()], "tool_calls", [], []), Said([2, 3], [0.0] * 2, False), TABLE)
+    spoken = RawToolCallCache()
+    spoken.store(
+        ReplyChoice(None, [call()], "tool_calls", [], []),
+        TurnSample([2, 3], [0.0] * 2, False),
+        TABLE,
+    )
 
     (found,) = spoken.as_sampled([message(call(), content="")])
 
@@ -61,8 +65,8 @@ def test_an_answer_of_calls_alone_has_no_content():
 
 
 def test_answers_without_calls_are_not_noted():
-    spoken = Spoken()
-    spoken.note(Answer("a", [], "stop", [], []), Said([1], [0.0], False), TABLE)
+    spoken = RawToolCallCache()
+    spoken.store(ReplyChoice("a", [], "stop", [], []), TurnSample([1], [0.0], False), TABLE)
 
     assert spoken.as_sampled([message(call())]) == [message(call())]
     assert json.dumps(spoken.as_sampled([])) == "[]"

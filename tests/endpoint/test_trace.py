@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlcomp.endpoint.trace import Trace
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
@@ -23,7 +23,9 @@ def ids(*pieces):
 def call(trace, text, *answers):
     """Ask, and be answered in pieces."""
     context = trace.context(text, leads=True)
-    trace.record(context, [Said([*answer], [-0.5] * len(answer), False) for answer in answers])
+    trace.record(
+        context, [TurnSample([*answer], [-0.5] * len(answer), False) for answer in answers]
+    )
     return context.ids
 
 
@@ -90,7 +92,7 @@ def test_special_tokens_in_somebodys_words_are_text():
     texts = MarkedTexts(byte_tokenizer())
     trace = Trace(texts)
     first = trace.context(texts.written("a<eos>"), leads=True)
-    trace.record(first, [Said([*texts.encode("b"), 1], [0.0, 0.0], False)])
+    trace.record(first, [TurnSample([*texts.encode("b"), 1], [0.0, 0.0], False)])
 
     again = trace.context(texts.written("a<eos>b<eos>"), leads=True)
 

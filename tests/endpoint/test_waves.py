@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlcomp.endpoint.request_queue import Waiting, Waves
+from rlcomp.endpoint.request_queue import BatchedGeneration, QueuedCall
 from rlcomp.endpoint.trace import Trace
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.errors import NumericalError
 from rlcomp.text.special_tokens import MarkedTexts
 from rlcomp.text.tokenizer import character_tokenizer
@@ -32,7 +32,9 @@ class Policy:
         def generate(rows, *, limits, texts):
             self.sessions[-1].limits, self.sessions[-1].texts = limits, texts
             assert [*rows] == [*range(len(contexts))]
-            return [Said([seeds[n]] * limits[n], self._log_probs(limits[n]), False) for n in rows]
+            return [
+                TurnSample([seeds[n]] * limits[n], self._log_probs(limits[n]), False) for n in rows
+            ]
 
         return SimpleNamespace(generate=generate, close=lambda rows: self.closed.append([*rows]))
 
@@ -41,24 +43,24 @@ class Desk:
     """Gives waves that are prepared, and notes the answers."""
 
     def __init__(self, *waves):
-        self.waves = [*waves, []]
+        self.batches = [*waves, []]
         self.answers = []
 
-    def next_wave(self):
-        return self.waves.pop(0)
+    def next_batch(self):
+        return self.batches.pop(0)
 
     def answer(self, call, answers):
         self.answers.append((call, answers))
 
 
 def call_of(trace, text, *, episode=0, limit=1, stops=(), n=1, seed=None):
-    return Waiting(episode, trace, trace.context(text, leads=True), limit, stops, n, seed)
+    return QueuedCall(episode, trace, trace.context(text, leads=True), limit, stops, n, seed)
 
 
 def drawn(*calls, seeds=(7, 8)):
     """The seeds of the answers to calls, each in a wave of its own."""
     policy, desk = Policy(), Desk(*([call] for call in calls))
-    Waves(policy, None, seeds).run(desk)
+    BatchedGeneration(policy, None, seeds).run(desk)
     return [session.seeds for session in policy.sessions]
 
 
@@ -67,7 +69,7 @@ def test_each_call_is_answered_with_its_own_answers():
     calls = [call_of(trace, "a", limit=3, n=2), call_of(trace, "b", limit=1, episode=1)]
     desk, decoding = Desk(calls), object()
 
-    waves = Waves(policy, decoding, [7, 8])
+    waves = BatchedGeneration(policy, decoding, [7, 8])
     waves.run(desk)
 
     (session,) = policy.sessions
@@ -81,7 +83,7 @@ def test_each_call_is_answered_with_its_own_answers():
         [[session.seeds[0]] * 3, [session.seeds[1]] * 3],
         [[session.seeds[2]]],
     ]
-    assert waves.waves == 1
+    assert waves.batches == 1
 
 
 def test_calls_with_the_same_texts_that_end_them_are_answered_together():
@@ -89,7 +91,7 @@ def test_calls_with_the_same_texts_that_end_them_are_answered_together():
     texts = {"a": ("é",), "b": (), "c": ("é",), "d": ("x", "y")}
     desk = Desk([call_of(trace, text, stops=stops) for text, stops in texts.items()])
 
-    Waves(policy, None, [7]).run(desk)
+    BatchedGeneration(policy, None, [7]).run(desk)
 
     assert [session.texts for session in policy.sessions] == [[b"\xc3\xa9"], [], [b"x", b"y"]]
     assert [call.context.text for call, _ in desk.answers] == ["a", "c", "b", "d"]
@@ -128,6 +130,6 @@ def test_a_token_that_could_not_be_sampled_ends_the_rollout(value):
     desk = Desk([call_of(Trace(TEXTS), "a", limit=2)])
 
     with pytest.raises(NumericalError):
-        Waves(Policy(log_prob=value), None, [7]).run(desk)
+        BatchedGeneration(Policy(log_prob=value), None, [7]).run(desk)
 
     assert desk.answers == []

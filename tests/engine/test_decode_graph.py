@@ -11,18 +11,19 @@ import torch
 from rlcomp import causal_lm, character_tokenizer
 from rlcomp.engine import decode_graph, decode_packed, draw
 from rlcomp.engine.cache import Cache
-from rlcomp.engine.decode_graph import GraphLoop, StaticCache, StepGraph
-from rlcomp.engine.decode_packed import Loop, decode
-from rlcomp.engine.decoding import Decoding, filtered, kept, sample
-from rlcomp.engine.draw import Uniforms, draw_tokens
+from rlcomp.engine.decode_graph import GraphDecodeLoop, StaticCache, StepGraph
+from rlcomp.engine.decode_packed import DecodeLoop, decode
+from rlcomp.engine.decoding import Decoding, filter_logits, sample, sampling_mask
+from rlcomp.engine.draw import draw_tokens
 from rlcomp.engine.families import layers
-from rlcomp.engine.fused import Fused, FusedBlock, Matrix, Norm
+from rlcomp.engine.fused import Fused, FusedBlock, FusedNorm, Matrix
 from rlcomp.engine.linear import linear
 from rlcomp.engine.norm import rms_norm
 from rlcomp.engine.precision import wide_product
 from rlcomp.engine.sampling_mask import pack
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
+from rlcomp.engine.uniforms import Uniforms
 
 EOS = 1
 PROMPTS = [[4, 5, 6], [2], [7, 8, 9, 10, 11, 4, 5], [4, 5, 6]]
@@ -73,8 +74,8 @@ def assert_same(ours, theirs):
     left, right = (each.log_probs.cpu()[within] for each in (ours, theirs))
     # The library computes rotations in float32, and a GPU rounds cosines otherwise than a CPU.
     torch.testing.assert_close(left, right, atol=1e-6, rtol=0)
-    if ours.kept is not None:
-        assert torch.equal(ours.kept.cpu()[within], theirs.kept.cpu()[within])
+    if ours.sampling_mask is not None:
+        assert torch.equal(ours.sampling_mask.cpu()[within], theirs.sampling_mask.cpu()[within])
     # The next rollout draws the same numbers, too.
     assert torch.equal(generator.get_state(), other.get_state())
 
@@ -89,14 +90,14 @@ def _prompts_held(request, monkeypatch):
 @pytest.mark.parametrize("look", [1, 3, 16])
 @pytest.mark.parametrize("architecture", ["qwen2", "gpt2"])
 def test_it_samples_the_tokens_of_the_other_loop(monkeypatch, device, look, architecture):
-    monkeypatch.setattr(decode_graph, "LOOK", look)
-    monkeypatch.setattr(decode_graph, "_COLUMNS", 5)
+    monkeypatch.setattr(decode_graph, "STEPS_PER_READ", look)
+    monkeypatch.setattr(decode_graph, "_NEW_COLUMNS", 5)
 
-    theirs = sampled(transformer(architecture), Loop)
+    theirs = sampled(transformer(architecture), DecodeLoop)
 
     lengths = theirs[0].lengths
     assert lengths.min() < 10 < lengths.max()  # rows are dropped, and memory grows
-    assert_same(sampled(transformer(architecture, device), GraphLoop), theirs)
+    assert_same(sampled(transformer(architecture, device), GraphDecodeLoop), theirs)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -120,7 +121,7 @@ def test_filters_stop_texts_and_limits_are_those_of_the_other_loop(device, chang
             given["suppressed"] = barred.to(where)
         return sampled(transformer(device=where), loop, **given)
 
-    assert_same(some(GraphLoop, device), some(Loop, "cpu"))
+    assert_same(some(GraphDecodeLoop, device), some(DecodeLoop, "cpu"))
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -128,13 +129,15 @@ def test_passes_of_limited_memory_go_on_with_the_same_numbers(monkeypatch, devic
     # Three answers of 40 tokens and a prompt of 7; 2 layers of 2 * 2 heads of 8 numbers of 8 bytes.
     monkeypatch.setattr(decode_packed, "cache_budget", lambda _: (6 * 40 + 7) * 512)
 
-    assert_same(sampled(transformer(device=device), GraphLoop), sampled(transformer(), Loop))
+    assert_same(
+        sampled(transformer(device=device), GraphDecodeLoop), sampled(transformer(), DecodeLoop)
+    )
 
 
 @needs_gpu
 def test_a_step_never_waits_for_the_device(monkeypatch):
     model = transformer(device="cuda")
-    sampled(model, GraphLoop)  # what is loaded at first use
+    sampled(model, GraphDecodeLoop)  # what is loaded at first use
     run = decode_graph.StepGraph.run
 
     def watched(self, numbers):
@@ -146,7 +149,7 @@ def test_a_step_never_waits_for_the_device(monkeypatch):
             torch.cuda.set_sync_debug_mode("default")
 
     monkeypatch.setattr(decode_graph.StepGraph, "run", watched)
-    sampled(model, GraphLoop)
+    sampled(model, GraphDecodeLoop)
 
 
 # What makes the host wait for the device, or copy to it.
@@ -157,11 +160,11 @@ BUILT_IN = {"bool", "int", "float"}
 @pytest.mark.parametrize(
     "parts",
     [
-        [StepGraph._one, StepGraph._note],
+        [StepGraph._step, StepGraph._store],
         [StaticCache.open_column, StaticCache._write, Cache.attend, Cache._read],
-        [Fused.embed, Fused.logits, FusedBlock.project, FusedBlock.finish, Norm.__call__],
+        [Fused.embed, Fused.logits, FusedBlock.project, FusedBlock.finish, FusedNorm.__call__],
         [Matrix.__call__, Matrix.wide, Matrix._product, linear, wide_product, rms_norm],
-        [draw_tokens, draw._draw_some, filtered, kept, sample, pack],
+        [draw_tokens, draw._draw_chunk, filter_logits, sampling_mask, sample, pack],
     ],
     ids=["step", "cache", "layers", "products", "draw"],
 )

@@ -25,13 +25,14 @@ from rlcomp.engine import decode_packed as native
 from rlcomp.engine import decode_transformers as engine
 from rlcomp.engine.cache import Cache
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Uniforms, draw_tokens
+from rlcomp.engine.draw import draw_tokens
 from rlcomp.engine.families import layers
 from rlcomp.engine.fused import FusedBlock
 from rlcomp.engine.probe import probe
 from rlcomp.engine.sampling_mask import contains
 from rlcomp.engine.stopping import StopRule
 from rlcomp.engine.transformer import Transformer
+from rlcomp.engine.uniforms import Uniforms
 from rlcomp.model.adapters import adapters_off, lora
 
 FAMILIES = ["llama", "qwen2", "qwen3", "gpt2"]
@@ -255,9 +256,9 @@ def test_recorded_sets_stand_at_their_tokens():
     ours, theirs = both(make_model("llama"), decoding=decoding)
 
     within = torch.arange(ours.tokens.shape[1]) < ours.lengths[:, None]
-    assert ours.kept.shape == (12, ours.tokens.shape[1], VOCABULARY // 8)
-    assert torch.equal(ours.kept[within], theirs.kept[within])
-    assert contains(ours.kept[within], ours.tokens[within]).all()
+    assert ours.sampling_mask.shape == (12, ours.tokens.shape[1], VOCABULARY // 8)
+    assert torch.equal(ours.sampling_mask[within], theirs.sampling_mask[within])
+    assert contains(ours.sampling_mask[within], ours.tokens[within]).all()
 
 
 def adapted(family):
@@ -345,7 +346,7 @@ def test_prompts_whose_rows_have_ended_are_dropped(monkeypatch):
 
 @pytest.mark.parametrize("tokens", [1, 8])
 def test_prompts_read_in_pieces_are_the_same_prompts(monkeypatch, tokens):
-    monkeypatch.setattr(native, "_READ_TOKENS", tokens)
+    monkeypatch.setattr(native, "_PREFILL_TOKENS", tokens)
 
     assert_same(*both(make_model("gpt2")))
 

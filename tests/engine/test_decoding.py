@@ -11,7 +11,13 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from rlcomp.engine.decoding import Decoding, filtered, kept, sample, sampling_log_probs
+from rlcomp.engine.decoding import (
+    Decoding,
+    filter_logits,
+    sample,
+    sampling_log_probs,
+    sampling_mask,
+)
 from rlcomp.errors import ConfigError
 
 SETTINGS = [
@@ -74,7 +80,7 @@ def test_draws_follow_the_distribution(monkeypatch, decoding, block):
     logits = 2 * torch.randn(1, 64, generator=torch.Generator().manual_seed(2))
     expected = draws * by_transformers(logits.clone(), decoding).double().softmax(-1)[0]
 
-    scores = filtered(logits, decoding).expand(draws, -1)
+    scores = filter_logits(logits, decoding).expand(draws, -1)
     drawn = sample(scores, uniforms(draws, seed=3))[0].bincount(minlength=64)
 
     assert not drawn[expected == 0].any()
@@ -117,30 +123,32 @@ def test_ties_with_the_last_of_top_k_stay():
     # The two likeliest of (3, 2, 2, 1) are 3 and one of the 2s; the other 2 is as likely.
     logits = torch.tensor([[3.0, 2.0, 2.0, 1.0]])
 
-    assert kept(logits, Decoding(top_k=2)).tolist() == [[True, True, True, False]]
+    assert sampling_mask(logits, Decoding(top_k=2)).tolist() == [[True, True, True, False]]
 
 
 def test_top_p_keeps_the_smallest_set_that_reaches_it():
     # Probabilities 0.5, 0.3, 0.2: the first two reach 0.7, the first alone does not.
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
-    assert kept(logits, Decoding(top_p=0.7)).tolist() == [[True, True, False]]
+    assert sampling_mask(logits, Decoding(top_p=0.7)).tolist() == [[True, True, False]]
 
 
 def test_a_set_that_reaches_top_p_exactly_is_enough():
     # Two of four equal tokens, as in transformers.
-    assert kept(torch.zeros(1, 4), Decoding(top_p=0.5)).sum().item() == 2
+    assert sampling_mask(torch.zeros(1, 4), Decoding(top_p=0.5)).sum().item() == 2
 
 
 def test_min_p_is_relative_to_the_likeliest_token():
     # 0.3 >= 0.5 * 0.5 > 0.2
     logits = torch.tensor([[0.5, 0.3, 0.2]]).log()
 
-    assert kept(logits, Decoding(min_p=0.5)).tolist() == [[True, True, False]]
+    assert sampling_mask(logits, Decoding(min_p=0.5)).tolist() == [[True, True, False]]
 
 
 def test_tiny_top_p_keeps_the_likeliest_token():
-    assert kept(torch.tensor([[1.0, 2.0]]), Decoding(top_p=1e-9)).tolist() == [[False, True]]
+    assert sampling_mask(torch.tensor([[1.0, 2.0]]), Decoding(top_p=1e-9)).tolist() == [
+        [False, True]
+    ]
 
 
 # 1.0 stands for a uniform whose product with the total is rounded up to the total.

@@ -2,9 +2,10 @@ import pytest
 import torch
 
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Drawn, ForkUniforms, Transcript, Uniforms, draw_tokens
+from rlcomp.engine.draw import SampledTokens, Transcript, draw_tokens
 from rlcomp.engine.sampling_mask import unpack
 from rlcomp.engine.stopping import StopRule
+from rlcomp.engine.uniforms import ForkUniforms, Uniforms
 
 
 def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
@@ -15,21 +16,21 @@ def test_a_draw_does_not_depend_on_how_many_rows_it_looks_at(monkeypatch):
 
     whole = draw_tokens(logits, uniform, decoding, suppressed)
     # 2 rows of 7 at a time.
-    monkeypatch.setattr("rlcomp.engine.draw._DRAWN", 14)
+    monkeypatch.setattr("rlcomp.engine.draw._LOGITS_PER_DRAW", 14)
     parts = draw_tokens(logits, uniform, decoding, suppressed)
 
     assert torch.equal(parts.tokens, whole.tokens)
     assert torch.equal(parts.log_probs, whole.log_probs)
-    assert torch.equal(parts.kept, whole.kept)
+    assert torch.equal(parts.sampling_mask, whole.sampling_mask)
     assert not (parts.tokens == 3).any()
-    assert not unpack(parts.kept, 7)[:, 3].any()
+    assert not unpack(parts.sampling_mask, 7)[:, 3].any()
 
 
 @pytest.mark.parametrize("decoding", [Decoding(top_p=0.9), Decoding(replay=True)])
 def test_sets_are_recorded_only_where_they_are_replayed(decoding):
     drawn = draw_tokens(torch.zeros(2, 4), torch.zeros(2, 1).double(), decoding, None)
 
-    assert drawn.kept is None
+    assert drawn.sampling_mask is None
 
 
 def test_numbers_of_a_step_are_the_same_in_any_order():
@@ -45,7 +46,7 @@ def test_numbers_of_a_step_are_the_same_in_any_order():
 
 
 def step(*tokens):
-    return Drawn(torch.tensor(tokens), -torch.tensor(tokens).float())
+    return SampledTokens(torch.tensor(tokens), -torch.tensor(tokens).float())
 
 
 def test_pieces_of_a_transcript_come_together():
@@ -90,7 +91,7 @@ def test_rows_with_seeds_draw_the_same_whatever_is_beside_them():
 def test_numbers_drawn_in_advance_are_given_back():
     ahead, plain = (Uniforms(2, torch.Generator().manual_seed(4)) for _ in range(2))
 
-    found = [ahead.some(0, 3), ahead.some(3, 3)]
+    found = [ahead.steps_from(0, 3), ahead.steps_from(3, 3)]
     ahead.rewind(4)
 
     assert torch.equal(torch.cat(found)[:4], torch.stack([plain.at(n) for n in range(4)]))

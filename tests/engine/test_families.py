@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.engine.families import unknown
+from rlcomp.engine.families import why_unsupported
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -11,7 +11,7 @@ TOKENIZER = character_tokenizer(characters="abc")
 
 @pytest.mark.parametrize("architecture", ["gpt2", "llama", "qwen2", "qwen3"])
 def test_the_families_are_known(architecture):
-    assert unknown(tiny_model(TOKENIZER, architecture=architecture)) is None
+    assert why_unsupported(tiny_model(TOKENIZER, architecture=architecture)) is None
 
 
 @pytest.mark.parametrize(
@@ -24,4 +24,4 @@ def test_the_families_are_known(architecture):
 def test_another_model_is_told_why_not(architecture, settings, reason):
     model = tiny_model(TOKENIZER, architecture=architecture, overrides=settings)
 
-    assert unknown(model) == reason
+    assert why_unsupported(model) == reason

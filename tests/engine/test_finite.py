@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from rlcomp.engine.finite import first_bad
+from rlcomp.engine.finite import first_non_finite
 
 NAN, INF = float("nan"), float("inf")
 
@@ -18,7 +18,7 @@ def per_token(*rows):
 
 
 def test_nothing_is_bad_in_a_batch_of_finite_numbers():
-    assert first_bad(batch(advantage=torch.zeros(2, 3), reward=torch.ones(2))) is None
+    assert first_non_finite(batch(advantage=torch.zeros(2, 3), reward=torch.ones(2))) is None
 
 
 @pytest.mark.parametrize("value", [NAN, INF, -INF])
@@ -26,7 +26,10 @@ def test_key_value_place_and_number_are_told(value):
     bad = per_token((0.0, 0.0, value), (0.0, value, 0.0))
 
     # Three response tokens, two of them bad.
-    assert first_bad(batch(advantage=bad)) == f"'advantage' is {value} at [0, 2] (2 of 3 values)"
+    assert (
+        first_non_finite(batch(advantage=bad))
+        == f"'advantage' is {value} at [0, 2] (2 of 3 values)"
+    )
 
 
 def test_nobody_reads_what_is_outside_the_mask_or_in_a_row_without_a_valid_reward():
@@ -34,17 +37,19 @@ def test_nobody_reads_what_is_outside_the_mask_or_in_a_row_without_a_valid_rewar
     invalid = per_token((0.0, 0.0, 0.0), (0.0, NAN, 0.0))
     valid = torch.tensor([True, False])
 
-    assert first_bad(batch(advantage=outside)) is None
-    assert first_bad(batch(advantage=invalid, reward_valid=valid)) is None
-    assert first_bad(batch(reward=torch.tensor([0.0, NAN]), reward_valid=valid)) is None
-    assert first_bad(batch(advantage=invalid)) is not None
+    assert first_non_finite(batch(advantage=outside)) is None
+    assert first_non_finite(batch(advantage=invalid, reward_valid=valid)) is None
+    assert first_non_finite(batch(reward=torch.tensor([0.0, NAN]), reward_valid=valid)) is None
+    assert first_non_finite(batch(advantage=invalid)) is not None
 
 
 def test_the_first_is_that_of_the_schema_not_of_the_batch():
     bad = per_token((0.0, NAN, 0.0), (0.0, 0.0, 0.0))
 
     # The schema has old_log_probs before reward and advantage.
-    found = first_bad(batch(advantage=bad, reward=torch.tensor([NAN, 0.0]), old_log_probs=bad))
+    found = first_non_finite(
+        batch(advantage=bad, reward=torch.tensor([NAN, 0.0]), old_log_probs=bad)
+    )
 
     assert found == "'old_log_probs' is nan at [0, 1] (1 of 3 values)"
 
@@ -54,13 +59,13 @@ def test_not_recorded_missing_and_suppressed_are_not_bad():
     rewards = TensorDict({"a": torch.tensor([NAN, 1.0])}, batch_size=[2])
     suppressed = torch.full((2, 3, 4), -INF)
 
-    assert first_bad(batch(rollout_log_probs=gap, rewards=rewards)) is None
-    assert first_bad(batch(log_distribution=suppressed)) is None
-    assert "rollout_log_probs" in first_bad(batch(rollout_log_probs=gap.nan_to_num(INF)))
-    assert "log_distribution" in first_bad(batch(log_distribution=-suppressed))
+    assert first_non_finite(batch(rollout_log_probs=gap, rewards=rewards)) is None
+    assert first_non_finite(batch(log_distribution=suppressed)) is None
+    assert "rollout_log_probs" in first_non_finite(batch(rollout_log_probs=gap.nan_to_num(INF)))
+    assert "log_distribution" in first_non_finite(batch(log_distribution=-suppressed))
 
 
 def test_keys_of_other_people_are_looked_at_whole_by_their_path():
     theirs = TensorDict({"next": {"observation": torch.tensor([[0.0], [INF]])}}, batch_size=[2])
 
-    assert first_bad(theirs) == "'next.observation' is inf at [1, 0] (1 of 2 values)"
+    assert first_non_finite(theirs) == "'next.observation' is inf at [1, 0] (1 of 2 values)"

@@ -13,7 +13,7 @@ from rlcomp.engine.precision import wide_product
 from rlcomp.errors import ShapeError
 
 needs_bf16x6 = pytest.mark.skipif(
-    bf16x6.missing() is not None, reason="this processor has no AMX unit"
+    bf16x6.why_missing_bf16x6() is not None, reason="this processor has no AMX unit"
 )
 SPLIT = pytest.param("bf16x6", marks=needs_bf16x6)
 KERNELS = ["torch", "onednn", "bfloat16", SPLIT]

@@ -11,7 +11,7 @@ from rlcomp.engine.logprob import (
     log_distribution,
     squared_probs,
     token_log_probs,
-    token_log_probs_slope,
+    token_log_probs_gradient,
 )
 from rlcomp.engine.sampling_mask import pack
 
@@ -98,7 +98,7 @@ def test_the_slope_in_closed_form_is_the_gradient(seed, decoding, barring, recor
     allowed = (torch.arange(9) % 2 == 0).repeat(7, 1).scatter(1, tokens[:, None], True)
     recorded = pack(allowed) if recording else None
 
-    slope = token_log_probs_slope(gradient, logits, tokens, decoding, suppressed, recorded)
+    slope = token_log_probs_gradient(gradient, logits, tokens, decoding, suppressed, recorded)
 
     value = token_log_probs(logits.requires_grad_(), tokens, decoding, suppressed, recorded)
     torch.testing.assert_close(slope, torch.autograd.grad(value, logits, gradient)[0])
@@ -108,7 +108,7 @@ def test_slope_is_one_hot_minus_probabilities_over_the_temperature():
     # Probabilities (1/4, 3/4) at T = 2, a gradient of 2: 2 / 2 * (1 - 1/4, -3/4).
     logits = 2 * torch.tensor([[0.25, 0.75]]).log()
 
-    slope = token_log_probs_slope(
+    slope = token_log_probs_gradient(
         torch.tensor([2.0]), logits, torch.tensor([0]), Decoding(temperature=2.0)
     )
 

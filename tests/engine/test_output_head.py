@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from rlcomp.engine import output_head as vocabulary
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.logprob import entropy, log_distribution, token_log_probs
-from rlcomp.engine.output_head import Head, Measure, by_rows, taken_log_probs
+from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles, sampled_log_probs
 from rlcomp.engine.sampling_mask import pack
 
 SAMPLINGS = (
@@ -68,9 +68,9 @@ def test_log_prob_and_gradients_of_a_head_of_two_tokens(tiles):
     # logits, that times the state 1 in the weight, and ln 3 / 4 in the state.
     weight = torch.tensor([[0.0], [math.log(3.0)]], requires_grad=True)
     state = torch.ones(1, 1, requires_grad=True)
-    measure = taken_log_probs(torch.tensor([1]), Decoding())
+    measure = sampled_log_probs(torch.tensor([1]), Decoding())
 
-    (value,) = by_rows([measure], state, torch.tensor([0]), Head(weight, None, "torch"))
+    (value,) = compute_in_tiles([measure], state, torch.tensor([0]), Head(weight, None, "torch"))
     value.sum().backward()
 
     assert value.item() == pytest.approx(math.log(0.75))
@@ -94,11 +94,13 @@ def test_values_and_gradients_are_those_of_all_logits_at_once(
     head = head if biased else Head(head.weight, None, "torch")
     suppressed = torch.arange(sizes[2]) == 0 if barring and sizes[2] > 1 else None
     inputs = [states, head.weight, *([head.bias] if biased else [])]
-    spread = Measure(lambda logits, _: entropy(logits, 0.7, suppressed))
+    spread = LogitFunction(lambda logits, _: entropy(logits, 0.7, suppressed))
 
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, *cuts)
-        found = by_rows([taken_log_probs(tokens, decoding, suppressed), spread], states, rows, head)
+        found = compute_in_tiles(
+            [sampled_log_probs(tokens, decoding, suppressed), spread], states, rows, head
+        )
         slopes = gradients(found, inputs)
 
     logits = plain_logits(states, rows, head)
@@ -115,11 +117,14 @@ def test_values_and_gradients_are_those_of_all_logits_at_once(
 def test_logits_without_a_head_are_measured_alike(seed, tokens_at_once, part):
     states, rows, tokens, head = problem(seed)
     logits = (states @ head.weight.T).detach().requires_grad_()
-    measures = [taken_log_probs(tokens, SAMPLINGS[1]), Measure(lambda some, _: entropy(some, 1.0))]
+    measures = [
+        sampled_log_probs(tokens, SAMPLINGS[1]),
+        LogitFunction(lambda some, _: entropy(some, 1.0)),
+    ]
 
     with pytest.MonkeyPatch.context() as patch:
         cut(patch, tokens_at_once, part, 1)
-        found = by_rows(measures, logits, rows, None)
+        found = compute_in_tiles(measures, logits, rows, None)
         slopes = gradients(found, [logits])
 
     expected = [token_log_probs(logits[rows], tokens, SAMPLINGS[1]), entropy(logits[rows], 1.0)]
@@ -131,9 +136,9 @@ def test_recorded_sets_follow_their_tokens_through_the_tiles(tiles):
     states, rows, tokens, head = problem(0)
     allowed = torch.rand(10, 11, generator=torch.Generator().manual_seed(1)) < 0.5
     allowed = allowed.scatter(1, tokens[:, None], True)
-    measure = taken_log_probs(tokens, SAMPLINGS[3], None, pack(allowed))
+    measure = sampled_log_probs(tokens, SAMPLINGS[3], None, pack(allowed))
 
-    found = by_rows([measure], states, rows, head)
+    found = compute_in_tiles([measure], states, rows, head)
     slopes = gradients(found, [states, head.weight, head.bias])
 
     logits = plain_logits(states, rows, head) / 0.7
@@ -146,9 +151,9 @@ def test_recorded_sets_follow_their_tokens_through_the_tiles(tiles):
 def test_a_state_that_speaks_of_two_tokens_gets_both_gradients(tiles):
     # Probabilities (1/2, 1/2); one of each token was taken: (1/2, -1/2) + (-1/2, 1/2) = 0.
     logits = torch.zeros(1, 2, requires_grad=True)
-    measure = taken_log_probs(torch.tensor([0, 1, 1]), Decoding())
+    measure = sampled_log_probs(torch.tensor([0, 1, 1]), Decoding())
 
-    (value,) = by_rows([measure], logits, torch.tensor([0, 0, 0]), None)
+    (value,) = compute_in_tiles([measure], logits, torch.tensor([0, 0, 0]), None)
 
     first, both, all_three = (
         torch.autograd.grad(value[:n].sum(), logits, retain_graph=True)[0] for n in (1, 2, 3)
@@ -167,7 +172,7 @@ def test_states_of_which_nobody_asks_change_nothing(tiles, corrupted):
     bad.requires_grad_()
 
     def slopes(given_states):
-        found = by_rows([taken_log_probs(tokens, Decoding())], given_states, rows, head)
+        found = compute_in_tiles([sampled_log_probs(tokens, Decoding())], given_states, rows, head)
         return *found, *gradients(found, [given_states, head.weight, head.bias])
 
     torch.testing.assert_close(slopes(bad), slopes(states), rtol=0, atol=0)
@@ -184,8 +189,8 @@ def test_a_measure_without_gradient_has_no_part_in_the_backward_pass(monkeypatch
         calls.append(logits.requires_grad)
         return entropy(logits, 1.0)
 
-    taken, numbers = by_rows(
-        [taken_log_probs(tokens, Decoding()), Measure(spread, differentiable=False)],
+    taken, numbers = compute_in_tiles(
+        [sampled_log_probs(tokens, Decoding()), LogitFunction(spread, differentiable=False)],
         states,
         rows,
         head,
@@ -205,9 +210,9 @@ def test_one_product_serves_all_measures(tiles, monkeypatch):
         "linear",
         lambda x, w, b, kernel: columns.append(len(x) * len(w)) or x @ w.T + b,
     )
-    squares = Measure(lambda logits, _: logits.square().sum(-1))
+    squares = LogitFunction(lambda logits, _: logits.square().sum(-1))
 
-    by_rows([taken_log_probs(tokens, Decoding()), squares, squares], states, rows, head)
+    compute_in_tiles([sampled_log_probs(tokens, Decoding()), squares, squares], states, rows, head)
 
     assert sum(columns) == 10 * 11
 
@@ -218,8 +223,8 @@ def test_a_result_that_is_not_used_has_no_gradient(tiles):
     def broken(gradient, logits, some):
         raise AssertionError("nobody asked")
 
-    unused = Measure(lambda logits, _: logits.sum(-1), slope=broken)
-    taken, _ = by_rows([taken_log_probs(tokens, Decoding()), unused], states, rows, head)
+    unused = LogitFunction(lambda logits, _: logits.sum(-1), slope=broken)
+    taken, _ = compute_in_tiles([sampled_log_probs(tokens, Decoding()), unused], states, rows, head)
     (slope,) = gradients([taken], [states])
 
     expected = token_log_probs(plain_logits(states, rows, head), tokens, Decoding())
@@ -231,7 +236,7 @@ def test_a_frozen_head_costs_no_product_for_its_gradient(tiles, monkeypatch):
     frozen = Head(head.weight.detach(), head.bias.detach(), "torch")
     monkeypatch.setattr(vocabulary, "accumulate", None)
 
-    (value,) = by_rows([taken_log_probs(tokens, Decoding())], states, rows, frozen)
+    (value,) = compute_in_tiles([sampled_log_probs(tokens, Decoding())], states, rows, frozen)
     (slope,) = gradients([value], [states])
 
     expected = token_log_probs(plain_logits(states, rows, head), tokens, Decoding())
@@ -241,7 +246,9 @@ def test_a_frozen_head_costs_no_product_for_its_gradient(tiles, monkeypatch):
 def test_a_head_on_frozen_states_is_trained(tiles):
     states, rows, tokens, head = problem(0)
 
-    (value,) = by_rows([taken_log_probs(tokens, Decoding())], states.detach(), rows, head)
+    (value,) = compute_in_tiles(
+        [sampled_log_probs(tokens, Decoding())], states.detach(), rows, head
+    )
     slopes = gradients([value], [head.weight, head.bias])
 
     expected = token_log_probs(plain_logits(states, rows, head), tokens, Decoding())
@@ -265,10 +272,12 @@ class Largest(TorchDispatchMode):
 def test_all_logits_are_never_there_at_once(tiles):
     # 3 tokens a tile and 50 in the vocabulary: 150; the head has 50 x 5 = 250; all logits 5000.
     states, rows, tokens, head = problem(0, 100, 40, 50, 5)
-    spread = Measure(lambda logits, _: entropy(logits, 0.5))
+    spread = LogitFunction(lambda logits, _: entropy(logits, 0.5))
 
     with Largest() as largest:
-        found = by_rows([taken_log_probs(tokens, SAMPLINGS[3]), spread], states, rows, head)
+        found = compute_in_tiles(
+            [sampled_log_probs(tokens, SAMPLINGS[3]), spread], states, rows, head
+        )
         sum(value.sum() for value in found).backward()
 
     assert largest.seen == 250
@@ -276,9 +285,9 @@ def test_all_logits_are_never_there_at_once(tiles):
 
 def test_a_whole_distribution_per_token(tiles):
     states, rows, _, head = problem(0)
-    whole = Measure(lambda logits, _: log_distribution(logits, 0.5))
+    whole = LogitFunction(lambda logits, _: log_distribution(logits, 0.5))
 
-    found = by_rows([whole], states, rows, head)
+    found = compute_in_tiles([whole], states, rows, head)
     slopes = gradients(found, [states, head.weight])
 
     expected = [(2 * plain_logits(states, rows, head)).log_softmax(-1)]
@@ -290,7 +299,7 @@ def test_a_measure_may_hand_out_the_logits_themselves(tiles):
     # The memory of the logits is used again; what was read off the first tile stays.
     states, rows, _, head = problem(0)
 
-    (first,) = by_rows([Measure(lambda logits, _: logits[:, 0])], states, rows, head)
+    (first,) = compute_in_tiles([LogitFunction(lambda logits, _: logits[:, 0])], states, rows, head)
 
     torch.testing.assert_close(first, plain_logits(states, rows, head)[:, 0])
 
@@ -298,7 +307,9 @@ def test_a_measure_may_hand_out_the_logits_themselves(tiles):
 def test_greedy_log_probs_are_zero_without_gradient(tiles):
     states, rows, tokens, head = problem(0)
 
-    (value,) = by_rows([taken_log_probs(tokens, Decoding(temperature=0))], states, rows, head)
+    (value,) = compute_in_tiles(
+        [sampled_log_probs(tokens, Decoding(temperature=0))], states, rows, head
+    )
 
     assert not value.any()
     assert not value.requires_grad
@@ -307,7 +318,9 @@ def test_greedy_log_probs_are_zero_without_gradient(tiles):
 def test_greedy_entropy_pulls_nowhere(tiles):
     states, rows, _, head = problem(0)
 
-    (value,) = by_rows([Measure(lambda logits, _: entropy(logits, 0.0))], states, rows, head)
+    (value,) = compute_in_tiles(
+        [LogitFunction(lambda logits, _: entropy(logits, 0.0))], states, rows, head
+    )
     value.sum().backward()
 
     assert not value.any()
@@ -317,7 +330,7 @@ def test_greedy_entropy_pulls_nowhere(tiles):
 def test_no_listed_token_gives_nothing(tiles):
     states, rows, tokens, head = problem(0)
 
-    (value,) = by_rows([taken_log_probs(tokens[:0], Decoding())], states, rows[:0], head)
+    (value,) = compute_in_tiles([sampled_log_probs(tokens[:0], Decoding())], states, rows[:0], head)
     value.sum().backward()
 
     assert value.shape == (0,)
@@ -328,9 +341,12 @@ def test_nor_does_it_in_half_precision():
     weight = torch.randn(12, 4).bfloat16().requires_grad_()
     states = torch.randn(3, 4).bfloat16().requires_grad_()
     none = torch.zeros(0, dtype=torch.int64)
-    measures = [taken_log_probs(none, Decoding()), Measure(lambda logits, _: entropy(logits, 1.0))]
+    measures = [
+        sampled_log_probs(none, Decoding()),
+        LogitFunction(lambda logits, _: entropy(logits, 1.0)),
+    ]
 
-    found = by_rows(measures, states, none, Head(weight, None, "torch"))
+    found = compute_in_tiles(measures, states, none, Head(weight, None, "torch"))
     torch.cat(found).sum().backward()
 
     assert [(value.shape, value.dtype) for value in found] == [((0,), torch.float32)] * 2
@@ -343,7 +359,7 @@ def test_half_precision_is_measured_in_float32(tiles):
     half = Head(head.weight.detach().bfloat16().requires_grad_(), None, "torch")
     states = states.detach().bfloat16()
 
-    (value,) = by_rows([taken_log_probs(tokens, Decoding())], states, rows, half)
+    (value,) = compute_in_tiles([sampled_log_probs(tokens, Decoding())], states, rows, half)
     value.sum().backward()
 
     logits = plain_logits(states, rows, half).float()
@@ -359,9 +375,9 @@ def test_the_gradient_of_a_narrow_head_is_rounded_once(monkeypatch):
     monkeypatch.setattr(vocabulary, "_LEAST_TOKENS", 1)
     weight = torch.zeros(2, 1, dtype=torch.bfloat16, requires_grad=True)
     states = torch.ones(512, 1, dtype=torch.bfloat16)
-    first = Measure(lambda logits, _: logits[:, 0])
+    first = LogitFunction(lambda logits, _: logits[:, 0])
 
-    (values,) = by_rows([first], states, torch.arange(512), Head(weight, None, "torch"))
+    (values,) = compute_in_tiles([first], states, torch.arange(512), Head(weight, None, "torch"))
     values.sum().backward()
 
     assert weight.grad.tolist() == [[512.0], [0.0]]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from rlcomp.engine import packing
-from rlcomp.engine.packing import pack, pack_prompts, packed_pieces
+from rlcomp.engine.packing import pack, pack_prompts, split_by_tokens
 
 CPU = torch.device("cpu")
 
@@ -108,7 +108,7 @@ def test_each_response_token_is_predicted_by_the_one_before_it():
     # Rows 0, 1, 2: before 7, 8, 1 stand 6, 7, 8; before 4, 1 stand 9, 4; before 3, 1 stand 6, 3.
     assert listed.states.tolist() == [1, 3, 4, 5, 6, 1, 2]
     assert listed.targets.tolist() == [7, 8, 1, 4, 1, 3, 1]
-    assert listed.places.tolist() == [2, 3, 4, 6 + 1, 6 + 2, 12 + 2, 12 + 3]
+    assert listed.flat_indices.tolist() == [2, 3, 4, 6 + 1, 6 + 2, 12 + 2, 12 + 3]
 
 
 def test_small_groups_share_a_tile_in_which_a_token_sees_its_prompt_and_its_row():
@@ -200,22 +200,22 @@ def test_a_row_without_response_is_not_read():
     packed, listed = pack(batch)
 
     assert packed.ids.tolist() == [1, 4]
-    assert listed.places.tolist() == [5]
+    assert listed.flat_indices.tolist() == [5]
 
 
 def test_a_response_token_in_column_0_is_left_out():
     first = make_batch([[1, 2, 3]], [[1, 0, 1]])
     only = make_batch([[1, 2, 3]], [[1, 0, 0]])
 
-    assert pack(first)[1].places.tolist() == [2]
-    assert len(pack(only)[1].places) == 0
+    assert pack(first)[1].flat_indices.tolist() == [2]
+    assert len(pack(only)[1].flat_indices) == 0
 
 
 def test_without_response_one_token_is_read():
     packed, listed = pack(make_batch([[3, 4], [5, 6]], [[0, 0], [0, 0]]))
 
     assert (packed.ids.tolist(), packed.positions.tolist()) == ([3], [0])
-    assert len(listed.states) == len(listed.places) == len(listed.targets) == 0
+    assert len(listed.states) == len(listed.flat_indices) == len(listed.targets) == 0
     assert sees(packed).tolist() == [[True]]
 
 
@@ -296,8 +296,10 @@ def test_what_predicts_a_token_has_read_what_stands_before_it_and_nothing_else(b
     places = batch["response_mask"].clone()
     places[:, 0] = False
 
-    assert listed.places.tolist() == places.flatten().nonzero().flatten().tolist()
-    for state, place, target in zip(listed.states, listed.places, listed.targets, strict=True):
+    assert listed.flat_indices.tolist() == places.flatten().nonzero().flatten().tolist()
+    for state, place, target in zip(
+        listed.states, listed.flat_indices, listed.targets, strict=True
+    ):
         row, t = divmod(int(place), places.shape[1])
         read = seen[state].nonzero().flatten()
         assert target == batch["tokens"][row, t]
@@ -324,7 +326,7 @@ def test_every_prefix_is_read_once_and_tiles_cover_the_list_in_order(batch, size
 
 @given(batches(), st.integers(1, 40))
 def test_pieces_hold_every_row_once_within_the_budget(batch, budget):
-    pieces = packed_pieces(batch, budget)
+    pieces = split_by_tokens(batch, budget)
 
     assert sorted(torch.cat(pieces).tolist()) == list(range(len(batch)))
     for rows in pieces:
@@ -333,7 +335,7 @@ def test_pieces_hold_every_row_once_within_the_budget(batch, budget):
 
 @given(batches(), st.integers(1, 40))
 def test_a_piece_is_closed_only_when_the_next_row_does_not_fit(batch, budget):
-    pieces = packed_pieces(batch, budget)
+    pieces = split_by_tokens(batch, budget)
 
     for rows, after in itertools.pairwise(pieces):
         assert len(pack(batch[torch.cat([rows, after[:1]])])[0].ids) > budget
@@ -342,7 +344,7 @@ def test_a_piece_is_closed_only_when_the_next_row_does_not_fit(batch, budget):
 @given(batches())
 def test_rows_with_a_prefix_in_common_stand_together(batch):
     read = []
-    for row in torch.cat(packed_pieces(batch, 3)).tolist():
+    for row in torch.cat(split_by_tokens(batch, 3)).tolist():
         columns = batch["response_mask"][row].nonzero().flatten().tolist()
         read.append(batch["tokens"][row, : max(columns, default=0)].tolist())
 
@@ -352,7 +354,7 @@ def test_rows_with_a_prefix_in_common_stand_together(batch):
 @given(batches(max_rows=4), st.integers(1, 40), st.sampled_from([2, 3]))
 def test_rows_of_a_unit_share_a_piece_in_order(batch, budget, unit_rows):
     batch = torch.cat([batch] * unit_rows)
-    pieces = packed_pieces(batch, budget, unit_rows)
+    pieces = split_by_tokens(batch, budget, unit_rows)
 
     assert sorted(torch.cat(pieces).tolist()) == list(range(len(batch)))
     for rows in pieces:
@@ -367,8 +369,8 @@ def test_pieces_count_a_shared_prompt_once():
     tokens = [[2, 2, 2, answer, 1] for answer in (3, 4, 5, 6)] + [[3, 3, 3, 3, 1]]
     batch = make_batch(tokens, [[0, 0, 0, 1, 1]] * 5)
 
-    assert [rows.tolist() for rows in packed_pieces(batch, 7)] == [[0, 1, 2, 3], [4]]
-    assert [rows.tolist() for rows in packed_pieces(batch, 6)] == [[0, 1, 2], [3], [4]]
+    assert [rows.tolist() for rows in split_by_tokens(batch, 7)] == [[0, 1, 2, 3], [4]]
+    assert [rows.tolist() for rows in split_by_tokens(batch, 6)] == [[0, 1, 2], [3], [4]]
 
 
 def test_a_row_that_is_not_read_does_not_stand_for_its_prompt():
@@ -378,7 +380,7 @@ def test_a_row_that_is_not_read_does_not_stand_for_its_prompt():
         [[0, 0, 0, 0, 0], [0, 0, 0, 1, 1], [0, 1, 1, 0, 0]],
     )
 
-    assert [rows.tolist() for rows in packed_pieces(batch, 5)] == [[0, 1], [2]]
+    assert [rows.tolist() for rows in split_by_tokens(batch, 5)] == [[0, 1], [2]]
 
 
 def test_long_answers_hold_no_mask():
@@ -403,12 +405,14 @@ def test_paths_are_what_every_token_sees_in_its_row():
     batch = make_batch(rows, [[0, 0, 1, 1, 1]] * 5)
 
     packed, _ = pack(batch)
-    paths = packed.paths
+    paths = packed.varlen
 
     seen = {}
-    for number in range(len(paths.asks) - 1):
-        asks = range(int(paths.asks[number]), int(paths.asks[number + 1]))
-        keys = paths.keys[int(paths.sees[number]) : int(paths.sees[number + 1])].tolist()
+    for number in range(len(paths.query_starts) - 1):
+        asks = range(int(paths.query_starts[number]), int(paths.query_starts[number + 1]))
+        keys = paths.keys[
+            int(paths.key_starts[number]) : int(paths.key_starts[number + 1])
+        ].tolist()
         assert len(asks) <= paths.longest[0]
         assert len(keys) <= paths.longest[1]
         for place, token in enumerate(asks):

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from rlcomp.engine.rotary import rotated
+from rlcomp.engine.rotary import rotate
 
 
 def rotation(angles):
@@ -16,7 +16,7 @@ def test_a_pair_is_turned_by_its_angle():
     # (1, 0) turned by 60 degrees is (1/2, sqrt(3)/2); features 0 and 2 are a pair, 1 and 3 too.
     x = torch.tensor([[[1.0, 0.0, 0.0, 2.0]]], dtype=torch.float64)
 
-    turned = rotated(x, rotation([[math.pi / 3, 0.0]]))
+    turned = rotate(x, rotation([[math.pi / 3, 0.0]]))
 
     expected = torch.tensor([[[0.5, 0.0, math.sqrt(3) / 2, 2.0]]], dtype=torch.float64)
     torch.testing.assert_close(turned, expected)
@@ -26,8 +26,8 @@ def test_a_pair_is_turned_by_its_angle():
 def test_dot_products_depend_on_the_difference_of_angles_alone(graph):
     x, y = torch.randn(2, 1, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     with torch.set_grad_enabled(graph):
-        near = rotated(x, rotation([[0.3, 0.7]])) * rotated(y, rotation([[0.1, 0.2]]))
-        far = rotated(x, rotation([[1.3, 2.7]])) * rotated(y, rotation([[1.1, 2.2]]))
+        near = rotate(x, rotation([[0.3, 0.7]])) * rotate(y, rotation([[0.1, 0.2]]))
+        far = rotate(x, rotation([[1.3, 2.7]])) * rotate(y, rotation([[1.1, 2.2]]))
 
     torch.testing.assert_close(near.sum(-1), far.sum(-1))
 
@@ -36,4 +36,4 @@ def test_the_gradient_is_that_of_finite_differences():
     x = torch.randn(2, 3, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     angles = rotation([[0.3, 0.7], [2.0, -1.0]])
 
-    assert torch.autograd.gradcheck(lambda given: rotated(given, angles), x.requires_grad_())
+    assert torch.autograd.gradcheck(lambda given: rotate(given, angles), x.requires_grad_())

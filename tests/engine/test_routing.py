@@ -15,12 +15,12 @@ from rlcomp.batch import cat, encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.routing import (
     UNKNOWN,
-    recorded,
-    replayed,
+    record_routes,
+    replay_routes,
     routers_of,
     routes_of_rows,
     routing_shape,
@@ -103,7 +103,7 @@ def test_a_rollouts_routes_are_those_of_each_token_whatever_the_padding(family):
 
     for row in rows:
         length = int(row["attention_mask"].sum())
-        with torch.no_grad(), recorded(routers_of(policy.model)) as passes:
+        with torch.no_grad(), record_routes(routers_of(policy.model)) as passes:
             policy.model(input_ids=row["tokens"][None, : length - 1])
         assert torch.equal(
             row["routed_experts"][: length - 1].sort(-1).values, passes[0].sort(-1).values
@@ -140,7 +140,7 @@ def test_the_recorded_experts_read_the_tokens_with_the_models_own_weights(family
     x = torch.randn(3, 32, generator=torch.Generator().manual_seed(1))
 
     free_logits, free_scores, free_indices = router(x)
-    with replayed(routers_of(policy.model), wanted):
+    with replay_routes(routers_of(policy.model), wanted):
         logits, scores, indices = router(x)
 
     assert torch.equal(logits, free_logits)
@@ -281,7 +281,7 @@ def test_drift_is_the_share_of_decisions_that_would_be_others():
 
     drifts = []
     for routes in (own, other):
-        with recording() as ledger, replayed(routers, torch.tensor(routes, dtype=torch.uint8)):
+        with recording() as ledger, replay_routes(routers, torch.tensor(routes, dtype=torch.uint8)):
             for router in routers:
                 router(x)
         drifts.append(ledger.means()["routing/drift"])
@@ -351,7 +351,7 @@ class Tells:
     def generate(self, request, model):
         routes = self.routes.expand(1, len(request.prompts[0]) + 1, 1, 2)
         ended = torch.tensor([1]), torch.tensor([False])
-        return Sampled(torch.tensor([[1]]), torch.zeros(1, 1), *ended, routes=routes)
+        return SampledResponses(torch.tensor([[1]]), torch.zeros(1, 1), *ended, routes=routes)
 
 
 def test_experts_that_there_are_not_are_refused_when_they_are_told():

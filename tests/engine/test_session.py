@@ -10,12 +10,13 @@ from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausa
 from rlcomp.engine import cache
 from rlcomp.engine.decode_transformers import decode
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import ForkUniforms, draw_tokens
+from rlcomp.engine.draw import draw_tokens
 from rlcomp.engine.families import layers
 from rlcomp.engine.probe import probe
-from rlcomp.engine.session import Rereading, Sampling
+from rlcomp.engine.session import RecomputeSession, SamplingParams
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.transformer import Transformer
+from rlcomp.engine.uniforms import ForkUniforms
 
 VOCABULARY, EOS = 29, 1
 TABLE = [bytes([97 + token]) if token != EOS else b"" for token in range(VOCABULARY)]
@@ -47,11 +48,11 @@ def both(model, contexts, decoding, seed=0, longest=512):
     """A native session, and one that reads everything again, with the same numbers."""
     draw = partial(draw_tokens, decoding=decoding, suppressed=None)
     once, again = (
-        Sampling([EOS], TABLE, draw, torch.Generator().manual_seed(seed)) for _ in range(2)
+        SamplingParams([EOS], TABLE, draw, torch.Generator().manual_seed(seed)) for _ in range(2)
     )
     return (
         PackedSession(Transformer(model, layers, "torch"), contexts, once, longest=longest),
-        Rereading(partial(decode, model, probe(model)), contexts, again),
+        RecomputeSession(partial(decode, model, probe(model)), contexts, again),
     )
 
 
@@ -60,8 +61,8 @@ def same(ours, theirs):
     assert [said.truncated for said in ours] == [said.truncated for said in theirs]
     for one, other in zip(ours, theirs, strict=True):
         assert one.log_probs == pytest.approx(other.log_probs, abs=2e-6)  # rotations are float32
-        assert (one.kept is None) == (other.kept is None)
-        assert one.kept is None or torch.equal(one.kept, other.kept)
+        assert (one.sampling_mask is None) == (other.sampling_mask is None)
+        assert one.sampling_mask is None or torch.equal(one.sampling_mask, other.sampling_mask)
 
 
 def turns(sessions, draw, *, count, texts=(), close=0.2, ask=1.0, fork=0.0):
@@ -254,7 +255,7 @@ def test_what_is_over_is_not_forked():
     session.generate([0, 1], limits=[2, 2])
     session.close([0])
 
-    with pytest.raises(ValueError, match="row 0 is over"):
+    with pytest.raises(ValueError, match="row 0 is closed"):
         session.fork(0)
 
 

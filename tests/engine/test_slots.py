@@ -5,19 +5,19 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Uniforms
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.native.library import absent
-from rlcomp.engine.slots import GivenUniforms, RequestUniforms, RereadingSeats, stacked
-from rlcomp.engine.slots_native import NativeSeats
+from rlcomp.engine.native.library import why_missing
+from rlcomp.engine.slots import RecomputeSlots
+from rlcomp.engine.slots_native import NativeSlots
 from rlcomp.engine.stopping import StopRule
+from rlcomp.engine.uniforms import FixedUniforms, RequestUniforms, Uniforms, stack_numbers
 from rlcomp.errors import ConfigError
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_policy
 from rlcomp.text.rows import rows_from_ids
 
 NATIVE = pytest.param(
-    "native", marks=pytest.mark.skipif(absent() is not None, reason=f"{absent()}")
+    "native", marks=pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
 )
 PROMPTS = [[3, 4, 5], [6, 7], [3, 4, 5], [8]]
 
@@ -36,7 +36,7 @@ def change(model, seed):
 
 def numbers(row, start, count):
     """Of rows of a request with seed 5."""
-    return RequestUniforms(4, 5).of(row, start, count)
+    return RequestUniforms(4, 5).row_numbers(row, start, count)
 
 
 def scored(model, prompt, tokens):
@@ -69,7 +69,7 @@ def joined(said):
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])
 def test_rows_have_the_tokens_of_one_rollout_whenever_they_begin(decode):
     model = policy(decode)
-    kind = NativeSeats if decode == "native" else RereadingSeats
+    kind = NativeSlots if decode == "native" else RecomputeSlots
     seats = model.seats()
     assert type(seats) is kind
 
@@ -113,7 +113,7 @@ def test_log_probs_are_scores_of_the_weights_that_sampled_where_all_is_read_agai
     assert len(said[0]) > 1
 
 
-@pytest.mark.skipif(absent() is not None, reason=f"{absent()}")
+@pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
 def test_what_old_weights_have_read_stays_unless_it_is_read_again():
     model = policy("native")
     kept, again = (joined(run(model.seats(reread=reread), 4)) for reread in (False, True))
@@ -136,7 +136,7 @@ def test_what_old_weights_have_read_stays_unless_it_is_read_again():
     assert kept[2] == again[2]  # begun under the new weights
 
 
-@pytest.mark.skipif(absent() is not None, reason=f"{absent()}")
+@pytest.mark.skipif(why_missing() is not None, reason=f"{why_missing()}")
 def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
     def made():
         torch.manual_seed(2)
@@ -152,7 +152,7 @@ def test_weights_that_do_not_lie_row_by_row_are_taken_over_too():
     change(fresh, 1)
     seats.renew()
 
-    assert type(seats) is NativeSeats
+    assert type(seats) is NativeSlots
     assert joined(run(seats, 3)) == joined(run(fresh.seats(), 3))
 
 
@@ -162,22 +162,22 @@ def test_numbers_are_those_of_the_whole_batch_step_by_step():
 
     expected = [float(whole.at(step)[3]) for step in range(200)]
 
-    assert own.of(3, 0, 64).tolist() == expected[:64]
+    assert own.row_numbers(3, 0, 64).tolist() == expected[:64]
     assert len(own._drawn) == 64
-    assert own.of(3, 62, 4).tolist() == expected[62:66]
+    assert own.row_numbers(3, 62, 4).tolist() == expected[62:66]
     assert len(own._drawn) == 128
-    assert own.of(3, 0, 200).tolist() == expected
-    assert own.of(3, 128, 0).tolist() == []
+    assert own.row_numbers(3, 0, 200).tolist() == expected
+    assert own.row_numbers(3, 128, 0).tolist() == []
 
 
 def test_given_numbers_are_handed_out_step_by_step():
-    given = GivenUniforms([torch.tensor([0.1, 0.2]), torch.tensor([0.3])])
+    given = FixedUniforms([torch.tensor([0.1, 0.2]), torch.tensor([0.3])])
 
     assert given.rows == 2
     assert given.at(0).tolist() == torch.tensor([[0.1], [0.3]]).tolist()
-    assert given.some(1, 1).tolist() == torch.tensor([[[0.2], [0.0]]]).tolist()
+    assert given.steps_from(1, 1).tolist() == torch.tensor([[[0.2], [0.0]]]).tolist()
     assert given.rewind(0) is None
-    assert stacked([torch.tensor([1.0])]).tolist() == [[1.0]]
+    assert stack_numbers([torch.tensor([1.0])]).tolist() == [[1.0]]
 
 
 @pytest.mark.parametrize("decode", [NATIVE, "torch"])

@@ -16,7 +16,7 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
 from rlcomp.component import limit_outputs
 from rlcomp.engine import packing, transformer
-from rlcomp.engine.attention import attend
+from rlcomp.engine.attention import attend_tiles
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.native.build import build
@@ -627,7 +627,7 @@ def test_heads_that_share_keys_share_values_whatever_the_number_of_tokens(tokens
     q, k = torch.ones(tokens, 4, 1), torch.zeros(tokens, 2, 1)
     v = torch.tensor([[[1.0], [10.0]], [[3.0], [30.0]], [[8.0], [20.0]]])[:tokens]
 
-    attended = attend(q, k, v, [Tile(slice(0, tokens), None, None)], 1.0)
+    attended = attend_tiles(q, k, v, [Tile(slice(0, tokens), None, None)], 1.0)
 
     means = [[1.0, 1.0, 10.0, 10.0], [2.0, 2.0, 20.0, 20.0], [4.0, 4.0, 20.0, 20.0]]
     torch.testing.assert_close(attended, torch.tensor(means[:tokens]))

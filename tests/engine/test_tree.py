@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.engine.layout import nodes_of
+from rlcomp.engine.layout import prefix_tree_nodes
 from rlcomp.engine.packing import _Trie
 
 ROWS = st.lists(st.lists(st.integers(0, 1), min_size=1, max_size=6), min_size=1, max_size=8)
@@ -28,7 +28,7 @@ def paths_by_hand(rows):
 def test_every_token_sees_the_beginnings_of_its_row_and_nothing_else(rows):
     trie, wanted = trie_of(rows), paths_by_hand(rows)
 
-    nodes = nodes_of(trie.ends, trie.shared)
+    nodes = prefix_tree_nodes(trie.ends, trie.shared)
 
     seen = [set() for _ in wanted]
     for start, stop, reach in nodes.tolist():
@@ -59,4 +59,4 @@ def test_every_token_sees_the_beginnings_of_its_row_and_nothing_else(rows):
     ],
 )
 def test_nodes_by_hand(ends, shared, wanted):
-    assert nodes_of(np.array(ends), np.array(shared)).tolist() == wanted
+    assert prefix_tree_nodes(np.array(ends), np.array(shared)).tolist() == wanted

@@ -20,7 +20,7 @@ from components.reward.episode import EpisodeReturn
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
@@ -71,7 +71,7 @@ class Told:
         said = [ids(self.rows[row].pop(0)) for row in rows]
         for row, tokens in zip(rows, said, strict=True):
             self.contexts[row] += tokens
-        return [Said(tokens, [-0.5], False) for tokens in said]
+        return [TurnSample(tokens, [-0.5], False) for tokens in said]
 
     def close(self, rows):
         pass

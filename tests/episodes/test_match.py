@@ -6,7 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
@@ -37,7 +37,7 @@ class Told:
 
     def generate(self, rows, *, limits, texts):
         said = [self.answers[self.texts[row]] for row in rows]
-        return [Said(ids(t.strip("~")), [-0.5] * len(t.strip("~")), "~" in t) for t in said]
+        return [TurnSample(ids(t.strip("~")), [-0.5] * len(t.strip("~")), "~" in t) for t in said]
 
 
 class Bids:

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import Limits, Rollout
@@ -43,7 +43,7 @@ class Scripted:
             text = self.rows[row].pop(0)
             tokens = ids(text.rstrip("~"))
             self.contexts[row] += tokens
-            said.append(Said(tokens, [-1.0] * len(tokens), text.endswith("~")))
+            said.append(TurnSample(tokens, [-1.0] * len(tokens), text.endswith("~")))
         return said
 
     def close(self, rows):

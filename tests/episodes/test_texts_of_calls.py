@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from components.environment.tools import Tools
-from rlcomp.engine.session import Said, joined
+from rlcomp.engine.session import TurnSample, join_turns
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import Limits, Rollout
@@ -47,9 +47,9 @@ class Script:
                 break
         else:
             self.contexts[0] += new
-            return [Said(new, [-1.0] * len(new), True)]
+            return [TurnSample(new, [-1.0] * len(new), True)]
         self.contexts[0] += new
-        return [Said(new, [-1.0] * len(new), False)]
+        return [TurnSample(new, [-1.0] * len(new), False)]
 
     def close(self, rows):
         pass
@@ -138,13 +138,13 @@ def test_a_turn_within_a_text_ends_at_its_limit():
 
 def test_a_turn_that_goes_on_is_one_turn():
     kept = torch.zeros(1, 2, dtype=torch.uint8)
-    first, second = Said([1], [-1.0], False, kept), Said([2], [-2.0], True, kept + 1)
+    first, second = TurnSample([1], [-1.0], False, kept), TurnSample([2], [-2.0], True, kept + 1)
 
-    both = joined(first, second)
+    both = join_turns(first, second)
 
     assert (both.tokens, both.log_probs, both.truncated) == ([1, 2], [-1.0, -2.0], True)
     assert both.kept.tolist() == [[0, 0], [1, 1]]
-    assert joined(first, Said([2], [-2.0], False)).kept is None
+    assert join_turns(first, TurnSample([2], [-2.0], False)).kept is None
 
 
 def test_a_text_within_a_long_call_is_no_longer_looked_at():

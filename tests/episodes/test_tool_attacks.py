@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from components.environment.tools import Tools
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.rollout import Limits, Rollout
@@ -62,7 +62,7 @@ class Scripted:
     def generate(self, rows, *, limits, texts=()):
         tokens = TOKENIZER(self.turns.pop(0))["input_ids"]
         self.contexts[0] += tokens
-        return [Said(tokens, [-1.0] * len(tokens), False)]
+        return [TurnSample(tokens, [-1.0] * len(tokens), False)]
 
     def close(self, rows):
         pass

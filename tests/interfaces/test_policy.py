@@ -29,7 +29,7 @@ from rlcomp import Make, Phase, run_phases
 from rlcomp.component import Component
 from rlcomp.data.examples import prompt_batch
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.draw import Sampled, draw_tokens
+from rlcomp.engine.draw import SampledResponses, draw_tokens
 from rlcomp.errors import ConfigError
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import FullDistributionPolicy, PacksRows, Policy
@@ -98,12 +98,12 @@ class Table(Component):
             drawn.append(one)
             lengths += spoken
             spoken = spoken & (one.tokens != eos)
-        sampled = Sampled(
+        sampled = SampledResponses(
             tokens=torch.stack([one.tokens for one in drawn], 1),
             log_probs=torch.stack([one.log_probs for one in drawn], 1),
             lengths=lengths,
             truncated=spoken,
-            kept=None,
+            sampling_mask=None,
         )
         return rollout_rows(prompts, sampled, pad=pad_id(self.tokenizer), version=self.version)
 

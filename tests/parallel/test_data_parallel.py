@@ -43,7 +43,7 @@ from rlcomp.model.text_classifier import LabelClassifier
 from rlcomp.model.token_scorer import TokenScorer
 from rlcomp.parallel.data_parallel import DataParallelUpdate, choose_strategy
 from rlcomp.parallel.ranks import sharing
-from rlcomp.parallel.sharded import Sharded
+from rlcomp.parallel.sharded import ShardedWeights
 from rlcomp.testing import example_batch, tiny_model, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 from rlcomp.wiring.build import Make
@@ -434,7 +434,7 @@ def test_what_rank_0_writes_into_its_weights_reaches_the_others(of_all, parallel
 
 def test_without_resharding_after_scoring_new_weights_do_not_reach_the_next_pass(of_all):
     def change(patch):
-        patch.setattr(Sharded, "rest", lambda self: None)
+        patch.setattr(ShardedWeights, "rest", lambda self: None)
 
     found, expected = of_all(2, partial(rescored, Shard(), change))[0], rescored(None)
 

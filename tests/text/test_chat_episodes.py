@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.player import Player
@@ -72,7 +72,7 @@ class Scripted:
         tokens = plain(self.template.tokenizer, text.rstrip(".~"))
         tokens += [self.template.stop_id] if text.endswith(".") else []
         self.contexts[0] += tokens
-        return [Said(tokens, [-1.0] * len(tokens), text.endswith("~"))]
+        return [TurnSample(tokens, [-1.0] * len(tokens), text.endswith("~"))]
 
     def close(self, rows):
         pass

@@ -2,11 +2,11 @@ from dataclasses import replace
 
 import torch
 
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.text.rows import padded, response_columns
 
 # Two prompts of 1 and 3 tokens; the first answer has 3 tokens, the second 1 of the 3 steps taken.
-SAMPLED = Sampled(
+SAMPLED = SampledResponses(
     tokens=torch.tensor([[7, 8, 9], [7, 99, 99]]),
     log_probs=torch.tensor([[-1.0, -2.0, -3.0], [-4.0, torch.nan, torch.inf]]),
     lengths=torch.tensor([3, 1]),
@@ -30,7 +30,9 @@ def test_log_probs_stand_at_their_tokens_and_are_zero_elsewhere():
 
 
 def test_width_is_that_of_the_longest_row():
-    short = Sampled(SAMPLED.tokens, SAMPLED.log_probs, torch.tensor([1, 1]), SAMPLED.truncated)
+    short = SampledResponses(
+        SAMPLED.tokens, SAMPLED.log_probs, torch.tensor([1, 1]), SAMPLED.truncated
+    )
 
     columns = response_columns([[4], [4]], short, pad=0)
 
@@ -52,7 +54,9 @@ def test_rows_are_as_wide_as_the_longest_and_filled_where_they_end():
 
 
 def test_a_shorter_row_is_padded_and_its_padding_is_no_response():
-    short = Sampled(SAMPLED.tokens, SAMPLED.log_probs, torch.tensor([3, 1]), SAMPLED.truncated)
+    short = SampledResponses(
+        SAMPLED.tokens, SAMPLED.log_probs, torch.tensor([3, 1]), SAMPLED.truncated
+    )
 
     columns = response_columns([[4, 4], [4]], short, pad=0)
 
@@ -65,8 +69,10 @@ def test_a_shorter_row_is_padded_and_its_padding_is_no_response():
 
 def test_sets_stand_at_their_tokens_and_are_empty_elsewhere():
     # Two bytes for each of three steps: 10 * row + step, and the same + 100.
-    kept = torch.tensor([[[r * 10 + s, r * 10 + s + 100] for s in range(3)] for r in (1, 2)])
-    sampled = replace(SAMPLED, kept=kept.to(torch.uint8))
+    sampling_mask = torch.tensor(
+        [[[r * 10 + s, r * 10 + s + 100] for s in range(3)] for r in (1, 2)]
+    )
+    sampled = replace(SAMPLED, sampling_mask=sampling_mask.to(torch.uint8))
 
     found = response_columns(PROMPTS, sampled, pad=0)["sampling_mask"]
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.engine.routing import UNKNOWN
 from rlcomp.errors import DataError, NumericalError
 from rlcomp.text.rows import check_room, encode_rows, rollout_rows
@@ -52,7 +52,7 @@ def sampled(**changes):
         "lengths": torch.tensor([2, 1]),
         "truncated": torch.tensor([True, False]),
     }
-    return Sampled(**columns | changes)
+    return SampledResponses(**columns | changes)
 
 
 def test_sampled_rows_hold_the_version_and_the_prompt_they_answer():

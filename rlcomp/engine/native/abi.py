@@ -16,28 +16,31 @@ from torch import Tensor
 _I, _D, _P = ctypes.c_int64, ctypes.c_double, ctypes.c_void_p
 
 
-class Linear(ctypes.Structure):
+class LinearStruct(ctypes.Structure):
     """``x w^T + bias``: weight ``[out, in]``, bias ``[out]`` or null."""
 
     _fields_ = (("weight", _P), ("bias", _P), ("outputs", _I), ("inputs", _I))
 
 
-class Norm(ctypes.Structure):
+class NormStruct(ctypes.Structure):
     """A LayerNorm (``centred``) or a root-mean-square norm; without a weight there is none."""
 
     _fields_ = (("weight", _P), ("bias", _P), ("eps", _D), ("centred", _I))
 
 
-class Layer(ctypes.Structure):
+class LayerStruct(ctypes.Structure):
     """One layer; parts that it lacks are zeros."""
 
     _fields_ = (
-        *((name, Norm) for name in ("before_attention", "before_feed", "of_queries", "of_keys")),
-        *((name, Linear) for name in ("q", "k", "v", "out", "gate", "up", "down")),
+        *(
+            (name, NormStruct)
+            for name in ("before_attention", "before_feed", "of_queries", "of_keys")
+        ),
+        *((name, LinearStruct) for name in ("q", "k", "v", "out", "gate", "up", "down")),
     )
 
 
-class Model(ctypes.Structure):
+class ModelStruct(ctypes.Structure):
     """A model: sizes, and pointers to its weights."""
 
     _fields_ = (
@@ -45,19 +48,19 @@ class Model(ctypes.Structure):
         ("activation", _I),
         ("scale", _D),
         *((name, _P) for name in ("embedding", "position_embedding", "cosine", "sine")),
-        ("layer", ctypes.POINTER(Layer)),
-        ("norm", Norm),
-        ("head", Linear),
+        ("layer", ctypes.POINTER(LayerStruct)),
+        ("norm", NormStruct),
+        ("head", LinearStruct),
     )
 
 
-class Texts(ctypes.Structure):
+class TextsStruct(ctypes.Structure):
     """Byte strings in one buffer, and the end of each."""
 
     _fields_ = (("bytes", _P), ("ends", _P), ("count", _I))
 
 
-class Turn(ctypes.Structure):
+class TurnStruct(ctypes.Structure):
     """Some steps of some rows: the request, and buffers for the results."""
 
     _fields_ = (
@@ -69,15 +72,15 @@ class Turn(ctypes.Structure):
         ("num_suppressed", _I),
         ("stops", _P),
         ("num_stops", _I),
-        ("texts", Texts),
-        ("table", Texts),
+        ("texts", TextsStruct),
+        ("table", TextsStruct),
         ("goes_on", _I),
         ("closes", _I),
         *((name, _P) for name in ("tokens", "log_probs", "lengths", "ended")),
     )
 
 
-_M, _T = ctypes.POINTER(Model), ctypes.POINTER(Turn)
+_M, _T = ctypes.POINTER(ModelStruct), ctypes.POINTER(TurnStruct)
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "rlcomp_session": (_M, ctypes.POINTER(_P)),
     "rlcomp_open": (_P, _P, _P, _I, _P, _I),
@@ -143,16 +146,16 @@ def _raise_interruption(library: ctypes.CDLL) -> None:
     restore(*raised)  # ctypes raises the restored exception
 
 
-def integers(values: Any) -> Tensor:  # noqa: ANN401
+def int64_tensor(values: Any) -> Tensor:  # noqa: ANN401
     """Convert a list of numbers to a tensor that the library can read."""
     return torch.tensor(values, dtype=torch.int64)
 
 
-def at(tensor: Tensor) -> ctypes.c_void_p:
+def address(tensor: Tensor) -> ctypes.c_void_p:
     """Return the address of a tensor's numbers; the tensor must live as long as they are read."""
     return _P(tensor.data_ptr())
 
 
-def number(value: int) -> ctypes.c_int64:
+def int64(value: int) -> ctypes.c_int64:
     """Convert a number to the type that the library reads."""
     return _I(value)

@@ -8,12 +8,12 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from rlcomp.engine.native.abi import at, number
+from rlcomp.engine.native.abi import address, int64
 from rlcomp.engine.native.library import library
 from rlcomp.errors import ShapeError
 
 
-def missing() -> str | None:
+def why_missing_bf16x6() -> str | None:
     """Return why this machine lacks the product; None if it has it."""
     try:
         return _missing(library())
@@ -47,7 +47,7 @@ def add_product(out: Tensor, a: Tensor, b: Tensor) -> None:
         b: shape ``[K, N]``.
 
     Raises:
-        RuntimeError: this machine lacks the product (:func:`missing`).
+        RuntimeError: this machine lacks the product (:func:`why_missing_bf16x6`).
         ShapeError: the shapes do not fit, or a tensor has another dtype or device.
         MemoryError: there is no memory for the parts, at most 2 MB.
 
@@ -79,7 +79,7 @@ def _call(out: Tensor, a: Tensor, b: Tensor, *, add: bool) -> None:
         return
     factors = [each if _dense(each) else each.contiguous() for each in (a, b)]
     places = [part for each in (*factors, out) for part in _place(each)]
-    sizes = (number(size) for size in (*out.shape, a.shape[1], add))
+    sizes = (int64(size) for size in (*out.shape, a.shape[1], add))
     loaded.rlcomp_bf16x6(*places, *sizes)
 
 
@@ -99,4 +99,4 @@ def _dense(tensor: Tensor) -> bool:
 
 
 def _place(tensor: Tensor) -> tuple[ctypes.c_void_p | ctypes.c_int64, ...]:
-    return at(tensor), *(number(step) for step in tensor.stride())
+    return address(tensor), *(int64(step) for step in tensor.stride())

@@ -29,7 +29,7 @@ def instruction_set() -> str | None:
     return capability if capability in available else None
 
 
-def absent() -> str | None:
+def why_missing() -> str | None:
     """Return why the native library is missing; None if it is there."""
     name = instruction_set()
     if name is None:
@@ -48,7 +48,7 @@ def warn_of_absence(reason: str) -> None:
     """Log once that models run without the library.
 
     Args:
-        reason: the result of :func:`absent`.
+        reason: the result of :func:`why_missing`.
     """
     _LOG.warning(
         "sampling and updates run without the native library, in about twice the time: %s", reason
@@ -59,14 +59,14 @@ def library() -> ctypes.CDLL:
     """Return the shared object; its calls release the interpreter's lock.
 
     Raises:
-        RuntimeError: it is missing (:func:`absent`).
+        RuntimeError: it is missing (:func:`why_missing`).
     """
     return _loaded(instruction_set(), OBJECTS)
 
 
 @cache  # called for every norm: hash the sources once
 def _loaded(name: str | None, objects: Path) -> ctypes.CDLL:
-    why = absent()
+    why = why_missing()
     if why is not None:
         raise RuntimeError(why)
     assert name is not None

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.native.abi import at, number
+from rlcomp.engine.native.abi import address, int64
 from rlcomp.engine.native.library import library
 from rlcomp.engine.once_differentiable import differentiable_once
 
@@ -47,13 +47,13 @@ def _norm(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     rows = x.numel() // size
     out, scale = torch.empty_like(x), x.new_empty(rows)
     library().rlcomp_rms_norm(
-        at(x),
-        at(weight),
+        address(x),
+        address(weight),
         ctypes.c_double(eps),
-        number(rows),
-        number(size),
-        at(out),
-        at(scale),
+        int64(rows),
+        int64(size),
+        address(out),
+        address(scale),
     )
     return out, scale
 
@@ -74,18 +74,18 @@ class _RmsNorm(torch.autograd.Function):
         dx = torch.empty_like(x)
         dw = torch.empty_like(weight) if ctx.needs_input_grad[1] else None
         library().rlcomp_rms_norm_backward(
-            *(at(each) for each in (x, weight, scale, gradient)),
-            number(len(scale)),
-            number(x.shape[-1]),
-            at(dx),
-            None if dw is None else at(dw),
+            *(address(each) for each in (x, weight, scale, gradient)),
+            int64(len(scale)),
+            int64(x.shape[-1]),
+            address(dx),
+            None if dw is None else address(dw),
         )
         return dx, dw, None
 
 
 def _gated(gate: Tensor, up: Tensor) -> Tensor:
     out = torch.empty_like(gate)
-    library().rlcomp_gate(at(gate), at(up), number(gate.numel()), at(out))
+    library().rlcomp_gate(address(gate), address(up), int64(gate.numel()), address(out))
     return out
 
 
@@ -103,9 +103,9 @@ class _Gated(torch.autograd.Function):
         gradient = gradient.contiguous()
         dgate, dup = torch.empty_like(gate), torch.empty_like(up)
         library().rlcomp_gate_backward(
-            *(at(each) for each in (gate, up, gradient)),
-            number(gate.numel()),
-            at(dgate),
-            at(dup),
+            *(address(each) for each in (gate, up, gradient)),
+            int64(gate.numel()),
+            address(dgate),
+            address(dup),
         )
         return dgate, dup

@@ -9,21 +9,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from rlcomp.engine.context_flag import Switch
-from rlcomp.engine.native.abi import at, number
+from rlcomp.engine.context_flag import ThreadFlag
+from rlcomp.engine.native.abi import address, int64
 from rlcomp.engine.native.library import library
 from rlcomp.engine.once_differentiable import differentiable_once
 from rlcomp.errors import ShapeError
 
-_by_library = Switch()
+_by_library = ThreadFlag()
 
 
-def by_library(wanted: bool) -> AbstractContextManager[None]:
+def use_library(wanted: bool) -> AbstractContextManager[None]:
     """Return a context that switches the library's functions of logits on or off in this thread."""
     return _by_library.set(wanted)
 
 
-def takes(logits: Tensor, keep: Tensor | None) -> bool:
+def is_supported(logits: Tensor, keep: Tensor | None) -> bool:
     """Return whether the library reads such logits in this context.
 
     Args:
@@ -51,14 +51,14 @@ def log_probs(logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor |
     return result
 
 
-def log_probs_slope(
+def log_probs_gradient(
     gradient: Tensor, logits: Tensor, tokens: Tensor, temperature: float, keep: Tensor | None
 ) -> Tensor:
     """Compute the gradient of :func:`log_probs` with respect to the logits, shape ``[N, V]``."""
     logits, gradient, mask = logits.contiguous(), _of_rows(gradient, logits), _mask(keep, logits)
     tokens, out = _taken(tokens, logits), torch.empty_like(logits)
     arguments = _given(logits, mask, temperature)
-    library().rlcomp_log_probs_backward(*arguments, *map(at, (tokens, gradient, out)))
+    library().rlcomp_log_probs_backward(*arguments, *map(address, (tokens, gradient, out)))
     return out
 
 
@@ -88,14 +88,14 @@ class _LogProbs(torch.autograd.Function):
         ctx.temperature = temperature
         mask, out = _mask(keep, logits), logits.new_empty(len(logits))
         arguments = _given(logits, mask, temperature)
-        library().rlcomp_log_probs(*arguments, at(tokens), at(out))
+        library().rlcomp_log_probs(*arguments, address(tokens), address(out))
         return out
 
     @staticmethod
     @differentiable_once
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:  # noqa: ANN401
         logits, tokens, keep = ctx.saved_tensors
-        return log_probs_slope(gradient, logits, tokens, ctx.temperature, keep), None, None, None
+        return log_probs_gradient(gradient, logits, tokens, ctx.temperature, keep), None, None, None
 
 
 class _Entropies(torch.autograd.Function):
@@ -109,7 +109,7 @@ class _Entropies(torch.autograd.Function):
         logits, mask, out = logits.contiguous(), _mask(keep, logits), logits.new_empty(len(logits))
         ctx.save_for_backward(logits, keep)
         ctx.temperature = temperature
-        library().rlcomp_entropies(*_given(logits, mask, temperature), at(out))
+        library().rlcomp_entropies(*_given(logits, mask, temperature), address(out))
         return out
 
     @staticmethod
@@ -118,7 +118,7 @@ class _Entropies(torch.autograd.Function):
         logits, keep = ctx.saved_tensors
         gradient, mask = _of_rows(gradient, logits), _mask(keep, logits)
         arguments, out = _given(logits, mask, ctx.temperature), torch.empty_like(logits)
-        library().rlcomp_entropies_backward(*arguments, at(gradient), at(out))
+        library().rlcomp_entropies_backward(*arguments, address(gradient), address(out))
         return out, None, None
 
 
@@ -161,6 +161,6 @@ def _of_rows(gradient: Tensor, logits: Tensor) -> Tensor:
 
 def _given(logits: Tensor, mask: Tensor | None, temperature: float) -> tuple[object, ...]:
     """Return the first arguments of each function of the library."""
-    rows, size = (number(each) for each in logits.shape)
-    place = None if mask is None else at(mask)
-    return at(logits), place, ctypes.c_double(temperature), rows, size
+    rows, size = (int64(each) for each in logits.shape)
+    place = None if mask is None else address(mask)
+    return address(logits), place, ctypes.c_double(temperature), rows, size

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from rlcomp.engine.fused import _weights
+from rlcomp.engine.fused import merged_weights
 from rlcomp.engine.native import abi
 from rlcomp.engine.transformer import Block, Transformer
 
@@ -18,7 +18,7 @@ _ACTIVATIONS = {"SiLUActivation": 0, "NewGELUActivation": 1, "GELUTanh": 1}
 _LANES = 16
 
 
-def unread(transformer: Transformer) -> str | None:
+def unsupported_model(transformer: Transformer) -> str | None:
     """Return why the native library cannot read a model; None if it can.
 
     Args:
@@ -49,7 +49,7 @@ class NativeModel:
     by row. Changes of weights in place change the samples.
 
     Args:
-        transformer: the model; :func:`unread` is None.
+        transformer: the model; :func:`unsupported_model` is None.
         positions: the most tokens of a row.
 
     Attributes:
@@ -64,12 +64,12 @@ class NativeModel:
         self._alive: list[Tensor] = []
         self._transformer, self._positions = transformer, positions
         blocks = [self._layer(block) for block in layers.blocks]
-        self._layers = (abi.Layer * len(blocks))(*blocks)
+        self._layers = (abi.LayerStruct * len(blocks))(*blocks)
         first, each = layers.blocks[0], blocks[0]
         size = each.v.outputs // first.kv_heads
         cosine, sine = self._rotations(transformer, positions)
         learnt = layers.position_embedding
-        self.struct = abi.Model(
+        self.struct = abi.ModelStruct(
             layers=len(blocks),
             hidden=head.weight.shape[1],
             heads=first.heads,
@@ -91,53 +91,53 @@ class NativeModel:
         self.token_bytes = len(blocks) * first.kv_heads * 2 * filled * 4
 
     @property
-    def pointer(self) -> ctypes._Pointer[abi.Model]:
+    def pointer(self) -> ctypes._Pointer[abi.ModelStruct]:
         """Return a pointer to the struct."""
         return ctypes.pointer(self.struct)
 
     def _table(self, embedding: nn.Module) -> int:
         return self._pointer(cast("Tensor", embedding.weight))
 
-    def _layer(self, block: Block) -> abi.Layer:
+    def _layer(self, block: Block) -> abi.LayerStruct:
         q, k, v = self._queries_keys_values(block)
         *gates, up = [self._module(module) for module in block.expand]
         before_attention, before_feed = (self._norm(norm) for norm in block.norms)
         of_heads = [self._norm(norm) for norm in block.head_norms or ()]
-        return abi.Layer(
+        return abi.LayerStruct(
             before_attention=before_attention,
             before_feed=before_feed,
-            of_queries=of_heads[0] if of_heads else abi.Norm(),
-            of_keys=of_heads[1] if of_heads else abi.Norm(),
+            of_queries=of_heads[0] if of_heads else abi.NormStruct(),
+            of_keys=of_heads[1] if of_heads else abi.NormStruct(),
             q=q,
             k=k,
             v=v,
             out=self._module(block.out),
-            gate=gates[0] if gates else abi.Linear(),
+            gate=gates[0] if gates else abi.LinearStruct(),
             up=up,
             down=self._module(block.contract),
         )
 
-    def _queries_keys_values(self, block: Block) -> list[abi.Linear]:
+    def _queries_keys_values(self, block: Block) -> list[abi.LinearStruct]:
         if len(block.qkv) == 3:
             return [self._module(module) for module in block.qkv]
-        weight, bias = _weights(block.qkv[0])
+        weight, bias = merged_weights(block.qkv[0])
         biases = [None] * 3 if bias is None else bias.chunk(3)
         return [self._linear(w, b) for w, b in zip(weight.chunk(3), biases, strict=True)]
 
-    def _module(self, module: nn.Module) -> abi.Linear:
-        return self._linear(*_weights(module))
+    def _module(self, module: nn.Module) -> abi.LinearStruct:
+        return self._linear(*merged_weights(module))
 
-    def _linear(self, weight: Tensor, bias: Tensor | None) -> abi.Linear:
+    def _linear(self, weight: Tensor, bias: Tensor | None) -> abi.LinearStruct:
         outputs, inputs = weight.shape
         known = None if bias is None else self._pointer(bias)
-        return abi.Linear(self._pointer(weight), known, outputs, inputs)
+        return abi.LinearStruct(self._pointer(weight), known, outputs, inputs)
 
-    def _norm(self, module: nn.Module) -> abi.Norm:
+    def _norm(self, module: nn.Module) -> abi.NormStruct:
         weight = self._pointer(cast("Tensor", module.weight))
         if not isinstance(module, nn.LayerNorm):
-            return abi.Norm(weight, None, module.variance_epsilon, 0)
+            return abi.NormStruct(weight, None, module.variance_epsilon, 0)
         bias = None if module.bias is None else self._pointer(module.bias)
-        return abi.Norm(weight, bias, module.eps, 1)
+        return abi.NormStruct(weight, bias, module.eps, 1)
 
     def _rotations(self, transformer: Transformer, positions: int) -> tuple[int | None, int | None]:
         """Return cosines and sines, ``[positions, D / 2]`` each."""

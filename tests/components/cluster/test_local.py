@@ -16,8 +16,8 @@ import torch
 from components.cluster import local
 from components.cluster.local import LocalCluster
 from rlcomp.cluster import worker_client as link_module
-from rlcomp.cluster.serialization import Carried
-from rlcomp.cluster.worker_client import Link, Replies
+from rlcomp.cluster.serialization import SerializedStages
+from rlcomp.cluster.worker_client import ReplyReader, WorkerClient
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, WorkerLost
 from rlcomp.run.remote import RemoteStages
@@ -122,8 +122,8 @@ class Ended:
 @pytest.fixture
 def link():
     """Without a process."""
-    made = object.__new__(Link)
-    Replies.__init__(made, 2, Kept())
+    made = object.__new__(WorkerClient)
+    ReplyReader.__init__(made, 2, Kept())
     made.process = Ended()
     return made
 
@@ -240,7 +240,7 @@ def test_what_a_worker_is_asked_is_read_back_as_it_was():
 
 
 def test_the_parts_of_a_carried_stage_are_its_weight_and_generator():
-    carried = Carried([Scaled()])
+    carried = SerializedStages([Scaled()])
 
     assert [len(each) for each in carried.weights] == [4]
     assert len(carried.generators) == 1

@@ -14,7 +14,7 @@ import yaml
 
 from components.cluster import ray as module
 from components.cluster.ray import RayCluster
-from rlcomp.cluster.actor import Serving
+from rlcomp.cluster.actor import ActorServer
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import AsyncSettings, WorkerLost
 
@@ -126,7 +126,7 @@ def test_actors_get_the_stages_and_what_they_are_given_to_run_on(ray):
         "logging_level": logging.ERROR,
     }
     assert signal.getsignal(signal.SIGTERM) is before
-    assert [actor.made for actor in ray.actors] == [(Serving, [*sys.path], [1, 2])] * 3
+    assert [actor.made for actor in ray.actors] == [(ActorServer, [*sys.path], [1, 2])] * 3
     settings = module.process_settings()
     assert [one.calls for one in ray.actors] == [
         [("take", settings, ("stored", b"stages"), free)]

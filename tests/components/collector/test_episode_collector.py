@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from components.collector.episodes import EpisodeCollector
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
 from rlcomp.engine.decoding import Decoding
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
@@ -40,7 +40,7 @@ class Told:
         said = [self.rows[row].pop(0) for row in rows]
         for row, text in zip(rows, said, strict=True):
             self.contexts[row] += ids(text.strip("~"))
-        return [Said(ids(t.strip("~")), [-0.5] * len(t.strip("~")), "~" in t) for t in said]
+        return [TurnSample(ids(t.strip("~")), [-0.5] * len(t.strip("~")), "~" in t) for t in said]
 
     def close(self, rows):
         pass

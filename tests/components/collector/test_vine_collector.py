@@ -14,7 +14,7 @@ from components.worlds.lookup.environment import LookupTool
 from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.session import Said
+from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.environment import Turn
@@ -54,7 +54,7 @@ class Told:
         said = [ids(self.rows[row].pop(0)) for row in rows]
         for row, tokens in zip(rows, said, strict=True):
             self.contexts[row] += tokens
-        return [Said(tokens, [-0.5], False) for tokens in said]
+        return [TurnSample(tokens, [-0.5], False) for tokens in said]
 
     def close(self, rows):
         pass

@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from components.evaluator.budget import Budget
 from components.reward.function import Function
 from components.worlds.addition.task import Addition
-from rlcomp.engine.draw import Sampled
+from rlcomp.engine.draw import SampledResponses
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
@@ -43,7 +43,7 @@ class Scripted(LanguageModel):
         tokens = torch.tensor([row + [0] * (width - len(row)) for row in rows])
         lengths = torch.tensor([len(row) for row in rows])
         truncated = torch.tensor([not text.endswith(EOS) for text in texts])
-        sampled = Sampled(tokens, torch.zeros(tokens.shape), lengths, truncated)
+        sampled = SampledResponses(tokens, torch.zeros(tokens.shape), lengths, truncated)
         return rollout_rows(prompts, sampled, pad=0, version=0)
 
 

@@ -162,9 +162,9 @@ def test_sampling_masks_are_read_where_they_are_replayed():
 
     first, second = read(told, decoding=REPLAYED)
 
-    assert first.kept.tolist() == [[0, 128], [64, 0]]
-    assert second.kept.tolist() == [[0, 128], [0, 64], [48, 0]]
-    assert read(told)[0].kept is None
+    assert first.sampling_mask.tolist() == [[0, 128], [64, 0]]
+    assert second.sampling_mask.tolist() == [[0, 128], [0, 64], [48, 0]]
+    assert read(told)[0].sampling_mask is None
 
 
 def test_a_token_outside_its_sampling_mask_is_refused():
@@ -209,8 +209,8 @@ def test_without_the_routes_none_are_kept(told):
 
 
 def test_responses_become_rows():
-    kept = torch.tensor([[3, 4]], dtype=torch.uint8)
-    long, short = Response([8, 1], [-0.5, -0.25], False), Response([7], [-1.5], True, kept)
+    sampling_mask = torch.tensor([[3, 4]], dtype=torch.uint8)
+    long, short = Response([8, 1], [-0.5, -0.25], False), Response([7], [-1.5], True, sampling_mask)
 
     rows = as_sampled([long, short])
 
@@ -219,6 +219,11 @@ def test_responses_become_rows():
     assert rows.log_probs.dtype == torch.float32
     assert rows.lengths.tolist() == [2, 1]
     assert rows.truncated.tolist() == [False, True]
-    assert as_sampled([long]).kept is None
-    both = as_sampled([Response([8, 1], [-1.0, -1.0], False, torch.cat([kept, kept + 1])), short])
-    assert both.kept.tolist() == [[[3, 4], [4, 5]], [[3, 4], [0, 0]]]
+    assert as_sampled([long]).sampling_mask is None
+    both = as_sampled(
+        [
+            Response([8, 1], [-1.0, -1.0], False, torch.cat([sampling_mask, sampling_mask + 1])),
+            short,
+        ]
+    )
+    assert both.sampling_mask.tolist() == [[[3, 4], [4, 5]], [[3, 4], [0, 0]]]

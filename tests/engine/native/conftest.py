@@ -8,7 +8,7 @@ from rlcomp.engine.native import build, library
 @pytest.fixture(scope="session")
 def native():
     """The library of this machine; compiled if the checkout has none yet."""
-    if library.absent() is not None and build.compiler() is None:
+    if library.why_missing() is not None and build.compiler() is None:
         pytest.skip("no C++ compiler")
     build.build()
 

@@ -10,7 +10,7 @@ from rlcomp.engine.native.bf16x6 import add_product, product
 from rlcomp.errors import ShapeError
 
 needs_unit = pytest.mark.skipif(
-    bf16x6.missing() is not None, reason="this processor has no AMX unit"
+    bf16x6.why_missing_bf16x6() is not None, reason="this processor has no AMX unit"
 )
 # Less than a tile, one, one and a bit; more than the columns, inputs and rows of a block.
 SHAPES = [(1, 1, 1), (3, 2, 5), (16, 16, 32), (17, 33, 31), (31, 15, 47), (7, 321, 513)]
@@ -165,9 +165,11 @@ def test_why_there_is_none(monkeypatch):
         raise RuntimeError("no library")
 
     monkeypatch.setattr(bf16x6, "library", none)
-    assert bf16x6.missing() == "no library"
+    assert bf16x6.why_missing_bf16x6() == "no library"
     monkeypatch.setattr(bf16x6, "library", Without)
-    assert bf16x6.missing().startswith("there is no AMX unit for bfloat16 here: this processor")
+    assert bf16x6.why_missing_bf16x6().startswith(
+        "there is no AMX unit for bfloat16 here: this processor"
+    )
     with pytest.raises(RuntimeError, match="ATEN_CPU_CAPABILITY, does not let it be used"):
         product(torch.ones(1, 1), torch.ones(1, 1))
 

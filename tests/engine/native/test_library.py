@@ -32,21 +32,21 @@ def test_the_best_instruction_set_is_chosen(machine, capability, found, monkeypa
 
 def test_why_there_is_no_library(monkeypatch, tmp_path):
     processor(monkeypatch, "x86_64", "DEFAULT")
-    assert library.absent() == "this processor (x86_64) has neither AVX-512, AVX2 nor NEON"
+    assert library.why_missing() == "this processor (x86_64) has neither AVX-512, AVX2 nor NEON"
     processor(monkeypatch, "x86_64", "AVX2")
     for module in (build, library):
         monkeypatch.setattr(module, "OBJECTS", tmp_path)
     monkeypatch.setattr(library, "compiler", lambda: "g++")
-    assert library.absent() == f"the library is not compiled: {HOW}"
+    assert library.why_missing() == f"the library is not compiled: {HOW}"
     monkeypatch.setattr(library, "compiler", lambda: None)
     install = "install a C++ compiler (g++ or clang++), then"
-    assert library.absent() == f"the library is not compiled: {install} {HOW}"
+    assert library.why_missing() == f"the library is not compiled: {install} {HOW}"
     with pytest.raises(RuntimeError, match="the library is not compiled"):
         library.library()
     (tmp_path / "avx2-000000000000.so").touch()
-    assert library.absent() == f"the library was compiled from other sources: {HOW}"
+    assert library.why_missing() == f"the library was compiled from other sources: {HOW}"
     build.object_path("avx2").touch()
-    assert library.absent() is None
+    assert library.why_missing() is None
 
 
 def test_it_is_loaded_once_and_an_error_code_is_out_of_memory(native):

@@ -11,7 +11,7 @@ from rlcomp.engine import decode_packed, session_native
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import TokenDraw
 from rlcomp.engine.families import layers
-from rlcomp.engine.session import Rereading, Sampling
+from rlcomp.engine.session import RecomputeSession, SamplingParams
 from rlcomp.engine.session_native import NativeSession
 from rlcomp.engine.session_packed import PackedSession
 from rlcomp.engine.transformer import Transformer
@@ -36,10 +36,10 @@ def model_of(family):
 
 def opened(kind, model, contexts=PROMPTS, seed=0, seeds=None, decoding=None):
     draw = TokenDraw(decoding or Decoding())
-    sampling = Sampling([EOS], TABLE, draw, torch.Generator().manual_seed(seed), seeds)
+    sampling = SamplingParams([EOS], TABLE, draw, torch.Generator().manual_seed(seed), seeds)
     transformer = Transformer(model, layers, "torch")
-    if kind is Rereading:
-        return Rereading(partial(decode_packed.decode, transformer), contexts, sampling)
+    if kind is RecomputeSession:
+        return RecomputeSession(partial(decode_packed.decode, transformer), contexts, sampling)
     return kind(transformer, contexts, sampling, longest=512)
 
 
@@ -80,22 +80,24 @@ def play(sessions, draw, texts=()):
 @pytest.mark.parametrize("seeds", [None, list(range(8))])
 def test_it_samples_what_reading_again_samples(family, seed, seeds, native):
     model = model_of(family)
-    sessions = [opened(kind, model, seed=seed, seeds=seeds) for kind in (NativeSession, Rereading)]
+    sessions = [
+        opened(kind, model, seed=seed, seeds=seeds) for kind in (NativeSession, RecomputeSession)
+    ]
 
     play(sessions, random.Random(seed))
 
 
 @pytest.mark.parametrize("steps", [1, 3, 256])
 def test_texts_end_turns_also_across_calls(steps, native, monkeypatch):
-    monkeypatch.setattr(session_native, "_STEPS", steps)
-    sessions = [opened(kind, model_of("llama")) for kind in (NativeSession, Rereading)]
+    monkeypatch.setattr(session_native, "_STEPS_PER_CALL", steps)
+    sessions = [opened(kind, model_of("llama")) for kind in (NativeSession, RecomputeSession)]
 
     play(sessions, random.Random(1), texts=[b"e", b"hh", b"kab", b"b"])
 
 
 @pytest.mark.parametrize("steps", [2, 256])
 def test_the_generator_is_left_as_by_the_torch_session(steps, native, monkeypatch):
-    monkeypatch.setattr(session_native, "_STEPS", steps)
+    monkeypatch.setattr(session_native, "_STEPS_PER_CALL", steps)
     ours, theirs = (opened(kind, model_of("llama")) for kind in (NativeSession, PackedSession))
     for rows, limit in (([0, 1], 5), ([2], 3), ([0, 1, 2, 5], 9)):
         for session in (ours, theirs):
@@ -122,7 +124,7 @@ def test_a_row_is_the_same_to_the_last_bit_however_it_is_cut_into_turns(native):
 def test_greedy_turns(native):
     sessions = [
         opened(kind, model_of("llama"), decoding=Decoding(temperature=0))
-        for kind in (NativeSession, Rereading)
+        for kind in (NativeSession, RecomputeSession)
     ]
 
     play(sessions, random.Random(2))
@@ -131,7 +133,7 @@ def test_greedy_turns(native):
 def test_what_is_read_or_closed_before_the_first_turn(native):
     sessions = [
         opened(kind, model_of("llama"), [[5, 6], [5, 6], [7]])
-        for kind in (NativeSession, Rereading)
+        for kind in (NativeSession, RecomputeSession)
     ]
     for session in sessions:
         session.extend(0, [8, 9])
@@ -147,7 +149,7 @@ def test_what_is_over_is_not_forked(native):
     session.generate([0, 1], limits=[2, 2])
     session.close([0])
 
-    with pytest.raises(ValueError, match="row 0 is over: fork it before it is closed"):
+    with pytest.raises(ValueError, match="row 0 is closed: fork it before it is closed"):
         session.fork(0)
 
 
@@ -169,14 +171,14 @@ def test_what_is_over_samples_no_more(native):
     session.generate([0, 1], limits=[1, 1])
     session.close([1])
 
-    with pytest.raises(ValueError, match="row 1 is over: sample before"):
+    with pytest.raises(ValueError, match="row 1 is closed: sample before"):
         session.generate([0, 1], limits=[1, 1])
 
 
 @pytest.mark.parametrize("token", [-1, VOCABULARY])
 def test_tokens_that_the_model_has_not_are_refused(token, native):
     model = model_of("llama")
-    with pytest.raises(ValueError, match=rf"token {token} is none of the model's, 0 to 28"):
+    with pytest.raises(ValueError, match=rf"token {token} is not in the vocabulary, 0 to 28"):
         opened(NativeSession, model, [[5], [5, token]]).generate([0], limits=[1])
     session = opened(NativeSession, model, [[5], [6]])
     session.generate([0, 1], limits=[1, 1])
@@ -192,7 +194,7 @@ def test_rows_are_never_longer_than_the_longest(native):
     session = opened(NativeSession, model_of("llama"), [[5] * 512])
 
     assert len(session.generate([0], limits=[1])[0].tokens) == 1
-    with pytest.raises(ValueError, match=r"has 513 tokens.*no room for 1 more"):
+    with pytest.raises(ValueError, match=r"has 513 tokens.*1 more exceed"):
         session.generate([0], limits=[1])
-    with pytest.raises(ValueError, match="no room for 2 more: the longest row has 512"):
+    with pytest.raises(ValueError, match="2 more exceed the maximum of 512"):
         opened(NativeSession, model_of("llama"), [[5] * 512]).generate([0], limits=[2])

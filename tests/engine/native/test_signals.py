@@ -12,15 +12,15 @@ import torch
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
-from rlcomp.engine.layout import nodes_of
+from rlcomp.engine.layout import prefix_tree_nodes
 from rlcomp.engine.native import bf16x6
-from rlcomp.engine.native.library import absent
+from rlcomp.engine.native.library import why_missing
 from rlcomp.engine.native.tree_attention import tree_attention
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.testing import tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
-pytestmark = pytest.mark.skipif(absent() is not None, reason=str(absent()))
+pytestmark = pytest.mark.skipif(why_missing() is not None, reason=str(why_missing()))
 
 TOKENIZER = character_tokenizer(characters="abcdef")
 LONG = 20_000
@@ -53,7 +53,7 @@ def read():
 def attended(tokens, grad=False):
     draw = torch.Generator().manual_seed(0)
     q, k, v = (torch.randn(tokens, n, 16, generator=draw).requires_grad_(grad) for n in (8, 2, 2))
-    return q, tree_attention(q, k, v, nodes_of(np.array([tokens]), np.array([0])), 0.25)
+    return q, tree_attention(q, k, v, prefix_tree_nodes(np.array([tokens]), np.array([0])), 0.25)
 
 
 def attend():
@@ -94,7 +94,7 @@ def fail(number, frame):
 
 @pytest.mark.parametrize("call", [generate, read, attend, attend_back, multiply])
 def test_what_a_handler_raises_ends_a_call_in_the_middle(call):
-    if call is multiply and bf16x6.missing() is not None:
+    if call is multiply and bf16x6.why_missing_bf16x6() is not None:
         pytest.skip("this processor has no AMX unit")
 
     with alarmed(fail) as seen, pytest.raises(Alarm, match=f"signal {int(signal.SIGUSR1)}"):

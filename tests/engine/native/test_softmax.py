@@ -8,7 +8,7 @@ from rlcomp.engine import logprob
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.native import softmax
 from rlcomp.engine.native.build import build
-from rlcomp.engine.output_head import Head, Measure, by_rows, taken_log_probs
+from rlcomp.engine.output_head import Head, LogitFunction, compute_in_tiles, sampled_log_probs
 from rlcomp.errors import ShapeError
 
 
@@ -55,7 +55,7 @@ def test_log_probs_and_their_gradient_are_those_of_float64(vocabulary, temperatu
     expected.backward(g.double())
     torch.testing.assert_close(found.double(), expected, rtol=2e-6, atol=2e-6)
     torch.testing.assert_close(logits.grad.double(), leaf.grad, rtol=2e-6, atol=2e-6)
-    slope = softmax.log_probs_slope(g, logits.detach(), tokens, temperature, keep)
+    slope = softmax.log_probs_gradient(g, logits.detach(), tokens, temperature, keep)
     assert torch.equal(slope, logits.grad)
 
 
@@ -87,7 +87,7 @@ def test_by_hand():
     assert softmax.log_probs(logits, tokens, 1.0, keep).item() == pytest.approx(math.log(2 / 3))
     # Squared by a temperature of a half: 4 of 30, and a gradient of 1 / T (1[v = a] - p) each.
     assert softmax.log_probs(logits, tokens, 0.5, None).item() == pytest.approx(math.log(4 / 30))
-    slope = softmax.log_probs_slope(torch.tensor([3.0]), logits, tokens, 0.5, None)
+    slope = softmax.log_probs_gradient(torch.tensor([3.0]), logits, tokens, 0.5, None)
     torch.testing.assert_close(slope, torch.tensor([[-6 / 30, 6 * 26 / 30, -6 * 25 / 30]]))
     assert softmax.entropies(torch.zeros(1, 8), 1.0, None).item() == pytest.approx(math.log(8))
     # -3 p (log p + H) / T of a quarter and three quarters, at a temperature of 2.
@@ -117,7 +117,7 @@ def test_a_token_beyond_the_vocabulary_is_refused(token):
     with pytest.raises(IndexError, match=message):
         softmax.log_probs(torch.zeros(2, 3), tokens, 1.0, None)
     with pytest.raises(IndexError, match=message):
-        softmax.log_probs_slope(torch.ones(2), torch.zeros(2, 3), tokens, 1.0, None)
+        softmax.log_probs_gradient(torch.ones(2), torch.zeros(2, 3), tokens, 1.0, None)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_masks_and_gradients_are_as_long_as_the_logits():
         with pytest.raises(ShapeError, match="2 tokens that may be drawn, of 3 logits"):
             read()
     with pytest.raises(ShapeError, match=r"a gradient \(1,\) of 2 rows"):
-        softmax.log_probs_slope(torch.ones(1), logits, tokens, 1.0, None)
+        softmax.log_probs_gradient(torch.ones(1), logits, tokens, 1.0, None)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
@@ -208,29 +208,29 @@ def test_layouts_other_than_dense_are_taken():
             softmax.entropies(dense[0], temperature, None),
         )
         assert torch.equal(
-            softmax.log_probs_slope(g, logits, tokens, temperature, None),
-            softmax.log_probs_slope(g.contiguous(), *dense, temperature, None),
+            softmax.log_probs_gradient(g, logits, tokens, temperature, None),
+            softmax.log_probs_gradient(g.contiguous(), *dense, temperature, None),
         )
 
 
 def test_where_it_is_taken():
     logits, keep = torch.zeros(2, 3), torch.ones(3, dtype=torch.bool)
-    assert not softmax.takes(logits, None)
-    with softmax.by_library(True):
-        assert softmax.takes(logits, None)
-        assert softmax.takes(logits, keep)
-        assert not softmax.takes(logits, keep.expand(2, 3))
-        assert not softmax.takes(logits.double(), None)
-        assert not softmax.takes(logits.to("meta"), None)
+    assert not softmax.is_supported(logits, None)
+    with softmax.use_library(True):
+        assert softmax.is_supported(logits, None)
+        assert softmax.is_supported(logits, keep)
+        assert not softmax.is_supported(logits, keep.expand(2, 3))
+        assert not softmax.is_supported(logits.double(), None)
+        assert not softmax.is_supported(logits.to("meta"), None)
         other = []
-        thread = threading.Thread(target=lambda: other.append(softmax.takes(logits, None)))
+        thread = threading.Thread(target=lambda: other.append(softmax.is_supported(logits, None)))
         thread.start()
         thread.join()
-        with softmax.by_library(False):
-            assert not softmax.takes(logits, None)
-        assert softmax.takes(logits, None)
+        with softmax.use_library(False):
+            assert not softmax.is_supported(logits, None)
+        assert softmax.is_supported(logits, None)
     assert other == [False]
-    assert not softmax.takes(logits, None)
+    assert not softmax.is_supported(logits, None)
 
 
 @pytest.mark.parametrize("tile", [2**24, 40], ids=["at once", "by tiles"])
@@ -251,12 +251,12 @@ def test_a_head_reads_the_same_by_the_library(monkeypatch, tile, decoding, taken
         states, weight = values(4, 5).requires_grad_(), values(12, 5, seed=1).requires_grad_()
         head = Head(weight, None, "torch", native=native)
         measures = [
-            taken_log_probs(tokens, decoding, suppressed),
-            Measure(
+            sampled_log_probs(tokens, decoding, suppressed),
+            LogitFunction(
                 lambda logits, _: logprob.entropy(logits, decoding.temperature, suppressed), False
             ),
         ]
-        log_probs, entropies = by_rows(measures, states, torch.arange(4), head)
+        log_probs, entropies = compute_in_tiles(measures, states, torch.arange(4), head)
         log_probs.backward(values(4, seed=2))
         return log_probs.detach(), entropies.detach(), states.grad, weight.grad
 

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 import torch
 
-from rlcomp.engine.attention import attend
+from rlcomp.engine.attention import attend_tiles
 from rlcomp.engine.native.build import build
 from rlcomp.engine.native.tree_attention import _forward, tree_attention
-from rlcomp.engine.packing import Packed, _Trie
-from rlcomp.engine.rotary import rotated
+from rlcomp.engine.packing import PackedTokens, _Trie
+from rlcomp.engine.rotary import rotate
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,7 +21,7 @@ def packed_of(rows):
     trie = _Trie(ids, np.array([len(row) for row in rows]))
     number = int((trie.ends - trie.shared).sum())
     ids = torch.zeros(number, dtype=torch.int64)
-    return Packed(ids, ids, trie.ends, trie.shared)
+    return PackedTokens(ids, ids, trie.ends, trie.shared)
 
 
 def random_rows(seed, rows, longest, letters):
@@ -41,8 +41,8 @@ TREES = {
 
 def reference(q, k, v, packed, scale, rotation=None):
     if rotation is not None:
-        q, k = rotated(q, rotation), rotated(k, rotation)
-    return attend(q, k, v, packed.tiles, scale)
+        q, k = rotate(q, rotation), rotate(k, rotation)
+    return attend_tiles(q, k, v, packed.tiles, scale)
 
 
 def turn(tokens, size, seed=3):
@@ -103,7 +103,7 @@ def test_rows_may_be_apart_as_chunks_are():
 
     found = tree_attention(q, k, v, packed.nodes, 0.25)
 
-    torch.testing.assert_close(found, attend(q, k, v, packed.tiles, 0.25))
+    torch.testing.assert_close(found, attend_tiles(q, k, v, packed.tiles, 0.25))
 
 
 def test_heads_of_any_layout_are_taken():
@@ -113,7 +113,7 @@ def test_heads_of_any_layout_are_taken():
 
     found = tree_attention(q, k, v, packed.nodes, 0.25)
 
-    torch.testing.assert_close(found, attend(q, k, v, packed.tiles, 0.25))
+    torch.testing.assert_close(found, attend_tiles(q, k, v, packed.tiles, 0.25))
 
 
 def test_without_gradient_nothing_is_kept():

@@ -4,8 +4,8 @@ import torch
 
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.draw import TokenDraw
-from rlcomp.engine.native.turn import Ends, Steps
-from rlcomp.engine.session import Said
+from rlcomp.engine.native.turn import DecodeRequest, StopConditions
+from rlcomp.engine.session import TurnSample
 
 
 def integers(pointer, count):
@@ -15,8 +15,8 @@ def integers(pointer, count):
 def test_what_the_library_is_asked():
     barred = torch.tensor([False, True, False, True])
     uniform = torch.tensor([[0.25, 0.5], [0.75, 0.125], [0.0, 0.5]], dtype=torch.float64).flip(1)
-    ends = Ends({3, 2}, [b"ab", b"c"], [b"", b"xy", b"z", b"q"])
-    steps = Steps(
+    ends = StopConditions({3, 2}, [b"ab", b"c"], [b"", b"xy", b"z", b"q"])
+    steps = DecodeRequest(
         [7, 4], limits=[2, 9], uniform=uniform, draw=TokenDraw(Decoding(temperature=0.5), barred),
         ends=ends, closes=True,
     )  # fmt: skip
@@ -36,9 +36,9 @@ def test_what_the_library_is_asked():
 
 
 def test_without_texts_no_table_is_handed_over():
-    steps = Steps(
+    steps = DecodeRequest(
         [0], limits=[1], uniform=torch.zeros(1, 1, dtype=torch.float64),
-        draw=TokenDraw(Decoding()), ends=Ends([1], (), [b"a"]), goes_on=True,
+        draw=TokenDraw(Decoding()), ends=StopConditions([1], (), [b"a"]), goes_on=True,
     )  # fmt: skip
 
     assert (steps.struct.texts.count, steps.struct.table.count) == (0, 0)
@@ -46,13 +46,13 @@ def test_without_texts_no_table_is_handed_over():
 
 
 def test_what_rows_said_is_cut_at_their_ends():
-    steps = Steps(
+    steps = DecodeRequest(
         [0, 1], limits=[2, 2], uniform=torch.zeros(2, 2, dtype=torch.float64),
-        draw=TokenDraw(Decoding()), ends=Ends([1]),
+        draw=TokenDraw(Decoding()), ends=StopConditions([1]),
     )  # fmt: skip
     steps.tokens[:] = torch.tensor([[1, 0], [5, 6]])
     steps.log_probs[:] = torch.tensor([[-1.0, 0.0], [-2.0, -0.5]])
     steps.lengths[:] = torch.tensor([1, 2])
     steps.ended[0] = 1
 
-    assert steps.said() == [Said([1], [-1.0], False), Said([5, 6], [-2.0, -0.5], True)]
+    assert steps.turns() == [TurnSample([1], [-1.0], False), TurnSample([5, 6], [-2.0, -0.5], True)]

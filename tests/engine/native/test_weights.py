@@ -3,7 +3,7 @@ import torch
 from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM
 
 from rlcomp.engine.families import layers
-from rlcomp.engine.native.weights import NativeModel, unread
+from rlcomp.engine.native.weights import NativeModel, unsupported_model
 from rlcomp.engine.transformer import Transformer
 
 
@@ -61,7 +61,7 @@ def test_attention_that_is_scaled_by_layer_is_not_read():
         vocab_size=11, n_embd=12, n_layer=2, n_head=3, scale_attn_by_inverse_layer_idx=True
     )
 
-    why = unread(Transformer(GPT2LMHeadModel(config).eval(), layers, "torch"))
+    why = unsupported_model(Transformer(GPT2LMHeadModel(config).eval(), layers, "torch"))
 
     assert why == "its attention is scaled otherwise in every layer"
 
@@ -78,10 +78,10 @@ def test_attention_that_is_scaled_by_layer_is_not_read():
     ],
 )
 def test_why_a_model_is_not_read(model, kernel, why):
-    assert unread(Transformer(model, layers, kernel)) == why
+    assert unsupported_model(Transformer(model, layers, kernel)) == why
 
 
 def test_half_precision_is_not_read():
     transformer = Transformer(llama(), layers, "torch", False, torch.bfloat16)
 
-    assert unread(transformer) == "engine.compute is bfloat16"
+    assert unsupported_model(transformer) == "engine.compute is bfloat16"

@@ -1,12 +1,11 @@
 import pytest
 import torch
 
-from rlcomp.engine.draw import Uniforms, uniform
-from rlcomp.engine.rng_slice import PartGenerator
+from rlcomp.engine.uniforms import SliceGenerator, Uniforms, uniform
 
 
 def part(first, prompts, of, seed=3):
-    return PartGenerator(first, prompts, of).manual_seed(seed)
+    return SliceGenerator(first, prompts, of).manual_seed(seed)
 
 
 def test_a_part_has_the_numbers_that_its_rows_have_in_the_whole_batch():
@@ -33,10 +32,10 @@ def test_a_part_says_whether_its_rows_were_taken():
     generator = part(0, 1, 2)
 
     torch.rand(2, generator=generator)
-    before = generator.taken
+    before = generator.was_used
     uniform(1, generator)
 
-    assert (before, generator.taken) == (False, True)
+    assert (before, generator.was_used) == (False, True)
 
 
 def test_rows_that_no_prompt_has_alike_are_refused():
