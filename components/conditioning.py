@@ -23,7 +23,7 @@ from rlcomp.text.rows import padded
 from rlcomp.text.tokenizer import encode_all
 
 
-class AskedRows(Component):
+class PolicyPromptRows(Component):
     """Stage that re-encodes demonstration rows with ``policy_prompt`` instead of ``prompt``.
 
     It serves the warm start (SFT) of a preference-conditioned policy, which would otherwise meet
@@ -74,7 +74,7 @@ class AskedRows(Component):
         return keep_prompt(rows, batch, torch.arange(len(batch), device=device))
 
 
-class Embedding(Conditioning):
+class TokenPrefix(Conditioning):
     """Stage that prepends a preference token; its embedding is linear in the preference.
 
     The tokens belong to the tokenizer (``tokenizer=character_preference``), the map to the model

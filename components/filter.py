@@ -13,7 +13,7 @@ from rlcomp.metrics import record
 from rlcomp.text.reasoning import ThoughtEnd, responses
 
 
-class Correct(Component):
+class CorrectFilter(Component):
     """Rejection sampling: a filter that drops rows with a wrong or unjudged response.
 
     Keeps row ``i`` iff ``correct_i`` and ``reward_valid_i``. The rest may be imitated
@@ -37,7 +37,7 @@ class Correct(Component):
         return batch[right]
 
 
-class Overlong(Component):
+class OverlongFilter(Component):
     """DAPO's overlong filter: sets ``response_mask`` of truncated rows to False.
 
     These rows have no gradient and are in no denominator. The filter comes after the advantage, so
@@ -60,7 +60,7 @@ class Overlong(Component):
         return batch
 
 
-class SeatRows(Component):
+class SeatFilter(Component):
     """Filter of the rows of one seat, on which its own learner is trained.
 
     Reads ``seat`` ``[B]``. Writes nothing; may return a batch without rows.
@@ -81,7 +81,7 @@ class SeatRows(Component):
         return batch[batch["seat"] == self.seat]
 
 
-class ThoughtOnly(Component):
+class ThoughtFilter(Component):
     """Filter that restricts ``response_mask`` to the thought, ``think_end`` included.
 
     A response without ``think_end`` is all thought. The filter comes after the advantage, like the
@@ -125,7 +125,7 @@ class ThoughtOnly(Component):
         return batch
 
 
-class VariedGroups(Component):
+class VariedGroupFilter(Component):
     """Filter that drops groups with zero reward variance (DAPO dynamic sampling).
 
     Keeps group ``g`` iff ``max_g(R) - min_g(R) > 0`` over its valid rows; groups of one are
@@ -158,7 +158,7 @@ class VariedGroups(Component):
         return batch[differ]
 
 
-class ZeroVariance(Component):
+class ZeroVarianceMask(Component):
     """Filter that sets ``response_mask`` of groups with zero reward variance to False.
 
     Their advantage is 0 anyway. The mask also removes their KL and entropy gradients and takes them

@@ -20,7 +20,7 @@ from rlcomp.run.check_flow import built_flow
 from rlcomp.text.rows import demonstration_rows
 
 
-class Mismatched(Component):
+class MismatchedKL(Component):
     """Stage that estimates KTO's reference point from answers to other prompts.
 
     ``z0 = max(0, mean_i log(pi(y_j | x_i) / pi_ref(y_j | x_i)))``, ``j`` the next row of another

@@ -16,7 +16,7 @@ from rlcomp.pareto.aggregator import Aggregator, weighed
 from rlcomp.pareto.objectives import centred, observed, stacked
 
 
-class Several(Component):
+class MultiObjectiveReward(Component):
     """Multi-objective rewards: a stage that replaces ``reward`` by a weighted sum of several.
 
     ``R = sum_k w_k R_k`` with ``w`` from the aggregator.
@@ -60,11 +60,11 @@ class Several(Component):
         rewards = {name: part for name, part in parts.items() if part is not None}
         if not rewards:
             raise ConfigError(
-                "Several: parts is empty: add an objective, such as +objective=brevity"
+                "MultiObjectiveReward: parts is empty: add an objective, such as +objective=brevity"
             )
         if first in rewards:
             raise ConfigError(
-                f"Several: parts holds {first!r}, which is the name of the batch's own reward: "
+                f"MultiObjectiveReward: parts holds {first!r}, the name of the batch's own reward: "
                 "rename the part, or set objectives.first"
             )
         self.parts = nn.ModuleDict(rewards)

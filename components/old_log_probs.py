@@ -10,7 +10,7 @@ from rlcomp.interfaces.policy import FullDistributionPolicy, RoutesTokens, Score
 from rlcomp.metrics import record
 
 
-class FromRollout(Component):
+class RolloutLogProbs(Component):
     """Stage that copies ``rollout_log_probs`` to ``old_log_probs``, without a forward pass.
 
     This is exact if sampler and trainer share engine and weights.
@@ -27,7 +27,7 @@ class FromRollout(Component):
         return batch
 
 
-class Recomputed(Component):
+class RecomputedLogProbs(Component):
     """Stage that recomputes the old log-probs (decoupled PPO's proximal policy).
 
     It is needed if the sampler is another engine or an older policy. With

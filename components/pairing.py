@@ -23,7 +23,7 @@ from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import with_responses
 
 
-class BestWorst(Component):
+class BestWorstPairs(Component):
     """On-policy pairs by any reward: the best answer of a group is chosen, the worst rejected.
 
     Ties are broken at random. A group whose rewards differ by at most ``gap`` gives two rows
@@ -97,7 +97,7 @@ class BestWorst(Component):
         return int(places[draw])
 
 
-class Constructed(Component):
+class ConstructedPairs(Component):
     """Preference pairs labelled by construction, without a judge (Curriculum-RLAIF).
 
     ``kind: easy`` pairs the gold answer with an unrelated one, the gold answer of the next prompt

@@ -40,7 +40,7 @@ class EveryToken(metaclass=Checked):
         return [[*token_spans(document, self.min_context).values()] for document in documents]
 
 
-class WordSpan(metaclass=Checked):
+class WordSpans(metaclass=Checked):
     """Positions of random spans of whole words, without white space at their ends.
 
     Each span may be masked (:func:`~rlcomp.data.masked_text.span_problem`). Spans may overlap, and
@@ -72,7 +72,7 @@ class WordSpan(metaclass=Checked):
     ) -> None:
         if shortest > longest:
             raise ConfigError(
-                f"WordSpan: shortest is {shortest}: must be at most longest, {longest}"
+                f"WordSpans: shortest is {shortest}: must be at most longest, {longest}"
             )
         self.shortest = shortest
         self.longest = longest
@@ -143,7 +143,7 @@ class Sentences(metaclass=Checked):
         ]
 
 
-class Pattern(metaclass=Checked):
+class PatternMatches(metaclass=Checked):
     r"""Positions at which a pattern matches.
 
     Args:
@@ -159,7 +159,7 @@ class Pattern(metaclass=Checked):
     def __init__(self, *, pattern: NonEmptyText | Sequence[NonEmptyText]) -> None:
         patterns = [pattern] if isinstance(pattern, str) else list(pattern)
         if not patterns:
-            raise ConfigError("Pattern: pattern is an empty list: give a regular expression")
+            raise ConfigError("PatternMatches: pattern is an empty list: give a regular expression")
         self._found = [_compiled(one) for one in patterns]
         self.pattern = pattern
 
@@ -177,11 +177,11 @@ def _compiled(pattern: str) -> re.Pattern[str]:
         compiled = re.compile(pattern)
     except re.error as error:
         raise ConfigError(
-            f"Pattern: pattern {pattern!r} is no regular expression: {error}"
+            f"PatternMatches: pattern {pattern!r} is no regular expression: {error}"
         ) from None
     if compiled.groups < 1:
         raise ConfigError(
-            f"Pattern: pattern {pattern!r} has no group: put what is asked for in parentheses, "
+            f"PatternMatches: pattern {pattern!r} has no group: put the span in parentheses, "
             r"as in '=(\d)'"
         )
     return compiled

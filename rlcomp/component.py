@@ -47,6 +47,11 @@ class _Checked(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
             raise
         if isinstance(instance, cls) and "renames" not in vars(instance):
             raise ConfigError(_no_super(cls))
+        if isinstance(instance, Component):
+            for argument, keys in instance.writes_if.items():
+                if getattr(instance, argument):
+                    instance.writes = (*instance.writes, *keys)  # type: ignore[misc]
+                    instance.out_keys = [*instance.out_keys, *map(nested, keys)]
         return instance
 
 
@@ -65,6 +70,8 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
             ``keys``; nested ones with a dot (``next.reward``).
         optional: keys read if an earlier stage writes them, and not needed otherwise.
         may_write: keys written under some settings only; no later stage can rely on them.
+        writes_if: further keys of ``writes`` by the constructor's argument that must be true for
+            them (``{"full": ("ref_log_distribution",)}``, and ``self.full = full``).
         keys: own keys beside the schema, ``{"span_id": ("B T", "int64", "which turn wrote it")}``,
             optionally with a dict of further fields of :class:`rlcomp.keys.Spec` at the end; they
             add to the keys of the bases. Other classes that use a key repeat the same literal.
@@ -98,6 +105,7 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
     writes: ClassVar[tuple[Key, ...]] = ()
     optional: ClassVar[tuple[Key, ...]] = ()
     may_write: ClassVar[tuple[Key, ...]] = ()
+    writes_if: ClassVar[Mapping[str, tuple[Key, ...]]] = {}
     keys: ClassVar[Mapping[Key, OwnKey]] = {}
     fresh: ClassVar[bool] = False
     keeps_prompt: ClassVar[bool] = False
@@ -119,7 +127,9 @@ class Component(TensorDictModuleBase, metaclass=_Checked):  # type: ignore[misc]
         declare_keys(f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("keys", {}))
         for name in DECLARED.keys() & vars(Component).keys():
             check_declared(cls.__name__, name, getattr(cls, name))
-        for key in (*cls.reads, *cls.writes, *cls.optional, *cls.may_write, *cls.supplies):
+        conditional = [key for keys in cls.writes_if.values() for key in keys]
+        written = (*cls.writes, *cls.may_write, *conditional)
+        for key in (*cls.reads, *cls.optional, *cls.supplies, *written):
             check_key(cls.__name__, key, cls.own_keys())
 
     @classmethod

@@ -41,6 +41,7 @@ DECLARED = {
     **dict.fromkeys(("must_reach", "supplies"), _OF_KEYS),
     **dict.fromkeys(("runs", "watches", "earlier"), _OF_ARGUMENTS),
     "keys": "a dict of specifications by key",
+    "writes_if": 'a dict of keys by argument, such as {"full": ("ref_log_distribution",)}',
     **dict.fromkeys(("fresh", "keeps_prompt", "contained", "drops_rows"), "True or False"),
     "min_group_size": "a whole number, at least 1",
     **dict.fromkeys(("min_group_size_from", "exclusive", "exclusive_if", "equation"), "a text"),
@@ -320,6 +321,7 @@ def check_declared(owner: str, name: str, value: object) -> None:
         "True or False": isinstance(value, bool),
         "a text": isinstance(value, str),
         DECLARED["keys"]: isinstance(value, Mapping),
+        DECLARED["writes_if"]: isinstance(value, Mapping) and all(map(_texts, value.values())),
         DECLARED["min_group_size"]: type(value) is int and value >= 1,
     }
     if not fits[kind]:

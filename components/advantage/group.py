@@ -141,7 +141,7 @@ class LeaveOneOut(Component):
         return broadcast(batch, advantage)
 
 
-class LengthWeighted(Component):
+class LengthWeightedBaseline(Component):
     """OPO advantage: length-weighted optimal baseline.
 
     ``A_i = R_i - sum_j n_j R_j / sum_j n_j`` over the group, ``n_j`` tokens in response ``j``.
@@ -205,7 +205,7 @@ class MaxRL(Component):
         return broadcast(batch, advantage)
 
 
-class Gpg(Component):
+class GPG(Component):
     """GPG advantage.
 
     ``A_i = (B / #{j: R_j != 0}) * (R_i - mean_g(R))``, both counts over the valid rows of the
@@ -230,7 +230,7 @@ class Gpg(Component):
         return broadcast(batch, advantage)
 
 
-class Gdpo(Component):
+class GDPO(Component):
     """GDPO advantage: decoupled group normalisation of several rewards.
 
     ``A_i = S_i / (std(S) + eps)`` with
@@ -263,7 +263,7 @@ class Gdpo(Component):
         super().__init__()
         if not any(weights.values()):
             raise ConfigError(
-                f"Gdpo: weights is {weights or 'empty'}: give a factor for each part of the "
+                f"GDPO: weights is {weights or 'empty'}: give a factor for each part of the "
                 "reward, not 0 for all"
             )
         self.weights = dict(weights)
@@ -285,10 +285,10 @@ def _check_names(weights: Iterable[str], rewards: Iterable[str]) -> None:
     weights, rewards = list(weights), list(rewards)
     for name in weights:
         if name not in rewards:
-            raise ConfigError(f"Gdpo: weights names {name!r}{nearest(name, rewards)}")
+            raise ConfigError(f"GDPO: weights names {name!r}{nearest(name, rewards)}")
     for name in rewards:
         if name not in weights:
             raise ConfigError(
-                f"Gdpo: the reward {name!r} has no weight: set advantage.weights.{name} (0 leaves "
+                f"GDPO: the reward {name!r} has no weight: set advantage.weights.{name} (0 leaves "
                 "it out)"
             )

@@ -50,7 +50,7 @@ class RewardToGo(Component):
         return write_advantage(batch, reward_to_go(rewards_per_token(batch), counted, self.gamma))
 
 
-class Reinforce(Component):
+class REINFORCE(Component):
     """REINFORCE advantage.
 
     ``A_i = R_i - b``.

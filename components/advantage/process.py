@@ -13,7 +13,7 @@ from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.metrics import record
 
 
-class Process(Component):
+class ProcessSupervision(Component):
     """GRPO advantage with process supervision (DeepSeekMath).
 
     ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + eps)``; mean and unbiased std
@@ -56,7 +56,7 @@ class Process(Component):
         return write_advantage(batch, advantage)
 
 
-class Prime(Component):
+class PRIME(Component):
     """PRIME advantage: token rewards and outcome, each with its own leave-one-out baseline.
 
     ``A_it = c sum_{s >= t} gamma^(s - t) (r_is - mean_{j != i} mean_u r_ju)

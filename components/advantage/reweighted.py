@@ -16,7 +16,7 @@ from rlcomp.interfaces.turns import roots
 from rlcomp.metrics import record
 
 
-class DifficultyWeighted(Component):
+class DifficultyWeightedAdvantage(Component):
     """GRPO-LEAD advantage reweighting by prompt difficulty.
 
     ``A' = A * w(q)`` if ``A > 0``, else ``A * w(1 - q)``, with
@@ -109,7 +109,7 @@ class Noon(Component):
         return write_advantage(batch, batch["advantage"].clamp(min=0))
 
 
-class BranchShare(Component):
+class BranchShareAdvantage(Component):
     """Group advantage in which a row is weighted by its share of an independent episode.
 
     ``A_i = (R_i - sum_j s_j R_j / S) / (std + eps)``, ``S = sum_j s_j``, with ``s`` =
@@ -168,7 +168,7 @@ class BranchShare(Component):
         return broadcast(batch, advantage)
 
 
-class Distilled(Component):
+class DistillationAdvantage(Component):
     """Distilled advantage: on-policy distillation with the policy gradient.
 
     ``A_t = c * (log pi_T(a_t) - log pi(a_t))``, or with ``horizon: sequence`` its sum from the

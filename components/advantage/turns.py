@@ -202,7 +202,7 @@ class TurnReturn(Component):
         return mean.nan_to_num(0.0).view(episodes, turns)
 
 
-class Vine(Component):
+class VinePPO(Component):
     """VinePPO advantage: ``A_k = V_{k+1} - V_k``, where ``V_K`` is the reward.
 
     ``V_k`` is the mean reward of other episodes that go on from before turn ``k``

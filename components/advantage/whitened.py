@@ -15,7 +15,7 @@ from rlcomp.functional.returns import reward_to_go
 from rlcomp.interfaces.advantage import broadcast, rewards_per_token, write_advantage
 
 
-class BatchWhitened(Component):
+class BatchWhitening(Component):
     """REINFORCE++ advantage.
 
     ``A_t = (G_t - mean(G)) / sqrt(var(G) + 1e-8)`` with ``G_t = sum_{s >= t} r_s``; mean and
@@ -60,7 +60,7 @@ def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
     return valid & (torch.bincount(index, weights=valid.float())[index] >= 2)
 
 
-class GroupWhitened(Component):
+class GroupWhitening(Component):
     """REINFORCE++-baseline advantage.
 
     ``A_i = (c_i - mean(c)) / sqrt(var(c) + 1e-8)`` with ``c_i = R_i - mean_g(R)``; mean and

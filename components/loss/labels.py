@@ -18,7 +18,7 @@ from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 
 
-class MultiLabel(RowLoss):
+class MultiLabelLoss(RowLoss):
     """Binary cross-entropy over the known labels: ``loss = sum_ik m_ik BCE_ik / sum m``.
 
     ``m`` is 1 if a label is known. Its sum is over the whole optimiser step, so that every known
@@ -168,7 +168,7 @@ class StepLabelLoss(Loss):
         return scalars(loss=torch.where(labelled, each * batch["loss_weight"], 0.0).sum())
 
 
-class ImplicitOutcome(RowLoss):
+class ImplicitOutcomeLoss(RowLoss):
     """Cross-entropy of an implicit reward model on outcomes (PRIME).
 
     ``loss = -sum_i w_i (R_i log s(r_i) + (1 - R_i) log s(-r_i))`` with

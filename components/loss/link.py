@@ -86,7 +86,7 @@ class Hinge(Link):
         return hinge_loss(self.beta * (chosen - rejected))
 
 
-class Squared(Link):
+class SquaredError(Link):
     """IPO: regression of the margin on its target.
 
     ``l = (m - 1 / (2 beta))^2, m = u_w - u_l``.
@@ -112,7 +112,7 @@ class Squared(Link):
         return squared_loss(chosen - rejected, self.beta)
 
 
-class Sppo(Link):
+class SPPO(Link):
     """SPPO with hard labels: regression of each score on its own target.
 
     ``l = (u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
@@ -138,7 +138,7 @@ class Sppo(Link):
         return sppo_loss(chosen, rejected, self.beta)
 
 
-class Nca(Link):
+class NCA(Link):
     """NCA: noise-contrastive alignment of a pair.
 
     ``l = -log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
@@ -164,7 +164,7 @@ class Nca(Link):
         return nca_loss(chosen, rejected, self.beta)
 
 
-class Exo(Link):
+class EXO(Link):
     """EXO: reverse KL from the smoothed label to the preference of the policy.
 
     ``l = q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps), q = s(beta m)``.
@@ -196,7 +196,7 @@ class Exo(Link):
         return exo_loss(self.beta * (chosen - rejected), self.epsilon)
 
 
-class Bco(Link):
+class BCO(Link):
     """BCO: a binary classifier of each answer.
 
     ``l = -log s(b u_w) - log s(-b u_l)``.
@@ -250,7 +250,7 @@ class DiscoPOP(Link):
         return discopop_loss(self.beta * (chosen - rejected), self.tau)
 
 
-class ApoDown(Link):
+class APODown(Link):
     """APO-down: both answers down, the rejected one further.
 
     ``l = s(b u_w) + 1 - s(b (u_w - u_l))``.
@@ -276,7 +276,7 @@ class ApoDown(Link):
         return apo_down_loss(chosen, rejected, self.beta)
 
 
-class ApoZero(Link):
+class APOZero(Link):
     """APO-zero: chosen answers up, rejected ones down.
 
     ``l = 1 - s(b u_w) + s(b u_l)``.

@@ -101,7 +101,7 @@ class LogOdds(Score):
         return log_odds(over_tokens(batch["log_probs"], batch["response_mask"], "mean"))
 
 
-class LengthDesensitised(Score):
+class LengthDesensitisedLogRatio(Score):
     """Log-ratio with a smaller weight of tokens beyond the shorter answer (LD-DPO).
 
     ``u = sum_{t <= q} x_t + alpha sum_{t > q} x_t, x_t = log(pi_t / pi_ref_t)``.
@@ -170,7 +170,7 @@ class DivergenceScore(Score):
         return divergence_score(ratio.sum(1), self.divergence, self.alpha)
 
 
-class Penalised(Score):
+class PenalisedLogRatio(Score):
     """Log-ratio with a penalty if the chosen answer has become less likely (DPOP).
 
     ``u_w = h_w - penalty max(0, -h_w), u_l = h_l, h = sum_t log(pi_t / pi_ref_t)``.

@@ -18,7 +18,7 @@ from rlcomp.pareto.gram import GramianAggregator, RowNorm
 from rlcomp.seed import new_generator
 
 
-class Mgda(GramianAggregator):
+class MGDA(GramianAggregator):
     """MGDA: multiple-gradient descent.
 
     ``w = argmin_c |sum_i c_i g_i|^2`` over the simplex, solved exactly.
@@ -41,7 +41,7 @@ class Mgda(GramianAggregator):
         return min_norm(gram)
 
 
-class NashMtl(GramianAggregator):
+class NashMTL(GramianAggregator):
     """Nash-MTL: the Nash bargaining solution, by torchjd's solver.
 
     ``G a = 1 / a`` (elementwise) with ``G`` the Gram matrix: maximises ``prod_i g_i . v`` over
@@ -75,15 +75,15 @@ class NashMtl(GramianAggregator):
             warnings.filterwarnings("ignore", "You are solving a parameterized problem")
             weights: Tensor = self._solver(len(gram))(vectors * values.clamp(min=0).sqrt())
         if not bool(weights.isfinite().all()):
-            raise NumericalError(f"NashMtl: the weights are {weights.tolist()}")
+            raise NumericalError(f"NashMTL: the weights are {weights.tolist()}")
         return weights
 
     def _solver(self, count: int) -> torch.nn.Module:
-        from torchjd.aggregation import NashMTL
+        from torchjd.aggregation import NashMTL as Solver
 
         try:
             # A new solver for each batch: its warm start would be a hidden state.
-            solver = NashMTL(n_tasks=count, max_norm=1.0, optim_niter=self.num_iterations)
+            solver = Solver(n_tasks=count, max_norm=1.0, optim_niter=self.num_iterations)
         except ImportError as error:
             raise MissingExtra(f"{error}, or pip install 'rlcomp[solvers]'") from None
         weighting: torch.nn.Module = solver.weighting
@@ -94,7 +94,7 @@ class NashMtl(GramianAggregator):
 ROUNDING = 1e-6
 
 
-class Pama(Aggregator):
+class PAMA(Aggregator):
     """PAMA: minimum-norm weights in advantage space.
 
     ``w = argmin_c |sum_i c_i I(A_i)|^2`` over the simplex, which minimises the upper bound
@@ -143,7 +143,7 @@ def _means(objectives: Objectives) -> Tensor:
     return torch.where(means.abs() < ROUNDING * sizes, torch.zeros_like(means), means)
 
 
-class Constrained(Aggregator):
+class LagrangianAggregator(Aggregator):
     """Lagrangian constrained optimisation (CMDP).
 
     ``max J_0 s.t. J_i >= c_i``: weights 1 and ``lambda_i``, with dual ascent
@@ -173,8 +173,8 @@ class Constrained(Aggregator):
         super().__init__()
         if not thresholds or maximise in thresholds:
             raise ConfigError(
-                f"Constrained: thresholds is {thresholds}: give one for every objective except "
-                f"{maximise!r}, which is maximised"
+                f"LagrangianAggregator: thresholds is {thresholds}: give one threshold for every "
+                f"objective except {maximise!r}, which is maximised"
             )
         self.maximise = maximise
         self.thresholds = dict(thresholds)
@@ -184,7 +184,7 @@ class Constrained(Aggregator):
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse thresholds of unknown objectives."""
-        check_names("Constrained", "thresholds", [self.maximise, *self.thresholds], names)
+        check_names("LagrangianAggregator", "thresholds", [self.maximise, *self.thresholds], names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return 1 and the multipliers, in the order of the objectives."""
@@ -199,7 +199,7 @@ class Constrained(Aggregator):
         return weights
 
 
-class Torchjd(GramianAggregator):
+class TorchJDAggregator(GramianAggregator):
     """Adapter of torchjd's ``Weighting`` classes (UPGrad, PCGrad, CAGrad, ...).
 
     Each batch gets a new instance. With raw gradients of different lengths most methods conflict
@@ -236,5 +236,5 @@ class Torchjd(GramianAggregator):
             weights: Tensor = self.weighting()(gram)
             self.generator.set_state(torch.get_rng_state())
         if not bool(weights.isfinite().all()):
-            raise NumericalError(f"Torchjd: the weights are {weights.tolist()}")
+            raise NumericalError(f"TorchJDAggregator: the weights are {weights.tolist()}")
         return weights

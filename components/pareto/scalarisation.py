@@ -16,7 +16,7 @@ from rlcomp.pareto.expected_returns import ExpectedReturns
 from rlcomp.seed import new_generator
 
 
-class Linear(Aggregator):
+class LinearScalarisation(Aggregator):
     """Linear scalarisation: fixed weights.
 
     ``sum_k w_k x_k`` with ``x_k`` the rewards, advantages or gradients. With
@@ -37,19 +37,21 @@ class Linear(Aggregator):
     def __init__(self, *, weights: dict[str, float] | None = None) -> None:
         super().__init__()
         if weights is not None and not weights:
-            raise ConfigError("Linear: weights is empty: name each objective, or set it to null")
+            raise ConfigError(
+                "LinearScalarisation: weights is empty: name each objective, or set it to null"
+            )
         self.weights = None if weights is None else dict(weights)
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse weights of unknown objectives."""
-        named_weights("Linear", self.weights, names)
+        named_weights("LinearScalarisation", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return the weights, in the order of the objectives."""
-        return named_weights("Linear", self.weights, objectives.names)
+        return named_weights("LinearScalarisation", self.weights, objectives.names)
 
 
-class Preferred(Aggregator):
+class PreferenceWeights(Aggregator):
     """Weights equal to each row's preference, on which the policy was conditioned.
 
     Raises:
@@ -73,7 +75,7 @@ class Preferred(Aggregator):
         return objectives.preference.double()
 
 
-class Random(Aggregator):
+class RandomWeights(Aggregator):
     """Random loss weighting (RLW), a baseline for other aggregators.
 
     ``w = softmax(z)`` with ``z ~ N(0, I)``, drawn at every step.
@@ -94,7 +96,7 @@ class Random(Aggregator):
         )
 
 
-class Scaled(Aggregator):
+class ScaledObjectives(Aggregator):
     """Another aggregator applied to scaled objectives.
 
     ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``, as if
@@ -117,20 +119,20 @@ class Scaled(Aggregator):
         super().__init__()
         if aggregator.of_returns:
             raise ConfigError(
-                f"Scaled: aggregator is {type(aggregator).__name__}, which weighs by the expected "
-                "returns: use its own weights instead of scales"
+                f"ScaledObjectives: aggregator is {type(aggregator).__name__}, which weighs by the "
+                "expected returns: use its own weights instead of scales"
             )
         self.aggregator = aggregator
         self.scales = scales
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse unknown objectives, and objectives without a factor."""
-        check_names("Scaled", "scales", self.scales, names)
+        check_names("ScaledObjectives", "scales", self.scales, names)
         self.aggregator.check(names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return the weights of the unscaled objectives, shape ``[K]`` or ``[B, K]``."""
-        check_names("Scaled", "scales", self.scales, objectives.names)
+        check_names("ScaledObjectives", "scales", self.scales, objectives.names)
         scales = torch.tensor([self.scales[name] for name in objectives.names], dtype=torch.float64)
         shown = replace(
             objectives,
@@ -140,7 +142,7 @@ class Scaled(Aggregator):
         return self.aggregator.weigh(shown) * scales
 
 
-class Expected(ExpectedReturns):
+class ExpectedUtility(ExpectedReturns):
     """Utility of the expected returns (SER).
 
     ``max g(J_1, ..., J_K)`` with weights ``w_k = dg/dJ_k``.
@@ -174,13 +176,15 @@ class Expected(ExpectedReturns):
             value = self.function(at)
             if value.ndim or not value.requires_grad:
                 raise ConfigError(
-                    f"Expected: function gives {value!r}: it must be one number that depends on "
-                    "the expected returns"
+                    f"ExpectedUtility: function gives {value!r}: it must be one number that "
+                    "depends on the expected returns"
                 )
             (gradient,) = torch.autograd.grad(value, at)
         if not bool(gradient.isfinite().all()):
             where = dict(zip(objectives.names, returns.tolist(), strict=True))
-            raise NumericalError(f"Expected: the gradient of function is not finite at {where}")
+            raise NumericalError(
+                f"ExpectedUtility: the gradient of function is not finite at {where}"
+            )
         return gradient
 
 

@@ -11,7 +11,7 @@ from rlcomp.component import Component
 from rlcomp.errors import DataError
 
 
-class FromColumns(Component):
+class ColumnReference(Component):
     """Reference log-probs of pairs from columns of the data, precomputed.
 
     A column holds the log-prob of each token of the answer, EOS included, or their sum. A sum is

@@ -17,7 +17,7 @@ from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import check_room, demonstration_rows
 
 
-class Reprompted(Component):
+class RepromptedReference(Component):
     """Privileged reference with ``log pi_ref(y_t | teacher_prompt, y_<t)``.
 
     A row of the reference holds ``teacher_prompt`` and the tokens after the policy's prompt. Its

@@ -13,111 +13,88 @@ from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.functional.distillation import span_log_ratio
-from rlcomp.interfaces.policy import FullDistributionPolicy, Policy
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.reference import Reference, full_distribution_policy
 from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
 from rlcomp.text.answers import encode_answers
 from rlcomp.text.token_bytes import token_bytes
 
 
-class Teacher(Component):
+class TeacherReference(Reference):
     """Teacher as the reference policy: another node of the run with its current weights.
 
     The teacher may have any size. Scoring has no gradient. Only a learner that names the teacher
     trains it; in a phase without such a learner it is frozen.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there.
+    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
+    the teacher's decoding, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, at the
+    teacher's temperature before any filter.
 
-    Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under the teacher's decoding.
-
-    Records ``teacher/tokens``, the response tokens it scored; and ``kl/reference`` if the rows are
-    rollouts: the mean of ``rollout_log_probs - ref_log_probs``, nats per token (the estimator k1).
+    Records ``teacher/tokens``, the number of response tokens that the teacher scored, and
+    ``kl/reference``.
 
     Args:
         policy: the student.
         teacher: the teacher; scores the student's responses.
+        full: whether the log-probs of all tokens are written too, for a divergence over the
+            vocabulary. It costs ``B * T * V`` numbers during the whole step.
 
     Raises:
-        ConfigError: student and teacher number their tokens differently.
+        ConfigError: student and teacher number their tokens differently, or ``full`` is true and
+            the teacher has no ``log_distribution``.
     """
 
-    reads = ("tokens", "attention_mask", "response_mask")
-    optional = ("rollout_log_probs", "sampling_mask")
-    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
+    optional: ClassVar[tuple[Key, ...]] = ("rollout_log_probs", "sampling_mask")
+    writes_if: ClassVar[dict[str, tuple[Key, ...]]] = {"full": ("ref_log_distribution",)}
 
     teacher: Policy
 
-    def __init__(self, *, policy: Policy, teacher: Policy) -> None:
+    def __init__(self, *, policy: Policy, teacher: Policy, full: bool = False) -> None:
         super().__init__()
         if policy.tokenizer.get_vocab() != teacher.tokenizer.get_vocab():
             raise ConfigError(
                 "reference.teacher has another tokenizer than the policy: choose a teacher with "
                 "the same one, or reference=teacher_by_spans with advantage=distilled"
             )
+        if full:
+            full_distribution_policy("reference.teacher", teacher)
         # Not a submodule: the teacher's node owns the tensors.
         object.__setattr__(self, "teacher", teacher)
+        self.full = full
+
+    def log_probs(self, batch: TensorDict) -> Tensor:
+        """Return the log-prob of each response token under the teacher."""
+        return self.teacher.log_probs(batch.exclude("routed_experts"))
+
+    def log_distribution(self, batch: TensorDict) -> Tensor:
+        """Return the log-probs of all tokens under the teacher."""
+        teacher = full_distribution_policy("reference.teacher", self.teacher)
+        return teacher.log_distribution(batch.exclude("routed_experts"))
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens."""
-        with torch.no_grad():
-            batch = self._scored(batch)
-        mask = batch["response_mask"]
-        record_total("teacher/tokens", float(mask.sum()))
-        if "rollout_log_probs" in batch.keys():
-            distance = batch["rollout_log_probs"] - batch["ref_log_probs"]
-            record("kl/reference", distance, where=mask)
-        return batch
-
-    def _scored(self, batch: TensorDict) -> TensorDict:
-        batch["ref_log_probs"] = self.teacher.log_probs(batch.exclude("routed_experts"))
-        return batch
+        record_total("teacher/tokens", float(batch["response_mask"].sum()))
+        return super().forward(batch)
 
 
-class TeacherFull(Teacher):
-    """Teacher with full next-token distributions, for a divergence over the vocabulary.
-
-    Memory: ``ref_log_distribution`` holds ``B * T * V`` numbers during the whole step.
-
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there.
-
-    Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
-    gradient; the latter at the teacher's temperature, before any filter.
-
-    Args:
-        policy: the student.
-        teacher: the teacher; scores the student's responses.
-    """
-
-    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
-
-    teacher: FullDistributionPolicy
-
-    def __init__(self, *, policy: FullDistributionPolicy, teacher: FullDistributionPolicy) -> None:
-        super().__init__(policy=policy, teacher=teacher)
-
-    def _scored(self, batch: TensorDict) -> TensorDict:
-        batch = super()._scored(batch)
-        batch["ref_log_distribution"] = self.teacher.log_distribution(
-            batch.exclude("routed_experts")
-        )
-        return batch
-
-
-class Teachers(Component):
+class DomainTeachers(Component):
     """Reference by domain, which scores each row with its domain's specialist.
 
-    Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]``. Records
-    the references' metrics over all rows.
+    Reads the entries that the references read, and ``columns``. Writes ``ref_log_probs``
+    ``[B, T]``, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
+    Records the references' metrics over all rows.
 
     Args:
         references: the references by domain, such as ``reference=teacher`` with a teacher for
             each.
         column: column of the examples with the name of the domain.
+        full: whether the references write the log-probs of all tokens, for ``loss=distil``.
 
     Raises:
-        DataError: (when called) an example has no such column, or it names no domain.
+        ConfigError: ``full`` is true and a reference writes no distribution.
+        DataError: (when called) an example has no such column, or the column names no domain.
 
     Source:
         DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.
@@ -126,6 +103,7 @@ class Teachers(Component):
     reads = ("tokens", "attention_mask", "response_mask")
     optional = ("columns", "rollout_log_probs")
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
+    writes_if: ClassVar[dict[str, tuple[Key, ...]]] = {"full": ("ref_log_distribution",)}
     runs = ("references",)
     column_remedy: ClassVar[str] = "write it into the task's data, or set reference.column"
 
@@ -134,10 +112,18 @@ class Teachers(Component):
         *,
         references: Annotated[dict[str, Component], MinLen(1)],
         column: NonEmptyText = "verify_with",
+        full: bool = False,
     ) -> None:
         super().__init__()
+        for name, reference in references.items():
+            if full and "ref_log_distribution" not in reference.writes:
+                raise ConfigError(
+                    f"reference.references.{name} is a {type(reference).__name__}, which writes no "
+                    "distribution: use reference=teacher_full for it, or reference=teachers here"
+                )
         self.references = nn.ModuleDict(references)
         self.column = column
+        self.full = full
 
     @property
     def needed_columns(self) -> frozenset[str]:
@@ -162,50 +148,15 @@ class Teachers(Component):
             if not isinstance(domain, str) or domain not in self.references:
                 near = nearest(str(domain), [*self.references])
                 raise DataError(
-                    f"Teachers: row {row} has {domain!r} in its column {self.column!r}, which "
-                    f"names no reference{near}: write it into the data, or set reference.column"
+                    f"DomainTeachers: row {row} has {domain!r} in its column {self.column!r}, but "
+                    f"no reference has that name{near}: write the name of a reference into the "
+                    "data, or set reference.column"
                 )
             rows.setdefault(domain, []).append(row)
         return rows
 
 
-class TeachersFull(Teachers):
-    """Reference by domain with full distributions of the specialists, for ``loss=distil``.
-
-    Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]`` and
-    ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient. Records the references' metrics
-    over all rows.
-
-    Args:
-        references: the references by domain: ``reference=teacher_full`` with a teacher for each.
-        column: column of the examples with the name of the domain.
-
-    Raises:
-        ConfigError: a reference writes no distribution.
-        DataError: (when called) an example has no such column, or it names no domain.
-
-    Source:
-        DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.
-    """
-
-    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
-
-    def __init__(
-        self,
-        *,
-        references: Annotated[dict[str, Component], MinLen(1)],
-        column: NonEmptyText = "verify_with",
-    ) -> None:
-        super().__init__(references=references, column=column)
-        for name, reference in references.items():
-            if "ref_log_distribution" not in reference.writes:
-                raise ConfigError(
-                    f"reference.references.{name} is a {type(reference).__name__}, which writes no "
-                    "distribution: use reference=teacher_full for it, or reference=teachers here"
-                )
-
-
-class TeacherBySpans(Component):
+class SpanTeacher(Component):
     """Teacher with another tokenizer, by aligned spans of text.
 
     The text is cut where a token ends in both tokenizations. ``ref_log_probs`` is ``log pi(a_t)``

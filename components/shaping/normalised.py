@@ -13,7 +13,7 @@ from rlcomp.interfaces.stages import write_shaped_reward
 from rlcomp.metrics import record
 
 
-class Normalised(Component):
+class RunningNormalisation(Component):
     """Running normalisation: ``R <- clip((R - b) / s, -k, k)``.
 
     ``b`` and ``s`` are mean and standard deviation (without Bessel's correction) of all valid

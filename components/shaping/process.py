@@ -62,7 +62,7 @@ class StepRewards(Component):
         return batch
 
 
-class ImplicitProcess(Component):
+class ImplicitProcessReward(Component):
     """Implicit process reward: ``r_t <- r_t + beta (log pi_phi(a_t) - log pi_ref(a_t))``.
 
     ``pi_phi`` is trained on outcomes (``loss=implicit_outcome``). Then the sum of its log-ratios is
@@ -120,7 +120,7 @@ class ImplicitProcess(Component):
         record("implicit_reward/auc", torch.where(lead == 0, 0.5, (lead > 0).to(lead.dtype)))
 
 
-class Potential(Component):
+class PotentialShaping(Component):
     """Potential-based shaping: ``r_t <- r_t + c (gamma Phi(s_{t+1}) - Phi(s_t))``.
 
     The sum over every answer is ``-c Phi`` of its prompt. So the best policy and the order within a
@@ -172,11 +172,11 @@ class Potential(Component):
         return batch
 
 
-class TurnPotential(Component):
+class TurnPotentialShaping(Component):
     """Potential-based shaping of turns: ``r_k <- r_k + c (gamma Phi(s_{k+1}) - Phi(s_k))``.
 
     ``s_k`` is the state at the begin of turn k, so that the discount counts turns. See
-    :class:`~components.shaping.process.Potential`. A row is a whole episode.
+    :class:`~components.shaping.process.PotentialShaping`. A row is a whole episode.
 
     Runs the potential. Reads ``response_mask``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
     ``turn_reward`` ``[B, T]``. Records ``reward/potential_turn``, the mean absolute ``F`` of a

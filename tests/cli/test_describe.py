@@ -44,7 +44,7 @@ def test_every_stage_shows_part_and_keys_with_shapes(describe):
 
     assert cells(text, "old_log_probs") == [
         "old_log_probs",
-        "FromRollout",
+        "RolloutLogProbs",
         "rollout_log_probs[B,T]",
         "old_log_probs[B,T]",
     ]

@@ -19,7 +19,7 @@ from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
-class Bapo(Part):
+class BAPO(Part):
     """BAPO: PPO surrogate with adaptive clip bounds.
 
     ``l_t = min(r_t A_t, clip(r_t, c_low, c_high) A_t)`` with the first ``(c_low, c_high)`` of the

@@ -139,7 +139,7 @@ class DualClip(Part):
         return batch
 
 
-class Cispo(Part):
+class CISPO(Part):
     """CISPO: log-probs weighted by a clipped, detached importance ratio.
 
     ``l_t = sg[clip(r_t, 1 - eps_low, 1 + eps_high)] * A_t * log pi(a_t)``.
@@ -181,7 +181,7 @@ class Cispo(Part):
         return batch
 
 
-class Gmpo(Part):
+class GMPO(Part):
     """GMPO: geometric-mean surrogate, clipped token by token in log space.
 
     ``l_t = A_t sg[g] exp(x_t) / sg[exp(x_t)]`` at the tokens of a response, with their geometric

@@ -21,7 +21,7 @@ from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
-class Dppo(Part):
+class DPPO(Part):
     """DPPO: surrogate masked by the divergence of the policies instead of clipped.
 
     ``l_t = M_t r_t A_t`` with ``M_t = 0`` if ``D_t > delta`` and the probability has moved in the
@@ -60,7 +60,7 @@ class Dppo(Part):
         super().__init__()
         if divergence == "tv" and delta >= 1:
             raise ConfigError(
-                f"Dppo: delta is {delta:g}: a total variation is at most 1, so nothing would be "
+                f"DPPO: delta is {delta:g}: a total variation is at most 1, so nothing would be "
                 "masked; set a smaller delta, or divergence=kl"
             )
         self.divergence = divergence
@@ -212,7 +212,7 @@ class KLPenalty(Part):
         self.kl_sum, self.tokens = 0.0, 0
 
 
-class M2po(Part):
+class M2PO(Part):
     """M2PO: unclipped surrogate without the outliers of the log ratio's second moment.
 
     ``l_t = M_t r_t A_t``. ``T = {A_t > 0, r_t > 1} or {A_t < 0, r_t < 1}`` are the tokens that PPO

@@ -12,7 +12,7 @@ from rlcomp.interfaces.loss import Part
 from rlcomp.metrics import record
 
 
-class Sapo(Part):
+class SAPO(Part):
     """SAPO: soft-gated surrogate.
 
     ``l_t = (4 / tau) * sigmoid(tau * (r_t - 1)) * A_t`` with ``tau = tau_positive`` if ``A_t > 0``,
@@ -54,7 +54,7 @@ class Sapo(Part):
         return batch
 
 
-class Vespo(Part):
+class VESPO(Part):
     """VESPO: log-probs weighted by a smooth, detached function of the importance ratio.
 
     ``l_t = sg[phi(r_t)] A_t log pi(a_t)`` with ``phi(r) = r^k exp(lambda (1 - r))``;

@@ -60,7 +60,7 @@ class BranchShareWeight(Part):
         return batch
 
 
-class EqualRoles(Part):
+class EqualRoleWeight(Part):
     """Equal total weight for two roles (PretrainZero).
 
     ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W_a``, ``W_b`` = sum of ``loss_weight`` over the

@@ -5,8 +5,8 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GreedyBaselineCollector, GroupCollector
 from components.conditioning import TextPrefix
-from components.objectives import Several
-from components.pareto.scalarisation import Linear
+from components.objectives import MultiObjectiveReward
+from components.pareto.scalarisation import LinearScalarisation
 from components.reward.surface import Brevity
 from components.sampler.prompts import Uniform
 from components.worlds.sorting.task import Sorting
@@ -23,9 +23,9 @@ TASK = Sorting(length=3)
 
 
 def several(first, *others):
-    return Several(
+    return MultiObjectiveReward(
         parts={name: Brevity(longest=4) for name in others},
-        aggregator=Linear(weights=None),
+        aggregator=LinearScalarisation(weights=None),
         first=first,
     )
 
