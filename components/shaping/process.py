@@ -14,6 +14,7 @@ from rlcomp.component import Component
 from rlcomp.functional.process_reward import potential_shaping
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.stages import add_token_reward
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 
@@ -56,10 +57,7 @@ class StepRewards(Component):
         mask = batch["response_mask"]
         reward = self.coef * masked(batch["step_score"].detach(), batch["step_end"] & mask)
         record("reward/step", reward, where=batch["step_end"] & mask)
-        if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"].detach(), mask)
-        batch["token_reward"] = reward
-        return batch
+        return add_token_reward(batch, reward)
 
 
 class ImplicitProcessReward(Component):
@@ -109,10 +107,7 @@ class ImplicitProcessReward(Component):
         record("implicit_reward/token", reward.abs(), where=mask & valid[:, None])
         if "correct" in batch.keys():
             self._record(reward.sum(1), batch["correct"], valid & mask.any(1))
-        if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"].detach(), mask)
-        batch["token_reward"] = reward
-        return batch
+        return add_token_reward(batch, reward)
 
     def _record(self, score: Tensor, correct: Tensor, valid: Tensor) -> None:
         right, wrong = score[correct & valid], score[~correct & valid]
@@ -166,10 +161,7 @@ class PotentialShaping(Component):
         phi = self.potential(batch.copy())["potential"].detach()
         reward = self.coef * potential_shaping(phi, mask, self.gamma)
         record("reward/potential_step", reward.abs(), where=mask)
-        if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"].detach(), mask)
-        batch["token_reward"] = reward
-        return batch
+        return add_token_reward(batch, reward)
 
 
 class TurnPotentialShaping(Component):
