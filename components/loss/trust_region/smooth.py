@@ -24,8 +24,8 @@ class SAPO(Part):
 
     Args:
         tau_positive: temperature of the gate for positive advantages.
-        tau_negative: temperature for negative advantages; larger, because lowering one token raises
-            many others.
+        tau_negative: temperature of the gate for negative advantages. Lowering one token's
+            probability raises many others, so the default is larger.
 
     Source:
         Gao et al. 2025 (SAPO), arXiv:2511.20347.

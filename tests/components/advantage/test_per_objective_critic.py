@@ -119,13 +119,13 @@ def test_as_many_values_as_objectives_are_needed():
 
 
 def test_an_estimator_without_returns_is_refused():
-    with pytest.raises(ConfigError, match="GroupMean, which leaves no returns for the critic"):
+    with pytest.raises(ConfigError, match=r"GroupMean, .*no returns .*gae_unwhitened"):
         part(GroupMean())
 
 
 @pytest.mark.parametrize("whitened", [GAE(), VAPO(), Noon(advantage=GAE())])
 def test_an_estimator_that_whitens_is_refused(whitened):
-    with pytest.raises(ConfigError, match=r"with whiten=True, .*=gae_unwhitened"):
+    with pytest.raises(ConfigError, match=r"with whiten=True: .*=gae_unwhitened"):
         part(whitened)
 
 

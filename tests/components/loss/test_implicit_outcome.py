@@ -76,7 +76,7 @@ def test_even_odds_say_wrong_and_so_does_an_outcome_of_one_half():
 
 @pytest.mark.parametrize("reward", [-1.0, 1.5, math.nan])
 def test_a_reward_that_is_no_outcome_is_refused(reward):
-    with pytest.raises(DataError, match=rf"the reward {reward:g}: an outcome is from 0"):
+    with pytest.raises(DataError, match=rf"the reward {reward:g}, but an outcome is from 0"):
         ImplicitOutcomeLoss()(rows(reward=torch.tensor([1.0, reward, 0.0])))
 
 

@@ -105,7 +105,7 @@ def test_a_token_without_a_record_counts_by_its_probability_now():
     # Positive mass 1.35 e^-1.3 = 0.3679, negative 0.7 e^-1 = 0.2575: 0.5883 until the floor passes
     # 0.7 and leaves the positive token alone.
     assert bounds["ratio_floor"].tolist() == pytest.approx([0.8] * 3)
-    assert part.found.share == pytest.approx(1.0)
+    assert part.bounds.share == pytest.approx(1.0)
 
 
 def test_what_was_found_is_recorded():

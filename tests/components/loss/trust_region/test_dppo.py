@@ -29,7 +29,7 @@ def batch():
 
 
 def test_a_bound_that_no_total_variation_reaches_is_refused():
-    with pytest.raises(ConfigError, match=r"delta is 1: .*at most 1, .*divergence=kl"):
+    with pytest.raises(ConfigError, match=r"delta is 1, .*at most 1, .*divergence=kl"):
         DPPO(delta=1.0)
     DPPO(divergence="kl", delta=2.0)
 
