@@ -55,7 +55,8 @@ class PreferenceWeights(Aggregator):
     """Weights equal to each row's preference, on which the policy was conditioned.
 
     Raises:
-        ConfigError: (in :meth:`weigh`) there are no preferences, or not as many as objectives.
+        ConfigError: (in :meth:`weigh`) there are no preferences, or a preference does not have one
+            weight per objective.
     """
 
     def weigh(self, objectives: Objectives) -> Tensor:
@@ -68,9 +69,9 @@ class PreferenceWeights(Aggregator):
         count = objectives.preference.shape[1]
         if count != len(objectives.names):
             raise ConfigError(
-                f"aggregator: a preference is of {count} objectives, but there are "
-                f"{len(objectives.names)} ({', '.join(objectives.names)}): conditioning.objectives "
-                "must be the stage that writes them"
+                f"aggregator: a preference has {count} weights, but there are "
+                f"{len(objectives.names)} objectives ({', '.join(objectives.names)}): set "
+                "conditioning.objectives to the stage that writes them"
             )
         return objectives.preference.double()
 
@@ -100,16 +101,16 @@ class ScaledObjectives(Aggregator):
     """Another aggregator applied to scaled objectives.
 
     ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``, as if
-    the rewards were multiplied by ``s``. It gives a preference to methods that take none but depend
-    on units (MGDA, PAMA). Recorded returns and other metrics keep their units.
+    the rewards were multiplied by ``s``. So methods without a preference that depend on units
+    (MGDA, PAMA) get a preference. Recorded returns and other metrics keep their units.
 
     Args:
-        aggregator: another one: ``pareto@learner.aggregator.aggregator=mgda``.
-        scales: a factor for each objective, by name.
+        aggregator: computes ``v``; choose it by ``pareto@learner.aggregator.aggregator=mgda``.
+        scales: ``s_k``, a factor for each objective by name.
 
     Raises:
-        ConfigError: an objective has no factor, or a factor no objective; or the aggregator is of
-            expected returns, with weights of its own.
+        ConfigError: ``scales`` lacks an objective or names an unknown one, or the aggregator weighs
+            by expected returns.
 
     Source:
         This project.
@@ -134,12 +135,12 @@ class ScaledObjectives(Aggregator):
         """Return the weights of the unscaled objectives, shape ``[K]`` or ``[B, K]``."""
         check_names("ScaledObjectives", "scales", self.scales, objectives.names)
         scales = torch.tensor([self.scales[name] for name in objectives.names], dtype=torch.float64)
-        shown = replace(
+        scaled = replace(
             objectives,
             means=objectives.means * scales,
             gram=objectives.gram * scales.outer(scales),
         )
-        return self.aggregator.weigh(shown) * scales
+        return self.aggregator.weigh(scaled) * scales
 
 
 class ExpectedUtility(ExpectedReturns):
@@ -147,15 +148,16 @@ class ExpectedUtility(ExpectedReturns):
 
     ``max g(J_1, ..., J_K)`` with weights ``w_k = dg/dJ_k``.
 
-    A non-linear ``g`` of the rewards of each response would be another problem (ESR). J are running
-    means over batches. Until every objective has data, the weights are 1/K.
+    ``J`` are running means over batches. Until every objective has data, the weights are 1/K. A
+    non-linear ``g`` of the rewards of each response is a different problem (ESR).
 
     Args:
-        function: g, from a tensor ``[K]`` in the order of the objectives to a number.
+        function: g; takes ``J`` as a tensor ``[K]`` in the order of the objectives and returns a
+            scalar tensor.
         decay: decay of the running means J.
 
     Raises:
-        ConfigError: g returns no single number, or one that does not depend on J.
+        ConfigError: g does not return a single number that depends on J.
         NumericalError: dg/dJ is not finite.
 
     Source:
@@ -172,34 +174,34 @@ class ExpectedUtility(ExpectedReturns):
         if bool(returns.isnan().any()):
             return torch.full_like(returns, 1 / len(returns))
         with torch.enable_grad():
-            at = returns.requires_grad_()
-            value = self.function(at)
+            returns.requires_grad_()
+            value = self.function(returns)
             if value.ndim or not value.requires_grad:
                 raise ConfigError(
                     f"ExpectedUtility: function gives {value!r}: it must be one number that "
                     "depends on the expected returns"
                 )
-            (gradient,) = torch.autograd.grad(value, at)
+            (gradient,) = torch.autograd.grad(value, returns)
         if not bool(gradient.isfinite().all()):
-            where = dict(zip(objectives.names, returns.tolist(), strict=True))
+            point = dict(zip(objectives.names, returns.tolist(), strict=True))
             raise NumericalError(
-                f"ExpectedUtility: the gradient of function is not finite at {where}"
+                f"ExpectedUtility: the gradient of function is not finite at {point}"
             )
         return gradient
 
 
 class Chebyshev(ExpectedReturns):
-    """(Augmented) weighted Chebyshev scalarisation.
+    """Weighted Chebyshev scalarisation; augmented if ``rho`` is above 0.
 
     ``min max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
 
     The expected returns J are running means over batches (SER). The aggregation weights are
     ``-dg/dJ`` at J. The utopia point z is the highest J so far plus ``delta``. Returns are in
-    reward units. An objective without data yet has weight 0.
+    reward units. An objective without data has weight 0.
 
     Args:
         weights: factor of each objective's shortfall, by name; null: 1/K each.
-        rho: weight of the sum (augmented); with 0, only the worst objective has an effect.
+        rho: weight of the sum; 0: only the worst objective has a weight.
         delta: distance of the utopia point from the best J so far, in reward units.
         decay: decay of the running means J.
 
@@ -243,7 +245,7 @@ class SmoothChebyshev(ExpectedReturns):
     ``w * softmax(w (z - J) / mu)``.
 
     J and z are as in ``chebyshev``: expected returns (SER), and the best J so far plus ``delta``.
-    An objective without data yet has weight 0.
+    An objective without data has weight 0.
 
     Args:
         weights: factor of each objective's shortfall, by name; null: 1/K each.
