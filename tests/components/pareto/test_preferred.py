@@ -27,5 +27,7 @@ def test_without_preferences_the_missing_stage_is_named():
 
 
 def test_preferences_of_other_objectives_are_refused():
-    with pytest.raises(ConfigError, match=r"of 3 objectives, but there are 2 \(right, short\)"):
+    with pytest.raises(
+        ConfigError, match=r"3 weights, but there are 2 objectives \(right, short\)"
+    ):
         PreferenceWeights().weigh(objectives(preference=torch.ones(1, 3) / 3))
