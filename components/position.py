@@ -225,8 +225,8 @@ class EntropyFilter(metaclass=Checked):
     ) -> None:
         if (threshold is None) == (top_share is None):
             raise ConfigError(
-                f"EntropyFilter: threshold is {threshold} and top_share is {top_share}: give one of "
-                "them, and set the other to null"
+                f"EntropyFilter: threshold is {threshold} and top_share is {top_share}: set "
+                "exactly one of them to null"
             )
         self.proxy = proxy
         self.top_k = top_k

@@ -59,9 +59,9 @@ class LanguageTargets(Component):
     """Stage that writes targets of a language value function (Monte-Carlo or TD) to imitate.
 
     Each response is cut before a random token, and the policy continues it ``continuations`` times:
-    ``y = (1 / K) sum_k R_k``. With a ``horizon``, a continuation that has not ended has the critic's
-    value of its last state as ``R_k`` (temporal difference). The new response of the row is the word
-    whose value is nearest to ``y``, and EOS.
+    ``y = (1 / K) sum_k R_k``. With a ``horizon``, a continuation that has not ended has the
+    critic's value of its last state as ``R_k`` (temporal difference). The new response of the row
+    is the word whose value is nearest to ``y``, and EOS.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]`` and the prompt's entries.
     Writes a new batch of ``tokens`` (state, word, EOS), ``attention_mask`` and ``response_mask``
@@ -76,7 +76,8 @@ class LanguageTargets(Component):
         reward: the reward of a whole response.
         max_new_tokens: longest response, in tokens.
         continuations: K, number of continuations of each state.
-        horizon: largest number of tokens of a continuation; None: no limit besides ``max_new_tokens``.
+        horizon: largest number of tokens of a continuation; None: no limit besides
+            ``max_new_tokens``.
 
     Raises:
         ConfigError: the reward compares the answers of a group.

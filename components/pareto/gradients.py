@@ -13,7 +13,7 @@ from rlcomp.arguments import NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.errors import ConfigError, MissingExtra, NumericalError, require
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.functional.scalarization import dual_ascent, scalar_weights
-from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names, moving
+from rlcomp.pareto.aggregator import Aggregator, Objectives, check_names, nonzero_vectors
 from rlcomp.pareto.gram import GramianAggregator, RowNorm
 from rlcomp.seed import new_generator
 
@@ -26,9 +26,9 @@ class MGDA(GramianAggregator):
     The combination conflicts with no vector. It is not scale-invariant: short vectors dominate.
 
     Args:
-        row_norm: divisor of the vectors: ``"none"`` is the paper's method; ``"unit"`` divides by
-            the length and gives the direction with the same angle to all vectors of positive
-            weight.
+        row_norm: divisor of the vectors: ``"none"``: 1, the paper's method; ``"unit"``: their
+            length, which gives the direction with the same angle to all vectors of positive weight;
+            ``"ema"``: a running mean of their length.
 
     Source:
         Désidéri 2012; Sener & Koltun 2018, arXiv:1810.04650, eq. 3.
@@ -51,8 +51,8 @@ class NashMTL(GramianAggregator):
     The weights are scaled so that the step is at most as long as a row.
 
     Args:
-        row_norm: divisor of the vectors: ``"unit"`` their length, ``"none"`` 1. The direction does
-            not depend on it.
+        row_norm: divisor of the vectors: ``"none"``: 1, ``"unit"``: their length, ``"ema"``: a
+            running mean of their length. The direction does not depend on it.
         num_iterations: largest number of iterations of the solver.
 
     Raises:
@@ -128,7 +128,7 @@ class PAMA(Aggregator):
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return the weights of the objectives; all 0 if every vector is 0."""
-        active = moving(objectives)
+        active = nonzero_vectors(objectives)
         weights = torch.zeros(len(objectives.names), dtype=torch.float64)
         if not bool(active.any()):
             return weights
@@ -213,7 +213,8 @@ class TorchJDAggregator(GramianAggregator):
         weighting: function that returns a weighting, such as the class
             ``torchjd.aggregation.UPGradWeighting``. The weighting takes a Gram matrix and has no
             state between batches.
-        row_norm: divisor of the vectors: ``"unit"`` their length, ``"none"`` 1.
+        row_norm: divisor of the vectors: ``"none"``: 1, ``"unit"``: their length, ``"ema"``: a
+            running mean of their length.
 
     Raises:
         MissingExtra: torchjd, or the solver this weighting needs, is not installed.

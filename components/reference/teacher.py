@@ -80,15 +80,14 @@ class TeacherReference(Reference):
 
 
 class DomainTeachers(Component):
-    """Reference by domain, which scores each row with its domain's specialist.
+    """References by domain: the specialist of a row's domain scores the row.
 
     Reads the entries that the references read, and ``columns``. Writes ``ref_log_probs``
     ``[B, T]``, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
     Records the references' metrics over all rows.
 
     Args:
-        references: the references by domain, such as ``reference=teacher`` with a teacher for
-            each.
+        references: the references by domain, such as one ``reference=teacher`` for each teacher.
         column: column of the examples with the name of the domain.
         full: whether the references write the log-probs of all tokens, for ``loss=distil``.
 
@@ -131,7 +130,7 @@ class DomainTeachers(Component):
         return frozenset({self.column})
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row by its domain's reference."""
+        """Score every row with the reference of its domain."""
         scored: dict[str, torch.Tensor] = {}
         for domain, rows in self._rows(batch).items():
             result = self.references[domain](batch[rows].copy())
@@ -141,7 +140,7 @@ class DomainTeachers(Component):
         return batch.update(scored)
 
     def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
-        """Return the rows of each domain that occurs."""
+        """Return the row numbers of each domain in the batch."""
         rows: dict[str, list[int]] = {}
         for row, columns in enumerate(decode_columns(batch, only=[self.column])):
             domain = columns.get(self.column)
@@ -159,25 +158,25 @@ class DomainTeachers(Component):
 class SpanTeacher(Component):
     """Teacher with another tokenizer, by aligned spans of text.
 
-    The text is cut where a token ends in both tokenizations. ``ref_log_probs`` is ``log pi(a_t)``
-    plus, at the last token of each span, ``sum_S log pi_T - sum_S log pi``. So
-    ``advantage=distilled`` reads the difference of the spans. The end of a response is its own
-    span; a response that was cut off has none. If the sampled tokens differ from the bytes of the
-    decoded text, only spans before that place are compared.
+    A span ``S`` ends where a token ends in both tokenizations. ``ref_log_probs`` is
+    ``log pi(a_t)`` plus, at the last token of each span, ``sum_S log pi_T - sum_S log pi``. So
+    ``advantage=distilled`` gets the differences of the spans. The end of a response is a span of
+    its own; a truncated response has no such span. If the sampled tokens differ from the bytes of
+    the decoded text, only the spans before the first difference are compared.
 
     Reads ``tokens``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``, ``prompt``, ``response``
     ``[B, W]``. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
-    Records ``teacher/tokens``, the teacher's scored tokens, and ``kl/reference``, the mean of
-    ``rollout_log_probs - ref_log_probs`` per token.
+    Records ``teacher/tokens``, the number of tokens that the teacher scored, and ``kl/reference``,
+    the mean of ``rollout_log_probs - ref_log_probs``, nats per token.
 
     Args:
         policy: the student.
         teacher: the teacher, with its own tokenizer; reads the prompt as plain text.
 
     Source:
-        Boizard et al. 2024 (universal logit distillation across tokenizers), arXiv:2402.12030, on
-        the problem; the sum over common spans is the chain rule.
+        Boizard et al. 2024 (universal logit distillation), arXiv:2402.12030, for distillation
+        across tokenizers; the sum over common spans is the chain rule.
     """
 
     reads = (
@@ -197,43 +196,50 @@ class SpanTeacher(Component):
         # Not submodules: the nodes of the models own the tensors.
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "teacher", teacher)
-        self._own, self._theirs = (token_bytes(each.tokenizer) for each in (policy, teacher))
+        self._student_bytes = token_bytes(policy.tokenizer)
+        self._teacher_bytes = token_bytes(teacher.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the texts and write the spans' differences to the student's tokens."""
-        mask, own = batch["response_mask"], batch["rollout_log_probs"].detach()
+        mask, student = batch["response_mask"], batch["rollout_log_probs"].detach()
         texts = decode_texts(batch["response"])
         rows = encode_answers(self.teacher, decode_texts(batch["prompt"]), texts)
         with torch.no_grad():
-            scored = self.teacher.log_probs(rows).to(own)
-        reference = torch.where(mask, own, 0.0)
+            teacher = self.teacher.log_probs(rows).to(student)
+        reference = torch.where(mask, student, 0.0)
         for row, text in enumerate(texts):
-            there, theirs = mask[row], rows["response_mask"][row]
-            written = text.encode()
-            reference[row, there] += span_log_ratio(
-                own[row, there],
-                _ends(self._own, batch["tokens"][row][there], written),
-                scored[row, theirs],
-                _ends(self._theirs, rows["tokens"][row][theirs], written),
-                len(written) + 1,
+            student_mask, teacher_mask = mask[row], rows["response_mask"][row]
+            utf8 = text.encode()
+            reference[row, student_mask] += span_log_ratio(
+                student[row, student_mask],
+                _ends(self._student_bytes, batch["tokens"][row][student_mask], utf8),
+                teacher[row, teacher_mask],
+                _ends(self._teacher_bytes, rows["tokens"][row][teacher_mask], utf8),
+                len(utf8) + 1,
             )
         batch["ref_log_probs"] = reference
         record_total("teacher/tokens", float(rows["response_mask"].sum()))
-        record("kl/reference", own - reference, where=mask)
+        record("kl/reference", student - reference, where=mask)
         return batch
 
 
 def _ends(table: list[bytes], tokens: Tensor, text: bytes) -> list[int]:
-    """Return the end of each token in a text; the end of the response is one byte after it.
+    """Return the byte offset at which each token of a text ends.
 
-    From the first token on that differs from the text, all ends lie beyond both texts.
+    EOS ends one byte after the text. A token that differs from the text, and all later tokens, end
+    two bytes after the text.
+
+    Args:
+        table: the bytes of each token id; empty for EOS.
+        tokens: token ids of the text, ``[N]``.
+        text: the text, UTF-8.
     """
-    ends, place = list[int](), 0
+    ends, offset = list[int](), 0
     for token in tokens.tolist():
         piece = table[token]
-        if place <= len(text) and text.startswith(piece, place):
-            place = place + len(piece) if piece else len(text) + 1
+        if offset <= len(text) and text.startswith(piece, offset):
+            offset = offset + len(piece) if piece else len(text) + 1
         else:
-            place = len(text) + 2
-        ends.append(place)
+            offset = len(text) + 2
+        ends.append(offset)
     return ends
