@@ -205,7 +205,7 @@ def test_room_is_left_for_the_longest_prefix():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"levels": 10}, "1 and 12 steps read like 11 and 2"),
+        ({"levels": 10}, "1 and 12 have the text of 11 and 2"),
         ({"template": "{name}"}, "must hold {steps}"),
     ],
 )

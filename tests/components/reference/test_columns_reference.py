@@ -32,8 +32,8 @@ def test_lists_are_of_tokens_and_a_sum_is_shared():
 @pytest.mark.parametrize(
     ("columns", "words"),
     [
-        ({}, "'ref_rejected_logps' of a pair holds None, but its answer has 2 tokens"),
-        ({"ref_rejected_logps": [-1.0]}, "holds 1 values, but its answer has 2 tokens"),
+        ({}, "'ref_rejected_logps' of a pair holds None, but the answer has 2 tokens"),
+        ({"ref_rejected_logps": [-1.0]}, "holds 1 values, but the answer has 2 tokens"),
         ({"ref_rejected_logps": ["a", "b"]}, "holds 2 values, but"),
     ],
 )
