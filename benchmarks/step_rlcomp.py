@@ -14,8 +14,8 @@ from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
 from components.loss.kl import KLLoss
 from components.loss.reduction import SequenceMean
-from components.old_log_probs import FromRollout
-from components.reference.frozen import Frozen
+from components.old_log_probs import RolloutLogProbs
+from components.reference.frozen import FrozenReference
 from components.reward.function import Function
 from components.sampler.prompts import Epochs
 from rlcomp import Component, Phase, run_phases
@@ -76,7 +76,7 @@ def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
     )
     losses, reference = {"policy": grpo_loss()}, []
     if workload.kl:
-        reference = [Frozen(policy=policy)]
+        reference = [FrozenReference(policy=policy)]
         losses["kl"] = KLLoss(
             controller=FixedKL(kl_coef=workload.kl), estimator="k3", reduction=SequenceMean()
         )
@@ -87,7 +87,7 @@ def stages_of(workload, tokenizer, policy, texts, micro_batch_tokens=None):
         max_grad_norm=1.0,
         micro_batch_tokens=micro_batch_tokens,
     )
-    rest = [Function(function=brevity), FromRollout(), *reference, GroupMeanStd(), learner]
+    rest = [Function(function=brevity), RolloutLogProbs(), *reference, GroupMeanStd(), learner]
     return [sampler, collector, *rest], collector.generator
 
 

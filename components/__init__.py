@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import importlib.machinery
 import re
 import sys
 from collections.abc import Callable
@@ -38,20 +39,33 @@ def _concepts() -> frozenset[str]:
 
 
 def parts_of(package: str) -> dict[str, str]:
-    """Return the module of each part in a package and below it, by the name of its class.
+    """Return the module of each part of a concept, by the name of its class.
 
     Args:
-        package: dotted name, such as ``components.loss``.
+        package: dotted name of a package or of a module, such as ``components.loss``.
     """
-    return {name: one for name, one in _modules().items() if one.startswith(f"{package}.")}
+    return {
+        name: module
+        for name, module in _modules().items()
+        if f"{module}.".startswith(f"{package}.")
+    }
 
 
-def _nearest(name: str, package: str = __name__) -> str:
-    """Suggest the part or concept whose name is most like this one."""
+def _nearest(name: str, package: str) -> str:
+    """Return the question whether the nearest part or concept is meant; empty without one.
+
+    The nearest part of the package comes first, then the nearest part of another concept.
+    """
     concepts = sorted(_concepts()) if package == __name__ else []
-    plain = {known.lower(): known for known in (*concepts, *parts_of(package))}
-    near = difflib.get_close_matches(name.replace("_", "").lower(), plain, n=1)
-    return f"; did you mean {plain[near[0]]!r}?" if near else ""
+    wanted = name.replace("_", "").lower()
+    names = {known.lower(): known for known in (*concepts, *parts_of(package))}
+    if near := difflib.get_close_matches(wanted, names, n=1):
+        return f"; did you mean {names[near[0]]!r}?"
+    if not name[0].isupper():  # not the name of a class
+        return ""
+    parts = {known.lower(): f"{module}.{known}" for known, module in _modules().items()}
+    near = difflib.get_close_matches(wanted, parts, n=1, cutoff=0.8)
+    return f"; did you mean {parts[near[0]]!r}?" if near else ""
 
 
 def lookup(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -69,16 +83,36 @@ def lookup(package: str) -> tuple[Callable[[str], Any], Callable[[], list[str]]]
             raise AttributeError(f"module {package!r} has no attribute {name!r}{near}")
         try:
             return getattr(importlib.import_module(module), name)
-        except AttributeError as error:  # Python would say that there is no such name
+        except AttributeError as error:  # otherwise Python would deny that the name exists
             raise ImportError(f"{module} cannot be imported: {error}") from error
 
-    def names() -> list[str]:
+    def list_names() -> list[str]:
         return sorted({*vars(sys.modules[package]), *parts_of(package)})
 
-    return find, names
+    return find, list_names
 
 
 __getattr__, __dir__ = lookup(__name__)
+
+
+class _ConceptModule:
+    """Finder that gives a concept of one module an empty ``__path__``.
+
+    Then Python looks for a submodule ``Name`` at ``from components.kl import Name``, and the finder
+    of the nearest name is asked there, too.
+    """
+
+    @staticmethod
+    def find_spec(
+        fullname: str, path: object = None, target: object = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        package, _, name = fullname.rpartition(".")
+        if package != __name__ or not (_FOLDER / f"{name}.py").is_file():
+            return None
+        spec = importlib.machinery.PathFinder.find_spec(fullname, [str(_FOLDER)])
+        if spec is not None:
+            spec.submodule_search_locations = []
+        return spec
 
 
 class _NearestName:
@@ -94,15 +128,13 @@ class _NearestName:
         if package != __name__ and not package.startswith(f"{__name__}."):
             return
         folder = _FOLDER.joinpath(*package.split(".")[1:])
-        if (
-            (folder / name).exists()
-            or (folder / f"{name}.py").exists()
-            or name in parts_of(package)
-        ):
-            return  # another finder has it, or says why it has not
+        is_module = (folder / name).exists() or (folder / f"{name}.py").exists()
+        if is_module or name in parts_of(package):
+            return  # the error of another finder says why it cannot be imported
         if near := _nearest(name, package):
             message = f"module {package!r} has no attribute {name!r}{near}"
             raise ImportError(message, name=fullname)
 
 
+sys.meta_path.insert(0, _ConceptModule)
 sys.meta_path.append(_NearestName)

@@ -16,18 +16,19 @@ from rlcomp.model.weight_snapshot import CopiedWeights
 
 
 class Freeze(nn.Module):
-    """Action that freezes a learner's parameters at the begin of a phase: no step, no decay.
+    """Action that freezes a learner's parameters at the beginning of a phase: no step, no decay.
 
-    The clipped norm of the gradient is over the other parameters. Parameters that an earlier
-    phase froze thaw first, so that ``parameters: null`` thaws all.
+    Gradient clipping uses the norm over the other parameters. The parameters that an earlier phase
+    froze are trained again, so that ``parameters: null`` freezes no parameter.
 
     Args:
-        learner: the learner whose steps leave them as they are.
-        parameters: a regular expression, searched in their names (``policy.model.``...); null
-            freezes none.
+        learner: the learner that trains the parameters.
+        parameters: a regular expression that is searched in the names of the parameters
+            (``policy.model.``...); null: no parameter is frozen.
 
     Raises:
-        ConfigError: it is no regular expression, or it matches none or all of the parameters.
+        ConfigError: ``parameters`` is no regular expression, or matches none or all of the
+            parameters.
     """
 
     learner: FreezesParameters
@@ -38,14 +39,15 @@ class Freeze(nn.Module):
         super().__init__()
         # Not a submodule: the learner owns its tensors.
         object.__setattr__(self, "learner", learner)
-        self.names = _found(list(learner.trained_names), parameters)
+        self.names = _find_names(list(learner.trained_names), parameters)
 
     def begin_phase(self) -> None:
-        """Freeze exactly these parameters."""
+        """Freeze the parameters, and no others."""
         self.learner.freeze(self.names)
 
 
-def _found(names: list[str], pattern: str | None) -> list[str]:
+def _find_names(names: list[str], pattern: str | None) -> list[str]:
+    """Return the names that a pattern matches; refuse a pattern that matches none or all."""
     if pattern is None:
         return []
     try:
@@ -55,10 +57,10 @@ def _found(names: list[str], pattern: str | None) -> list[str]:
             f"Freeze: parameters is {pattern!r}: {error}; write a regular expression"
         ) from error
     if not matching or len(matching) == len(names):
-        which = "none" if not matching else "all, so that nothing would be learnt,"
+        matches = "none" if not matching else "all"
         raise ConfigError(
-            f"Freeze: parameters is {pattern!r}, which finds {which} of the learner's "
-            f"{len(names)} parameters (such as {names[0]})"
+            f"Freeze: parameters is {pattern!r}, which matches {matches} of the learner's "
+            f"{len(names)} parameters (such as {names[0]}): write a pattern that matches some"
         )
     return matching
 
@@ -83,10 +85,10 @@ class ResetOptimizer(nn.Module):
 
 
 class Snapshot(nn.Module):
-    """Action that copies a policy's trainable weights at the begin of a phase.
+    """Action that copies a policy's trainable weights at the beginning of a phase.
 
-    :class:`~components.action.Restore` reads the copy. If several phases name it, it
-    holds the weights of the last one. It is part of the checkpoint.
+    :class:`~components.action.Restore` reads the copy. If several phases name the snapshot, it
+    holds the weights at the beginning of the latest of these phases. It is part of the checkpoint.
 
     Args:
         policy: the policy whose weights are copied.
@@ -108,15 +110,15 @@ class Snapshot(nn.Module):
 class Restore(nn.Module):
     """Action that restores a policy's weights from a snapshot.
 
-    R1's second SFT starts from the base again. The optimiser keeps its moments, which belong to
-    the old weights: name a :class:`~components.action.ResetOptimizer` beside it
-    if the phase's learner has stepped before.
+    DeepSeek-R1's second SFT starts from the base model again. The optimiser keeps its moments,
+    which belong to the old weights: name a :class:`~components.action.ResetOptimizer` too, if the
+    phase's learner has stepped before.
 
     Args:
-        snapshot: the snapshot that an earlier phase has taken.
+        snapshot: the snapshot of an earlier phase.
 
     Raises:
-        FlowError: the phase begins and no snapshot was taken.
+        FlowError: (at the beginning of the phase) the snapshot holds no weights.
     """
 
     earlier: ClassVar[tuple[str, ...]] = ("snapshot",)
@@ -129,10 +131,10 @@ class Restore(nn.Module):
         object.__setattr__(self, "snapshot", snapshot)
 
     def begin_phase(self) -> None:
-        """Copy the weights back. The policy counts that as an update."""
+        """Copy the weights back; the policy counts the copy as an update."""
         if not bool(self.snapshot.taken):
             raise FlowError(
-                "Restore: the snapshot has taken no weights yet: let an earlier phase name it in "
-                "its on_begin"
+                "Restore: the snapshot holds no weights: name the snapshot in on_begin of an "
+                "earlier phase"
             )
         self.snapshot.copied.give_back()

@@ -23,19 +23,19 @@ from rlcomp.text.rows import padded
 from rlcomp.text.tokenizer import encode_all
 
 
-class AskedRows(Component):
+class PolicyPromptRows(Component):
     """Stage that re-encodes demonstration rows with ``policy_prompt`` instead of ``prompt``.
 
-    It serves the warm start (SFT) of a preference-conditioned policy, which would otherwise meet
+    It serves the warm start (SFT) of a preference-conditioned policy, which would otherwise see
     preferences only in its rollouts.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``prompt``,
-    ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations). Writes a new batch with the first
-    three, in which the tokens after the prompt follow ``policy_prompt``; of a conversation, these
-    are all trained tokens. The prompt's entries stay.
+    ``policy_prompt`` ``[B, W]`` and ``columns`` (conversations) if it is there. Writes a new batch
+    of ``tokens``, ``attention_mask`` and ``response_mask``, in which the tokens after ``prompt``
+    follow ``policy_prompt``. The prompt's entries stay.
 
     Args:
-        tokenizer: the one the rows were encoded with.
+        tokenizer: the tokenizer of the rows.
         prompt: how prompts became tokens; plain text if not given.
     """
 
@@ -55,28 +55,27 @@ class AskedRows(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Re-encode the rows."""
         texts = (decode_texts(batch[key]) for key in ("prompt", "policy_prompt"))
-        known = decode_columns(batch, [CONVERSATION])
-        before, after = (self.prompt.encode(each, known) for each in texts)
+        columns = decode_columns(batch, [CONVERSATION])
+        old_prompts, new_prompts = (self.prompt.encode(each, columns) for each in texts)
         lengths = batch["attention_mask"].sum(1).tolist()
         rows, masks = [], []
-        for index, (old, new) in enumerate(zip(before, after, strict=True)):
-            behind = slice(len(old), lengths[index])
-            rows.append([*new, *batch["tokens"][index, behind].tolist()])
-            masks.append([*[0] * len(new), *batch["response_mask"][index, behind].tolist()])
+        for index, (old, new) in enumerate(zip(old_prompts, new_prompts, strict=True)):
+            rest = slice(len(old), lengths[index])
+            rows.append([*new, *batch["tokens"][index, rest].tolist()])
+            masks.append([*[0] * len(new), *batch["response_mask"][index, rest].tolist()])
         pad, eos = self.tokenizer.pad_token_id, self.tokenizer.eos_token_id
-        tokens, filled = padded(rows, int(eos if pad is None else pad))
-        columns = {
+        tokens, attention_mask = padded(rows, int(eos if pad is None else pad))
+        entries = {
             "tokens": tokens,
-            "attention_mask": filled,
+            "attention_mask": attention_mask,
             "response_mask": padded(masks, 0)[0].bool(),
         }
         device = batch["tokens"].device
-        entries = {key: column.to(device) for key, column in columns.items()}
-        rows = TensorDict(entries, batch_size=batch.batch_size)
-        return keep_prompt(rows, batch, torch.arange(len(batch), device=device))
+        result = TensorDict(entries, batch_size=batch.batch_size).to(device)
+        return keep_prompt(result, batch, torch.arange(len(batch), device=device))
 
 
-class Embedding(Conditioning):
+class TokenPrefix(Conditioning):
     """Stage that prepends a preference token; its embedding is linear in the preference.
 
     The tokens belong to the tokenizer (``tokenizer=character_preference``), the map to the model
@@ -86,18 +85,18 @@ class Embedding(Conditioning):
     ``policy_prompt`` ``[P, W]``.
 
     Args:
-        objectives: the stage that has several objectives.
-        alpha: concentration of the Dirichlet distribution; 1 is uniform, less prefers one objective
-            at a time.
+        objectives: the stage that writes the rewards of several objectives.
+        alpha: concentration of the Dirichlet distribution of preferences; 1: uniform; below 1:
+            most weight is on one objective.
         task: the task, whose prompts must leave room for one more token.
-        tokenizer: the policy's tokenizer; has a token for every preference on a grid of steps.
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        tokenizer: the policy's tokenizer; has one token per preference of a grid.
+        context_length: largest number of tokens of prompt and answer.
+        max_new_tokens: largest number of tokens of an answer.
+        prompt: the format of prompts; null: plain text.
 
     Raises:
-        ConfigError: there is one objective only, or the tokenizer has no tokens for preferences
-            of that number of objectives.
+        ConfigError: there is only one objective, or the tokenizer has no tokens for preferences
+            over this number of objectives.
         DataError: a prompt leaves no room for the answer.
     """
 
@@ -130,17 +129,18 @@ class Embedding(Conditioning):
         return preference_token(steps)
 
     def _check_number(self) -> None:
+        """Refuse a tokenizer whose preferences have another number of objectives."""
         point, *_ = preference_points(self.tokenizer).values()
         if len(point) != len(self.names):
             raise ConfigError(
-                f"the tokenizer's tokens for preferences are of {len(point)} objectives, but there "
+                f"the tokenizer has tokens for preferences over {len(point)} objectives, but there "
                 f"are {len(self.names)} ({', '.join(self.names)}): set "
                 f"tokenizer.num_objectives={len(self.names)}"
             )
 
 
 def _levels(tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return the number of steps (levels) of the tokenizer's preferences."""
+    """Return the number of levels that the tokenizer's preferences divide."""
     points = preference_points(tokenizer)
     if not points:
         raise ConfigError(
@@ -151,17 +151,18 @@ def _levels(tokenizer: PreTrainedTokenizerBase) -> int:
 
 
 class TeacherPrompt(Component):
-    """Stage that writes the prompt of a privileged teacher, with the solution.
+    """Stage that writes the prompt of a privileged teacher, which contains the solution.
 
     The policy does not see the solution. Reads ``prompt``, ``answer`` ``[P, W]``. Writes
-    ``teacher_prompt`` ``[P, W]``, an entry of the prompt: ``reference=self_teacher`` scores the
-    policy's answers after it.
+    ``teacher_prompt`` ``[P, W]``, an entry of the prompt. ``reference=self_teacher`` scores the
+    policy's answers after this prompt.
 
     Args:
-        template: text with ``{prompt}`` and ``{answer}`` for those of the example.
+        template: text in which ``{prompt}`` stands for the prompt and ``{answer}`` for the solution
+            of the example.
 
     Raises:
-        ConfigError: the template has no place for the prompt.
+        ConfigError: the template does not contain ``{prompt}``.
 
     Source:
         Vapnik & Vashist 2009, learning using privileged information; Snell et al. 2022 (context
@@ -193,27 +194,28 @@ class TeacherPrompt(Component):
 class TextPrefix(Conditioning):
     """Stage that prepends the preference as text: the steps of each objective.
 
-    With the defaults and two objectives, weights 7/9 and 2/9 are written ``"72:"``. More than 9
-    levels need a separator between the numbers: ``template="{steps},"``.
+    With the defaults and two objectives, the weights 7/9 and 2/9 are written ``"72:"``. More than 9
+    levels need a separator between the numbers, such as ``template="{steps},"``.
 
     Reads ``prompt`` ``[P, W]``. Writes ``preference``, float32 ``[P, K]``, each row of sum 1, and
     ``policy_prompt`` ``[P, W]``.
 
     Args:
-        objectives: the stage that has several objectives.
-        alpha: concentration of the Dirichlet distribution; 1 is uniform, less prefers one objective
-            at a time.
-        levels: number of steps that a preference divides among the objectives.
+        objectives: the stage that writes the rewards of several objectives.
+        alpha: concentration of the Dirichlet distribution of preferences; 1: uniform; below 1:
+            most weight is on one objective.
+        levels: number of steps that a preference divides among the objectives; a weight is the
+            objective's steps divided by ``levels``.
         template: text of one objective; ``{steps}`` stands for its steps, ``{name}`` for its name.
-        end: text between the prefix and the prompt.
+        end: text between the steps and the prompt.
         task: the task, whose prompts must leave room for the prefix.
         tokenizer: the policy's tokenizer; needs every character of the prefix.
-        context_length: tokens the model can hold.
-        max_new_tokens: tokens an answer may take.
-        prompt: how prompts become tokens; plain text if not given.
+        context_length: largest number of tokens of prompt and answer.
+        max_new_tokens: largest number of tokens of an answer.
+        prompt: the format of prompts; null: plain text.
 
     Raises:
-        ConfigError: there is one objective only, or two preferences would have the same text.
+        ConfigError: there is only one objective, or two preferences would have the same text.
         DataError: the tokenizer cannot write the prefix, or a prompt after it leaves no room for
             the answer.
 
@@ -253,22 +255,24 @@ class TextPrefix(Conditioning):
     def written(self, steps: Sequence[int]) -> str:
         """Return the text prefix."""
         parts = zip(self.names, steps, strict=True)
-        return "".join(self._one(name, count) for name, count in parts) + self.end
+        return "".join(self._objective_text(name, count) for name, count in parts) + self.end
 
-    def _one(self, name: str, steps: int) -> str:
+    def _objective_text(self, name: str, steps: int) -> str:
+        """Return the text of one objective."""
         return self.template.replace("{steps}", str(steps)).replace("{name}", name)
 
     def _longest(self, name: str) -> str:
-        """Return the longest prefix, in tokens."""
-        texts = [self._one(name, steps) for steps in range(self.levels + 1)]
+        """Return the text of an objective with the most tokens."""
+        texts = [self._objective_text(name, steps) for steps in range(self.levels + 1)]
         return max(zip(map(len, encode_all(self.tokenizer, texts)), texts, strict=True))[1]
 
     def _check_readable(self) -> None:
+        """Refuse a template whose text does not determine the steps."""
         if "{steps}" not in self.template:
             raise ConfigError(f"template is {self.template!r}: it must hold {{steps}}")
-        told_apart = "{name}" in self.template or not self._one("", 0).isdigit()
-        if self.levels > 9 and not told_apart:
+        is_unique = "{name}" in self.template or not self._objective_text("", 0).isdigit()
+        if self.levels > 9 and not is_unique:
             raise ConfigError(
-                f"levels is {self.levels}, and with template {self.template!r} 1 and 12 steps read "
-                "like 11 and 2: set levels=9, or template='{steps},'"
+                f"levels is {self.levels}, and with template {self.template!r} the steps 1 and 12 "
+                "have the text of 11 and 2: set levels=9, or template='{steps},'"
             )

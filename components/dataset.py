@@ -16,7 +16,7 @@ from rlcomp.metrics import record
 from rlcomp.model.continuous_control import bounded_actions
 from rlcomp.model.control import observed_size
 
-# Tolerance as a share of the width of an action's bounds, for float32 and a simulator's clipping.
+# Tolerance as a share of the range of an action: float32, and clipping by a simulator.
 _ROUNDING = 1e-4
 
 
@@ -30,12 +30,12 @@ class TransitionFile(Component):
     Args:
         path: ``.jsonl``, ``.jsonl.gz``, ``.parquet``, ``.safetensors``, or a Minari folder
             (:mod:`rlcomp.data.transitions`).
-        environment: the environment of the steps, for a check of sizes.
+        environment: the environment of the steps; its sizes and bounds are compared with the file.
 
     Raises:
-        DataError: the file cannot be read, or a step is malformed; names file and line.
-        ConfigError: the steps are of another environment: sizes differ, or an action lies outside
-            the environment's bounds by more than rounding.
+        DataError: the file cannot be read, or a step is malformed; the message names file and line.
+        ConfigError: the steps come from another environment: sizes differ, or an action lies
+            outside the environment's bounds by more than rounding.
     """
 
     writes: ClassVar[tuple[str, ...]] = (
@@ -54,22 +54,21 @@ class TransitionFile(Component):
             if self.steps[key].shape[1] != size:
                 raise ConfigError(
                     f"dataset.path is {path!r}, whose '{key}' has {self.steps[key].shape[1]} "
-                    f"numbers, but that of the environment has {size}: set environment.name to "
-                    "the one that the steps are of"
+                    f"numbers, but the environment's {key} has {size}: set environment.name to "
+                    "the environment of the steps"
                 )
         self._check_bounds(actions.space.low, actions.space.high)
 
     def _check_bounds(self, low: Tensor, high: Tensor) -> None:
-        """Refuse actions that a squashed policy cannot take, as they have no likelihood."""
-        taken, slack = self.steps["action"], _ROUNDING * (high - low)
-        outside = ((taken < low - slack) | (taken > high + slack)).nonzero()
+        """Refuse actions outside the bounds: a squashed policy gives them no likelihood."""
+        actions, tolerance = self.steps["action"], _ROUNDING * (high - low)
+        outside = ((actions < low - tolerance) | (actions > high + tolerance)).nonzero()
         if len(outside):
-            step, place = outside[0].tolist()
+            step, i = outside[0].tolist()
             raise ConfigError(
                 f"dataset.path is {self.path!r}, whose step {step} (from 0) has the action "
-                f"{taken[step, place]:g}, but those of the environment lie in [{low[place]:g}, "
-                f"{high[place]:g}]: scale the file's actions, or clip them where the environment "
-                "did"
+                f"{actions[step, i]:g}, but the environment's actions lie in [{low[i]:g}, "
+                f"{high[i]:g}]: scale or clip the actions of the file"
             )
 
     def forward(self, batch: TensorDict) -> TensorDict:

@@ -22,21 +22,22 @@ from rlcomp.metrics import record
 
 
 class Alarm(EarlyStop):
-    """Early stop when ``watch`` is outside ``[low, high]`` ``patience`` times in a row.
+    """Early stop when ``watch`` is outside ``[low, high]`` for ``patience`` successive values.
 
-    ``watch`` is any metric that a stage records, or an earlier entry of ``every``: the entropy of
-    the policy, the share of truncated answers, a monitor's z. Steps that do not record it do not
-    count. NaN is outside of every range.
+    ``watch`` is any metric that a stage or an earlier entry of ``every`` records, such as the
+    entropy of the policy, the share of truncated answers, or the z score of a monitor. Steps that
+    do not record it do not count. NaN is outside of every range.
 
-    Records the metrics of :class:`EarlyStop` and ``early_stop/alarm``, the alarms in a row.
+    Records the metrics of :class:`EarlyStop` and ``early_stop/alarm``, the number of successive
+    values outside the range.
 
     Args:
-        metric: the metric that chooses ``best``.
-        better: which values are better.
-        watch: the metric of the alarm.
-        low: lowest value without alarm; null: none.
-        high: highest value without alarm; null: none.
-        patience: observations.
+        metric: the metric that chooses the best step.
+        better: whether ``higher`` or ``lower`` values of ``metric`` are better.
+        watch: the metric whose range is checked.
+        low: lowest value inside the range; null: no lower bound.
+        high: highest value inside the range; null: no upper bound.
+        patience: number of successive values outside the range that ends the phase.
 
     Raises:
         ConfigError: neither ``low`` nor ``high`` is given, or ``low`` is above ``high``.
@@ -56,7 +57,7 @@ class Alarm(EarlyStop):
     ) -> None:
         super().__init__(metric=metric, better=better)
         if low is None and high is None:
-            raise ConfigError(f"Alarm: low and high of {watch} are null: set one of them")
+            raise ConfigError(f"Alarm: low and high of {watch} are null: set at least one of them")
         if low is not None and high is not None and low > high:
             raise ConfigError(f"Alarm: low is {low:g}, above high, {high:g}: swap them")
         self.watch = watch
@@ -65,31 +66,31 @@ class Alarm(EarlyStop):
         self.patience = patience
 
     def check_seen(self, seen: dict[str, Any]) -> None:
-        """Check the number of alarms in a row."""
+        """Check the saved number of successive values outside the range."""
         if "row" in seen:
             field(seen, "row", NonNegativeInt)
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Count the alarms in a row."""
+        """Return the reason to end the phase after ``patience`` values outside the range."""
         del batch, value
-        now = self.observed("watch")
-        if now is None:
+        watched = self.observed("watch")
+        if watched is None:
             return None
-        outside = self._outside(now)
-        row = self.state.get("row", 0) + 1 if outside else 0
+        fault = self._fault(watched)
+        row = self.state.get("row", 0) + 1 if fault else 0
         self.state["row"] = row
         record("early_stop/alarm", row)
         if row < self.patience:
             return None
-        return f"alarm: {self.watch} was {outside} {row} times in a row, {now:.4g} at last"
+        return f"alarm: {self.watch} was {fault} {row} times in a row, {watched:.4g} at last"
 
-    def _outside(self, now: float) -> str:
-        """Return how a value lies outside the range; an empty text if it is inside."""
-        if math.isnan(now):
+    def _fault(self, value: float) -> str:
+        """Return the bound that a value violates, as text; empty if it is inside the range."""
+        if math.isnan(value):
             return "not a number"
-        if self.low is not None and now < self.low:
+        if self.low is not None and value < self.low:
             return f"below {self.low:g}"
-        if self.high is not None and now > self.high:
+        if self.high is not None and value > self.high:
             return f"above {self.high:g}"
         return ""
 
@@ -97,19 +98,19 @@ class Alarm(EarlyStop):
 class KLBudget(EarlyStop):
     """Early stop when the KL of the policy to its reference exceeds ``budget`` nats.
 
-    ``KL = mean of log pi_old - log pi_ref`` (k1) over the response tokens of a step, or the mean of
-    its sums over responses. The phase ends when the mean of the last ``window`` steps is above
-    ``budget``.
+    ``KL`` is the mean of ``log pi_old - log pi_ref`` (k1) over the response tokens of a step, or
+    the mean over responses of its sums. The phase ends when the mean of the last ``window`` steps
+    is above ``budget``.
 
     Reads ``old_log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Records the metrics of
-    :class:`EarlyStop` and ``early_stop/kl``, the mean of the window.
+    :class:`EarlyStop` and ``early_stop/kl``, the mean of the last ``window`` steps.
 
     Args:
-        metric: the metric that chooses ``best``.
-        better: which values are better.
-        budget: nats per token or per response, by ``unit``.
-        unit: ``"token"`` or ``"sequence"``: the KL is a mean over tokens or over responses.
-        window: steps.
+        metric: the metric that chooses the best step.
+        better: whether ``higher`` or ``lower`` values of ``metric`` are better.
+        budget: largest KL, nats per token or per response.
+        unit: unit of the KL: ``"token"``: mean over tokens; ``"sequence"``: mean over responses.
+        window: number of steps over which the KL is averaged.
 
     Source:
         Gao et al. 2023, arXiv:2210.10760: the KL as the budget for optimising a proxy.
@@ -132,13 +133,13 @@ class KLBudget(EarlyStop):
         self.window = window
 
     def check_seen(self, seen: dict[str, Any]) -> None:
-        """Check the KL of the last steps; it may be infinite or NaN."""
+        """Check the saved KL of the last steps; it may be infinite or NaN."""
         for value in field(seen, "kl", list[object]) if "kl" in seen else ():
             if not isinstance(value, float):
-                raise CheckpointError(f"'kl' has {value!r:.60} in it: must be numbers")
+                raise CheckpointError(f"'kl' holds {value!r:.60}: must be numbers")
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Measure the KL of the step and compare the mean with the budget."""
+        """Return the reason to end the phase if the mean KL is above the budget."""
         del value
         mask = batch["response_mask"]
         kl = kl_estimate(batch["old_log_probs"], batch["ref_log_probs"], mask, "k1").double()
@@ -158,16 +159,16 @@ class KLBudget(EarlyStop):
 class Plateau(EarlyStop):
     """Early stop when a held-out metric has not improved for ``patience`` evaluations.
 
-    An evaluation improves if it is better by more than ``min_delta`` than the last one that
-    improved. The phase ends after ``patience`` evaluations without an improvement.
+    An evaluation is an improvement if its value is better by more than ``min_delta`` than the value
+    of the last improvement. The phase ends after ``patience`` evaluations without an improvement.
 
-    Records the metrics of :class:`EarlyStop` and ``early_stop/waited``, the evaluations since the
-    last improvement.
+    Records the metrics of :class:`EarlyStop` and ``early_stop/waited``, the number of evaluations
+    since the last improvement.
 
     Args:
-        metric: the held-out metric; it also chooses ``best``.
-        better: which values are better.
-        patience: evaluations.
+        metric: the held-out metric; it also chooses the best step.
+        better: whether ``higher`` or ``lower`` values of ``metric`` are better.
+        patience: number of evaluations without an improvement that ends the phase.
         min_delta: smallest improvement, in units of the metric.
 
     Source:
@@ -187,13 +188,13 @@ class Plateau(EarlyStop):
         self.min_delta = min_delta
 
     def check_seen(self, seen: dict[str, Any]) -> None:
-        """Check the value to beat and the number of evaluations since then."""
+        """Check the saved value of the last improvement and the number of evaluations since."""
         if seen:
             field(seen, "mark", float)
             field(seen, "waited", NonNegativeInt)
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Count the evaluations without an improvement."""
+        """Return the reason to end the phase after ``patience`` evaluations."""
         del batch
         if value is None:
             return None
@@ -205,28 +206,29 @@ class Plateau(EarlyStop):
         record("early_stop/waited", waited)
         if waited < self.patience:
             return None
-        by = f" by more than {self.min_delta:g}" if self.min_delta else ""
+        margin = f" by more than {self.min_delta:g}" if self.min_delta else ""
         return (
-            f"plateau: {self.metric} was not {self.better} than {self.state['mark']:.4g}{by} in "
-            f"{waited} evaluations"
+            f"plateau: {self.metric} was not {self.better} than {self.state['mark']:.4g}{margin} "
+            f"in {waited} evaluations"
         )
 
 
 class RewardHacking(EarlyStop):
     """Early stop when the proxy rises above the true reward and the true reward falls.
 
-    Ends the phase after a step with ``gap_z > gap_above`` and ``true_z < fall_below``. The gap also
-    grows if a lenient proxy just rises faster, and a fall alone is no hacking, so both are needed.
+    It ends the phase after a step with ``gap_z > gap_above`` and ``true_z < fall_below``. A large
+    gap alone may come from a lenient proxy, and a falling true reward alone is not reward hacking.
 
     Records the metrics of :class:`EarlyStop`.
 
     Args:
-        metric: the metric that chooses ``best``; one of the monitor, not of the proxy.
-        better: which values are better.
-        gap: metric of the gap's z against the first audits.
-        fall: metric of the true reward's z against its best window.
-        gap_above: threshold of the gap, in standard deviations.
-        fall_below: threshold of the fall, in standard deviations.
+        metric: the metric that chooses the best step; use a metric of the monitor, not of the
+            proxy.
+        better: whether ``higher`` or ``lower`` values of ``metric`` are better.
+        gap: name of the metric ``gap_z``, the z score of the gap against the first audits.
+        fall: name of the metric ``true_z``, the z score of the true reward against its best window.
+        gap_above: threshold of ``gap_z``, in standard deviations.
+        fall_below: threshold of ``true_z``, in standard deviations.
     """
 
     watches: ClassVar[tuple[str, ...]] = ("metric", "gap", "fall")
@@ -248,7 +250,7 @@ class RewardHacking(EarlyStop):
         self.fall_below = fall_below
 
     def verdict(self, batch: TensorDict, value: float | None) -> str | None:
-        """Compare both metrics with their thresholds."""
+        """Return the reason to end the phase if both metrics are beyond their thresholds."""
         del batch, value
         gap, fall = self.observed("gap"), self.observed("fall")
         if gap is None or fall is None or gap <= self.gap_above or fall >= self.fall_below:

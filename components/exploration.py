@@ -24,8 +24,8 @@ class EpsilonGreedy(Component):
     Args:
         environment: the environment, for the number of actions.
         start: epsilon when the phase begins.
-        end: epsilon from ``fraction`` on.
-        fraction: share of the phase, in (0, 1].
+        end: epsilon after the share ``fraction`` of the phase.
+        fraction: share of the phase over which epsilon changes; 0: epsilon is ``end``.
 
     Source:
         Mnih et al. 2015, doi:10.1038/nature14236, methods.
@@ -49,28 +49,27 @@ class EpsilonGreedy(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Replace some actions by random ones."""
-        done = min(1.0, progress() / self.fraction) if self.fraction else 1.0
-        epsilon = self.start + (self.end - self.start) * done
+        share = min(1.0, progress() / self.fraction) if self.fraction else 1.0
+        epsilon = self.start + (self.end - self.start) * share
         record("exploration/epsilon", epsilon)
         action = batch["action"]
         explores = torch.rand(action.shape, generator=self.generator) < epsilon
-        drawn = torch.randint(self.choices, action.shape, generator=self.generator)
-        batch["action"] = torch.where(explores, drawn, action)
+        random_action = torch.randint(self.choices, action.shape, generator=self.generator)
+        batch["action"] = torch.where(explores, random_action, action)
         return batch
 
 
 class ExpertMixture(Component):
     """Exploration in which the expert acts with probability ``beta_i = decay^i`` in round ``i``.
 
-    Otherwise the learner acts. Rounds are steps of the phase, from 0. In the first round only the
-    expert acts; with ``decay=0`` only the learner acts in all others. Records
-    ``exploration/beta``.
+    Otherwise the learner acts. Rounds are steps of the phase, from 0. In round 0 only the expert
+    acts; with ``decay=0`` only the learner acts in later rounds. Records ``exploration/beta``.
 
     Reads ``observation`` and ``action``, writes ``action``.
 
     Args:
         expert: the expert; reads ``observation``.
-        decay: the paper's p, in [0, 1].
+        decay: p of the paper, in [0, 1].
 
     Source:
         Ross, Gordon and Bagnell 2011, arXiv:1011.0686, section 3.
@@ -97,8 +96,8 @@ class ExpertMixture(Component):
         beta = self.decay ** (step() - int(self.began))
         record("exploration/beta", beta)
         by_expert = torch.rand(batch.shape[0], 1, generator=self.generator) < beta
-        right = self.expert(batch.select("observation"))["action"]
-        batch["action"] = torch.where(by_expert, right, batch["action"])
+        expert_action = self.expert(batch.select("observation"))["action"]
+        batch["action"] = torch.where(by_expert, expert_action, batch["action"])
         return batch
 
 
@@ -112,7 +111,7 @@ class GaussianExploration(Component):
         scale: standard deviation, in units of half of the actions' range.
 
     Source:
-        Fujimoto et al. 2018, arXiv:1802.09477, section 6.1 (there 0.1).
+        Fujimoto et al. 2018, arXiv:1802.09477, section 6.1 (scale 0.1).
     """
 
     reads = ("action",)
@@ -133,6 +132,6 @@ class GaussianExploration(Component):
         """Add the noise."""
         action = batch["action"]
         noise = torch.randn(action.shape, generator=self.generator)
-        moved = action + self.scale * 0.5 * (self.high - self.low) * noise
-        batch["action"] = torch.minimum(torch.maximum(moved, self.low), self.high)
+        noisy = action + self.scale * 0.5 * (self.high - self.low) * noise
+        batch["action"] = torch.minimum(torch.maximum(noisy, self.low), self.high)
         return batch

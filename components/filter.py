@@ -13,11 +13,11 @@ from rlcomp.metrics import record
 from rlcomp.text.reasoning import ThoughtEnd, responses
 
 
-class Correct(Component):
+class CorrectFilter(Component):
     """Rejection sampling: a filter that drops rows with a wrong or unjudged response.
 
-    Keeps row ``i`` iff ``correct_i`` and ``reward_valid_i``. The rest may be imitated
-    (rejection-sampling fine-tuning, RAFT, ReST, STaR). Inside a ``Refill`` sampling continues
+    It keeps row ``i`` iff ``correct_i`` and ``reward_valid_i``. The kept rows may be imitated
+    (rejection-sampling fine-tuning, RAFT, ReST, STaR). Inside a ``Refill``, sampling continues
     until the batch is full.
 
     Reads ``correct``, ``reward_valid`` ``[B]``. Writes nothing; may return a batch without rows.
@@ -31,17 +31,17 @@ class Correct(Component):
     drops_rows = True
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Keep the right rows."""
-        right = batch["correct"] & batch["reward_valid"]
-        record("filter/rejected_fraction", ~right)
-        return batch[right]
+        """Return the rows with a correct response."""
+        keep = batch["correct"] & batch["reward_valid"]
+        record("filter/rejected_fraction", ~keep)
+        return batch[keep]
 
 
-class Overlong(Component):
+class OverlongFilter(Component):
     """DAPO's overlong filter: sets ``response_mask`` of truncated rows to False.
 
-    These rows have no gradient and are in no denominator. The filter comes after the advantage, so
-    that their rewards still count in the baseline.
+    Truncated rows have no gradient, and no denominator counts them. The filter comes after the
+    advantage, so that their rewards still count in the baseline.
 
     Reads ``truncated`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
     ``filter/overlong_fraction``.
@@ -60,8 +60,8 @@ class Overlong(Component):
         return batch
 
 
-class SeatRows(Component):
-    """Filter of the rows of one seat, on which its own learner is trained.
+class SeatFilter(Component):
+    """Filter that keeps the rows of one seat (player) of a game, for the learner of this seat.
 
     Reads ``seat`` ``[B]``. Writes nothing; may return a batch without rows.
 
@@ -77,15 +77,15 @@ class SeatRows(Component):
         self.seat = seat
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Keep the rows of the seat."""
+        """Return the rows of the seat."""
         return batch[batch["seat"] == self.seat]
 
 
-class ThoughtOnly(Component):
+class ThoughtFilter(Component):
     """Filter that restricts ``response_mask`` to the thought, ``think_end`` included.
 
-    A response without ``think_end`` is all thought. The filter comes after the advantage, like the
-    others. ``reward=information_gain`` also scores the thought only.
+    A response without ``think_end`` is all thought. The filter comes after the advantage.
+    ``reward=information_gain`` scores the thought only, too.
 
     Reads ``tokens``, ``response_mask`` ``[B, T]``. Writes ``response_mask``. Records
     ``filter/answer_fraction``, the share of response tokens that it masks.
@@ -116,8 +116,8 @@ class ThoughtOnly(Component):
         """Restrict the masks to the thoughts."""
         mask = batch["response_mask"]
         rows, starts = responses(batch)
-        places = [self._end.length(row) for row in rows]
-        lengths = [len(row) if n is None else n for row, n in zip(rows, places, strict=True)]
+        thoughts = [self._end.length(row) for row in rows]
+        lengths = [len(row) if n is None else n for row, n in zip(rows, thoughts, strict=True)]
         ends = starts + torch.tensor(lengths, device=mask.device)
         thought = torch.arange(mask.shape[1], device=mask.device) < ends[:, None]
         batch["response_mask"] = mask & thought
@@ -125,17 +125,18 @@ class ThoughtOnly(Component):
         return batch
 
 
-class VariedGroups(Component):
+class VariedGroupFilter(Component):
     """Filter that drops groups with zero reward variance (DAPO dynamic sampling).
 
-    Keeps group ``g`` iff ``max_g(R) - min_g(R) > 0`` over its valid rows; groups of one are
-    dropped. Belongs inside a ``Refill``, which samples until the batch is full. ``_keys_: {reward:
-    correct}`` compares right and wrong instead of rewards.
+    It keeps group ``g`` iff ``max_g(R) - min_g(R) > 0`` over its valid rows; groups of one are
+    dropped. It belongs inside a ``Refill``, which samples until the batch is full. ``_keys_:
+    {reward: correct}`` compares correctness instead of rewards.
 
-    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``correct`` ``[B]`` if it is there.
-    Writes nothing; returns whole groups, perhaps none. Records ``filter/zero_variance_fraction``,
-    the share of rows it drops, and if answers are judged ``filter/all_right`` and
-    ``filter/all_wrong``, the shares of rows in groups without a wrong and without a right answer.
+    Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, and ``correct`` ``[B]`` if it is
+    there. Writes nothing; returns whole groups, perhaps none. Records
+    ``filter/zero_variance_fraction``, the share of rows it drops; and if ``correct`` is there
+    ``filter/all_right`` and ``filter/all_wrong``, the shares of rows in groups without a wrong and
+    without a right answer.
 
     Source:
         Yu et al. 2025 (DAPO), arXiv:2503.14476, section 3.2.
@@ -147,7 +148,7 @@ class VariedGroups(Component):
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Keep the rows of groups that differ."""
+        """Return the rows of groups with unequal rewards."""
         groups, valid = batch["group_id"], batch["reward_valid"]
         differ = varied(batch["reward"], groups, valid)
         record("filter/zero_variance_fraction", ~differ)
@@ -158,12 +159,12 @@ class VariedGroups(Component):
         return batch[differ]
 
 
-class ZeroVariance(Component):
+class ZeroVarianceMask(Component):
     """Filter that sets ``response_mask`` of groups with zero reward variance to False.
 
-    Their advantage is 0 anyway. The mask also removes their KL and entropy gradients and takes them
-    out of every denominator. The shaped reward is compared; use ``_keys_: {reward: correct}`` to
-    compare correctness instead.
+    The advantage of these groups is 0 in any case. The mask also removes their KL and entropy
+    gradients and their tokens from every denominator. The filter compares the shaped reward;
+    ``_keys_: {reward: correct}`` compares correctness instead.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``response_mask``. Records ``filter/zero_variance_fraction``.

@@ -1,4 +1,4 @@
-"""Interveners, who take over the actions of a policy."""
+"""Interventions: a person, a function or an expert acts in place of a policy."""
 
 from __future__ import annotations
 
@@ -19,54 +19,54 @@ from rlcomp.interfaces.protocols import ExpertPolicy
 from rlcomp.metrics import progress
 from rlcomp.model.continuous_control import bounded_actions
 
-Decides = Callable[[int, Tensor, Tensor], Sequence[float] | Tensor | None]
+DecideFunction = Callable[[int, Tensor, Tensor], Sequence[float] | Tensor | None]
 
 
 class FunctionIntervention(Intervention):
     """Intervention by ``function(copy, observation, action)``, which returns an action or None.
 
-    It is called for one copy after the other, with the observation (``[D]``) and the policy's
-    action (``[A]``). It may show the observation and wait for a person's key. The actions of a
-    person are saved with the steps, so a resumed run may continue with another person.
+    The stage calls the function once per copy of the environment, with the number of the copy, the
+    observation (``[D]``) and the policy's action (``[A]``). The function may show the observation
+    and wait for a person's key. The actions of a person are saved with the steps, so a resumed run
+    may continue with another person.
 
     Args:
         environment: the environment, for the bounds of actions.
-        function: the function that decides.
+        function: the function that returns the action, or None to keep the policy's action.
 
     Raises:
-        ConfigError: it returns something that is no action; names it.
+        ConfigError: (when called) the function returns a value that is no action.
     """
 
-    def __init__(self, *, environment: EnvBase, function: Decides) -> None:
+    def __init__(self, *, environment: EnvBase, function: DecideFunction) -> None:
         super().__init__(actions=bounded_actions(environment))
         self.function = function
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
         """Call the function for every copy."""
-        proposed = batch["action"]
-        rows, over = [], []
-        pairs = zip(batch["observation"], proposed, strict=True)
+        rows, intervened = [], []
+        pairs = zip(batch["observation"], batch["action"], strict=True)
         for copy, (observation, action) in enumerate(pairs):
-            other = self.function(copy, observation, action)
-            over.append(other is not None)
-            rows.append(action if other is None else as_action(other, action))
-        return torch.stack(rows), torch.tensor(over)
+            replacement = self.function(copy, observation, action)
+            intervened.append(replacement is not None)
+            rows.append(action if replacement is None else as_action(replacement, action))
+        return torch.stack(rows), torch.tensor(intervened)
 
 
-def as_action(found: Sequence[float] | Tensor, like: Tensor) -> Tensor:
-    """Convert an intervener's action to a tensor like the policy's action.
+def as_action(value: Sequence[float] | Tensor, like: Tensor) -> Tensor:
+    """Return an intervener's action as a tensor like the policy's action.
 
     Raises:
-        ConfigError: it has another number of elements, or one is not finite.
+        ConfigError: the action has another number of elements, or an element is not finite.
     """
     try:
-        action = torch.as_tensor(found, dtype=like.dtype)
-        sound = action.shape == like.shape and bool(torch.isfinite(action).all())
+        action = torch.as_tensor(value, dtype=like.dtype)
+        is_action = action.shape == like.shape and bool(torch.isfinite(action).all())
     except (TypeError, ValueError, RuntimeError):
-        sound = False
-    if not sound:
+        is_action = False
+    if not is_action:
         raise ConfigError(
-            f"an intervention is {found!r:.100}: must be an action of {like.numel()} finite "
+            f"an intervention is {value!r:.100}: must be an action of {like.numel()} finite "
             "numbers, or None to let the policy act"
         )
     return action
@@ -79,18 +79,18 @@ class QueueIntervention(Intervention):
     """Intervention that applies the newest command of a device to one copy.
 
     ``device(commands)`` runs in its own thread from the first step on and puts actions into the
-    queue; None returns control to the policy. A command holds for ``lasts`` steps unless another
-    comes. Older commands that no step has applied are dropped.
+    queue; the command None returns control to the policy. A command applies to ``lasts`` steps,
+    unless a newer command comes. Commands older than the newest one are dropped.
 
     Args:
         environment: the environment, for the bounds of actions.
         device: function that reads a keyboard, a gamepad or a socket; called once.
-        copy: number of the copy that it steers.
-        lasts: number of steps that a command holds.
+        copy: number of the copy of the environment that the device controls.
+        lasts: number of steps to which a command applies.
         seconds: least duration of a step, so that a person can follow.
 
     Raises:
-        ConfigError: there is no such copy, or a command is no action.
+        ConfigError: the environment has no such copy, or (when called) a command is no action.
     """
 
     def __init__(
@@ -105,50 +105,53 @@ class QueueIntervention(Intervention):
         super().__init__(actions=bounded_actions(environment))
         copies = environment.batch_size.numel()
         if copy >= copies:
-            raise ConfigError(f"copy is {copy}: the environment has {copies}, from 0 on")
+            raise ConfigError(
+                f"copy is {copy}, but the environment has {copies} copies: set copy to at most "
+                f"{copies - 1}"
+            )
         self.device, self.copy, self.lasts, self.seconds = device, copy, lasts, seconds
         self.commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
         self.thread: threading.Thread | None = None
         self.command: Command = None
         self.remaining = 0
-        self.due = 0.0
+        self.next_step_time = 0.0
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
         """Return the newest command and the mask of the copies it applies to."""
         self._wait()
         while not self.commands.empty():
             self.command, self.remaining = self.commands.get(), self.lasts
-        chosen = batch["action"].clone()
-        over = torch.zeros(len(chosen), dtype=torch.bool)
+        actions = batch["action"].clone()
+        intervened = torch.zeros(len(actions), dtype=torch.bool)
         if self.command is not None and self.remaining:
-            chosen[self.copy] = as_action(self.command, chosen[self.copy])
-            over[self.copy] = True
+            actions[self.copy] = as_action(self.command, actions[self.copy])
+            intervened[self.copy] = True
         self.remaining = max(0, self.remaining - 1)
-        return chosen, over
+        return actions, intervened
 
     def _wait(self) -> None:
-        """Wait until the step is due; start the device at the first step."""
+        """Wait until ``seconds`` after the last step; start the device at the first step."""
         if self.thread is None:
             self.thread = threading.Thread(target=self.device, args=(self.commands,), daemon=True)
             self.thread.start()
-        time.sleep(max(0.0, self.due - time.monotonic()))
-        self.due = time.monotonic() + self.seconds
+        time.sleep(max(0.0, self.next_step_time - time.monotonic()))
+        self.next_step_time = time.monotonic() + self.seconds
 
 
 class ScriptedIntervention(Intervention):
-    """Intervention for some steps after an episode came no nearer to its goal.
+    """Intervention of a guide for some steps after an episode made no progress to its goal.
 
-    A step is progress if it comes nearer than any earlier step of its episode. After ``patience``
-    steps without progress the guide acts for ``duration`` steps, then the count restarts. After a
-    share ``until`` of the phase there is no intervention.
+    A step is progress if its distance to the goal is the smallest of its episode. After
+    ``patience`` steps without progress the guide acts for ``duration`` steps, then the count
+    restarts. After the share ``until`` of the phase there is no intervention.
 
-    Also reads ``trajectory`` and what the guide reads.
+    Also reads ``trajectory`` and the keys of the guide.
 
     Args:
         environment: the environment, for the bounds of actions and the number of copies.
-        guide: the guide, which acts and knows the distance to the goal.
-        patience: steps without progress, at least 1.
-        duration: number of the guide's steps.
+        guide: acts in place of the policy, and gives the distance to the goal.
+        patience: number of steps without progress before the guide acts.
+        duration: number of successive steps in which the guide acts.
         until: share of the phase with interventions, in [0, 1].
     """
 
@@ -173,23 +176,23 @@ class ScriptedIntervention(Intervention):
         self.patience, self.duration, self.until = patience, duration, until
         copies = environment.batch_size.numel()
         self.register_buffer("nearest", torch.full((copies,), torch.inf))
-        # no episode has this number
+        # No episode has this number.
         self.register_buffer("episode", torch.full((copies,), torch.iinfo(torch.int64).min))
         for name in ("waited", "remaining"):
             self.register_buffer(name, torch.zeros(copies, dtype=torch.int64))
 
     def decide(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
         """Return the guide's actions and the mask of the copies it helps."""
-        self._watch(batch)
+        self._count_steps(batch)
         begins = (self.remaining == 0) & (self.waited >= self.patience) & (progress() < self.until)
         self.remaining = torch.where(begins, self.duration, self.remaining)
-        over = self.remaining > 0
+        intervened = self.remaining > 0
         self.remaining = (self.remaining - 1).clamp(min=0)
-        self.waited = torch.where(over, 0, self.waited)
-        acted: Tensor = self.guide(batch.copy())["action"]
-        return acted, over
+        self.waited = torch.where(intervened, 0, self.waited)
+        actions: Tensor = self.guide(batch.copy())["action"]
+        return actions, intervened
 
-    def _watch(self, batch: TensorDict) -> None:
+    def _count_steps(self, batch: TensorDict) -> None:
         """Count the steps without progress of each episode."""
         distance, episode = self.guide.left(batch), batch["trajectory"][:, 0]
         new = episode != self.episode

@@ -2,25 +2,68 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 import torch
 from tensordict import TensorDict
 from torch import Tensor
 
 from rlcomp.component import Component
 from rlcomp.functional.divergence import Value, kl_estimate, kl_full
-from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.kl_controller import KLController, times_kl_weight
 from rlcomp.interfaces.policy import FullDistributionPolicy
+from rlcomp.interfaces.stages import add_token_reward
 from rlcomp.metrics import record
 
 
-class KLInReward(Component):
+class _KLInOutcomeReward(Component):
+    """Base class of KL penalties in the outcome reward: ``R_i <- R_i - beta * sum_t KL_it``.
+
+    A subclass computes ``KL_it`` in :meth:`kl`. Greedy answers, which serve as a baseline, have no
+    penalty. Records ``kl/in_reward``, the mean of ``KL_it``, nats per token.
+
+    Args:
+        controller: the controller of beta; updated from the measured KL.
+    """
+
+    keys = {
+        "greedy": (
+            "B",
+            "bool",
+            "decoded greedily, as a baseline; not trained on",
+            {"example": "first_of_group"},
+        )
+    }
+    writes = ("reward",)
+    optional = ("greedy", "kl_weight")
+    must_reach = ("reward",)
+    exclusive = "kl"
+
+    def __init__(self, *, controller: KLController) -> None:
+        super().__init__()
+        self.controller = controller
+
+    @abstractmethod
+    def kl(self, batch: TensorDict) -> Tensor:
+        """Return ``KL_it``, ``[B, T]``, nats, without gradient."""
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the shaped reward."""
+        kl, mask = self.kl(batch), batch["response_mask"]
+        record("kl/in_reward", kl, where=mask)
+        penalised_rows = ~batch["greedy"] if "greedy" in batch.keys() else None
+        penalty = self.controller.penalty(kl, mask, penalised_rows)
+        batch["reward"] = batch["reward"] - times_kl_weight(penalty, batch)
+        return batch
+
+
+class KLInReward(_KLInOutcomeReward):
     """KL penalty in the outcome reward (RLOO).
 
     ``R_i <- R_i - beta * sum_t k(d_it)`` with ``d_it = log pi_old(a_it) - log pi_ref(a_it)`` and
     ``k`` the estimator.
 
-    Applied before the baseline, so that group statistics include the penalty.
+    It comes before the baseline, so that group statistics include the penalty.
 
     Reads ``reward`` ``[B]``, ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``.
     Writes ``reward``.
@@ -33,55 +76,31 @@ class KLInReward(Component):
         Ahmadian et al. 2024, arXiv:2402.14740, eq. 3.
     """
 
-    keys = {
-        "greedy": (
-            "B",
-            "bool",
-            "decoded greedily, as a baseline; not trained on",
-            {"example": "first_of_group"},
-        )
-    }
-    reads = (
-        "reward",
-        "response_mask",
-        "old_log_probs",
-        "ref_log_probs",
-    )
-    writes = ("reward",)
-    optional = ("greedy", "kl_weight")
-    must_reach = ("reward",)
-    exclusive = "kl"
+    reads = ("reward", "response_mask", "old_log_probs", "ref_log_probs")
     equation = (
         "R <- R - beta sum_t {estimator:formula}, d_t = log pi_old(a_t) - log pi_ref(a_t), "
         "beta = {controller}"
     )
 
     def __init__(self, *, controller: KLController, estimator: Value = "k1") -> None:
-        super().__init__()
-        self.controller = controller
+        super().__init__(controller=controller)
         self.estimator: Value = estimator
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the shaped reward."""
-        mask = batch["response_mask"]
-        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"]
-        kl = kl_estimate(*inputs, mask, self.estimator)
-        record("kl/in_reward", kl, where=mask)
-        paying = ~batch["greedy"] if "greedy" in batch.keys() else None
-        penalty = self.controller.penalty(kl, mask, paying)
-        batch["reward"] = batch["reward"] - times_kl_weight(penalty, batch)
-        return batch
+    def kl(self, batch: TensorDict) -> Tensor:
+        """Return the estimate of the KL at each token."""
+        old, ref = batch["old_log_probs"].detach(), batch["ref_log_probs"]
+        return kl_estimate(old, ref, batch["response_mask"], self.estimator)
 
 
-class KLInRewardFull(Component):
+class KLInRewardFull(_KLInOutcomeReward):
     """Full-vocabulary KL penalty in the outcome reward.
 
     ``R_i <- R_i - beta * sum_t KL_it`` with
     ``KL_it = sum_v pi(v|s_it) (log pi(v|s_it) - log pi_ref(v|s_it))``.
 
     It lacks the noise of a single-sample estimate; the sum still depends on the states that the
-    response visits. The policy's distribution is computed here. Memory: three times ``B * T * V``
-    numbers, the reference's included.
+    response visits. This stage computes the policy's distribution itself. Memory: three times
+    ``B * T * V`` numbers, including the reference's distribution.
 
     Reads ``reward`` ``[B]``, ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``,
     ``ref_log_distribution`` ``[B, T, V]``. Writes ``reward``.
@@ -94,47 +113,28 @@ class KLInRewardFull(Component):
         Ziegler et al. 2019, arXiv:1909.08593, eq. 2, with the expectation over the token taken.
     """
 
-    keys = {
-        "greedy": (
-            "B",
-            "bool",
-            "decoded greedily, as a baseline; not trained on",
-            {"example": "first_of_group"},
-        )
-    }
     reads = ("reward", "tokens", "attention_mask", "response_mask", "ref_log_distribution")
-    writes = ("reward",)
-    optional = ("greedy", "kl_weight")
-    must_reach = ("reward",)
-    exclusive = "kl"
     equation = "R <- R - beta sum_t KL(pi_old(. | s_t) || pi_ref(. | s_t)), beta = {controller}"
 
     policy: FullDistributionPolicy
 
     def __init__(self, *, policy: FullDistributionPolicy, controller: KLController) -> None:
-        super().__init__()
+        super().__init__(controller=controller)
         # Not a submodule: the policy owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
-        self.controller = controller
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the shaped reward."""
-        mask = batch["response_mask"]
+    def kl(self, batch: TensorDict) -> Tensor:
+        """Return the exact KL at each token."""
         with torch.no_grad():
             own = self.policy.log_distribution(batch)
-        kl = kl_full(own, batch["ref_log_distribution"], mask)
-        record("kl/in_reward", kl, where=mask)
-        paying = ~batch["greedy"] if "greedy" in batch.keys() else None
-        penalty = self.controller.penalty(kl, mask, paying)
-        batch["reward"] = batch["reward"] - times_kl_weight(penalty, batch)
-        return batch
+        return kl_full(own, batch["ref_log_distribution"], batch["response_mask"])
 
 
 class KLInTokenReward(Component):
     """KL penalty in the token rewards (PPO in RLHF, REINFORCE++).
 
     ``r_t <- r_t - beta * k(d_t)`` with ``d_t = log pi_old(a_t) - log pi_ref(a_t)``. The return
-    credits a token with the KL from itself on.
+    credits a token with its own KL and the KL of all later tokens.
 
     A group baseline uses outcome rewards only and does not include the penalty. A critic's value
     includes it.
@@ -168,27 +168,24 @@ class KLInTokenReward(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the rewards of the tokens."""
         mask = batch["response_mask"]
-        inputs = batch["old_log_probs"].detach(), batch["ref_log_probs"]
-        kl = kl_estimate(*inputs, mask, self.estimator)
+        old, ref = batch["old_log_probs"].detach(), batch["ref_log_probs"]
+        kl = kl_estimate(old, ref, mask, self.estimator)
         record("kl/in_token_reward", kl, where=mask)
         reward = -self.controller.coef_then_observe(kl, mask) * times_kl_weight(kl, batch)
-        if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"].detach(), mask)
-        batch["token_reward"] = reward
-        return batch
+        return add_token_reward(batch, reward)
 
 
 class KLObserver(Component):
     """Stage that updates a KL controller once per rollout batch with the KL to the reference.
 
-    The coefficient is used, then updated: the KL of this batch is passed to the controller when the
-    next batch arrives, so that the losses of this batch still use the old coefficient.
+    The losses of a batch use the coefficient from before the batch. So this stage passes the KL of
+    a batch to the controller when the next batch arrives.
 
     Reads ``response_mask``, ``old_log_probs``, ``ref_log_probs`` ``[B, T]``. Writes nothing.
 
     Args:
         controller: the controller of the KL loss.
-        estimator: estimator of the KL's value; k1 as in the reward.
+        estimator: estimator of the KL's value; :class:`KLInReward` has the same default, k1.
 
     Source:
         Ziegler et al. 2019, arXiv:1909.08593, section 2.2.

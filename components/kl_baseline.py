@@ -20,15 +20,15 @@ from rlcomp.run.check_flow import built_flow
 from rlcomp.text.rows import demonstration_rows
 
 
-class Mismatched(Component):
+class MismatchedKL(Component):
     """Stage that estimates KTO's reference point from answers to other prompts.
 
-    ``z0 = max(0, mean_i log(pi(y_j | x_i) / pi_ref(y_j | x_i)))``, ``j`` the next row of another
-    group; without gradient, with the weights before the learner's update.
+    ``z0 = max(0, mean_i log(pi(y_j | x_i) / pi_ref(y_j | x_i)))`` with ``j`` the next row of
+    another group. ``z0`` has no gradient and uses the weights before the learner's update.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``group_id`` ``[B]``. Writes
-    ``kl_baseline`` ``[B]``, nats, the same in all rows; 0, without computation, if no loss of the
-    learner reads it.
+    ``kl_baseline`` ``[B]``, nats, the same in all rows. If no loss of the learner reads it, it is 0
+    and is not computed.
 
     Args:
         policy: the policy; scores the mismatched rows.
@@ -36,7 +36,8 @@ class Mismatched(Component):
         learner: the learner; its losses determine whether the reference point is needed.
 
     Raises:
-        ConfigError: a loss reads it and there is no reference, or all rows answer one prompt.
+        ConfigError: a loss reads ``kl_baseline`` and there is no reference, or (when called) all
+            rows answer one prompt.
 
     Source:
         Ethayarajh et al. 2024 (KTO), arXiv:2402.01306, section 4.1.
@@ -61,18 +62,18 @@ class Mismatched(Component):
         # Not submodules: each owns its tensors in checkpoints and optimizers.
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "reference", reference)
-        self.wanted = "kl_baseline" in built_flow(learner).reads
-        if self.wanted and "ref_log_probs" not in reference.writes:
+        self.is_read = "kl_baseline" in built_flow(learner).reads
+        if self.is_read and "ref_log_probs" not in reference.writes:
             raise ConfigError(
-                f"kl_baseline.reference is a {type(reference).__name__}, which scores nothing, but "
-                "a loss reads 'kl_baseline': set reference=frozen, or a loss without a reference "
-                "(loss=simpo)"
+                f"kl_baseline.reference is a {type(reference).__name__}, which writes no "
+                "ref_log_probs, but a loss reads 'kl_baseline': set reference=frozen, or a loss "
+                "without a reference (loss=simpo)"
             )
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the reference point."""
         baseline = torch.zeros((), device=batch["tokens"].device)
-        if self.wanted:
+        if self.is_read:
             rows = self._mismatched(batch).to(self.policy.device)
             with torch.no_grad(), aside(self.reference):
                 gap = self.policy.log_probs(rows) - self.reference(rows.copy())["ref_log_probs"]
@@ -82,34 +83,35 @@ class Mismatched(Component):
 
     def _mismatched(self, batch: TensorDict) -> TensorDict:
         """Return each prompt with the next other group's answer, cut to the context length."""
-        others = _next_of_another_group(batch["group_id"])
+        partners = _next_of_another_group(batch["group_id"])
         limit = self.policy.context_length
-        prompts = [_parts(row)[0] for row in batch]
-        answers = [_parts(batch[other])[1] for other in others]
+        prompts = [_split_row(row)[0] for row in batch]
+        answers = [_split_row(batch[partner])[1] for partner in partners]
         rows = []
-        for prompt, (ids, own) in zip(prompts, answers, strict=True):
-            row = Demonstration([*prompt, *ids], [*[False] * len(prompt), *own])
+        for prompt, (ids, trained) in zip(prompts, answers, strict=True):
+            row = Demonstration([*prompt, *ids], [*[False] * len(prompt), *trained])
             rows.append(Demonstration(row.ids[:limit], row.trained[:limit]))
         return demonstration_rows(self.policy.tokenizer, rows)
 
 
-def _parts(row: TensorDict) -> tuple[list[int], tuple[list[int], list[bool]]]:
+def _split_row(row: TensorDict) -> tuple[list[int], tuple[list[int], list[bool]]]:
     """Return the ids of a prompt, and the ids after it with the mask of the policy's ids."""
     length, mask = int(row["attention_mask"].sum()), row["response_mask"]
     start = int(mask.int().argmax()) if bool(mask.any()) else length
-    ids, own = row["tokens"][:length].tolist(), mask[:length].tolist()
-    return ids[:start], (ids[start:], own[start:])
+    ids, trained = row["tokens"][:length].tolist(), mask[:length].tolist()
+    return ids[:start], (ids[start:], trained[start:])
 
 
 def _next_of_another_group(group_id: Tensor) -> list[int]:
+    """Return for each row the index of the next row of another group, cyclically."""
     groups = group_id.tolist()
     if len({*groups}) < 2:
         raise ConfigError(
-            "all rows of the batch answer one prompt, so that no answer is one to another: set "
-            "pairs.batch_size to 2 or more"
+            "all rows of the batch answer one prompt, so that there is no answer to another "
+            "prompt: set pairs.batch_size to 2 or more"
         )
     rows = range(len(groups))
     return [
-        next(j % len(rows) for j in range(i + 1, i + len(rows)) if groups[j % len(rows)] != one)
-        for i, one in enumerate(groups)
+        next(j % len(rows) for j in range(i + 1, i + len(rows)) if groups[j % len(rows)] != group)
+        for i, group in enumerate(groups)
     ]

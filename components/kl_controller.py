@@ -32,9 +32,10 @@ class AdaptiveKL(KLController):
 
     Args:
         kl_coef: initial beta, in reward units per nat.
-        target: nats, per ``unit``.
-        unit: ``"sequence"``: per response; ``"token"``: mean over responses of the mean per token.
-        horizon: time constant, in responses.
+        target: target of the measured KL, nats per ``unit``.
+        unit: unit of the measured KL. ``"sequence"``: nats per response; ``"token"``: nats per
+            token, first averaged over the tokens of each response.
+        horizon: time constant of the update, in responses.
 
     Source:
         Ziegler et al. 2019, arXiv:1909.08593, section 2.2.
@@ -54,15 +55,15 @@ class AdaptiveKL(KLController):
         self.horizon = horizon
 
     def observe(self, kl: float, num_sequences: int) -> None:
-        """Move beta so that the KL approaches the target."""
-        moved = adaptive_kl_coef(
+        """Update beta so that the KL approaches the target."""
+        coef = adaptive_kl_coef(
             self.coef(),
             kl,
             target=self.target,
             horizon=self.horizon,
             num_sequences=num_sequences,
         )
-        self.kl_coef.fill_(moved)
+        self.kl_coef.fill_(coef)
 
 
 class DoublingKL(KLController):
@@ -72,8 +73,9 @@ class DoublingKL(KLController):
 
     Args:
         kl_coef: initial beta, in reward units per nat.
-        target: nats, per ``unit``.
-        unit: ``"sequence"``: per response; ``"token"``: mean over responses of the mean per token.
+        target: target of the measured KL, nats per ``unit``.
+        unit: unit of the measured KL. ``"sequence"``: nats per response; ``"token"``: nats per
+            token, first averaged over the tokens of each response.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, section 4.
@@ -92,21 +94,21 @@ class DoublingKL(KLController):
         self.kl_coef.fill_(doubling_kl_coef(self.coef(), kl, target=self.target))
 
 
-Share = Annotated[float, Interval(gt=0, le=1)]
+PhaseShare = Annotated[float, Interval(gt=0, le=1)]
 
 
 class ScheduledKL(KLController):
     """KL coefficient on a linear or cosine schedule.
 
-    From ``start * kl_coef`` to ``end * kl_coef`` over the share ``over`` of the phase, then
-    constant.
+    ``beta`` goes from ``start * kl_coef`` to ``end * kl_coef`` over the first part ``over`` of the
+    phase, and then stays constant.
 
     Args:
         kl_coef: the scale, in reward units per nat.
         start: initial beta, in units of ``kl_coef``.
         end: final beta, in units of ``kl_coef``.
-        shape: shape of the schedule.
-        over: share of the phase after which ``end`` is reached.
+        shape: ``linear`` or ``cosine``, the curve between ``start`` and ``end``.
+        over: share of the phase after which beta is ``end * kl_coef``.
 
     Source:
         Loshchilov & Hutter 2016, arXiv:1608.03983, eq. 5 (the cosine).
@@ -119,7 +121,7 @@ class ScheduledKL(KLController):
         start: NonNegativeFloat = 1.0,
         end: NonNegativeFloat = 0.0,
         shape: Literal["linear", "cosine"] = "linear",
-        over: Share = 1.0,
+        over: PhaseShare = 1.0,
     ) -> None:
         super().__init__(kl_coef=kl_coef)
         self.start = start

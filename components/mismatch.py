@@ -1,4 +1,4 @@
-"""Sampler-trainer mismatch: sampler's and trainer's log-probs compared, with a limit."""
+"""Monitor of the mismatch between the sampler's and the trainer's log-probs."""
 
 from __future__ import annotations
 
@@ -31,14 +31,15 @@ class MismatchMonitor(Component):
     ``old_log_probs`` ``[B, T]``, and ``policy_version`` ``[B, T]`` for the message. Writes nothing.
 
     Args:
-        policy: the policy whose log-probs a forward pass computes; null: ``old_log_probs`` are the
-            trainer's (``old_log_probs=recomputed``).
-        max_mean_gap: largest mean of a good step, nats; null: no limit.
-        patience: number of bad steps in a row that stops the run.
+        policy: the trainer's policy; a forward pass computes its log-probs. Null: ``old_log_probs``
+            are the trainer's log-probs (``old_log_probs=recomputed``).
+        max_mean_gap: a step is bad if the mean of ``|d_t|`` is above this value, nats; null: no
+            step is bad.
+        patience: number of successive bad steps that stops the run.
 
     Raises:
         ConfigError: ``policy`` is null, but ``old_log_probs`` are the sampler's own.
-        NumericalError: ``patience`` steps in a row were bad, or a log-prob is not finite.
+        NumericalError: ``patience`` successive steps were bad, or a log-prob is not finite.
 
     Source:
         Yao et al. 2025, "Your efficient RL framework secretly brings you off-policy RL training";
@@ -64,7 +65,7 @@ class MismatchMonitor(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Record the mismatch; stop the run after too many bad steps."""
         mask = batch["response_mask"] & ~batch["rollout_log_probs"].isnan()
-        gap = sampler_gap(self._of_trainer(batch), batch["rollout_log_probs"], mask)[mask]
+        gap = sampler_gap(self._trainer_log_probs(batch), batch["rollout_log_probs"], mask)[mask]
         if not gap.numel():
             return batch
         size = gap.abs()
@@ -73,52 +74,58 @@ class MismatchMonitor(Component):
         record("mismatch/above_1_nat", (size > 1).float())
         record("mismatch/k3", sampler_kl(gap))
         record("mismatch/ess", effective_sample_size(gap))
-        self._judge(float(size.double().mean()), float(size.max()), batch)
+        self._count_bad_steps(float(size.double().mean()), float(size.max()), batch)
         return batch
 
-    def _judge(self, mean: float, largest: float, batch: TensorDict) -> None:
-        """Count bad steps in a row.
+    def _count_bad_steps(self, mean: float, largest: float, batch: TensorDict) -> None:
+        """Count successive bad steps.
 
         Raises:
-            NumericalError: there were ``patience`` of them.
+            NumericalError: ``patience`` successive steps were bad.
         """
         if self.max_mean_gap is None:
             return
         self.bad_steps = self.bad_steps + 1 if mean > self.max_mean_gap else 0
         if self.bad_steps >= self.patience:
             raise NumericalError(
-                f"sampler and trainer differ by {mean:.3g} nats a token (largest {largest:.3g}) in "
-                f"{self.bad_steps} steps in a row, mismatch.max_mean_gap is {self.max_mean_gap:g}. "
-                "Likely: log-probs without the temperature (vLLM needs --logprobs-mode "
+                f"sampler and trainer differ by {mean:.3g} nats a token (largest {largest:.3g}), "
+                f"and in {self.bad_steps} steps in a row by more than mismatch.max_mean_gap, "
+                f"{self.max_mean_gap:g}. Likely causes: log-probs without the temperature (vLLM "
+                "needs --logprobs-mode "
                 "processed_logprobs), truncated sampling whose sets are not replayed, weights of "
                 f"another version{_versions(batch)}, another chat template or BOS, or another "
-                "precision. Mend it, or correct for it (old_log_probs=recomputed "
-                "loss/weight=tis); mismatch.max_mean_gap=null goes on"
+                "precision. Remove the cause, correct the mismatch (old_log_probs=recomputed "
+                "loss/weight=tis), or continue with mismatch.max_mean_gap=null"
             )
 
     def run_state(self) -> dict[str, Any]:
-        """Return the number of bad steps in a row."""
+        """Return the number of successive bad steps."""
         return {"bad_steps": self.bad_steps}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the number of bad steps in a row."""
+        """Restore the number of successive bad steps."""
         self.bad_steps = count_field(state, "bad_steps")
 
-    def _of_trainer(self, batch: TensorDict) -> Tensor:
+    def _trainer_log_probs(self, batch: TensorDict) -> Tensor:
+        """Return the trainer's log-probs, ``[B, T]``.
+
+        Raises:
+            ConfigError: ``policy`` is null, but ``old_log_probs`` are the sampler's own.
+        """
         if self.policy is not None:
             with torch.no_grad():
                 return self.policy.log_probs(batch)
         old: Tensor = batch["old_log_probs"]
         if old.data_ptr() == batch["rollout_log_probs"].data_ptr():
             raise ConfigError(
-                "mismatch.policy is null, but old_log_probs are the sampler's own, which differ "
-                "from themselves by nothing: use mismatch=monitor, or old_log_probs=recomputed"
+                "mismatch.policy is null and old_log_probs are the sampler's own, so that the "
+                "mismatch would always be 0: use mismatch=monitor, or old_log_probs=recomputed"
             )
         return old
 
 
 def _versions(batch: TensorDict) -> str:
-    """Return the text of the sampling versions, if they are known."""
+    """Return the versions of the weights that sampled, as text; empty if they are unknown."""
     if "policy_version" not in batch.keys():
         return ""
     versions = batch["policy_version"][batch["response_mask"]]

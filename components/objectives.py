@@ -1,4 +1,4 @@
-"""Multi-objective rewards, scalarised into one."""
+"""Multi-objective rewards, scalarised into one reward."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from rlcomp.pareto.aggregator import Aggregator, weighed
 from rlcomp.pareto.objectives import centred, observed, stacked
 
 
-class Several(Component):
+class MultiObjectiveReward(Component):
     """Multi-objective rewards: a stage that replaces ``reward`` by a weighted sum of several.
 
     ``R = sum_k w_k R_k`` with ``w`` from the aggregator.
 
-    A row lacks an objective if that reward could not be computed: NaN in ``rewards``. Then its sum
-    is not valid, unless the objective has weight 0 there. An advantage that reads ``rewards``
-    (``advantage=per_objective``) learns each objective from the rows that have it. The aggregator
-    gets the rewards minus the mean of their group, for rows that have every objective.
+    A row lacks an objective if the reward of the objective is not valid: NaN in ``rewards``. Then
+    the sum of the row is not valid either, unless the objective has weight 0 in the row. An
+    advantage that reads ``rewards`` (``advantage=per_objective``) learns each objective from the
+    rows that have it. The aggregator gets the rewards minus the mean of their group, for rows that
+    have every objective.
 
     Reads ``reward``, ``reward_valid`` and ``group_id`` (``[B]``), and ``preference`` (``[B, K]``)
     if it is there. Runs its parts, each on a copy of the batch. Writes ``rewards`` (``{name:
-    [B]}``, unweighted, NaN where missing; first the batch's own, then the parts), ``reward`` (the
-    weighted sum) and ``reward_valid``; ``correct`` stays as it is. Records ``reward/<name>`` over
-    the rows that have it, ``reward/weighted`` over valid rows, and the metrics of
-    :func:`rlcomp.pareto.aggregator.weighed`.
+    [B]}``, unweighted, NaN where missing; first the batch's own reward, then the parts), ``reward``
+    (the weighted sum) and ``reward_valid``; it does not change ``correct``. Records
+    ``reward/<name>`` over the rows that have the objective, ``reward/weighted`` over valid rows,
+    and the metrics of :func:`rlcomp.pareto.aggregator.weighed`.
 
     Args:
-        parts: the further rewards by name; null: left out.
-        aggregator: the aggregator; weighs the objectives.
+        parts: the further rewards by name; a part that is null is ignored.
+        aggregator: computes the weights of the objectives.
         first: the name of the batch's own reward.
 
     Raises:
-        ConfigError: there are no parts, one has the name ``first``, or the aggregator names others.
+        ConfigError: there are no parts, a part has the name ``first``, or the aggregator names
+            other objectives.
     """
 
     reads = ("reward", "reward_valid", "group_id")
@@ -60,11 +62,11 @@ class Several(Component):
         rewards = {name: part for name, part in parts.items() if part is not None}
         if not rewards:
             raise ConfigError(
-                "Several: parts is empty: add an objective, such as +objective=brevity"
+                "MultiObjectiveReward: parts is empty: add an objective, such as +objective=brevity"
             )
         if first in rewards:
             raise ConfigError(
-                f"Several: parts holds {first!r}, which is the name of the batch's own reward: "
+                f"MultiObjectiveReward: parts holds {first!r}, the name of the batch's own reward: "
                 "rename the part, or set objectives.first"
             )
         self.parts = nn.ModuleDict(rewards)
@@ -73,7 +75,7 @@ class Several(Component):
         aggregator.check(self.names)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run every reward and write their weighted sum."""
+        """Run every part and write the weighted sum of all rewards."""
         rewards = self.per_objective(batch)
         total = self._weighted(batch, rewards)
         valid = ~total.isnan()
@@ -95,7 +97,10 @@ class Several(Component):
             results = {name: part(batch.copy()) for name, part in self.parts.items()}
         record_calls_of(ledger)
         return TensorDict(
-            {name: _present(result) for name, result in {self.first: batch, **results}.items()},
+            {
+                name: _reward_or_nan(result)
+                for name, result in {self.first: batch, **results}.items()
+            },
             batch_size=batch.batch_size,
         )
 
@@ -106,12 +111,12 @@ class Several(Component):
         weights = weighed(
             self.aggregator, observed(names, values, vectors, batch.get("preference", None))
         )
-        # An objective of weight 0 may be missing, if at least one is there.
-        idle = (weights == 0) & ~values.isnan().all(1, keepdim=True)
-        return (weights * masked(values, ~idle)).sum(1).to(batch["reward"])
+        # A missing objective of weight 0 is ignored, if the row has another objective.
+        ignored = (weights == 0) & ~values.isnan().all(1, keepdim=True)
+        return (weights * masked(values, ~ignored)).sum(1).to(batch["reward"])
 
 
-def _present(result: TensorDict) -> Tensor:
+def _reward_or_nan(result: TensorDict) -> Tensor:
     """Return the reward of a result, NaN if it is not valid."""
     reward: Tensor = result["reward"]
     return torch.where(result["reward_valid"], reward, torch.full_like(reward, torch.nan))

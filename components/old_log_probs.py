@@ -10,10 +10,10 @@ from rlcomp.interfaces.policy import FullDistributionPolicy, RoutesTokens, Score
 from rlcomp.metrics import record
 
 
-class FromRollout(Component):
+class RolloutLogProbs(Component):
     """Stage that copies ``rollout_log_probs`` to ``old_log_probs``, without a forward pass.
 
-    This is exact if sampler and trainer share engine and weights.
+    The copy is exact if sampler and trainer share engine and weights.
 
     Reads ``rollout_log_probs`` ``[B, T]``. Writes ``old_log_probs`` ``[B, T]``.
     """
@@ -27,16 +27,16 @@ class FromRollout(Component):
         return batch
 
 
-class Recomputed(Component):
+class RecomputedLogProbs(Component):
     """Stage that recomputes the old log-probs (decoupled PPO's proximal policy).
 
-    It is needed if the sampler is another engine or an older policy. With
+    It is needed if the sampler is another engine or has older weights. With
     ``decoding.keep_routing=proximal`` the update routes tokens to the experts of this pass.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there. Writes ``old_log_probs`` ``[B, T]``, and ``routed_experts``
-    ``[B, T, L, E]`` if they are kept. Records the sampler-trainer mismatch if the rows are
-    rollouts.
+    ``[B, T]`` if it is there. Writes ``old_log_probs`` ``[B, T]``, and with
+    ``decoding.keep_routing=proximal`` ``routed_experts`` ``[B, T, L, E]``. Records the
+    sampler-trainer mismatch if the rows are rollouts.
 
     Args:
         policy: the model that is trained.

@@ -23,7 +23,7 @@ from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import with_responses
 
 
-class BestWorst(Component):
+class BestWorstPairs(Component):
     """On-policy pairs by any reward: the best answer of a group is chosen, the worst rejected.
 
     Ties are broken at random. A group whose rewards differ by at most ``gap`` gives two rows
@@ -36,8 +36,8 @@ class BestWorst(Component):
     difference of its rewards.
 
     Args:
-        rejected: the ``worst`` answer, or a ``random`` one that is worse than the best.
-        gap: the rewards of a pair differ by more than this.
+        rejected: the rejected answer: ``worst``, or a ``random`` answer worse than the best.
+        gap: the rewards of a pair differ by more than ``gap``, in reward units.
 
     Source:
         Guo et al. 2024 (online DPO), arXiv:2402.04792; Yuan et al. 2024 (Self-Rewarding),
@@ -73,37 +73,38 @@ class BestWorst(Component):
         return rows
 
     def _pair(self, batch: TensorDict, group: int) -> tuple[int, int, bool] | None:
-        """Return best row, worst row, and whether they are a pair; None for a group of one row."""
+        """Return chosen row, rejected row, and if they are a pair; None for a group of one row."""
         rows = (batch["group_id"] == group).nonzero().flatten().cpu()
         if len(rows) < 2:
             return None
         valid = batch["reward_valid"].cpu()[rows]
         reward = torch.where(valid, batch["reward"].detach().cpu()[rows], torch.nan)
-        best = self._drawn(reward == reward[valid].max()) if bool(valid.any()) else None
+        best = self._draw_row(reward == reward[valid].max()) if bool(valid.any()) else None
         worse = self._worse(reward, reward[best]) if best is not None else valid & ~valid
         if best is None or not bool(worse.any()):
             return int(rows[0]), int(rows[1]), False
         if self.rejected == "worst":
             worse = reward == reward[valid].min()
-        return int(rows[best]), int(rows[self._drawn(worse)]), True
+        return int(rows[best]), int(rows[self._draw_row(worse)]), True
 
     def _worse(self, reward: Tensor, best: Tensor) -> Tensor:
-        """Select the rows whose reward is below the best by the gap and by more than rounding."""
+        """Return the mask of rewards below the best by more than the gap and than rounding."""
         return (reward < best - self.gap) & ~is_rounding(reward, best.expand_as(reward))
 
-    def _drawn(self, among: Tensor) -> int:
-        places = among.nonzero().flatten()
-        draw = torch.randint(len(places), (), generator=self.generator)
-        return int(places[draw])
+    def _draw_row(self, mask: Tensor) -> int:
+        """Return the index of a random row of the mask."""
+        rows = mask.nonzero().flatten()
+        draw = torch.randint(len(rows), (), generator=self.generator)
+        return int(rows[draw])
 
 
-class Constructed(Component):
+class ConstructedPairs(Component):
     """Preference pairs labelled by construction, without a judge (Curriculum-RLAIF).
 
-    ``kind: easy`` pairs the gold answer with an unrelated one, the gold answer of the next prompt
-    in the batch. ``bridge`` alternates between pairs of gold and sampled answer and pairs of
-    sampled and unrelated answer. The sampled answer is the first of a group. Two equal texts give
-    two rows without a valid reward, which every loss ignores.
+    With ``kind: easy`` the gold answer is chosen and an unrelated answer is rejected: the gold
+    answer of the next prompt in the batch. ``bridge`` alternates between gold over sampled answer
+    and sampled over unrelated answer. The sampled answer is the first answer of a group. Two equal
+    texts give two rows without a valid reward, which every loss ignores.
 
     Reads ``prompt``, ``response``, ``answer`` (``[B, W]`` texts), ``group_id`` ``[B]``. Writes a
     new batch of two rows per group: ``tokens``, ``attention_mask``, ``response_mask`` ``[2G, T]``,
@@ -114,8 +115,8 @@ class Constructed(Component):
 
     Args:
         policy: the policy, whose tokenizer encodes the rows.
-        kind: ``easy`` or ``bridge``.
-        prompt: how prompts become tokens; plain text if not given.
+        kind: the answers that are paired, ``easy`` or ``bridge``.
+        prompt: the format of prompts; null: plain text.
 
     Source:
         Curriculum-RLAIF (2025), arXiv:2505.20075, section 3.
@@ -170,8 +171,8 @@ class Constructed(Component):
         unrelated = [*gold[1:], *gold[:1]]
         if self.kind == "easy":
             return [*zip(gold, unrelated, strict=True)]
-        trios = enumerate(zip(gold, sampled, unrelated, strict=True))
-        return [(mine, third) if n % 2 else (best, mine) for n, (best, mine, third) in trios]
+        answers = enumerate(zip(gold, sampled, unrelated, strict=True))
+        return [(own, other) if n % 2 else (right, own) for n, (right, own, other) in answers]
 
 
 class JudgedPairs(Component):
@@ -183,23 +184,23 @@ class JudgedPairs(Component):
     1/2 give two rows without a valid reward, which every loss ignores. A group of one row gives no
     rows.
 
-    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if it is there
-    ``answer``, for simulated judges, and ``reward`` with ``reward_valid`` ``[B]``, to compare the
-    judge with. Writes ``chosen``, ``reward_valid`` and ``label_noise``
-    ``[B]`` of the remaining rows: row 2k is chosen, row 2k + 1 rejected.
+    Reads ``prompt``, ``response`` (``[B, W]`` texts), ``group_id`` ``[B]``; if they are there
+    ``answer`` ``[B, W]``, for simulated judges, and ``reward``, ``reward_valid`` ``[B]``, for
+    ``pairing/agreement``. Writes ``chosen``, ``reward_valid`` and ``label_noise`` ``[B]`` of the
+    remaining rows: row 2k is chosen, row 2k + 1 rejected.
 
-    Records ``pairing/pairs``, the share of groups that give a pair; over pairs that both orders
-    judged ``pairing/order_flips``, the share whose verdict changes with the order, and
-    ``pairing/first_shown``, the mean probability of the answer shown first (.5 without a position
-    bias); ``pairing/unjudged``, the share of compared pairs without a verdict; and
-    ``pairing/agreement`` with the rewards, where these differ.
+    Records ``pairing/pairs``, the share of groups that give a pair; over pairs with a verdict in
+    both orders ``pairing/order_flips``, the share whose verdict changes with the order, and
+    ``pairing/first_shown``, the mean probability of the first answer (.5 without a position bias);
+    ``pairing/unjudged``, the share of compared pairs without a verdict; and ``pairing/agreement``,
+    the share of pairs with unequal rewards whose chosen answer has the higher reward.
 
     Args:
-        judge: the judge; another one: ``pairwise_judge@pairing.judge=simulated``.
+        judge: the judge; choose it by ``pairwise_judge@pairing.judge=simulated``.
         soft: whether ``label_noise`` is ``1 - p`` of the chosen answer, so that a loss learns the
-            probability; otherwise it is 0.
-        votes: sampled verdicts in each order; their share is the probability (self-consistency).
-            0: the judge's own probability.
+            probability. False: ``label_noise`` is 0.
+        votes: number of sampled verdicts in each order, whose mean is the probability
+            (self-consistency). 0: the judge's own probability.
 
     Source:
         Lee et al. 2023 (RLAIF), arXiv:2309.00267, sections 2.1 and 2.2.
@@ -230,12 +231,13 @@ class JudgedPairs(Component):
         pairs = [pair for pair in rows if len(pair) == 2]
         preferred = self._preferred(batch, pairs)
         valid = [p is not None and p != 0.5 for p in preferred]
-        sure = [0.5 if p is None else p for p in preferred]
-        order = [pair if p >= 0.5 else pair[::-1] for pair, p in zip(pairs, sure, strict=True)]
+        probabilities = [0.5 if p is None else p for p in preferred]
+        first_wins = [p >= 0.5 for p in probabilities]
+        order = [pair if won else pair[::-1] for pair, won in zip(pairs, first_wins, strict=True)]
         device = batch["group_id"].device
         labelled = batch[torch.tensor(order, dtype=torch.long, device=device).flatten()]
         judged = torch.tensor(valid, dtype=torch.bool, device=device)
-        noise = torch.tensor([min(p, 1.0 - p) if self.soft else 0.0 for p in sure])
+        noise = torch.tensor([min(p, 1.0 - p) if self.soft else 0.0 for p in probabilities])
         if {"reward", "reward_valid"} <= set(batch.keys()):
             gap = labelled["reward"].view(-1, 2).diff(dim=1).flatten()
             known = labelled["reward_valid"].view(-1, 2).all(1) & judged & (gap != 0)
@@ -247,28 +249,28 @@ class JudgedPairs(Component):
         return labelled
 
     def _preferred(self, batch: TensorDict, pairs: list[list[int]]) -> list[float | None]:
-        """Return each pair's probability of its first row; None without a verdict."""
+        """Return the probability of the first row of each pair; None without a verdict."""
         texts = {key: decode_texts(batch[key]) for key in ("prompt", "response")}
         answers = decode_texts(batch["answer"]) if "answer" in batch.keys() else None
-        there, back, numbers = [], [], []
+        forward, backward, numbers = [], [], []
         for number, (a, b) in enumerate(pairs):
-            one, other = texts["response"][a], texts["response"][b]
-            if one != other:
-                known = answers[a] if answers else ""
-                there.append(AnswerPair(texts["prompt"][a], one, other, known))
-                back.append(AnswerPair(texts["prompt"][a], other, one, known))
+            first, second = texts["response"][a], texts["response"][b]
+            if first != second:
+                answer = answers[a] if answers else ""
+                forward.append(AnswerPair(texts["prompt"][a], first, second, answer))
+                backward.append(AnswerPair(texts["prompt"][a], second, first, answer))
                 numbers.append(number)
-        verdicts = self._told([*there, *back])
+        verdicts = self._judge([*forward, *backward])
         preferred: list[float | None] = [None] * len(pairs)
         both = list(zip(verdicts[: len(numbers)], verdicts[len(numbers) :], strict=True))
-        for number, (first, second) in zip(numbers, both, strict=True):
-            if first is not None and second is not None:
-                preferred[number] = (first + 1.0 - second) / 2.0
+        for number, (p, q) in zip(numbers, both, strict=True):
+            if p is not None and q is not None:
+                preferred[number] = (p + 1.0 - q) / 2.0
         record_orders(both)
         return preferred
 
-    def _told(self, pairs: list[AnswerPair]) -> list[float | None]:
-        """Return the judge's probabilities, or shares of verdicts sampled from them."""
+    def _judge(self, pairs: list[AnswerPair]) -> list[float | None]:
+        """Return the judge's probabilities, or the means of verdicts sampled from them."""
         probabilities = list(self.judge(pairs))
         if not self.votes:
             return probabilities
@@ -282,7 +284,11 @@ class JudgedPairs(Component):
 
 
 def record_orders(both: list[tuple[float | None, float | None]]) -> None:
-    """Record the effect of the order on the probability of the answer shown first."""
+    """Record the effect of the order on the probability of the first answer.
+
+    Args:
+        both: for each pair the probability of the first answer in both orders.
+    """
     complete = [(p, q) for p, q in both if p is not None and q is not None]
     flips = [(p > 0.5) == (q > 0.5) for p, q in complete]
     record("pairing/order_flips", torch.tensor(flips, dtype=torch.float64))

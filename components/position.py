@@ -23,13 +23,13 @@ from rlcomp.seed import named_seed
 class EveryToken(metaclass=Checked):
     """Positions of all tokens that start a character and have enough text before them.
 
-    Uniform draws from them are random positions.
+    Uniform draws from these positions are RPT's random positions.
 
     Args:
         min_context: least number of tokens before a position.
 
     Source:
-        RPT's random positions, arXiv:2506.08007.
+        RPT, arXiv:2506.08007: random positions.
     """
 
     def __init__(self, *, min_context: NonNegativeInt = 16) -> None:
@@ -40,25 +40,25 @@ class EveryToken(metaclass=Checked):
         return [[*token_spans(document, self.min_context).values()] for document in documents]
 
 
-class WordSpan(metaclass=Checked):
+class WordSpans(metaclass=Checked):
     """Positions of random spans of whole words, without white space at their ends.
 
-    Each span may be masked (:func:`~rlcomp.data.masked_text.span_problem`). Spans may overlap, and
-    the words of a span may occur elsewhere too. The spans of a text depend on the text and the seed
-    alone.
+    Every span can be masked (:func:`~rlcomp.data.masked_text.span_problem`). Spans may overlap, and
+    the words of a span may occur elsewhere in the text. The spans of a text depend only on the text
+    and the seed.
 
     Args:
-        shortest: words of the shortest span; words are separated by white space.
-        longest: words of the longest span.
-        per_document: spans per text, fewer if it has fewer.
+        shortest: number of words of the shortest span; words are separated by white space.
+        longest: number of words of the longest span.
+        per_document: largest number of spans of a text.
         largest_share: largest share of the text's characters in a span.
-        seed: seed of the choice.
+        seed: seed of the random choice.
 
     Raises:
         ConfigError: ``shortest`` is above ``longest``.
 
     Source:
-        PretrainZero's random spans, arXiv:2512.03442; the bounds are ours.
+        PretrainZero, arXiv:2512.03442: random spans. The bounds are this project's.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class WordSpan(metaclass=Checked):
     ) -> None:
         if shortest > longest:
             raise ConfigError(
-                f"WordSpan: shortest is {shortest}: must be at most longest, {longest}"
+                f"WordSpans: shortest is {shortest}: must be at most longest, {longest}"
             )
         self.shortest = shortest
         self.longest = longest
@@ -87,7 +87,7 @@ class WordSpan(metaclass=Checked):
     def _spans(self, text: str) -> list[Span]:
         fit = (
             (start, stop)
-            for start, stop in self._drawn(text)
+            for start, stop in self._candidates(text)
             if not span_problem(
                 text,
                 text[start:stop],
@@ -97,33 +97,33 @@ class WordSpan(metaclass=Checked):
         )
         return byte_spans(text, sorted(islice(fit, self.per_document)))
 
-    def _drawn(self, text: str) -> Iterator[tuple[int, int]]:
-        """Yield all spans of a number of words in random order, as character offsets."""
+    def _candidates(self, text: str) -> Iterator[tuple[int, int]]:
+        """Yield all spans of ``shortest`` to ``longest`` words in random order, as offsets."""
         words = [match.span() for match in re.finditer(r"\S+", text)]
         counts = range(self.shortest, self.longest + 1)
         draw = random.Random(named_seed(self.seed, text))
         for number in draw.sample(range(len(words) * len(counts)), len(words) * len(counts)):
-            first, which = divmod(number, len(counts))
-            last = first + counts[which] - 1
+            first, count_index = divmod(number, len(counts))
+            last = first + counts[count_index] - 1
             if last < len(words):
                 yield words[first][0], words[last][1]
 
 
-# Up to a stop (with closing quotes and brackets) before white space, or up to the end of the line.
+# A sentence ends at a stop (with closing quotes and brackets) before white space, or with the line.
 _SENTENCE = re.compile(r"""\S.*?(?:[.!?]["')\]\u2019\u201d]*(?=\s)|$)""", re.MULTILINE)
 
 
 class Sentences(metaclass=Checked):
     """Positions of sentences, or lines without a full stop, with enough text before them.
 
-    Sentences end at ``.``, ``!`` or ``?`` before white space (an abbreviation ends one too), and at
-    the end of a line. White space between sentences belongs to none.
+    Sentences end at ``.``, ``!`` or ``?`` before white space and at the end of a line. The dot of
+    an abbreviation ends a sentence, too. White space between sentences belongs to no sentence.
 
     Args:
         min_context: least number of tokens before a sentence.
 
     Source:
-        RLPT's segments, predicted as a whole.
+        RLPT: segments that are predicted as a whole.
     """
 
     def __init__(self, *, min_context: NonNegativeInt = 16) -> None:
@@ -135,32 +135,32 @@ class Sentences(metaclass=Checked):
 
     def _spans(self, document: Tokenised) -> list[Span]:
         matches = (match.span() for match in _SENTENCE.finditer(document.text))
-        places = [(a, a + len(document.text[a:b].rstrip())) for a, b in matches]
+        bounds = [(a, a + len(document.text[a:b].rstrip())) for a, b in matches]
         return [
             span
-            for span in byte_spans(document.text, places)
+            for span in byte_spans(document.text, bounds)
             if bisect_right(document.ends, span.start) >= self.min_context
         ]
 
 
-class Pattern(metaclass=Checked):
+class PatternMatches(metaclass=Checked):
     r"""Positions at which a pattern matches.
 
     Args:
-        pattern: one or several regular expressions; group 1 is the span, such as ``=(\d)``. Empty
-            matches are skipped. ``^`` and ``$`` match at the ends of the whole text; with ``(?m)``
-            in front, at the ends of lines. Matches of one pattern do not overlap; groups of a
-            look-ahead, ``(?=(\w\w))``, and groups of two patterns may.
+        pattern: one or several regular expressions whose group 1 is the span, such as ``=(\d)``.
+            Empty matches are skipped. ``^`` and ``$`` match at the ends of the whole text; after
+            ``(?m)`` they match at the ends of lines. Matches of one pattern do not overlap. Groups
+            of a look-ahead, ``(?=(\w\w))``, and groups of two patterns may overlap.
 
     Raises:
-        ConfigError: there is no pattern, or one is no regular expression or has no group.
+        ConfigError: there is no pattern, or a pattern is no regular expression or has no group.
     """
 
     def __init__(self, *, pattern: NonEmptyText | Sequence[NonEmptyText]) -> None:
         patterns = [pattern] if isinstance(pattern, str) else list(pattern)
         if not patterns:
-            raise ConfigError("Pattern: pattern is an empty list: give a regular expression")
-        self._found = [_compiled(one) for one in patterns]
+            raise ConfigError("PatternMatches: pattern is an empty list: give a regular expression")
+        self._expressions = [_compile(expression) for expression in patterns]
         self.pattern = pattern
 
     def spans(self, documents: Sequence[Tokenised]) -> list[list[Span]]:
@@ -168,20 +168,21 @@ class Pattern(metaclass=Checked):
         return [self._spans(document.text) for document in documents]
 
     def _spans(self, text: str) -> list[Span]:
-        matches = (match for one in self._found for match in one.finditer(text))
+        matches = (match for each in self._expressions for match in each.finditer(text))
         return byte_spans(text, sorted(match.span(1) for match in matches if match[1]))
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
+def _compile(pattern: str) -> re.Pattern[str]:
+    """Return the regular expression; refuse one without a group."""
     try:
         compiled = re.compile(pattern)
     except re.error as error:
         raise ConfigError(
-            f"Pattern: pattern {pattern!r} is no regular expression: {error}"
+            f"PatternMatches: pattern {pattern!r} is no regular expression: {error}"
         ) from None
     if compiled.groups < 1:
         raise ConfigError(
-            f"Pattern: pattern {pattern!r} has no group: put what is asked for in parentheses, "
+            f"PatternMatches: pattern {pattern!r} has no group: put the span in parentheses, "
             r"as in '=(\d)'"
         )
     return compiled
@@ -192,23 +193,23 @@ class EntropyFilter(metaclass=Checked):
 
     Args:
         proxy: a causal language model with the tokenizer of the policy; it is not trained.
-        top_k: number of most likely tokens in the entropy.
-        threshold: least entropy of a position, nats. Null: ``top_share`` decides.
-        top_share: share of the positions of all texts to take, by entropy; ties with the last one
-            are included. Null: ``threshold`` decides.
-        renormalise: whether the probabilities of the ``top_k`` are scaled to sum 1.
+        top_k: number of most likely tokens over which the entropy is computed.
+        threshold: positions have an entropy above this value, nats. Null: ``top_share`` decides.
+        top_share: share of the positions of all texts with the highest entropy, ties included.
+            Null: ``threshold`` decides.
+        renormalise: whether the probabilities of the ``top_k`` tokens are scaled to sum 1.
         min_context: least number of tokens before a position.
         device: device of the proxy while it reads the texts: ``auto``, ``cpu`` or ``cuda``;
             afterwards it moves back.
 
     Raises:
-        ConfigError: both or neither of ``threshold`` and ``top_share`` are given, or (in
+        ConfigError: both or none of ``threshold`` and ``top_share`` are given, or (in
             :meth:`spans`) the proxy has another tokenizer.
         DataError: (in :meth:`spans`) a text is longer than the proxy's context.
 
     Source:
-        RPT, arXiv:2506.08007: top 16, and thresholds of 0.5, 1.0 and 1.5 for its easy, medium and
-        hard positions. The paper does not give the rest; our default is 1.0, renormalised.
+        RPT, arXiv:2506.08007: top 16, and thresholds of 0.5, 1.0 and 1.5 for easy, medium and hard
+        positions. The default threshold and ``renormalise`` are this project's.
     """
 
     def __init__(
@@ -224,8 +225,8 @@ class EntropyFilter(metaclass=Checked):
     ) -> None:
         if (threshold is None) == (top_share is None):
             raise ConfigError(
-                f"EntropyFilter: threshold is {threshold} and top_share {top_share}: give one of "
-                "them, and null for the other"
+                f"EntropyFilter: threshold is {threshold} and top_share is {top_share}: set "
+                "exactly one of them to null"
             )
         self.proxy = proxy
         self.top_k = top_k
@@ -251,11 +252,11 @@ class EntropyFilter(metaclass=Checked):
             ]
             for entropy, document in zip(entropies, documents, strict=True)
         ]
-        least = self._least([entropy for spans in candidates for _, entropy in spans])
-        return [[span for span, entropy in spans if entropy >= least] for spans in candidates]
+        minimum = self._minimum([entropy for spans in candidates for _, entropy in spans])
+        return [[span for span, entropy in spans if entropy >= minimum] for spans in candidates]
 
-    def _least(self, entropies: list[float]) -> float:
-        """Return the entropy threshold."""
+    def _minimum(self, entropies: list[float]) -> float:
+        """Return the least entropy of a position, nats."""
         if self.threshold is not None:
             return math.nextafter(self.threshold, math.inf)
         # The product of share and count may miss a whole number by a rounding error.

@@ -24,8 +24,8 @@ from rlcomp.text.rows import rows_from_ids
 class ValueEstimate(Component):
     """Stage that writes the critic's values before the update.
 
-    The advantages use them, and the value clip is around them. Reads ``tokens``,
-    ``attention_mask``, ``response_mask`` ``[B, T]``.
+    The advantages and the clip of the value loss use them. Reads ``tokens``, ``attention_mask``,
+    ``response_mask`` ``[B, T]``.
 
     Writes ``value`` and ``old_value`` ``[B, T]``, in reward units, without gradient; 0 outside
     ``response_mask``. A learner overwrites ``value`` with the value of its own forward pass.
@@ -58,14 +58,14 @@ class ValueEstimate(Component):
 class LanguageTargets(Component):
     """Stage that writes targets of a language value function (Monte-Carlo or TD) to imitate.
 
-    Each response is cut at a random place, from before its first to before its last token, and
-    continued ``continuations`` times: ``y = (1 / K) sum_k R_k``. With a ``horizon``, a continuation
-    that has not ended counts with the critic's value of its last state (temporal difference). The
-    row's response is the word with the value nearest to ``y``, and EOS.
+    Each response is cut before a random token, and the policy continues it ``continuations`` times:
+    ``y = (1 / K) sum_k R_k``. With a ``horizon``, a continuation that has not ended has the
+    critic's value of its last state as ``R_k`` (temporal difference). The new response of the row
+    is the word whose value is nearest to ``y``, and EOS.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]`` and the prompt's entries.
     Writes a new batch of ``tokens`` (state, word, EOS), ``attention_mask`` and ``response_mask``
-    (word and EOS). Rows without a continuation with a valid reward are left out.
+    (word and EOS), without the rows of which no continuation has a valid reward.
 
     Records ``value_targets/mean`` (of ``y``), ``value_targets/tokens`` (sampled) and
     ``value_targets/invalid_fraction``.
@@ -75,16 +75,17 @@ class LanguageTargets(Component):
         critic: the critic, for its words and for the values of unfinished continuations.
         reward: the reward of a whole response.
         max_new_tokens: longest response, in tokens.
-        continuations: continuations of each state (``K``).
-        horizon: most tokens of a continuation; None: up to the end.
+        continuations: K, number of continuations of each state.
+        horizon: largest number of tokens of a continuation; None: no limit besides
+            ``max_new_tokens``.
 
     Raises:
-        ConfigError: the reward compares an answer with others.
-        DataError: no reward of any continuation is valid.
+        ConfigError: the reward compares the answers of a group.
+        DataError: (when called) no continuation has a valid reward.
 
     Source:
-        Feng et al. 2024, arXiv:2411.14251, section 4: language Monte-Carlo and language TD, with an
-        aggregate written by a model. Here it is a mean, rounded to a word.
+        Feng et al. 2024, arXiv:2411.14251, section 4: language Monte-Carlo and language TD. There a
+        model writes the aggregate; here it is a mean, rounded to a word.
     """
 
     reads = ("tokens", "attention_mask", "response_mask")
@@ -107,8 +108,8 @@ class LanguageTargets(Component):
         super().__init__()
         if reward.min_group_size > 1:
             raise ConfigError(
-                f"value_targets.reward is a {type(reward).__name__}, which judges an answer by the "
-                "others of its group: set value_targets.reward to a verifier"
+                f"value_targets.reward is a {type(reward).__name__}, which compares the answers of "
+                "a group: set value_targets.reward to a verifier"
             )
         self.policy = policy
         self.critic = critic
@@ -119,21 +120,23 @@ class LanguageTargets(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Continue each row from a random place and write the word of its mean reward."""
+        """Continue each row from a random token and write the word of its mean reward."""
         lengths = batch["response_mask"].sum(1).cpu()
         cuts = (torch.rand(len(lengths), generator=self.generator) * lengths).long()
         target = self._targets(batch, cuts)
         known = target.isfinite()
         if not bool(known.any()):
-            raise DataError("no reward of any continuation is valid: see reward_check's first one")
+            raise DataError(
+                "no continuation has a valid reward: see the first failure in reward_check"
+            )
         record("value_targets/mean", target, where=known)
         prompts, prefixes = state_ids(batch, cuts)
         words = [self.critic.nearest(float(y)) for y in target[known]]
-        places = known.nonzero().flatten().tolist()
+        rows = known.nonzero().flatten().tolist()
         eos = self.policy.tokenizer.eos_token_id
         return rows_from_ids(
             self.policy.tokenizer,
-            [prompts[row] + prefixes[row] for row in places],
+            [prompts[row] + prefixes[row] for row in rows],
             [[*self.critic.word_ids[word], eos] for word in words],
         ).to(self.policy.device)
 
@@ -150,34 +153,35 @@ class LanguageTargets(Component):
         )
         sampled = int(rows["response_mask"].sum()) - self.continuations * int(cuts.sum())
         record_total("value_targets/tokens", float(sampled))
-        with recording():  # drop the reward's metrics, which are of the responses
+        with recording():  # these metrics of the reward would mix with the metrics of responses
             judged = self.reward(rows.copy())
         outcome, valid = judged["reward"], without_failed(rows, judged["reward_valid"])
         length = rows["response_mask"].sum(1)
-        goes_on = rows["truncated"] & (length < self.max_new_tokens)
-        if bool(goes_on.any()):
-            outcome = torch.where(goes_on, self._value_at_the_end(rows), outcome)
-            valid = valid | goes_on
+        unfinished = rows["truncated"] & (length < self.max_new_tokens)
+        if bool(unfinished.any()):
+            outcome = torch.where(unfinished, self._last_values(rows), outcome)
+            valid = valid | unfinished
         record("value_targets/invalid_fraction", (~valid).float())
-        of = (len(cuts), self.continuations)
-        total = torch.where(valid, outcome, 0.0).view(of).sum(1)
-        return (total / valid.view(of).sum(1)).cpu()
+        shape = (len(cuts), self.continuations)
+        total = torch.where(valid, outcome, 0.0).view(shape).sum(1)
+        return (total / valid.view(shape).sum(1)).cpu()
 
-    def _value_at_the_end(self, rows: TensorDict) -> Tensor:
+    def _last_values(self, rows: TensorDict) -> Tensor:
         """Return the critic's value of the state after each row's last token, ``[B]``."""
         pad = torch.zeros_like(rows["tokens"][:, :1])
         tokens = torch.cat([rows["tokens"], pad], 1)
-        filled = rows["attention_mask"].sum(1, keepdim=True)
-        place = torch.arange(tokens.shape[1], device=tokens.device)
-        ahead = TensorDict(
+        length = rows["attention_mask"].sum(1, keepdim=True)
+        position = torch.arange(tokens.shape[1], device=tokens.device)
+        # The value of a token is the value of the state before it.
+        extended = TensorDict(
             {
                 "tokens": tokens,
-                "attention_mask": place <= filled,
-                "response_mask": place == filled,
+                "attention_mask": position <= length,
+                "response_mask": position == length,
             },
             batch_size=[len(tokens)],
         )
-        return self.critic.values(ahead).sum(1)
+        return self.critic.values(extended).sum(1)
 
 
 class ObjectiveValueEstimate(Component):
@@ -195,7 +199,7 @@ class ObjectiveValueEstimate(Component):
         critic: a critic with a value for each objective.
 
     Raises:
-        ConfigError: the critic and ``rewards`` have other objectives, or another order.
+        ConfigError: the critic and ``rewards`` differ in their objectives or in the order.
     """
 
     keys = {

@@ -222,7 +222,7 @@ learner = make(
 # %%
 from components import GroupCollector
 from components import Accuracy
-from components import FromRollout
+from components import RolloutLogProbs
 from components import Uniform
 
 evaluation = make(
@@ -245,7 +245,7 @@ prompts = make(
     max_new_tokens=6,
 )
 rollouts = make("rollout", GroupCollector, policy=policy, group_size=8, max_new_tokens=6)
-old_log_probs = make("old_log_probs", FromRollout)
+old_log_probs = make("old_log_probs", RolloutLogProbs)
 
 warm_start = Phase(40, [demonstrations, sft_learner], {"evaluation": (40, evaluation)})
 rl = Phase(

@@ -37,6 +37,11 @@ class _CheckedModule(Checked, type(TensorDictModuleBase)):  # type: ignore[misc]
             raise
         if isinstance(instance, cls) and "renames" not in vars(instance):
             raise ConfigError(_no_super(cls))
+        if isinstance(instance, Component):
+            for argument, keys in instance.writes_if.items():
+                if getattr(instance, argument):
+                    instance.writes = (*instance.writes, *keys)  # type: ignore[misc]
+                    instance.out_keys = [*instance.out_keys, *map(nested, keys)]
         return instance
 
 
@@ -57,6 +62,8 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
         optional: keys that the component reads if the batch has them.
         may_write: keys that the component writes under some settings only. Later stages may not
             require them.
+        writes_if: further keys of ``writes`` by the constructor's argument that must be true for
+            them (``{"full": ("ref_log_distribution",)}``, and ``self.full = full``).
         keys: declarations of keys that the schema lacks, ``{"span_id": ("B T", "int64", "index of
             the turn")}``. A dict of further fields of :class:`rlcomp.keys.Spec` may follow the
             meaning. A subclass inherits the keys of its bases. Other classes that use such a key
@@ -94,6 +101,7 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
     writes: ClassVar[tuple[Key, ...]] = ()
     optional: ClassVar[tuple[Key, ...]] = ()
     may_write: ClassVar[tuple[Key, ...]] = ()
+    writes_if: ClassVar[Mapping[str, tuple[Key, ...]]] = {}
     keys: ClassVar[Mapping[Key, OwnKey]] = {}
     fresh: ClassVar[bool] = False
     keeps_prompt: ClassVar[bool] = False
@@ -115,7 +123,9 @@ class Component(TensorDictModuleBase, metaclass=_CheckedModule):  # type: ignore
         declare_keys(f"{cls.__module__}.{cls.__qualname__}", vars(cls).get("keys", {}))
         for name in DECLARATION_TYPES.keys() & vars(Component).keys():
             check_declared(cls.__name__, name, getattr(cls, name))
-        for key in (*cls.reads, *cls.writes, *cls.optional, *cls.may_write, *cls.supplies):
+        conditional = [key for keys in cls.writes_if.values() for key in keys]
+        written = (*cls.writes, *cls.may_write, *conditional)
+        for key in (*cls.reads, *cls.optional, *cls.supplies, *written):
             check_key(cls.__name__, key, cls.own_keys())
 
     @classmethod

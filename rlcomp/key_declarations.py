@@ -37,6 +37,7 @@ DECLARATION_TYPES = {
     **dict.fromkeys(("must_reach", "supplies"), _KEY_TUPLE),
     **dict.fromkeys(("runs", "watches", "earlier"), _ARGUMENT_TUPLE),
     "keys": "a dict of specifications by key",
+    "writes_if": 'a dict of keys by argument, such as {"full": ("ref_log_distribution",)}',
     **dict.fromkeys(("fresh", "keeps_prompt", "contained", "drops_rows"), "True or False"),
     "min_group_size": "a whole number, at least 1",
     **dict.fromkeys(("min_group_size_from", "exclusive", "exclusive_if", "equation"), "a text"),
@@ -97,6 +98,8 @@ def check_declared(owner: str, name: str, value: object) -> None:
         "True or False": isinstance(value, bool),
         "a text": isinstance(value, str),
         DECLARATION_TYPES["keys"]: isinstance(value, Mapping),
+        DECLARATION_TYPES["writes_if"]: isinstance(value, Mapping)
+        and all(map(_is_list_of_texts, value.values())),
         DECLARATION_TYPES["min_group_size"]: type(value) is int and value >= 1,
     }
     if not is_valid[required_type]:

@@ -254,3 +254,36 @@ def test_a_nested_key_can_be_renamed():
 def test_an_unknown_nested_key_suggests_the_nearest():
     with pytest.raises(ConfigError, match=r"'next\.rewrad' .* did you mean 'next\.reward'"):
         type("Wrong", (Component,), {"reads": ("next.rewrad",)})
+
+
+class Weighted(Component):
+    """A component whose keys depend on an argument."""
+
+    reads = ("reward",)
+    writes = ("advantage",)
+    writes_if = {"weighted": ("loss_weight",)}
+
+    def __init__(self, *, weighted: bool) -> None:
+        super().__init__()
+        self.weighted = weighted
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        batch["advantage"] = batch["reward"]
+        return batch
+
+
+def test_a_key_of_an_argument_is_written_only_if_the_argument_is_true():
+    plain, weighted = Weighted(weighted=False), Weighted(weighted=True)
+
+    assert (plain.out_keys, weighted.out_keys) == (["advantage"], ["advantage", "loss_weight"])
+    assert (Weighted.writes, weighted.writes) == (("advantage",), ("advantage", "loss_weight"))
+
+
+def test_an_unknown_key_of_an_argument_is_refused_when_the_class_is_made():
+    with pytest.raises(ConfigError, match="'rewrad'"):
+        type("Wrong", (Weighted,), {"writes_if": {"weighted": ("rewrad",)}})
+
+
+def test_keys_by_argument_are_a_dict_of_tuples():
+    with pytest.raises(ConfigError, match=r"Wrong\.writes_if is .*: must be a dict of keys"):
+        type("Wrong", (Weighted,), {"writes_if": {"weighted": "reward"}})

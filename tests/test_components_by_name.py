@@ -92,6 +92,28 @@ def test_a_concept_suggests_its_own_nearest_name_only(name):
         getattr(import_module("components.loss"), name)
 
 
+@pytest.mark.parametrize(
+    ("package", "name", "meant"),
+    [
+        ("components.kl", "KLInRewrd", "KLInReward"),
+        ("components.filter", "varied_group_filter", "VariedGroupFilter"),
+        ("components.kl", "KLLos", "components.loss.kl.KLLoss"),
+        ("components.loss", "GroupMean", "components.advantage.group.GroupMean"),
+    ],
+)
+def test_a_concept_of_one_module_suggests_too_and_a_part_of_another_concept_if_none_is_near(
+    package, name, meant
+):
+    with pytest.raises(ImportError, match=f"{package}' has no attribute .* mean '{meant}'"):
+        exec(f"from {package} import {name}")
+
+
+def test_a_concept_of_one_module_has_no_submodules():
+    assert import_module("components.kl").__path__ == []
+    with pytest.raises(ModuleNotFoundError):
+        import_module("components.kl.filter")
+
+
 def test_the_stubs_of_editors_name_every_part():
     root = Path(__file__).resolve().parents[1]
     stubs = runpy.run_path(str(root / "docs" / "make_stubs.py"))["stubs"]()

@@ -315,13 +315,13 @@ GIVEN = {
     "reference/adapter_off": ["adapter=lora"],
     "reference/teachers": [
         "+teacher=trained",
-        "probe.references={digits: {_target_: components.reference.teacher.Teacher, "
-        "policy: '${policy}', teacher: '${teacher}'}}",
+        "probe.references={digits: {_target_: components.reference.teacher.TeacherReference, "
+        "policy: '${policy}', teacher: '${teacher}', full: false}}",
     ],
     "reference/teachers_full": [
         "+teacher=trained",
-        "probe.references={digits: {_target_: components.reference.teacher.TeacherFull, "
-        "policy: '${policy}', teacher: '${teacher}'}}",
+        "probe.references={digits: {_target_: components.reference.teacher.TeacherReference, "
+        "policy: '${policy}', teacher: '${teacher}', full: true}}",
     ],
     "reference/teacher": ["+teacher=trained"],
     "reference/teacher_by_spans": ["+teacher=trained"],

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import components.advantage
-from components.filter import Overlong
+from components.filter import OverlongFilter
 from components.kl import KLInReward
 from components.kl_controller import FixedKL
 from components.loss.policy import PolicyLoss
@@ -39,7 +39,7 @@ ADVANTAGES = [*advantages()]
 OTHERS = [
     KLInReward(controller=FixedKL(kl_coef=0.1), estimator="k1"),
     KLInReward(controller=FixedKL(kl_coef=0.1), estimator="k3"),
-    Overlong(),
+    OverlongFilter(),
     SoftOverlong(max_length=6, buffer=4),
 ]
 PLACES = st.integers(0, 9)  # before a column of the example

@@ -36,10 +36,11 @@ class GAE(Component):
     Args:
         gamma: discount per token of the response.
         gae_lambda: lambda; 0: one-step TD error, 1: Monte-Carlo return minus value.
-        whiten: advantages to mean 0 and variance 1 over the tokens of the batch.
-        bootstrap_truncated: bootstrap responses truncated at the length limit. The batch has no
-            value after the last token, so ``V`` of the last response token is used. False:
-            truncation is terminal, like EOS.
+        whiten: whether advantages are shifted and scaled to mean 0 and variance 1 over the tokens
+            of the batch.
+        bootstrap_truncated: whether a value follows the last token of a response that the length
+            limit truncates. The batch has no value after the last token, so ``V`` of the last
+            response token is used. False: truncation is terminal, like EOS.
 
     Source:
         Schulman et al. 2016, arXiv:1506.02438, eq. 16; Schulman et al. 2017, arXiv:1707.06347.
@@ -47,7 +48,7 @@ class GAE(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value", "truncated")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # a return credits steps as well
+    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class GAE(Component):
         return write_advantage(batch, whiten(advantage, counted) if self.whiten else advantage)
 
     def _last_value(self, batch: TensorDict) -> Tensor | None:
+        """Return the value after each response, ``[B]``; None if truncation is terminal."""
         if not self.bootstrap_truncated:
             return None
         last = last_inside(batch["value"].detach(), batch["response_mask"])
@@ -95,7 +97,8 @@ class VAPO(Component):
         gamma: discount per token of the response.
         alpha: ``sum_k lambda_i^k`` is about ``alpha * n_i``; responses of at most ``1 / alpha``
             tokens get lambda 0.
-        whiten: advantages to mean 0 and variance 1 over the tokens of the batch.
+        whiten: whether advantages are shifted and scaled to mean 0 and variance 1 over the tokens
+            of the batch.
 
     Source:
         VAPO, arXiv:2504.05118, sections 4.1 and 4.2; Yuan et al. 2025, arXiv:2503.01491.
@@ -103,7 +106,7 @@ class VAPO(Component):
 
     reads = ("reward", "reward_valid", "response_mask", "value")
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # a return credits steps as well
+    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
 
     def __init__(
         self, *, gamma: Probability = 1.0, alpha: PositiveFloat = 0.05, whiten: bool = True
@@ -139,7 +142,7 @@ class VTrace(Component):
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask``, ``value``, ``old_log_probs``,
     ``rollout_log_probs`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an
-    invalid reward the advantage is 0, and ``returns`` is ``value`` itself.
+    invalid reward the advantage is 0, and ``returns`` is ``value``.
 
     Args:
         gamma: discount per token of the response.
@@ -159,7 +162,7 @@ class VTrace(Component):
         "rollout_log_probs",
     )
     writes = ("advantage", "returns")
-    optional = ("token_reward", "step_end")  # a return credits steps as well
+    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
 
     def __init__(
         self,
@@ -187,27 +190,28 @@ class VTrace(Component):
 
 
 class TurnGAE(Component):
-    """Generalised advantage estimation over turns.
+    """Generalised advantage estimation (GAE) over turns.
 
     ``A_k = sum_l (gamma lambda)^l delta_{k+l}`` with ``delta_k = r_k + gamma V_{k+1} - V_k``, where
     ``V_k`` is the critic's value before the first token of turn ``k``, 0 after the last turn
-    unless ``bootstrap_truncated``. All tokens of a turn have its advantage, and as the critic's
-    target ``returns = A_k + V_k``.
+    unless ``bootstrap_truncated``. All tokens of turn ``k`` have the advantage ``A_k`` and the
+    critic's target ``returns = A_k + V_k``.
 
     Reads ``reward``, ``reward_valid``, ``truncated``, ``group_id`` ``[B]``, ``response_mask``,
     ``value`` ``[B, T]``, and if they are there ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward`` ``[B, T]``. Writes ``advantage`` and ``returns`` ``[B, T]``. For an invalid
-    reward the advantage is 0 and ``returns`` is ``value``, so that the critic gets no gradient
-    there.
+    reward the advantage is 0 and ``returns`` is ``value``, so that the critic gets no gradient.
 
     Args:
         gamma: discount of a turn.
-        gae_lambda: lambda; 1: the return less the value.
-        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set false if
-            ``reward`` is already their sum (``reward=episode_return``): paying twice is refused.
-        bootstrap_truncated: bootstrap episodes that a limit cut (of a turn, of turns, of the
-            context). The batch has no value after the last token, so ``V`` of the last sampled
-            token is used. False: truncation is terminal, like an end of the environment.
+        gae_lambda: lambda; 0: one-step TD error, 1: the return minus the value.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set it to false if
+            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``); a config
+            that counts the turn rewards twice is refused.
+        bootstrap_truncated: whether a value follows the last turn of an episode that a limit
+            truncates (tokens of a turn, number of turns, context length). The batch has no value
+            after the last token, so ``V`` of the last sampled token is used. False: truncation is
+            terminal, like an end of the environment.
 
     Source:
         Schulman et al. 2016, arXiv:1506.02438, eq. 16, over turns.
@@ -236,12 +240,12 @@ class TurnGAE(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write advantage and returns."""
         table, value = TurnTable(batch), batch["value"].detach()
-        first, paid = table.first_tokens(value), table.paid(outcome=self.outcome)
+        values, rewards = table.first_tokens(value), table.paid(outcome=self.outcome)
         last = table.last_token(value) if self.bootstrap_truncated else None
         if last is not None:
             last = torch.where(table.any_row(batch["truncated"]), last, torch.zeros_like(last))
-        advantage = turn_gae(paid, first, table.counted, self.gamma, self.gae_lambda, last)
-        returns = table.spread(advantage + first)
+        advantage = turn_gae(rewards, values, table.counted, self.gamma, self.gae_lambda, last)
+        returns = table.spread(advantage + values)
         valid = batch["reward_valid"][:, None]
         batch["returns"] = masked(torch.where(valid, returns, value), batch["response_mask"])
         return write_advantage(batch, table.spread(advantage))

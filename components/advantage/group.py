@@ -84,7 +84,8 @@ class GroupMeanStd(Component):
 class GroupBatchStd(Component):
     """GRPO advantage with group mean and batch std.
 
-    ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)``; unbiased std of all valid rewards of the batch.
+    ``A_i = (R_i - mean_g(R)) / (std_B(R) + eps)`` with ``std_B`` the unbiased std of all valid
+    rewards of the batch.
 
     Unlike GRPO, no group is divided by its own small std, which would up-weight very easy and very
     hard prompts.
@@ -141,14 +142,15 @@ class LeaveOneOut(Component):
         return broadcast(batch, advantage)
 
 
-class LengthWeighted(Component):
+class LengthWeightedBaseline(Component):
     """OPO advantage: length-weighted optimal baseline.
 
     ``A_i = R_i - sum_j n_j R_j / sum_j n_j`` over the group, ``n_j`` tokens in response ``j``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
-    rewards. Records how far the baseline is from the mean reward of the group, in reward units.
+    rewards. Records ``advantage/baseline_shift``, the distance of the baseline from the mean reward
+    of the group, in reward units.
 
     Source:
         Hao et al. 2025, arXiv:2505.23585 (OPO).
@@ -169,18 +171,19 @@ class LengthWeighted(Component):
 
 
 class MaxRL(Component):
-    """MaxRL advantage: reward less the group's mean, over the mean.
+    """MaxRL advantage: deviation from the group's mean reward, divided by the mean.
 
     ``A_i = (R_i - mean_g(R)) / mean_g(R)``.
 
     For rewards 0 and 1 with success rate p the expected gradient is that of ``log p`` (maximum
-    likelihood) up to order ``n - 1`` in ``1 - p``. A prompt solved once in n tries weighs up to n
-    times as much as one that is nearly always solved; GRPO's std weighs both the same.
+    likelihood) up to order ``n - 1`` in ``1 - p``. A prompt with one success in n answers weighs up
+    to n times as much as a prompt with nearly n successes; GRPO gives both the same weight.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
-    rewards. Records the mean positive advantage, ``1 / p - 1`` of a success, and
-    ``advantage/rare``: the same over groups whose mean is below half of their best reward.
+    rewards. Records ``advantage/positive``, the mean positive advantage (``1 / p - 1`` for a
+    success), and ``advantage/rare``, the mean positive advantage in groups whose mean is below half
+    of their best reward.
 
     Raises:
         NumericalError: a valid reward is negative.
@@ -205,11 +208,11 @@ class MaxRL(Component):
         return broadcast(batch, advantage)
 
 
-class Gpg(Component):
+class GPG(Component):
     """GPG advantage.
 
-    ``A_i = (B / #{j: R_j != 0}) * (R_i - mean_g(R))``, both counts over the valid rows of the
-    batch.
+    ``A_i = (B / #{j: R_j != 0}) * (R_i - mean_g(R))`` with ``B`` valid rows in the batch; the
+    divisor counts valid rows, too.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one and for invalid
@@ -230,22 +233,23 @@ class Gpg(Component):
         return broadcast(batch, advantage)
 
 
-class Gdpo(Component):
+class GDPO(Component):
     """GDPO advantage: decoupled group normalisation of several rewards.
 
     ``A_i = S_i / (std(S) + eps)`` with
     ``S_i = sum_k w_k (R_ik - mean_g(R_k)) / (std_g(R_k) + eps)``; ``std(S)`` over the batch.
 
-    If the rewards were summed first, one of small variance would vanish beside one of large
-    variance. A row that lacks a reward with non-zero weight (NaN) is excluded from all statistics.
+    Each reward is normalised before the sum, so that a reward of large variance does not hide a
+    reward of small variance. A row that lacks a reward of non-zero weight (NaN) is excluded from
+    all statistics.
 
     Reads ``rewards`` (``{name: [B]}``, NaN where missing), ``reward_valid``, ``group_id`` ``[B]``,
     ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where no reward differs within
     the group, in groups of one, and where a reward is invalid or missing.
 
     Args:
-        weights: w_k by name of the reward; 0 leaves one out.
-        epsilon: eps, added to both standard deviations.
+        weights: w_k by name of the reward; a reward of weight 0 is ignored.
+        epsilon: eps, added to both standard deviations: reward units in ``std_g(R_k)``.
 
     Raises:
         ConfigError: the names of the weights are not those of the rewards.
@@ -263,8 +267,8 @@ class Gdpo(Component):
         super().__init__()
         if not any(weights.values()):
             raise ConfigError(
-                f"Gdpo: weights is {weights or 'empty'}: give a factor for each part of the "
-                "reward, not 0 for all"
+                f"GDPO: weights is {weights or 'empty'}: give a factor for each part of the "
+                "reward, at least one of them not 0"
             )
         self.weights = dict(weights)
         self.epsilon = epsilon
@@ -282,13 +286,14 @@ class Gdpo(Component):
 
 
 def _check_names(weights: Iterable[str], rewards: Iterable[str]) -> None:
+    """Refuse weights of unknown rewards, and rewards without a weight."""
     weights, rewards = list(weights), list(rewards)
     for name in weights:
         if name not in rewards:
-            raise ConfigError(f"Gdpo: weights names {name!r}{nearest(name, rewards)}")
+            raise ConfigError(f"GDPO: weights names {name!r}{nearest(name, rewards)}")
     for name in rewards:
         if name not in weights:
             raise ConfigError(
-                f"Gdpo: the reward {name!r} has no weight: set advantage.weights.{name} (0 leaves "
-                "it out)"
+                f"GDPO: the reward {name!r} has no weight: set advantage.weights.{name} (0 "
+                "ignores it)"
             )

@@ -38,7 +38,7 @@ class RewardToGo(Component):
 
     reads = ("reward", "reward_valid", "response_mask")
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # a return credits steps as well
+    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
 
     def __init__(self, *, gamma: Probability = 1.0) -> None:
         super().__init__()
@@ -50,22 +50,22 @@ class RewardToGo(Component):
         return write_advantage(batch, reward_to_go(rewards_per_token(batch), counted, self.gamma))
 
 
-class Reinforce(Component):
+class REINFORCE(Component):
     """REINFORCE advantage.
 
     ``A_i = R_i - b``.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
-    ``[B, T]``, 0 for invalid rewards. Invalid rewards are not part of a baseline either.
+    ``[B, T]``, 0 for invalid rewards. The baseline ignores invalid rewards.
 
     Args:
-        baseline: ``none``: b = 0. ``batch_mean``: b = mean(R) over the batch, own row included,
-            which scales the expected gradient by 1 - 1/B. ``moving``: exponential moving average
-            of the means of earlier batches (0 at the first).
+        baseline: ``none``: b = 0. ``batch_mean``: b = mean(R) over all rows of the batch; since it
+            includes the row itself, it scales the expected gradient by 1 - 1/B. ``moving``:
+            exponential moving average of the means of earlier batches; 0 for the first batch.
         decay: decay of the moving average, per batch.
 
     Source:
-        Williams 1992, Simple statistical gradient-following algorithms, eq. 3.
+        Williams 1992, "Simple statistical gradient-following algorithms", eq. 3.
     """
 
     reads = ("reward", "reward_valid", "response_mask")
@@ -97,10 +97,10 @@ class Reinforce(Component):
         if self.baseline == "none":
             return broadcast(batch, masked(reward, valid))
         before = self.average.clone()
-        self._follow(reward[valid])
+        self._update_average(reward[valid])
         return broadcast(batch, masked(reward - before, valid))
 
-    def _follow(self, reward: Tensor) -> None:
+    def _update_average(self, reward: Tensor) -> None:
         """Update the moving average with the mean of a batch."""
         if not len(reward):
             return
@@ -120,14 +120,16 @@ class GreedyBaseline(Component):
     ``response_mask`` becomes False.
 
     Reads ``reward``, ``reward_valid``, ``group_id``, ``greedy`` ``[B]``, ``response_mask``
-    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for greedy answers, for invalid rewards and where
-    the greedy answer's is invalid; ``response_mask``, False on greedy answers. Records the
-    baseline.
+    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for greedy answers, for invalid rewards and for
+    prompts whose greedy answer has an invalid reward; ``response_mask``, False on greedy answers.
+    Records ``advantage/baseline``, the mean reward of greedy answers.
 
     Args:
-        kl_credit: dense rewards (``token_reward``, the KL) in ``A_t``: ``to_go`` sums them from the
-            token on; ``immediate`` takes the token's own only, as in the authors' code.
-        clip: bound on the size of ``R - R(greedy)``, in reward units; 5 in the authors' code.
+        kl_credit: the dense rewards (``token_reward``, such as a KL penalty) in ``A_t``: ``to_go``
+            sums the rewards of this and all later tokens; ``immediate`` takes only the reward of
+            this token, as in the authors' code.
+        clip: largest absolute value of ``R(y) - R(y_greedy)``, in reward units; 5 in the authors'
+            code. None: no bound.
 
     Raises:
         ConfigError: a group has no greedy answer.
@@ -159,20 +161,22 @@ class GreedyBaseline(Component):
         self.clip = clip
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the advantage, and take the greedy answers out of the response mask."""
+        """Write the advantage, and remove the greedy answers from the response mask."""
         reward, valid = batch["reward"].detach(), batch["reward_valid"]
         baseline, has_baseline = greedy_reward(reward, batch["group_id"], valid, batch["greedy"])
         trainable = ~batch["greedy"] & valid & has_baseline
-        lead = masked(masked(reward, valid) - baseline, trainable)
-        lead = lead if self.clip is None else lead.clamp(-self.clip, self.clip)
+        difference = masked(masked(reward, valid) - baseline, trainable)
+        if self.clip is not None:
+            difference = difference.clamp(-self.clip, self.clip)
         record("advantage/baseline", baseline, where=batch["greedy"] & valid)
-        record("advantage/abs", lead.abs(), where=~batch["greedy"])
-        record("advantage/zero_fraction", lead == 0, where=~batch["greedy"])
-        per_token = torch.where(trainable[:, None], lead[:, None] + self._dense(batch), 0)
+        record("advantage/abs", difference.abs(), where=~batch["greedy"])
+        record("advantage/zero_fraction", difference == 0, where=~batch["greedy"])
+        per_token = torch.where(trainable[:, None], difference[:, None] + self._dense(batch), 0)
         batch["response_mask"] = batch["response_mask"] & ~batch["greedy"][:, None]
         return write_advantage(batch, per_token)
 
     def _dense(self, batch: TensorDict) -> Tensor:
+        """Return the part of ``A_t`` that comes from dense rewards, ``[B, T]``."""
         mask = batch["response_mask"]
         if "token_reward" not in batch.keys():
             return torch.zeros(mask.shape, device=mask.device)
@@ -186,15 +190,17 @@ class OptimalTokenBaseline(Component):
     ``A_it = G_it - sum_j W_jt G_jt / sum_j W_jt`` over the responses of the group that have a token
     at ``t``, with ``W_it = sum_{s <= t} (1 - 2 pi(a_is) + sum_v pi(v)^2)``.
 
-    ``W`` accumulates the squared norm of the gradient of ``log pi`` in the logits, a proxy for the
-    norm in the parameters. Needs ``old_log_probs=recomputed_moments``.
+    ``W`` accumulates the squared norm of the gradient of ``log pi`` with respect to the logits, a
+    proxy for the gradient with respect to the parameters. It needs
+    ``old_log_probs=recomputed_moments``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``old_log_probs``, ``squared_probs``,
-    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 where the responses at ``t``
-    have equal returns, where only one is left, and for invalid rewards.
+    ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards, and at
+    positions ``t`` at which all responses of the group have equal returns or only one response has
+    a token.
 
     Source:
-        Li et al. 2026, The Optimal Token Baseline, PMLR 306, as in verl.
+        Li et al. 2026, "The Optimal Token Baseline", PMLR 306, as in verl.
     """
 
     keys = {
@@ -214,15 +220,15 @@ class OptimalTokenBaseline(Component):
         "response_mask",
     )
     writes = ("advantage",)
-    optional = ("token_reward", "step_end")  # a return credits steps as well
+    optional = ("token_reward", "step_end")  # the return credits rewards of steps, too
     min_group_size = 2
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
         mask = batch["response_mask"] & batch["reward_valid"][:, None]
         returns = rewards_per_token(batch).flip(1).cumsum(1).flip(1)
-        energy = squared_score_norm(batch["old_log_probs"].detach(), batch["squared_probs"], mask)
-        advantage = weighted_token_baseline(returns, energy.cumsum(1), mask, batch["group_id"])
+        norms = squared_score_norm(batch["old_log_probs"].detach(), batch["squared_probs"], mask)
+        advantage = weighted_token_baseline(returns, norms.cumsum(1), mask, batch["group_id"])
         record("advantage/abs", advantage.abs(), where=mask)
         record("advantage/zero_fraction", advantage == 0, where=mask)
         return write_advantage(batch, advantage)

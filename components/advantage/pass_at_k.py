@@ -21,19 +21,21 @@ class PassAtK(Component):
     ``A_i = (1 / C(n, k)) sum_{|I| = k, i in I} (max_I R - max_{I - i} R) / (std_g(R) + eps)``:
     the mean gain of response i over the best of k of the group's n, over all subsets.
 
-    With ``k = n`` (null) a single best response gets ``R_(1) - R_(2)`` and all others 0, so two
-    right answers teach nothing. With ``k < n`` (PKPO) up to ``n - k`` others may be as good; the
-    fewer are, the larger the advantage. Without the std, ``sum_i A_i grad log pi(y_i)`` is the
-    unbiased gradient of the expected best of k; a mean over responses is 1 / n of it.
+    With ``k = n`` (null) a single best response gets ``R_(1) - R_(2)`` and all other responses get
+    0; with two best responses all advantages are 0. With ``k < n`` (PKPO) a best response has a
+    positive advantage if at most ``n - k`` other responses are as good; the fewer they are, the
+    larger it is. Without the std, ``sum_i A_i grad log pi(y_i)`` is the unbiased gradient of the
+    expected best of k; the mean over responses is 1 / n of this gradient.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, of fewer than k valid rewards, of one,
-    and for invalid rewards. Records the groups' mean best of k, the objective,
-    and ``advantage/tied_best``: the mean advantage of responses that share the best reward of a
-    group which varies (0 with k = n).
+    ``advantage`` ``[B, T]``: 0 in groups of equal rewards, in groups of one or of fewer than k
+    valid rewards, and for invalid rewards. Records the objective ``advantage/best_of_k``, the mean
+    best of k; and ``advantage/tied_best``, the mean advantage of responses that share the best
+    reward of a group with unequal rewards (0 with k = n).
 
     Args:
-        k: at most ``group_size``; null for all responses of a group.
+        k: number of responses of which the best counts; at most ``group_size``. Null: all responses
+            of a group.
         epsilon: eps, in reward units; null: no division by the std.
 
     Source:
@@ -69,7 +71,7 @@ class PassAtK(Component):
 
 
 def _tied_best(reward: Tensor, group_id: Tensor, valid: Tensor) -> Tensor:
-    """Mark the best responses that share their reward, in groups that vary, ``[B]``."""
+    """Return the mask of best responses that are not the only best of their group, ``[B]``."""
     groups = Groups(reward, group_id, valid)
     best = groups.counted & (groups.reward == groups.highest(groups.valid))
     return (best & (groups.total(best.float()) > 1)).to(reward.device)
@@ -81,14 +83,14 @@ class PassAtKTraining(Component):
     ``A_i = (mean_{|I| = k, i in I} max_I R - mean_I max_I R) / std_I(max_I R)`` over all
     ``C(n, k)`` subsets ``I`` of a group's n responses, in closed form.
 
-    A response gets less blame if the subsets that hold it succeed through others. Unlike PKPO
-    (``advantage: pkpo``) it blames failures, and divides by the std over the subsets.
+    A wrong response has a smaller penalty if other responses of its subsets are right. PKPO
+    (``advantage: pkpo``) never penalises a response and divides by the std over responses.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``: 0 where all subsets have the same best (more than ``n - k`` right
-    answers), in groups of fewer than k valid rewards, and for invalid rewards. Records the
-    objective (the groups' mean best of k) and ``advantage/certain``: among the responses of
-    groups that vary, the share with advantage 0 because all subsets have the same best.
+    ``advantage`` ``[B, T]``: 0 in groups whose subsets all have the same best reward (more than
+    ``n - k`` right answers), in groups of fewer than k valid rewards, and for invalid rewards.
+    Records the objective ``advantage/best_of_k``, the mean best of k; and ``advantage/certain``:
+    among the responses of groups with unequal rewards, the share with advantage 0.
 
     Args:
         k: size of a subset; at most ``group_size``.

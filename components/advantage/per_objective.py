@@ -25,7 +25,7 @@ from rlcomp.pareto.running_means import RunningMeans
 SCALE_DECAY = 0.99
 
 
-class PerObjective(Component):
+class PerObjectiveAdvantage(Component):
     """Multi-objective advantage: weighted sum of per-objective advantages.
 
     ``A = sum_k w_k A_k / s_k`` with ``A_k`` the estimator on objective k, ``s_k`` a running std of
@@ -37,10 +37,10 @@ class PerObjective(Component):
     rewards belong to none of them, so put the KL penalty in the loss. Baselines are group
     baselines; for a critic of each objective see ``per_objective_critic``.
 
-    An aggregator of returns (Chebyshev, thresholds: its weights are ``dg/dJ``) weighs ``A_k``
+    An aggregator of returns (Chebyshev, thresholds) has the weights ``dg/dJ`` and weighs ``A_k``
     instead of ``A_k / s_k``; its estimator should be in reward units as well (``group_mean``). A
-    learner that weighs gradients (``learner=per_objective``) reads ``advantages``: the aggregator
-    and the sum here have no part in its policy loss then.
+    learner that weighs gradients (``learner=per_objective``) reads ``advantages``; then neither
+    the aggregator nor the sum of this stage changes its policy loss.
 
     Reads ``rewards`` (``{name: [B]}``, NaN where a row lacks one), ``reward_valid`` ``[B]``,
     ``response_mask`` ``[B, T]``, ``preference`` ``[B, K]`` if it is there, and what the
@@ -52,14 +52,15 @@ class PerObjective(Component):
     :func:`rlcomp.pareto.aggregator.weighed`.
 
     Args:
-        advantage: the estimator, run once per objective; another one:
+        advantage: the estimator, run once per objective; choose it by
             ``advantage@advantage.advantage=leave_one_out``.
-        aggregator: another one: ``pareto@advantage.aggregator=linear``.
-        scale: ``"running"``, or ``"none"`` to divide by nothing.
+        aggregator: computes the weights of the objectives; choose it by
+            ``pareto@advantage.aggregator=linear``.
+        scale: ``"running"`` divides by ``s_k``; ``"none"``: ``s_k = 1``.
 
     Raises:
-        ConfigError: the estimator reads a critic's ``value`` or all ``rewards``, or has a state
-            from batch to batch that all objectives would share.
+        ConfigError: the estimator reads a critic's ``value`` or all ``rewards``, or keeps a state
+            between batches, which all objectives would share.
 
     Source:
         He et al. 2025, arXiv:2508.07768 (PAMA: advantages as the vectors); the rest this project's.
@@ -112,7 +113,7 @@ class PerObjective(Component):
         batch["reward_valid"] = present.any(1).to(batch["response_mask"].device)
         rows = weights[:, None, :] if weights.ndim == 2 else weights
         total = (each.double() * rows).sum(2).to(each.dtype)
-        return _recorded(write_advantage(batch, total))
+        return _record_size(write_advantage(batch, total))
 
     def _results(
         self, batch: TensorDict, names: tuple[str, ...], present: Tensor
@@ -124,7 +125,7 @@ class PerObjective(Component):
         ]
 
     def _estimated(self, one: TensorDict, reward: Tensor, present: Tensor) -> TensorDict:
-        """Return the batch with the advantage of one objective, ``[B, T]``, in reward units."""
+        """Return the batch with one objective's advantage, ``[B, T]``, in reward units."""
         present = present.to(one["response_mask"].device)
         one["reward"] = torch.where(present, reward, torch.zeros_like(reward))
         one["reward_valid"] = present
@@ -145,6 +146,7 @@ class PerObjective(Component):
 
 
 def _check_estimator(advantage: Component, supplied: tuple[str, ...]) -> None:
+    """Refuse an estimator that cannot run on one objective at a time."""
     for part in advantage.modules():
         reads = part.reads if isinstance(part, Component) else ()
         if "value" in reads and "value" not in supplied:
@@ -152,11 +154,11 @@ def _check_estimator(advantage: Component, supplied: tuple[str, ...]) -> None:
         elif "rewards" in reads:
             fault = "reads all rewards, but is run on one objective at a time"
         elif isinstance(part, HasRunState) or any(True for _ in part.buffers(recurse=False)):
-            fault = "keeps something from batch to batch, which all objectives would share"
+            fault = "keeps a state between batches, which all objectives would share"
         else:
             continue
         raise ConfigError(
-            f"PerObjective: advantage is {type(part).__name__}, which {fault}: choose "
+            f"PerObjectiveAdvantage: advantage is {type(part).__name__}, which {fault}: choose "
             "advantage@advantage.advantage=group_mean"
         )
 
@@ -171,34 +173,55 @@ def _present(batch: TensorDict, rewards: Tensor) -> Tensor:
     return ~missing & judged[:, None]
 
 
-def _recorded(batch: TensorDict) -> TensorDict:
+def _record_size(batch: TensorDict) -> TensorDict:
+    """Record the size of the advantage and the share of rows without any; return the batch."""
     mask, advantage = batch["response_mask"], batch["advantage"]
     record("advantage/abs", advantage.abs(), where=mask)
     record("advantage/zero_fraction", (advantage == 0).all(1), where=mask.any(1))
     return batch
 
 
-class PerObjectiveCritic(PerObjective):
+def _check_critic_estimator(advantage: Component) -> None:
+    """Refuse an estimator that writes no returns, or whitens the advantages of each objective."""
+    parts = [part for part in advantage.modules() if isinstance(part, Component)]
+    if not any("returns" in part.writes for part in parts):
+        raise ConfigError(
+            f"PerObjectiveCriticAdvantage: advantage is {type(advantage).__name__}, which writes "
+            "no returns for the critic to learn: choose advantage@advantage.advantage="
+            "gae_unwhitened, or advantage=per_objective without a critic"
+        )
+    for part in parts:
+        if isinstance(part, GAE | VAPO) and part.whiten:
+            raise ConfigError(
+                f"PerObjectiveCriticAdvantage: advantage is {type(part).__name__} with "
+                "whiten=True: the advantages of all objectives would have one mean and one "
+                "length, and the aggregator could not tell them apart; choose "
+                "advantage@advantage.advantage=gae_unwhitened or noon_gae, or set whiten=false"
+            )
+
+
+class PerObjectiveCriticAdvantage(PerObjectiveAdvantage):
     """Multi-objective advantage with a value for each objective.
 
     ``A = sum_k w_k A_k / s_k`` with ``A_k`` the estimator (GAE) on reward k and value k:
     ``delta_k,t = r_k,t + gamma V_k,t+1 - V_k,t``.
 
-    Everything else is as in :class:`PerObjective`. Advantages must not be whitened one by one:
-    with means of 0 and vectors of equal lengths PAMA has nothing to weigh.
+    Everything else is as in :class:`PerObjectiveAdvantage`. Advantages must not be whitened one by
+    one: with means of 0 and vectors of equal lengths PAMA has nothing to weigh.
 
-    Reads what :class:`PerObjective` does, and ``objective_values`` ``[B, T, K]``. Writes what it
-    does, ``objective_returns`` ``[B, T, K]``, in units of the rewards, and ``objective_present``
-    ``[B, K]``: where it is False, the row has no return for the critic to learn.
+    Reads and writes the entries of :class:`PerObjectiveAdvantage`; also reads ``objective_values``
+    ``[B, T, K]`` and writes ``objective_returns`` ``[B, T, K]``, in units of the rewards, and
+    ``objective_present`` ``[B, K]``. Where it is False, the critic has no return to learn.
 
     Args:
         advantage: the estimator, run once per objective: ``gae_unwhitened``, ``noon_gae``.
-        aggregator: another one: ``pareto@advantage.aggregator=linear``.
-        scale: ``"running"``, or ``"none"`` to divide by nothing.
+        aggregator: computes the weights of the objectives; choose it by
+            ``pareto@advantage.aggregator=linear``.
+        scale: ``"running"`` divides by ``s_k``; ``"none"``: ``s_k = 1``.
 
     Raises:
-        ConfigError: the estimator leaves no ``returns`` for the critic to learn, or whitens.
-        ShapeError: there are not as many values as objectives.
+        ConfigError: the estimator writes no ``returns`` for the critic to learn, or whitens.
+        ShapeError: the number of values differs from the number of objectives.
 
     Source:
         He et al. 2025, arXiv:2508.07768 (PAMA, with PPO's GAE).
@@ -209,38 +232,25 @@ class PerObjectiveCritic(PerObjective):
         "objective_returns": ("B T K", "float", "return of each objective, its critic's target"),
         "objective_present": ("B K", "bool", "whether the row has a reward for that objective"),
     }
-    reads = (*PerObjective.reads, "objective_values")  # type: ignore[assignment]
+    reads = (*PerObjectiveAdvantage.reads, "objective_values")  # type: ignore[assignment]
     writes = (  # type: ignore[assignment]
-        *PerObjective.writes,
+        *PerObjectiveAdvantage.writes,
         "objective_returns",
         "objective_present",
     )
-    supplies = (*PerObjective.supplies, "value")  # type: ignore[assignment]
+    supplies = (*PerObjectiveAdvantage.supplies, "value")  # type: ignore[assignment]
     contained = True
 
     def __init__(
         self, *, advantage: Component, aggregator: Aggregator, scale: Literal["running", "none"]
     ) -> None:
         super().__init__(advantage=advantage, aggregator=aggregator, scale=scale)
-        parts = [part for part in advantage.modules() if isinstance(part, Component)]
-        if not any("returns" in part.writes for part in parts):
-            raise ConfigError(
-                f"PerObjectiveCritic: advantage is {type(advantage).__name__}, which leaves no "
-                "returns for the critic to learn: choose advantage@advantage.advantage="
-                "gae_unwhitened, or advantage=per_objective without a critic"
-            )
-        for part in parts:
-            if isinstance(part, GAE | VAPO) and part.whiten:
-                raise ConfigError(
-                    f"PerObjectiveCritic: advantage is {type(part).__name__} with whiten=True, "
-                    "which gives the advantages of all objectives one mean and one length and "
-                    "leaves the aggregator nothing to weigh: choose advantage@advantage.advantage="
-                    "gae_unwhitened or noon_gae, or set whiten=false"
-                )
+        _check_critic_estimator(advantage)
 
     def _results(
         self, batch: TensorDict, names: tuple[str, ...], present: Tensor
     ) -> list[TensorDict]:
+        """Return the results of the base class with each critic's values; write the returns."""
         values = batch["objective_values"]
         if values.shape[-1] != len(names):
             raise ShapeError(

@@ -13,18 +13,18 @@ from rlcomp.interfaces.advantage import write_advantage
 from rlcomp.metrics import record
 
 
-class Process(Component):
+class ProcessSupervision(Component):
     """GRPO advantage with process supervision (DeepSeekMath).
 
     ``A_it = sum_{j: end(j) >= t} (r_ij - mean_g(r)) / (std_g(r) + eps)``; mean and unbiased std
     over the step rewards of all responses of the group.
 
-    The outcome ``reward`` is not used. Put the KL penalty in the loss (``kl=in_loss``): in the
-    token reward it would be mixed into the step rewards.
+    The outcome ``reward`` is not used. Put the KL penalty in the loss (``kl=in_loss``): a penalty
+    in ``token_reward`` would count as a step reward.
 
     Reads ``reward_valid``, ``group_id`` ``[B]``, ``token_reward``, ``step_end``, ``response_mask``
-    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards and in groups in which fewer
-    than two answers have a rewarded step or all steps are rewarded alike.
+    ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 for invalid rewards, in groups with fewer than
+    two answers that have a step, and in groups of equal step rewards.
 
     Args:
         epsilon: eps, in reward units.
@@ -56,16 +56,16 @@ class Process(Component):
         return write_advantage(batch, advantage)
 
 
-class Prime(Component):
+class PRIME(Component):
     """PRIME advantage: token rewards and outcome, each with its own leave-one-out baseline.
 
     ``A_it = c sum_{s >= t} gamma^(s - t) (r_is - mean_{j != i} mean_u r_ju)
     + R_i - mean_{j != i} R_j``.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
-    ``token_reward`` ``[B, T]``; without it, the advantage is RLOO's. Writes ``advantage``, 0 for
-    invalid rewards. Records
-    ``advantage/process`` and ``advantage/outcome``, mean absolute values of the two terms.
+    ``token_reward`` ``[B, T]`` if it is there; without it, the advantage is RLOO's. Writes
+    ``advantage`` ``[B, T]``, 0 for invalid rewards. Records ``advantage/process`` and
+    ``advantage/outcome``, the mean absolute values of the two terms.
 
     Args:
         process_coef: c, weight of the token rewards; 0 is RLOO.

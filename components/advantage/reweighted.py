@@ -1,4 +1,4 @@
-"""Advantages that change those of another estimator."""
+"""Advantages that reweight rows or the advantage of another estimator."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from rlcomp.interfaces.turns import roots
 from rlcomp.metrics import record
 
 
-class DifficultyWeighted(Component):
+class DifficultyWeightedAdvantage(Component):
     """GRPO-LEAD advantage reweighting by prompt difficulty.
 
     ``A' = A * w(q)`` if ``A > 0``, else ``A * w(1 - q)``, with
     ``w(q) = a + (b - a) / (1 + exp(k (q - q0)))`` and ``q`` the group's accuracy.
 
-    ``w`` falls from b at low to a at high accuracy. The sign of the advantage never changes.
+    ``w`` falls from b at low accuracy to a at high accuracy. The sign of the advantage never
+    changes.
 
-    Runs the advantage inside. Reads ``correct``, ``reward_valid``, ``group_id`` ``[B]``,
+    Runs the estimator. Reads ``correct``, ``reward_valid``, ``group_id`` ``[B]``,
     ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``.
 
     Args:
@@ -61,14 +62,14 @@ class DifficultyWeighted(Component):
         self.steepness = steepness
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Run the inner estimator and reweight its advantage."""
-        # Dense rewards (KL) are added afterwards, so they are not reweighted.
-        inside = self.advantage(batch.exclude("token_reward"))
+        """Run the estimator and reweight its advantage."""
+        # Dense rewards (KL) are added after the reweighting, which must not change them.
+        estimated = self.advantage(batch.exclude("token_reward"))
         valid = batch["reward_valid"]
         accuracy = group_accuracy(batch["correct"], batch["group_id"], valid)
         record("advantage/group_accuracy", accuracy, where=valid)
         weighted = difficulty_weighted(
-            inside["advantage"], accuracy, self.low, self.high, self.midpoint, self.steepness
+            estimated["advantage"], accuracy, self.low, self.high, self.midpoint, self.steepness
         )
         return write_advantage(batch, weighted + rewards_to_go(batch))
 
@@ -86,7 +87,7 @@ class Noon(Component):
     advantage was negative.
 
     Args:
-        advantage: the estimator; another one: ``advantage@advantage.advantage=leave_one_out``.
+        advantage: the estimator; choose it by ``advantage@advantage.advantage=leave_one_out``.
 
     Source:
         He et al. 2025, arXiv:2508.07768 (PAMA: Noon PPO).
@@ -109,23 +110,25 @@ class Noon(Component):
         return write_advantage(batch, batch["advantage"].clamp(min=0))
 
 
-class BranchShare(Component):
+class BranchShareAdvantage(Component):
     """Group advantage in which a row is weighted by its share of an independent episode.
 
     ``A_i = (R_i - sum_j s_j R_j / S) / (std + eps)``, ``S = sum_j s_j``, with ``s`` =
-    ``branch_share`` and ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)``. Without branches that is
-    GRPO's. The loss has to weigh rows by ``s`` as well (``attribution=share`` sets both).
+    ``branch_share`` and ``std^2 = sum_j s_j (R_j - mean)^2 / (S - 1)``. Without branches it is
+    GRPO's advantage. The loss must weigh rows by ``s``, too (``attribution=share`` sets both).
 
-    With ``baseline=others`` the mean leaves the row's own tree out. With ``norm=none`` as well,
-    the expected gradient is exact for every branching rule and a fixed number of trees.
+    With ``baseline=others`` the mean excludes the row's own tree. With ``baseline=others`` and
+    ``norm=none`` the expected gradient is exact for every branching rule and a fixed number of
+    trees.
 
     Reads ``reward``, ``reward_valid``, ``group_id``, ``trajectory_id``, ``branch_parent``,
     ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage`` ``[B, T]``: 0 in
     groups of equal rewards and for invalid rewards.
 
     Args:
-        baseline: ``group``, the mean over all trees of the group; or ``others``.
-        norm: ``std``, or ``none``.
+        baseline: ``group``: mean over all trees of the group; ``others``: mean over the other trees
+            of the group.
+        norm: ``std``: divide by the standard deviation; ``none``: do not divide.
         epsilon: added to the standard deviation, in reward units.
 
     Source:
@@ -168,11 +171,11 @@ class BranchShare(Component):
         return broadcast(batch, advantage)
 
 
-class Distilled(Component):
-    """Distilled advantage: on-policy distillation with the policy gradient.
+class DistillationAdvantage(Component):
+    """Distillation advantage: on-policy distillation with the policy gradient.
 
-    ``A_t = c * (log pi_T(a_t) - log pi(a_t))``, or with ``horizon: sequence`` its sum from the
-    token on; added to another estimator's advantage, if one is given.
+    ``A_t = c * (log pi_T(a_t) - log pi(a_t))``; with ``horizon: sequence`` the sum of this term
+    over ``a_t`` and all later tokens. It is added to the advantage of another estimator, if any.
 
     ``sequence`` gives the gradient of ``KL(pi(y) || pi_T(y))`` in expectation, with the noise of
     all later tokens. ``token`` gives the gradient of the next-token KL at the sampled prefixes
@@ -180,14 +183,15 @@ class Distilled(Component):
 
     Reads ``response_mask``, ``rollout_log_probs``, ``ref_log_probs`` ``[B, T]``, and
     ``reward_valid`` ``[B]`` if it is there. Writes ``advantage`` ``[B, T]``, nats. Records
-    ``advantage/distilled``, the mean of ``log pi_T(a_t) - log pi(a_t)`` before it is cut, nats a
-    token, and ``advantage/distilled_clipped``, the share of tokens at which it was.
+    ``advantage/distilled``, the mean of ``log pi_T(a_t) - log pi(a_t)`` before clipping, nats per
+    token, and ``advantage/distilled_clipped``, the share of clipped tokens.
 
     Args:
-        horizon: ``token`` credits a token with its own term; ``sequence`` with all later ones too.
-        clip: bound of one token's difference, nats; null for none.
-        coef: c, weight of the teacher beside the other advantage.
-        advantage: the estimator whose advantage it is added to; null for the teacher alone.
+        horizon: ``token`` credits a token with its own term; ``sequence`` with its own term and the
+            terms of all later tokens.
+        clip: largest absolute value of one token's term, nats; null: no bound.
+        coef: c, weight of the teacher.
+        advantage: the estimator whose advantage is added; null: only the teacher's term.
 
     Source:
         Gu et al. 2023 (MiniLLM), arXiv:2306.08543, eq. 2; Lu & Thinking Machines Lab 2025,
@@ -215,14 +219,15 @@ class Distilled(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the advantage."""
-        mask, own = batch["response_mask"], batch["rollout_log_probs"]
-        theirs = batch["ref_log_probs"]
-        record("advantage/distilled", theirs - own, where=mask)
+        mask, student = batch["response_mask"], batch["rollout_log_probs"]
+        teacher = batch["ref_log_probs"]
+        record("advantage/distilled", teacher - student, where=mask)
         if self.clip is not None:
-            record("advantage/distilled_clipped", (theirs - own).abs() > self.clip, where=mask)
+            clipped = (teacher - student).abs() > self.clip
+            record("advantage/distilled_clipped", clipped, where=mask)
         to_go = self.horizon == "sequence"
-        distilled = self.coef * distilled_advantage(own, theirs, mask, to_go, self.clip)
+        advantage = self.coef * distilled_advantage(student, teacher, mask, to_go, self.clip)
         if self.advantage is not None:
             batch = self.advantage(batch)
-            distilled = distilled + batch["advantage"]
-        return write_advantage(batch, distilled)
+            advantage = advantage + batch["advantage"]
+        return write_advantage(batch, advantage)

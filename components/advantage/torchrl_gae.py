@@ -15,7 +15,7 @@ def torchrl_gae(
     lmbda: Probability = 0.95,
     average_gae: bool = False,
 ) -> GAE:
-    """Return torchrl's estimator, unchanged but for its defaults.
+    """Return torchrl's estimator with the defaults of this project.
 
     ``A_t = sum_k (gamma lmbda)^k (r_{t+k} + gamma V(s_{t+k+1}) - V(s_{t+k}))``.
 
@@ -23,7 +23,8 @@ def torchrl_gae(
         value_network: writes ``state_value`` of an observation.
         gamma: discount of a step.
         lmbda: decay of later temporal differences.
-        average_gae: whether advantages are whitened over the batch.
+        average_gae: whether advantages are shifted and scaled to mean 0 and variance 1 over the
+            batch.
 
     Source:
         Schulman et al. 2016, arXiv:1506.02438, eq. 16.

@@ -25,30 +25,33 @@ from rlcomp.metrics import record
 class GiGPO(Component):
     """GiGPO advantage: ``A = A^E + omega A^S``.
 
-    ``A^E = (R - mean_g(R)) / F`` over the episodes of a group; ``A^S`` the same of the discounted
-    return of each turn over all turns of the group that were decided in the same state
-    (``anchor_id``). ``F = std + epsilon``, or 1 with ``norm=none``.
+    ``A^E = (R - mean_g(R)) / F`` over the episodes of a group. ``A^S = (G - mean_s(G)) / F`` with
+    the discounted return ``G`` of a turn and the mean over all turns of the group in the same state
+    ``s`` (``anchor_id``). ``F = std + epsilon``, or 1 with ``norm=none``.
 
-    With ``baseline=others`` the mean of ``A^S`` leaves the episode's own visits out. With
-    ``norm=none`` as well, its expected gradient is the true one times the probability that another
-    episode visits the state. The paper's mean over all visits is biased.
+    With ``baseline=others`` the mean of ``A^S`` excludes the visits of the episode itself. With
+    ``baseline=others`` and ``norm=none`` the expected gradient of ``A^S`` is the true gradient
+    times the probability that another episode visits the state. The paper's mean over all visits
+    is biased.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
     if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``,
     ``anchor_id`` ``[B, T]``. Writes ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0
     for invalid rewards.
 
-    Records ``advantage/step_group`` (visits of a state), ``advantage/shared_states`` (share of
-    turns whose state has another visit; 0 means no step advantage) and
-    ``advantage/step`` (mean absolute ``A^S``).
+    Records ``advantage/step_group``, the visits of a state; ``advantage/shared_states``, the share
+    of turns whose state has another visit (0: no turn has an ``A^S``); and ``advantage/step``, the
+    mean absolute ``A^S``.
 
     Args:
         gamma: discount of a turn.
-        omega: weight of ``A^S``; 0: GRPO.
-        baseline: ``group``, all visits of a state; or ``others``, those of other episodes.
-        norm: ``std``, or ``none``.
-        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set false if
-            ``reward`` is already their sum (``reward=episode_return``): paying twice is refused.
+        omega: weight of ``A^S``; 0: the advantage of GRPO.
+        baseline: the mean of ``A^S``: ``group``: over all visits of a state; ``others``: over the
+            visits of other episodes.
+        norm: ``std``: divide by standard deviations; ``none``: do not divide.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set it to false if
+            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``); a config
+            that counts the turn rewards twice is refused.
         epsilon: added to standard deviations, in reward units.
 
     Source:
@@ -104,8 +107,8 @@ class GiGPO(Component):
 class MTGRPO(Component):
     """MT-GRPO advantage: ``A_k = A^T_k + lambda A^O``; ``A^O`` alone at the last turn.
 
-    ``A^T_k`` is the reward of turn ``k`` standardised over the episodes of the group that have such
-    a turn before their last one, ``A^O`` the outcome standardised over the group.
+    ``A^O`` is the outcome standardised over the group. ``A^T_k`` is the reward of turn ``k``
+    standardised over those episodes of the group in which turn ``k`` is not the last turn.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
     if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
@@ -113,7 +116,7 @@ class MTGRPO(Component):
     ``advantage/turn``, the mean absolute ``A^T`` of turns before the last.
 
     Args:
-        outcome_weight: ``lambda``.
+        outcome_weight: ``lambda``, weight of ``A^O`` before the last turn.
         epsilon: added to standard deviations, in reward units.
 
     Source:
@@ -137,9 +140,9 @@ class MTGRPO(Component):
         table = TurnTable(batch)
         outcome = group_standardised(table.outcome, table.group, table.valid, self.epsilon)[:, None]
         turns = mt_grpo_turns(table.reward, table.exists, table.valid, table.group, self.epsilon)
-        before = table.counted & (table.exists.flip(1).cumsum(1).flip(1) > 1)
-        record("advantage/turn", turns.abs(), where=before)
-        advantage = torch.where(before, turns + self.outcome_weight * outcome, outcome)
+        before_last = table.counted & (table.exists.flip(1).cumsum(1).flip(1) > 1)
+        record("advantage/turn", turns.abs(), where=before_last)
+        advantage = torch.where(before_last, turns + self.outcome_weight * outcome, outcome)
         return write_advantage(batch, table.spread(advantage))
 
 
@@ -147,7 +150,8 @@ class TurnReturn(Component):
     """Turn-level return-to-go: ``A_k = sum_{l >= k} gamma^(l - k) r_l - b_k``.
 
     ``b_k`` is the mean return from turn ``k`` on over the other episodes of the group; 0 if no
-    other has that turn. It does not depend on the episode's own actions, so there is no bias.
+    other episode has a turn ``k``. It does not depend on the actions of the episode itself, so
+    there is no bias.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``, and
     if they are there ``trajectory_id`` ``[B]``, ``turn_id``, ``turn_reward``
@@ -156,13 +160,14 @@ class TurnReturn(Component):
 
     Args:
         gamma: discount of a turn, not of a token.
-        baseline: ``others``; or ``none``, ``b = 0``.
-        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set false if
-            ``reward`` is already their sum (``reward=episode_return``): paying twice is refused.
+        baseline: ``others``: ``b_k`` as above; ``none``: ``b_k = 0``.
+        outcome: whether ``reward`` is added to ``turn_reward`` at the last turn. Set it to false if
+            ``reward`` is already the sum of ``turn_reward`` (``reward=episode_return``); a config
+            that counts the turn rewards twice is refused.
 
     Source:
-        REINFORCE with reward-to-go (Williams 1992) over turns; the baseline as in RLOO (Ahmadian et
-        al. 2024, arXiv:2402.14740), turn by turn.
+        REINFORCE with reward-to-go (Williams 1992) over turns; baseline of RLOO (Ahmadian et al.
+        2024, arXiv:2402.14740), for each turn.
     """
 
     reads = ("reward", "reward_valid", "group_id", "response_mask")
@@ -189,11 +194,12 @@ class TurnReturn(Component):
         returns = turn_returns(table.paid(outcome=self.outcome), self.gamma)
         record("advantage/turn_return", returns, where=table.counted)
         if self.baseline == "others":
-            returns = returns - self._others(table, returns)
+            returns = returns - self._baseline(table, returns)
         counted = torch.where(table.counted, returns, torch.zeros_like(returns))
         return write_advantage(batch, table.spread(counted))
 
-    def _others(self, table: TurnTable, returns: torch.Tensor) -> torch.Tensor:
+    def _baseline(self, table: TurnTable, returns: torch.Tensor) -> torch.Tensor:
+        """Return ``b_k`` of every episode and turn."""
         episodes, turns = returns.shape
         episode = torch.arange(episodes)[:, None].expand(-1, turns).flatten()
         _, group = torch.unique(table.group, return_inverse=True)
@@ -202,20 +208,20 @@ class TurnReturn(Component):
         return mean.nan_to_num(0.0).view(episodes, turns)
 
 
-class Vine(Component):
+class VinePPO(Component):
     """VinePPO advantage: ``A_k = V_{k+1} - V_k``, where ``V_K`` is the reward.
 
-    ``V_k`` is the mean reward of other episodes that go on from before turn ``k``
-    (``collector=vine``). Rewards are of whole episodes, so ``A_k`` equals
-    ``r_k + V(next) - V(this)`` with values of the rewards still to come. No value depends on the
-    turn it is compared with: there is no bias.
+    ``V_k`` is the mean reward of other episodes that continue from the state before turn ``k``
+    (``collector=vine``). Rewards belong to whole episodes, so ``A_k`` equals
+    ``r_k + V(next) - V(this)`` with values of future rewards. ``V_k`` does not depend on the
+    actions of turn ``k``, so there is no bias.
 
-    A change of the reward by a later stage, such as shaping, counts for the last turn only.
+    A stage that changes the reward, such as shaping, changes only the advantage of the last turn.
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask``, ``turn_value``
     ``[B, T]``, and if they are there ``trajectory_id`` ``[B]``, ``turn_id`` ``[B, T]``. Writes
-    ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid rewards, and where a
-    value is unknown. Records ``advantage/turn``, the mean absolute advantage of a turn.
+    ``advantage`` ``[B, T]``, the same on all tokens of a turn; 0 for invalid rewards and for turns
+    without a value. Records ``advantage/turn``, the mean absolute advantage of a turn.
 
     Source:
         Kazemnejad et al. 2024, arXiv:2410.01679 (VinePPO), section 4.

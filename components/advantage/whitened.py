@@ -15,17 +15,17 @@ from rlcomp.functional.returns import reward_to_go
 from rlcomp.interfaces.advantage import broadcast, rewards_per_token, write_advantage
 
 
-class BatchWhitened(Component):
+class BatchWhitening(Component):
     """REINFORCE++ advantage.
 
     ``A_t = (G_t - mean(G)) / sqrt(var(G) + 1e-8)`` with ``G_t = sum_{s >= t} r_s``; mean and
     unbiased variance over all response tokens of the batch.
 
-    With ``kl=in_token_reward`` a token is credited with the KL penalties from itself on. Tool
-    output inside a response does not interrupt the return.
+    With ``kl=in_token_reward`` the return includes the KL penalties of this and all later tokens.
+    Tool output inside a response does not interrupt the return.
 
     Reads ``reward``, ``reward_valid`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``advantage``
-    ``[B, T]``: 0 for invalid rewards, and everywhere when all rewards are equal.
+    ``[B, T]``: 0 for invalid rewards, and 0 for all rows if all rewards are equal.
 
     Source:
         Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, eq. 6 and 7.
@@ -43,7 +43,7 @@ class BatchWhitened(Component):
 
 
 def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
-    """Mark the valid rows that have another valid row in their group.
+    """Return the mask of valid rows that have another valid row in their group.
 
     Args:
         group_id: shape ``[B]``, int64.
@@ -60,26 +60,27 @@ def with_peers(group_id: Tensor, valid: Tensor) -> Tensor:
     return valid & (torch.bincount(index, weights=valid.float())[index] >= 2)
 
 
-class GroupWhitened(Component):
+class GroupWhitening(Component):
     """REINFORCE++-baseline advantage.
 
     ``A_i = (c_i - mean(c)) / sqrt(var(c) + 1e-8)`` with ``c_i = R_i - mean_g(R)``; mean and
     unbiased variance over all response tokens of the batch.
 
     The statistics are over tokens: long responses count more. A group of equal rewards has
-    ``c = 0`` and gets the same small offset ``-mean(c)`` as the others; if all groups are constant,
-    every advantage is exactly 0. Groups of one are excluded from the statistics and get 0.
+    ``c = 0`` and the small advantage ``-mean(c) / sqrt(var(c) + 1e-8)``; if all groups have equal
+    rewards, every advantage is exactly 0. Groups of one are excluded from the statistics and get 0.
 
-    With ``over: responses`` the statistics are over responses, each counted once (Magistral).
+    With ``over: responses`` each response counts once (Magistral).
 
     Reads ``reward``, ``reward_valid``, ``group_id`` ``[B]``, ``response_mask`` ``[B, T]``. Writes
     ``advantage`` ``[B, T]``: 0 in groups of one and for invalid rewards.
 
     Args:
-        over: ``tokens`` or ``responses``; dense rewards are whitened with tokens only.
+        over: the units of the statistics, ``tokens`` or ``responses``. Dense rewards are whitened
+            only over ``tokens``.
 
     Source:
-        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, section 3.2; over responses Mistral 2025
+        Hu et al. 2025 (REINFORCE++), arXiv:2501.03262, section 3.2; responses: Mistral 2025
         (Magistral), arXiv:2506.10910, section 2.1.
     """
 

@@ -22,12 +22,12 @@ from rlcomp.functional.reward_model import (
     plackett_luce_loss,
 )
 from rlcomp.interfaces.loss import RowLoss, scalars
-from rlcomp.interfaces.preference import by_pair_weight, first_is_chosen, sides
+from rlcomp.interfaces.preference import PairLoss, first_is_chosen, pair_entry, sides
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 
 
-class BradleyTerry(RowLoss):
+class BradleyTerry(PairLoss):
     """Bradley-Terry loss of a reward model on pairs.
 
     ``loss = sum_u w_u ((1 - e_u) l(r_w - r_l) + e_u l(r_l - r_w) + c (r_w + r_l)^2)``,
@@ -36,22 +36,21 @@ class BradleyTerry(RowLoss):
 
     Rows 2k and 2k + 1 are a pair, in either order.
 
-    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``pair_weight`` ``[B]``,
-    ``label_noise`` and ``pair_margin`` ``[B]``, which replace the arguments. Writes the scalar
+    Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``pair_weight``, ``label_noise``
+    and ``pair_margin`` ``[B]``, where the last two replace the arguments. Writes the scalar
     ``loss``.
 
-    Records over pairs that are no ties (noise is not 1/2)
-    ``reward_model/accuracy``, share whose margin is above 0;
-    ``reward_model/margin``, score of the chosen minus score of the rejected answer;
-    ``reward_model/chosen`` and ``rejected``, the scores.
+    Records over pairs that are no ties (noise is not 1/2) ``reward_model/accuracy``, the share of
+    pairs whose margin is above 0; ``reward_model/margin``, score of the chosen minus score of the
+    rejected answer; ``reward_model/chosen`` and ``reward_model/rejected``, the scores.
 
     Args:
-        margin: mu, the margin by which the score of the chosen answer should lead.
+        margin: mu, the target of the margin ``r_w - r_l``.
         label_noise: e, probability that a label is wrong.
-        centring_coef: c, weight of the squared sum of both scores, as in the source.
+        centring_coef: c, weight of the squared sum of both scores.
 
     Raises:
-        DataError: a pair has not exactly one chosen answer.
+        DataError: a pair does not have exactly one chosen answer.
 
     Source:
         Ouyang et al. 2022 (InstructGPT), arXiv:2203.02155, eq. 1; margin: Touvron et al. 2023
@@ -63,13 +62,10 @@ class BradleyTerry(RowLoss):
         "l(d) = -log s(d - {margin}), e = {label_noise}"
     )
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
-        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
         "pair_margin": ("B", "float", "by how much the score of the chosen answer is to lead"),
     }
     reads = ("model_score", "chosen")
     optional = ("pair_weight", "label_noise", "pair_margin")
-    unit_rows = 2
 
     def __init__(
         self,
@@ -83,28 +79,20 @@ class BradleyTerry(RowLoss):
         self.label_noise = label_noise
         self.centring_coef = centring_coef
 
-    def prepare(self, batch: TensorDict) -> TensorDict:
-        """Return ``row_weight`` ``[B]`` of pairs."""
-        prepared = super().prepare(batch)
-        if "pair_weight" in batch.keys():
-            own = by_pair_weight(prepared["row_weight"], batch["pair_weight"])
-            prepared["row_weight"] = own
-        return prepared
-
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalar loss of these pairs."""
         batch = self.weighted(batch)
         first = first_is_chosen(batch["chosen"])
         weight = batch["row_weight"].view(-1, 2)[:, 0]
         chosen, rejected = sides(batch["model_score"], first)
-        noise = _of_pairs(batch, "label_noise", self.label_noise, weight)
-        margin = _of_pairs(batch, "pair_margin", self.margin, weight)
-        right = bradley_terry_loss(chosen, rejected, margin)
+        noise = pair_entry(batch, "label_noise", self.label_noise, weight)
+        margin = pair_entry(batch, "pair_margin", self.margin, weight)
+        unflipped = bradley_terry_loss(chosen, rejected, margin)
         flipped = bradley_terry_loss(rejected, chosen, margin)
-        each = relabelled(right, flipped, noise, unbiased=False)
-        each = each + self.centring_coef * centring_penalty(chosen, rejected)
+        losses = relabelled(unflipped, flipped, noise, unbiased=False)
+        losses = losses + self.centring_coef * centring_penalty(chosen, rejected)
         record_pairs(chosen, rejected, (weight > 0) & (noise != 0.5))
-        return scalars(loss=torch.where(weight > 0, each * weight, 0.0).sum())
+        return scalars(loss=torch.where(weight > 0, losses * weight, 0.0).sum())
 
 
 def record_pairs(chosen: Tensor, rejected: Tensor, counts: Tensor) -> None:
@@ -116,40 +104,33 @@ def record_pairs(chosen: Tensor, rejected: Tensor, counts: Tensor) -> None:
     record("reward_model/rejected", rejected, where=counts)
 
 
-def _of_pairs(batch: TensorDict, key: Key, otherwise: float, like: Tensor) -> Tensor:
-    if key not in batch.keys():
-        return torch.full_like(like, otherwise)
-    of_pairs: Tensor = batch[key].view(-1, 2)[:, 0].to(like.dtype)
-    return of_pairs
-
-
-class Davidson(RowLoss):
+class Davidson(PairLoss):
     """Davidson loss of a reward model on pairs with ties.
 
-    ``loss = sum_u w_u (l_u + c (r_w + r_l)^2)``; ``l`` = ``-log P(tie)`` of a tie, else ``(1 - e)
-    (-log P(w)) + e (-log P(l))``, with ``P(w) = e^{r_w} / Z``, ``P(tie) = nu e^{(r_w + r_l) / 2} /
-    Z``. Ties pull the two scores together. Raters call a share ``nu / (2 + nu)`` of equal answers a
-    tie.
+    ``loss = sum_u w_u (l_u + c (r_w + r_l)^2)``; ``l`` = ``-log P(tie)`` for a tie, otherwise
+    ``(1 - e) (-log P(w)) + e (-log P(l))``, with ``P(w) = e^{r_w} / Z``,
+    ``P(tie) = nu e^{(r_w + r_l) / 2} / Z`` and ``Z`` the sum over win, loss and tie. Ties pull the
+    two scores together. For equal scores ``P(tie) = nu / (2 + nu)``.
 
     Rows 2k and 2k + 1 are a pair, in either order.
 
     Reads ``model_score``, ``chosen`` ``[B]``; if they are there ``tied``, ``pair_weight`` and
     ``label_noise`` ``[B]``, which replaces the argument. Writes the scalar ``loss``.
 
-    Records over pairs that are no ties ``reward_model/accuracy``, share whose margin is above 0,
-    and ``reward_model/margin``, score of the chosen minus score of the rejected answer; over ties
-    ``reward_model/tied_gap``, distance of the two scores; ``reward_model/ties``, share of ties;
-    ``reward_model/nu``.
+    Records over pairs that are no ties ``reward_model/accuracy``, the share of pairs whose margin
+    is above 0, and ``reward_model/margin``, score of the chosen minus score of the rejected answer;
+    over ties ``reward_model/tied_gap``, the distance of the two scores; ``reward_model/ties``, the
+    share of ties; ``reward_model/nu``.
 
     Args:
         nu: the tie parameter, or its initial value.
         learnt: whether the learner trains it: ``nu = nu_0 e^{rate x}`` with a parameter ``x``.
-        rate: speed of ``log nu`` under Adam, relative to a weight of the model.
-        label_noise: e, probability that the label of a pair that is no tie is wrong.
+        rate: number by which ``log nu`` moves faster under Adam than a weight of the model.
+        label_noise: e, probability that a label is wrong; ties have none.
         centring_coef: c, weight of the squared sum of both scores.
 
     Raises:
-        DataError: a pair has not exactly one chosen answer.
+        DataError: a pair does not have exactly one chosen answer.
 
     Source:
         Davidson 1970, "On extending the Bradley-Terry model to accommodate ties in paired
@@ -162,13 +143,10 @@ class Davidson(RowLoss):
         "{nu}, learnt: {learnt} ({rate}), e = {label_noise}"
     )
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
-        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
         "tied": ("B", "bool", "neither answer of the row's pair is preferred"),
     }
     reads = ("model_score", "chosen")
     optional = ("tied", "pair_weight", "label_noise")
-    unit_rows = 2
 
     def __init__(
         self,
@@ -191,14 +169,6 @@ class Davidson(RowLoss):
         """Return the log of the tie parameter, a scalar."""
         return math.log(self.nu) + self.rate * self.shift
 
-    def prepare(self, batch: TensorDict) -> TensorDict:
-        """Return ``row_weight`` ``[B]`` of pairs."""
-        prepared = super().prepare(batch)
-        if "pair_weight" in batch.keys():
-            own = by_pair_weight(prepared["row_weight"], batch["pair_weight"])
-            prepared["row_weight"] = own
-        return prepared
-
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalar loss of these pairs."""
         batch = self.weighted(batch)
@@ -206,29 +176,26 @@ class Davidson(RowLoss):
         # Select first: values of pairs that do not count must not reach nu's gradient.
         score = masked(batch["model_score"], batch["row_weight"] > 0)
         chosen, rejected = sides(score, first_is_chosen(batch["chosen"]))
-        tied, noise = torch.zeros_like(weight).bool(), torch.full_like(weight, self.label_noise)
-        if "tied" in batch.keys():
-            tied = batch["tied"].view(-1, 2)[:, 0]
-        if "label_noise" in batch.keys():
-            noise = batch["label_noise"].view(-1, 2)[:, 0].to(weight.dtype)
+        tied = pair_entry(batch, "tied", 0.0, weight).bool()
+        noise = pair_entry(batch, "label_noise", self.label_noise, weight)
         win, tie = davidson_loss(chosen, rejected, self.log_nu())
         flipped, _ = davidson_loss(rejected, chosen, self.log_nu())
-        each = torch.where(tied, tie, relabelled(win, flipped, noise, unbiased=False))
-        each = each + self.centring_coef * centring_penalty(chosen, rejected)
+        losses = torch.where(tied, tie, relabelled(win, flipped, noise, unbiased=False))
+        losses = losses + self.centring_coef * centring_penalty(chosen, rejected)
         counts, margin = weight > 0, (chosen - rejected).detach()
         record("reward_model/accuracy", margin > 0, where=counts & ~tied)
         record("reward_model/margin", margin, where=counts & ~tied)
         record("reward_model/tied_gap", margin.abs(), where=counts & tied)
         record("reward_model/ties", tied, where=counts)
         record("reward_model/nu", self.log_nu().detach().exp().expand_as(weight), where=counts)
-        return scalars(loss=(each * weight).sum())
+        return scalars(loss=(losses * weight).sum())
 
 
 class PlackettLuce(RowLoss):
     """Plackett-Luce loss of a reward model on rankings of ``K`` answers to a prompt.
 
     ``loss = sum_u w_u sum_k [log sum_{j >= k} exp r_(j) - r_(k)]``, ``r_(1)`` the score of the
-    answer with the highest reward; Breslow's form for equal rewards.
+    answer with the highest reward. Equal rewards are ties in Breslow's form.
 
     Rows ``K u`` to ``K u + K - 1`` are the answers to one prompt.
 
@@ -240,8 +207,8 @@ class PlackettLuce(RowLoss):
         group_size: K, number of answers in a ranking.
 
     Raises:
-        DataError: the rows of a ranking answer different prompts, as a filter before it has dropped
-            some.
+        DataError: the rows of a ranking answer different prompts, for example after a filter that
+            drops rows.
 
     Source:
         Plackett 1975; Luce 1959; for reward models: Zhu et al. 2023, arXiv:2301.11270 (K-wise).
@@ -264,11 +231,11 @@ class PlackettLuce(RowLoss):
         )
         if bool((group != group[:, :1]).any()):
             raise DataError(
-                f"{size} adjacent rows are not the answers to one prompt: give loss.group_size the "
-                "rollout's, and put no filter between the two"
+                f"{size} adjacent rows are not the answers to one prompt: set loss.group_size to "
+                "the rollout's group_size, and put no filter between rollout and loss"
             )
-        each, weight = plackett_luce_loss(score, rating), weight[:, 0]
+        losses, weight = plackett_luce_loss(score, rating), weight[:, 0]
         counts = weight > 0
         best = rating.gather(1, score.detach().argmax(1, keepdim=True))[:, 0]
         record("reward_model/top", best == rating.amax(1), where=counts)
-        return scalars(loss=torch.where(counts, each * weight, 0.0).sum())
+        return scalars(loss=torch.where(counts, losses * weight, 0.0).sum())

@@ -21,22 +21,21 @@ class ContrastiveLoss(Component):
 
     ``L_f = mean_i (logsumexp_j f_ij - f_ii) + penalty mean_i (logsumexp_j f_ij)^2``;
     ``L_pi = mean (alpha log pi(a|s,g) - f(s, a, g))``, ``a ~ pi``, without a gradient on ``f``;
-    ``L_alpha = -log alpha mean (log pi + H)``. No reward is read.
+    ``L_alpha = -log alpha mean (log pi + H)``. The losses read no reward.
 
-    Reads ``observation``, ``action``, ``desired_goal``: a goal that was achieved after the step of
-    the row. Writes the scalars ``loss_critic``, ``loss_actor``, ``loss_alpha``, ``alpha``,
-    ``entropy`` and ``accuracy``, the share of rows whose own goal has the greatest energy.
+    Reads ``observation``, ``action`` and ``desired_goal``, a goal that the episode reached after
+    the row's step. Writes the scalars ``loss_critic``, ``loss_actor``, ``loss_alpha``, ``alpha``,
+    ``entropy`` and ``accuracy``, the share of rows whose own goal has the greatest energy ``f``.
 
     Args:
         actor: the actor; draws actions for state and goal.
         critic: the critic ``f``.
         penalty: weight of the squared log-partition.
-        entropy_per_action: ``-H / dim A``, nats.
-        alpha_init: temperature at the start.
+        entropy_per_action: ``-H / dim A``, nats per component of an action.
+        alpha_init: initial temperature.
 
     Source:
-        Eysenbach et al. 2022, arXiv:2206.07568; with these constants Wang et al. 2025,
-        arXiv:2503.14858.
+        Eysenbach et al. 2022, arXiv:2206.07568; constants: Wang et al. 2025, arXiv:2503.14858.
     """
 
     reads = ("observation", "action", "desired_goal")
@@ -61,31 +60,31 @@ class ContrastiveLoss(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalars, in a new TensorDict."""
         energy = self.critic(batch[self.critic.state], batch["action"], batch[self.critic.goal])
-        own = torch.arange(len(energy), device=energy.device)
+        diagonal = torch.arange(len(energy), device=energy.device)
         alpha = self.log_alpha.detach().exp()
-        action, log_prob = self._acts(batch)
-        surprise = -log_prob.detach().mean()
+        action, log_prob = self._sample_actions(batch)
+        entropy = -log_prob.detach().mean()
         values = {
             "loss_critic": info_nce(energy, self.penalty),
-            "loss_actor": (alpha * log_prob - self._reaches(batch, action)).mean(),
-            "loss_alpha": self.log_alpha * (surprise - self.target_entropy),
+            "loss_actor": (alpha * log_prob - self._energy(batch, action)).mean(),
+            "loss_alpha": self.log_alpha * (entropy - self.target_entropy),
             "alpha": alpha,
-            "entropy": surprise,
-            "accuracy": (energy.detach().argmax(dim=1) == own).float().mean(),
+            "entropy": entropy,
+            "accuracy": (energy.detach().argmax(dim=1) == diagonal).float().mean(),
         }
         return TensorDict(values, batch_size=[])
 
-    def _acts(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
-        """Draw actions ``[N, A]`` with log-probs ``[N]``, both with gradient."""
+    def _sample_actions(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
+        """Return sampled actions ``[N, A]`` and their log-probs ``[N]``, both with gradient."""
         distribution = self.actor.get_dist(batch.select(*self.actor.in_keys))
         action = distribution.rsample()
         return action, distribution.log_prob(action)
 
-    def _reaches(self, batch: TensorDict, action: Tensor) -> Tensor:
+    def _energy(self, batch: TensorDict, action: Tensor) -> Tensor:
         """Return ``f(s_i, a_i, g_i)``, ``[N]``, with a gradient for the action only."""
         weights = {name: weight.detach() for name, weight in self.critic.phi.named_parameters()}
-        here = functional_call(self.critic.phi, weights, (batch[self.critic.state], action))
+        state_action = functional_call(self.critic.phi, weights, (batch[self.critic.state], action))
         with torch.no_grad():
-            there = self.critic.psi(batch[self.critic.goal])
-        away: Tensor = (here - there).norm(dim=-1)
-        return -away
+            goal = self.critic.psi(batch[self.critic.goal])
+        distance: Tensor = (state_action - goal).norm(dim=-1)
+        return -distance

@@ -64,8 +64,8 @@ class AdaptiveEntropyLoss(TokenLoss):
     Args:
         entropy_coef: initial ``c``, in reward units per nat.
         target: H_target, mean entropy of an optimiser step, in nats per token.
-        step: change of ``c`` per optimiser step.
-        maximum: ``c`` stays in ``[0, maximum]``.
+        step: change of ``c`` per optimiser step, in units of ``c``.
+        maximum: largest ``c``; the smallest is 0.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -99,8 +99,8 @@ class AdaptiveEntropyLoss(TokenLoss):
         self.step = step
         self.maximum = maximum
         # NaN: no measurement yet; it is not below any target.
-        first = {"entropy_coef": entropy_coef, "last": float("nan"), "total": 0.0, "count": 0.0}
-        for name, value in first.items():
+        initial = {"entropy_coef": entropy_coef, "last": float("nan"), "total": 0.0, "count": 0.0}
+        for name, value in initial.items():
             self.register_buffer(name, torch.tensor(value, dtype=torch.float64))
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -117,16 +117,16 @@ class AdaptiveEntropyLoss(TokenLoss):
         """Update the coefficient from the mean entropy over all micro-batches."""
         super().after_step()
         record("entropy_bonus/coef", float(self.entropy_coef))
-        if not self.count:  # without tokens keep the last entropy
+        if not self.count:  # a step without tokens keeps the last entropy
             return
         self.last.copy_(self.total / self.count)
-        moved = adaptive_entropy_coef(
+        coef = adaptive_entropy_coef(
             float(self.entropy_coef),
             float(self.last),
             target=self.target,
             step=self.step,
             maximum=self.maximum,
         )
-        self.entropy_coef.fill_(moved)
+        self.entropy_coef.fill_(coef)
         self.total.zero_()
         self.count.zero_()

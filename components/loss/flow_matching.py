@@ -22,7 +22,7 @@ class HasVelocity(Protocol):
         ...
 
 
-class FlowMatching(Component):
+class FlowMatchingLoss(Component):
     """Conditional flow matching: ``L = mean_B |v(x_t, t) - (eps - x_0)|^2``.
 
     ``x_t = (1 - t) x_0 + t eps``, ``t`` uniform in [0, 1), ``eps ~ N(0, I)``, drawn for each row

@@ -33,9 +33,6 @@ class SFTLoss(TokenLoss):
     runs = ("reduction",)
     contained = True
 
-    def __init__(self, *, reduction: Component) -> None:
-        super().__init__(reduction=reduction)
-
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
@@ -57,7 +54,7 @@ class PositiveNLL(TokenLoss):
 
     Args:
         nll_coef: mu, coefficient of the term.
-        reduction: writes ``loss_weight``; the paper's is ``token_mean``.
+        reduction: writes ``loss_weight``; the paper uses ``token_mean``.
 
     Source:
         Yue et al. 2025 (VAPO), arXiv:2504.05118: the positive-example LM loss.
@@ -74,15 +71,15 @@ class PositiveNLL(TokenLoss):
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Return ``loss_weight`` of the tokens of correct responses."""
-        right = batch["response_mask"] & batch["correct"][:, None]
-        return super().prepare(batch.copy().set("response_mask", right))
+        correct_tokens = batch["response_mask"] & batch["correct"][:, None]
+        return super().prepare(batch.copy().set("response_mask", correct_tokens))
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
-        right = batch["response_mask"] & batch["correct"][:, None]
-        nll = -masked(batch["log_probs"], right)
-        record("imitation/nll", nll, where=right)
+        correct_tokens = batch["response_mask"] & batch["correct"][:, None]
+        nll = -masked(batch["log_probs"], correct_tokens)
+        record("imitation/nll", nll, where=correct_tokens)
         return scalars(loss=self.nll_coef * (nll * batch["loss_weight"]).sum())
 
 
@@ -116,8 +113,8 @@ class CloningSquaredError(Component):
 class CloningLikelihood(Component):
     """Behaviour cloning of a stochastic policy: ``L = -mean_N log pi(a* | s)``.
 
-    The log-prob of an action is the sum over its components. (torchrl's ``BCLoss`` averages over
-    them unless the distribution declares them as one event.)
+    The log-prob of an action is the sum over its components. (torchrl's ``BCLoss`` takes the mean
+    over the components unless the distribution declares them as one event.)
 
     Reads ``observation`` and ``expert_action``. Writes the scalar ``loss_cloning``, in nats.
 
@@ -135,21 +132,21 @@ class CloningLikelihood(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the loss, in a new TensorDict."""
-        log_prob = self.policy.get_dist(batch.select("observation")).log_prob(
-            batch["expert_action"]
-        )
-        of_action = log_prob.reshape(batch.shape[0], -1).sum(-1)
-        return TensorDict({"loss_cloning": -of_action.mean()}, batch_size=[])
+        distribution = self.policy.get_dist(batch.select("observation"))
+        log_prob = distribution.log_prob(batch["expert_action"])
+        action_log_prob = log_prob.reshape(batch.shape[0], -1).sum(-1)
+        return TensorDict({"loss_cloning": -action_log_prob.mean()}, batch_size=[])
 
 
 class DemonstrationLoss(Component):
     """Loss of torchrl, unchanged, on steps ``(s, a)`` whose actions are imitated.
 
-    Reads ``observation`` and ``action``. Writes the scalars of the loss, and records each as
-    ``loss/<name>``.
+    Reads ``observation`` and ``action``. Writes the scalars of the loss, and records each scalar
+    as ``loss/<name>``.
 
     Args:
-        objective: constructor that gets the policy: a partial of ``torchrl.objectives.BCLoss``.
+        objective: function of the policy that returns the loss, such as a partial of
+            ``torchrl.objectives.BCLoss``.
         policy: the trained policy.
     """
 
@@ -161,7 +158,7 @@ class DemonstrationLoss(Component):
     ) -> None:
         super().__init__()
         with warnings.catch_warnings():
-            # torchrl warns about itself: BCLoss declares no target parameters and has none.
+            # BCLoss has no target parameters, and torchrl warns that they are missing.
             warnings.filterwarnings("ignore", message="The name target_")
             self.objective = objective(policy)
         self.out_keys = list(self.objective.out_keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Annotated
 
 import torch
@@ -26,7 +27,45 @@ from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import record
 
 
-class KLLoss(TokenLoss):
+class _KLInLoss(TokenLoss):
+    """Base class of KL penalties in the loss: ``loss = beta * sum_t w_t * KL_t``.
+
+    ``w_t`` = ``loss_weight``. A subclass computes ``KL_t`` in :meth:`kl`. Records ``kl/in_loss``,
+    the mean of ``KL_t``, nats per token.
+
+    Args:
+        controller: the controller of beta.
+        reduction: writes ``loss_weight``.
+    """
+
+    optional = ("kl_weight",)
+    runs = ("reduction",)
+    contained = True
+    exclusive = "kl"
+
+    def __init__(self, *, controller: KLController, reduction: Component) -> None:
+        super().__init__(reduction=reduction)
+        self.controller = controller
+
+    @abstractmethod
+    def kl(self, batch: TensorDict) -> Tensor:
+        """Return ``KL_t``, ``[B, T]``, nats, with gradient."""
+
+    def gradient_rows(self, batch: TensorDict) -> Tensor | None:
+        """Return all rows; no rows if the coefficient is 0 and the KL is only measured."""
+        no_rows = torch.zeros(batch.batch_size, dtype=torch.bool)
+        return None if self.controller.coef() else no_rows
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Return the scalar loss of these rows."""
+        batch = self.weighted(batch)
+        kl = self.kl(batch)
+        record("kl/in_loss", kl, where=batch["response_mask"])
+        kl = times_kl_weight(kl, batch)
+        return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())
+
+
+class KLLoss(_KLInLoss):
     """KL penalty in the loss (GRPO).
 
     ``loss = beta * sum_t w_t * k(d_t)`` with ``d_t = log pi(a_t) - log pi_ref(a_t)`` and ``w_t`` =
@@ -38,7 +77,7 @@ class KLLoss(TokenLoss):
     Args:
         controller: the controller of beta.
         estimator: on samples of the policy, k2, k1_plus and k3_plus have the gradient of
-            KL(pi || ref), k3 that of KL(ref || pi), and k1 zero expected gradient.
+            KL(pi || ref), k3 has the gradient of KL(ref || pi), and k1 has zero expected gradient.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -50,34 +89,20 @@ class KLLoss(TokenLoss):
         "{controller}"
     )
     reads = ("response_mask", "log_probs", "ref_log_probs")
-    optional = ("kl_weight",)
-    runs = ("reduction",)
-    contained = True
-    exclusive = "kl"
 
     def __init__(
         self, *, controller: KLController, estimator: Estimator = "k3", reduction: Component
     ) -> None:
-        super().__init__(reduction=reduction)
-        self.controller = controller
+        super().__init__(controller=controller, reduction=reduction)
         self.estimator: Estimator = estimator
 
-    def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """Return all rows; no rows if the coefficient is 0 and the KL is only measured."""
-        nothing = torch.zeros(batch.batch_size, dtype=torch.bool)
-        return None if self.controller.coef() else nothing
-
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Return the scalar loss of these rows."""
-        batch = self.weighted(batch)
+    def kl(self, batch: TensorDict) -> Tensor:
+        """Return the estimate of the KL at each token."""
         mask = batch["response_mask"]
-        kl = kl_estimate(batch["log_probs"], batch["ref_log_probs"], mask, self.estimator)
-        record("kl/in_loss", kl, where=mask)
-        kl = times_kl_weight(kl, batch)
-        return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())
+        return kl_estimate(batch["log_probs"], batch["ref_log_probs"], mask, self.estimator)
 
 
-class KLFullLoss(TokenLoss):
+class KLFullLoss(_KLInLoss):
     """Full-vocabulary KL penalty in the loss.
 
     ``loss = beta * sum_t w_t * KL_t`` with
@@ -102,26 +127,15 @@ class KLFullLoss(TokenLoss):
         "{controller}"
     )
     reads = ("response_mask", "log_distribution", "ref_log_distribution")
-    optional = ("kl_weight",)
-    runs = ("reduction",)
-    contained = True
-    exclusive = "kl"
 
-    def __init__(self, *, controller: KLController, reduction: Component) -> None:
-        super().__init__(reduction=reduction)
-        self.controller = controller
-
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Return the scalar loss of these rows."""
-        batch = self.weighted(batch)
-        mask = batch["response_mask"]
-        kl = kl_full(batch["log_distribution"], batch["ref_log_distribution"], mask)
-        record("kl/in_loss", kl, where=mask)
-        kl = times_kl_weight(kl, batch)
-        return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())
+    def kl(self, batch: TensorDict) -> Tensor:
+        """Return the exact KL at each token."""
+        return kl_full(
+            batch["log_distribution"], batch["ref_log_distribution"], batch["response_mask"]
+        )
 
 
-class KLRatioLoss(TokenLoss):
+class KLRatioLoss(_KLInLoss):
     """Importance-weighted KL penalty in the loss (DeepSeek-V3.2: "unbiased KL estimate").
 
     ``loss = beta * sum_t w_t * rho_t * k(d_t)`` with ``rho_t = pi(a_t) / pi_rollout(a_t)``,
@@ -138,7 +152,7 @@ class KLRatioLoss(TokenLoss):
 
     Args:
         controller: the controller of beta.
-        estimator: each has the gradient of KL(pi || ref), on samples of any policy.
+        estimator: each estimator has the gradient of KL(pi || ref), on samples of any policy.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -150,10 +164,6 @@ class KLRatioLoss(TokenLoss):
         "= log pi(a_t) - log pi_ref(a_t), beta = {controller}"
     )
     reads = ("response_mask", "log_probs", "rollout_log_probs", "ref_log_probs")
-    optional = ("kl_weight",)
-    runs = ("reduction",)
-    contained = True
-    exclusive = "kl"
 
     def __init__(
         self,
@@ -162,29 +172,18 @@ class KLRatioLoss(TokenLoss):
         estimator: RatioEstimator = "k3_ratio",
         reduction: Component,
     ) -> None:
-        super().__init__(reduction=reduction)
-        self.controller = controller
+        super().__init__(controller=controller, reduction=reduction)
         self.estimator: RatioEstimator = estimator
 
-    def gradient_rows(self, batch: TensorDict) -> Tensor | None:
-        """Return all rows; no rows if the coefficient is 0 and the KL is only measured."""
-        nothing = torch.zeros(batch.batch_size, dtype=torch.bool)
-        return None if self.controller.coef() else nothing
-
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Return the scalar loss of these rows."""
-        batch = self.weighted(batch)
-        mask = batch["response_mask"]
-        kl = kl_ratio_estimate(
+    def kl(self, batch: TensorDict) -> Tensor:
+        """Return the weighted estimate of the KL at each token."""
+        return kl_ratio_estimate(
             batch["log_probs"],
             recorded(batch["rollout_log_probs"], batch["log_probs"]),
             batch["ref_log_probs"],
-            mask,
+            batch["response_mask"],
             self.estimator,
         )
-        record("kl/in_loss", kl, where=mask)
-        kl = times_kl_weight(kl, batch)
-        return scalars(loss=self.controller.coef() * (kl * batch["loss_weight"]).sum())
 
 
 class DistilLoss(TokenLoss):
@@ -199,14 +198,16 @@ class DistilLoss(TokenLoss):
 
     Reads ``response_mask`` ``[B, T]``, ``log_distribution``, ``ref_log_distribution``
     ``[B, T, V]``. Writes the scalar ``loss``. Records ``distil/divergence``, nats per token, and
-    ``distil/agreement``, the share of tokens at which both have the same most likely token.
+    ``distil/agreement``, the share of tokens at which student and teacher have the same most
+    likely token.
 
     Args:
-        divergence: ``reverse``, ``forward`` or ``jsd``.
+        divergence: D: ``reverse`` is ``KL(pi || pi_T)``, ``forward`` is ``KL(pi_T || pi)``,
+            ``jsd`` is ``JSD_beta``.
         beta: the teacher's share of the mixture of ``jsd``; near 0 it behaves like the forward KL,
-            near 1 like the reverse one.
-        top_k: number of the teacher's most likely tokens to use, with one bucket for all others;
-            null: all.
+            near 1 like the reverse KL.
+        top_k: number of the teacher's most likely tokens; all other tokens share one bucket. Null:
+            all tokens, without a bucket.
         coef: c, weight of the loss.
         reduction: writes ``loss_weight``.
 
@@ -243,6 +244,6 @@ class DistilLoss(TokenLoss):
         record("distil/agreement", student.argmax(-1) == teacher.argmax(-1), where=mask)
         if self.top_k is not None:
             student, teacher = coarsened(student, teacher, self.top_k)
-        apart = divergence(student, teacher, mask, self.divergence, self.beta)
-        record("distil/divergence", apart, where=mask)
-        return scalars(loss=self.coef * (apart * batch["loss_weight"]).sum())
+        distance = divergence(student, teacher, mask, self.divergence, self.beta)
+        record("distil/divergence", distance, where=mask)
+        return scalars(loss=self.coef * (distance * batch["loss_weight"]).sum())

@@ -24,23 +24,22 @@ class KTOLoss(RowLoss):
     answer, else -1, ``z0`` = ``kl_baseline`` and weights ``w_i`` of a mean over the answers of the
     optimiser step.
 
-    It needs no pairs; the rows of a pair count as a desirable and an undesirable answer.
+    KTO needs no pairs. The rows of a pair are a desirable and an undesirable answer.
 
-    Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` (whether it is desirable) and
-    ``kl_baseline`` ``[B]``, nats, and what the score reads; if they are there
-    ``ref_log_probs`` ``[B, T]`` (only recorded) and ``pair_weight`` ``[B]``. Writes the scalar
-    ``loss``.
+    Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` (the answer is desirable),
+    ``kl_baseline`` ``[B]``, nats, and the keys of the score; if they are there ``ref_log_probs``
+    ``[B, T]`` (only recorded) and ``pair_weight`` ``[B]``. Writes the scalar ``loss``.
 
-    Records ``preference/chosen_log_prob``, ``rejected_log_prob``, nats per answer of each kind;
-    ``chosen_change`` and ``rejected_change``, the same minus the reference's;
-    ``preference/baseline``, z0 in nats.
+    Records ``preference/chosen_log_prob`` and ``preference/rejected_log_prob``, nats per desirable
+    and per undesirable answer; ``preference/chosen_change`` and ``preference/rejected_change``, the
+    log-prob minus the reference's log-prob; ``preference/baseline``, z0 in nats.
 
     Args:
         score: writes ``score`` of every row.
         beta: scale of the scores, per nat.
-        desirable_weight: lambda of desirable answers; lambda times the number of answers should be
-            1 to 4/3 of the same product of the undesirable ones.
-        undesirable_weight: lambda of undesirable answers.
+        desirable_weight: lambda_D, the lambda of desirable answers. With ``n_D`` desirable and
+            ``n_U`` undesirable answers, ``lambda_D n_D / (lambda_U n_U)`` should be 1 to 4/3.
+        undesirable_weight: lambda_U, the lambda of undesirable answers.
 
     Source:
         Ethayarajh et al. 2024 (KTO), arXiv:2402.01306, eq. 8, without its constant, as in trl.
@@ -89,7 +88,7 @@ class KTOLoss(RowLoss):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
-        each = kto_loss(
+        losses = kto_loss(
             self.score(batch.copy())["score"],
             batch["chosen"],
             batch["kl_baseline"],
@@ -98,15 +97,15 @@ class KTOLoss(RowLoss):
             self.undesirable_weight,
         )
         self._record(batch)
-        return scalars(loss=(each * batch["row_weight"]).sum())
+        return scalars(loss=(losses * batch["row_weight"]).sum())
 
     def _record(self, batch: TensorDict) -> None:
         mask, counts = batch["response_mask"], batch["row_weight"] > 0
         sums = masked(batch["log_probs"].detach(), mask).sum(1)
-        named = {"log_prob": sums}
+        metrics = {"log_prob": sums}
         if "ref_log_probs" in batch.keys():
-            named["change"] = sums - masked(batch["ref_log_probs"].detach(), mask).sum(1)
-        for name, values in named.items():
+            metrics["change"] = sums - masked(batch["ref_log_probs"].detach(), mask).sum(1)
+        for name, values in metrics.items():
             record(f"preference/chosen_{name}", values, where=counts & batch["chosen"])
             record(f"preference/rejected_{name}", values, where=counts & ~batch["chosen"])
         record("preference/baseline", batch["kl_baseline"], where=counts)

@@ -18,16 +18,16 @@ from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 
 
-class MultiLabel(RowLoss):
+class MultiLabelLoss(RowLoss):
     """Binary cross-entropy over the known labels: ``loss = sum_ik m_ik BCE_ik / sum m``.
 
-    ``m`` is 1 if a label is known. Its sum is over the whole optimiser step, so that every known
-    label counts the same.
+    ``m`` is 1 if a label is known, else 0. ``sum m`` is over the whole optimiser step, so that all
+    known labels have the same weight.
 
     Reads ``label_logits``, ``labels`` ``[B, K]`` (NaN where unknown). Writes the scalar ``loss``,
     in nats per label.
 
-    Records ``labels/nll`` (nats per known label) and ``labels/known`` (share of labels).
+    Records ``labels/nll``, nats per known label, and ``labels/known``, the share of known labels.
 
     Source:
         Bishop 2006, Pattern Recognition and Machine Learning, eq. 4.90, for each label.
@@ -60,10 +60,10 @@ class MultiLabel(RowLoss):
 class OutcomeLabelLoss(RowLoss):
     """Cross-entropy of an outcome reward model on the correctness of answers.
 
-    ``loss = -sum_i w_i mean_t (R_i log s(q_it) + (1 - R_i) log s(-q_it))``, over the last token of
-    the answer or over all tokens. Over all, the score after a token is a value function: the
-    log-odds that an answer with this beginning becomes right. The last token's score judges the
-    answer.
+    ``loss = -sum_i w_i mean_t (R_i log s(q_it) + (1 - R_i) log s(-q_it))``, where ``t`` is the last
+    token of the answer or runs over all tokens. If it runs over all tokens, the score after a token
+    is a value function: the log-odds that an answer with this beginning becomes right. The last
+    token's score judges the answer.
 
     Reads ``token_score``, ``response_mask`` ``[B, T]``, ``model_score`` (the last token's) and
     ``reward`` ``[B]``, in [0, 1]. Writes the scalar ``loss``, nats.
@@ -72,7 +72,7 @@ class OutcomeLabelLoss(RowLoss):
     side of 1/2.
 
     Args:
-        positions: ``last`` or ``all`` tokens.
+        positions: the tokens of the loss: ``last``, the last token of an answer, or ``all``.
 
     Raises:
         DataError: a reward is not in [0, 1].
@@ -97,21 +97,27 @@ class OutcomeLabelLoss(RowLoss):
         batch = self.weighted(batch)
         weight = batch["row_weight"]
         outcome = masked(batch["reward"].detach(), weight > 0)
-        if bool(((outcome < 0) | (outcome > 1) | outcome.isnan()).any()):
-            raise DataError(
-                "a reward is not from 0 (wrong) to 1 (right): an outcome has to be; use such a "
-                "reward, or loss=score_regression"
-            )
+        _check_outcomes(outcome, "use such a reward, or loss=score_regression")
         last = masked(batch["model_score"], weight > 0)
-        right = (last.detach() > 0) == (outcome > 0.5)
-        record("outcome/accuracy", right, where=weight > 0)
-        each = _cross_entropy(last, outcome)
+        agrees = (last.detach() > 0) == (outcome > 0.5)
+        record("outcome/accuracy", agrees, where=weight > 0)
+        losses = _cross_entropy(last, outcome)
         if self.positions == "all":
             mask = batch["response_mask"] & (weight > 0)[:, None]
             score = masked(batch["token_score"], mask)
             tokens = masked(_cross_entropy(score, outcome[:, None].expand(mask.shape)), mask)
-            each = tokens.sum(1) / mask.sum(1).clamp(min=1)
-        return scalars(loss=torch.where(weight > 0, each * weight, 0.0).sum())
+            losses = tokens.sum(1) / mask.sum(1).clamp(min=1)
+        return scalars(loss=torch.where(weight > 0, losses * weight, 0.0).sum())
+
+
+def _check_outcomes(outcome: Tensor, remedy: str) -> None:
+    """Refuse outcomes that are not from 0 to 1; NaN is refused, too."""
+    wrong = outcome[~((outcome >= 0) & (outcome <= 1))]
+    if len(wrong):
+        raise DataError(
+            f"an answer has the reward {float(wrong[0]):g}, but an outcome is from 0 (wrong) to 1 "
+            f"(right): {remedy}"
+        )
 
 
 def _cross_entropy(score: Tensor, label: Tensor) -> Tensor:
@@ -123,7 +129,7 @@ class StepLabelLoss(Loss):
 
     ``loss = -(1 / N) sum_k (z_k log s(q_k) + (1 - z_k) log s(-q_k))`` over the ``N`` labelled steps
     of all answers in the optimiser step. ``q_k`` is the score after the token that completes the
-    step, ``z_k`` its label: 1 or 0, or the share of continuations that are right.
+    step, ``z_k`` its label: 1 or 0, or the share of right continuations.
 
     Reads ``token_score``, ``step_end``, ``step_label``, ``response_mask`` ``[B, T]``. Writes the
     scalar ``loss``, nats per step.
@@ -159,21 +165,21 @@ class StepLabelLoss(Loss):
         """Return the scalar loss of these steps."""
         batch = self.weighted(batch)
         labelled = batch["step_end"] & batch["response_mask"]
-        # Select both first: NaN outside must not reach the gradient.
+        # Select both first: NaN outside the mask must not reach the gradient.
         score = masked(batch["token_score"], labelled)
-        label = masked(batch["step_label"].detach(), labelled).to(score.dtype)
-        each = F.binary_cross_entropy_with_logits(score, label, reduction="none")
-        right = (score.detach() > 0) == (label > 0.5)
-        record("process/accuracy", right, where=labelled)
-        return scalars(loss=torch.where(labelled, each * batch["loss_weight"], 0.0).sum())
+        label = masked(batch["step_label"].detach(), labelled)
+        losses = _cross_entropy(score, label)
+        agrees = (score.detach() > 0) == (label > 0.5)
+        record("process/accuracy", agrees, where=labelled)
+        return scalars(loss=torch.where(labelled, losses * batch["loss_weight"], 0.0).sum())
 
 
-class ImplicitOutcome(RowLoss):
+class ImplicitOutcomeLoss(RowLoss):
     """Cross-entropy of an implicit reward model on outcomes (PRIME).
 
     ``loss = -sum_i w_i (R_i log s(r_i) + (1 - R_i) log s(-r_i))`` with
-    ``r = beta sum_t (log pi_phi(a_t) - log pi_ref(a_t))``. Labels are of whole answers, yet the
-    terms of the sum serve as token rewards.
+    ``r = beta sum_t (log pi_phi(a_t) - log pi_ref(a_t))``. The labels are outcomes
+    of whole answers; the terms of the sum serve as token rewards.
 
     Reads ``log_probs`` (pi_phi's), ``ref_log_probs``, ``response_mask`` ``[B, T]`` and ``reward``
     ``[B]``, in [0, 1]. Writes the scalar ``loss``, nats per answer.
@@ -182,7 +188,7 @@ class ImplicitOutcome(RowLoss):
     ``r > 0`` agree.
 
     Args:
-        beta: the beta of the rewards, ``implicit_process.beta``.
+        beta: scale of ``r``, per nat; the same as ``implicit_process.beta``.
 
     Raises:
         DataError: a reward is not in [0, 1].
@@ -206,14 +212,11 @@ class ImplicitOutcome(RowLoss):
         batch = self.weighted(batch)
         mask, weight = batch["response_mask"], batch["row_weight"]
         counts, target = weight > 0, masked(batch["reward"].detach(), weight > 0)
-        wrong = target[~((target >= 0) & (target <= 1))]  # NaN is not in [0, 1] either
-        if len(wrong):
-            raise DataError(
-                f"an answer has the reward {float(wrong[0]):g}: an outcome is from 0 (wrong) to 1 "
-                "(right); use such a reward, and put shaping behind the learner of the reward model"
-            )
+        _check_outcomes(
+            target, "use such a reward, and put shaping behind the learner of the reward model"
+        )
         ratio = masked(batch["log_probs"], mask) - masked(batch["ref_log_probs"].detach(), mask)
         score = self.beta * ratio.sum(1)
         record("implicit_reward/accuracy", (score.detach() > 0) == (target > 0.5), where=counts)
-        each = F.binary_cross_entropy_with_logits(score, target.to(score.dtype), reduction="none")
-        return scalars(loss=torch.where(counts, each * weight, 0.0).sum())
+        losses = _cross_entropy(score, target)
+        return scalars(loss=torch.where(counts, losses * weight, 0.0).sum())

@@ -1,4 +1,7 @@
-"""Links of preference losses."""
+"""Links of preference losses: the loss of a pair by the scores of its answers.
+
+``s`` is the logistic function; ``u_w`` and ``u_l`` are the scores of chosen and rejected answer.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,20 @@ from rlcomp.functional.preference import (
 from rlcomp.interfaces.preference import LinkFunction
 
 
-class Sigmoid(LinkFunction):
+class _ScaledLink(LinkFunction):
+    """Base class of links that scale the scores by ``beta``.
+
+    Args:
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
+    """
+
+    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
+        super().__init__()
+        self.beta = beta
+
+
+class Sigmoid(_ScaledLink):
     """Bradley-Terry link: negative log-likelihood of the preference (DPO, SimPO, CPO, ORPO).
 
     ``l = -log s(beta m - gamma), m = u_w - u_l``.
@@ -32,20 +48,20 @@ class Sigmoid(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
         gamma: target margin of SimPO, in units of ``beta m``.
 
     Source:
         Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7; Meng et al. 2024 (SimPO),
-        arXiv:2405.14734, eq. 6; the flipped label as in cDPO (Mitchell 2023): the argument changes
-        its sign.
+        arXiv:2405.14734, eq. 6. A flipped label changes the sign of the argument of ``s``, as in
+        cDPO (Mitchell 2023).
     """
 
     equation = "l = -log s({beta} m - {gamma}), m = u_w - u_l"
 
     def __init__(self, *, beta: PositiveFloat = 0.1, gamma: NonNegativeFloat = 0.0) -> None:
-        super().__init__()
-        self.beta = beta
+        super().__init__(beta=beta)
         self.gamma = gamma
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
@@ -53,14 +69,14 @@ class Sigmoid(LinkFunction):
         return sigmoid_loss(self._argument(chosen, rejected))
 
     def flipped(self, chosen: Tensor, rejected: Tensor) -> Tensor:
-        """Return the loss of every pair with its label flipped: the argument changes its sign."""
+        """Return the loss of every pair with its label flipped."""
         return sigmoid_loss(-self._argument(chosen, rejected))
 
     def _argument(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         return self.beta * (chosen - rejected) - self.gamma
 
 
-class Hinge(LinkFunction):
+class Hinge(_ScaledLink):
     """SLiC: hinge of the margin.
 
     ``l = max(0, 1 - beta m), m = u_w - u_l``.
@@ -69,7 +85,7 @@ class Hinge(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: reciprocal of the margin above which a pair has no gradient.
+        beta: reciprocal of the margin ``m`` above which a pair has no gradient, per nat.
 
     Source:
         Zhao et al. 2023 (SLiC-HF), arXiv:2305.10425, eq. 1.
@@ -77,16 +93,12 @@ class Hinge(LinkFunction):
 
     equation = "l = max(0, 1 - {beta} m), m = u_w - u_l"
 
-    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
-        super().__init__()
-        self.beta = beta
-
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         """Return the loss of every pair."""
         return hinge_loss(self.beta * (chosen - rejected))
 
 
-class Squared(LinkFunction):
+class SquaredError(_ScaledLink):
     """IPO: regression of the margin on its target.
 
     ``l = (m - 1 / (2 beta))^2, m = u_w - u_l``.
@@ -103,16 +115,12 @@ class Squared(LinkFunction):
 
     equation = "l = (m - 1 / (2 * {beta}))^2, m = u_w - u_l"
 
-    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
-        super().__init__()
-        self.beta = beta
-
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         """Return the loss of every pair."""
         return squared_loss(chosen - rejected, self.beta)
 
 
-class Sppo(LinkFunction):
+class SPPO(_ScaledLink):
     """SPPO with hard labels: regression of each score on its own target.
 
     ``l = (u_w - 1 / (2 beta))^2 + (u_l + 1 / (2 beta))^2``.
@@ -129,16 +137,12 @@ class Sppo(LinkFunction):
 
     equation = "l = (u_w - 1 / (2 * {beta}))^2 + (u_l + 1 / (2 * {beta}))^2"
 
-    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
-        super().__init__()
-        self.beta = beta
-
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         """Return the loss of every pair."""
         return sppo_loss(chosen, rejected, self.beta)
 
 
-class Nca(LinkFunction):
+class NCA(_ScaledLink):
     """NCA: noise-contrastive alignment of a pair.
 
     ``l = -log s(b u_w) - (1/2) log s(-b u_w) - (1/2) log s(-b u_l)``.
@@ -147,7 +151,8 @@ class Nca(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
 
     Source:
         Chen et al. 2024 (NCA), arXiv:2402.05369, eq. 12 of a pair.
@@ -155,17 +160,13 @@ class Nca(LinkFunction):
 
     equation = "l = -log s({beta} u_w) - (1/2) log s(-{beta} u_w) - (1/2) log s(-{beta} u_l)"
 
-    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
-        super().__init__()
-        self.beta = beta
-
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         """Return the loss of every pair."""
         return nca_loss(chosen, rejected, self.beta)
 
 
-class Exo(LinkFunction):
-    """EXO: reverse KL from the smoothed label to the preference of the policy.
+class EXO(_ScaledLink):
+    """EXO: reverse KL of the policy's preference to the smoothed label.
 
     ``l = q (log q - log(1 - eps)) + (1 - q) (log(1 - q) - log eps), q = s(beta m)``.
 
@@ -173,7 +174,8 @@ class Exo(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
         epsilon: probability that a label is wrong, between 0 and 1.
 
     Source:
@@ -187,8 +189,7 @@ class Exo(LinkFunction):
     def __init__(
         self, *, beta: PositiveFloat = 0.1, epsilon: Annotated[float, Interval(gt=0, lt=1)] = 1e-3
     ) -> None:
-        super().__init__()
-        self.beta = beta
+        super().__init__(beta=beta)
         self.epsilon = epsilon
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
@@ -196,7 +197,7 @@ class Exo(LinkFunction):
         return exo_loss(self.beta * (chosen - rejected), self.epsilon)
 
 
-class Bco(LinkFunction):
+class BCO(_ScaledLink):
     """BCO: a binary classifier of each answer.
 
     ``l = -log s(b u_w) - log s(-b u_l)``.
@@ -205,7 +206,8 @@ class Bco(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
 
     Source:
         Jung et al. 2024 (BCO), arXiv:2404.04656, eq. 7 with delta = 0.
@@ -213,16 +215,12 @@ class Bco(LinkFunction):
 
     equation = "l = -log s({beta} u_w) - log s(-{beta} u_l)"
 
-    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
-        super().__init__()
-        self.beta = beta
-
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         """Return the loss of every pair."""
         return bco_loss(chosen, rejected, self.beta)
 
 
-class DiscoPOP(LinkFunction):
+class DiscoPOP(_ScaledLink):
     """DiscoPOP: mixture of logistic and exponential loss.
 
     ``l = -(1 - g) log s(z) + g exp(-z), z = beta m, g = s(z / tau)``.
@@ -231,7 +229,8 @@ class DiscoPOP(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
         tau: temperature of the mixture, below 1.
 
     Source:
@@ -241,8 +240,7 @@ class DiscoPOP(LinkFunction):
     equation = "l = -(1 - g) log s(z) + g exp(-z), z = {beta} m, g = s(z / {tau})"
 
     def __init__(self, *, beta: PositiveFloat = 0.1, tau: PositiveFloat = 0.05) -> None:
-        super().__init__()
-        self.beta = beta
+        super().__init__(beta=beta)
         self.tau = tau
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
@@ -250,8 +248,8 @@ class DiscoPOP(LinkFunction):
         return discopop_loss(self.beta * (chosen - rejected), self.tau)
 
 
-class ApoDown(LinkFunction):
-    """APO-down: both answers down, the rejected one further.
+class APODown(_ScaledLink):
+    """APO-down: the log-probs of both answers fall, and the rejected answer falls further.
 
     ``l = s(b u_w) + 1 - s(b (u_w - u_l))``.
 
@@ -259,7 +257,8 @@ class ApoDown(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
 
     Source:
         D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
@@ -267,17 +266,13 @@ class ApoDown(LinkFunction):
 
     equation = "l = s({beta} u_w) + 1 - s({beta} (u_w - u_l))"
 
-    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
-        super().__init__()
-        self.beta = beta
-
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         """Return the loss of every pair."""
         return apo_down_loss(chosen, rejected, self.beta)
 
 
-class ApoZero(LinkFunction):
-    """APO-zero: chosen answers up, rejected ones down.
+class APOZero(_ScaledLink):
+    """APO-zero: the log-probs of chosen answers rise, and rejected answers fall.
 
     ``l = 1 - s(b u_w) + s(b u_l)``.
 
@@ -285,17 +280,14 @@ class ApoZero(LinkFunction):
     ``[U]``.
 
     Args:
-        beta: scale of the scores, per nat; small: the policy may move far for a preference.
+        beta: scale of the scores, per nat; the smaller it is, the further the policy may move for
+            a preference.
 
     Source:
         D'Oosterlinck et al. 2024 (APO), arXiv:2408.06266, section 4.
     """
 
     equation = "l = 1 - s({beta} u_w) + s({beta} u_l)"
-
-    def __init__(self, *, beta: PositiveFloat = 0.1) -> None:
-        super().__init__()
-        self.beta = beta
 
     def loss(self, chosen: Tensor, rejected: Tensor) -> Tensor:
         """Return the loss of every pair."""

@@ -20,17 +20,17 @@ class PolicyLoss(TokenLoss):
     ``min(r_t A_t, clip(r_t) A_t)``), ``c_t`` = ``token_weight`` (product of the weights) and
     ``w_t`` = ``loss_weight`` (reduction).
 
-    A named algorithm is a choice of parts, not a class. The order is fixed: ratio, trust region,
-    weights and filters, reduction. Weights and filters never change the denominator.
+    An algorithm such as PPO is a choice of parts, not a class. The order is fixed: ratio, trust
+    region, weights and filters, reduction. Weights and filters never change the denominator.
 
-    Reads ``response_mask``, ``advantage`` and what the parts read, all ``[B, T]``. Writes the
+    Reads ``response_mask``, ``advantage`` and the keys of the parts, all ``[B, T]``. Writes the
     scalar ``loss``.
 
     Args:
         ratio: writes ``ratio`` from ``log_probs`` and ``old_log_probs``.
         trust_region: writes ``surrogate`` from ``ratio`` and ``advantage``.
-        weight: parts by name; each writes ``token_weight``; the surrogate is multiplied by their
-            detached product. None for no weights.
+        weight: parts by name; each writes ``token_weight``, and their detached product multiplies
+            the surrogate. None: no weights.
         reduction: writes ``loss_weight``.
 
     Raises:
@@ -57,16 +57,17 @@ class PolicyLoss(TokenLoss):
         self.ratio = ratio
         self.trust_region = trust_region
         self.weight = nn.ModuleDict(weight or {})
-        self._check_prepared()
+        self._check_step_keys()
 
-    def _check_prepared(self) -> None:
+    def _check_step_keys(self) -> None:
+        """Refuse two parts that prepare the same key."""
         owners: dict[str, str] = {}
         for name, part in self.named_modules():
             for key in part.step_keys if isinstance(part, LossPart) else ():
                 if key in owners:
                     raise ConfigError(
                         f"{owners[key]} and {name} both prepare '{key}' for the whole optimiser "
-                        "step, and one would take the other's: keep one of them"
+                        "step, and the second would overwrite the first: keep one of them"
                     )
                 owners[key] = name
 
@@ -86,7 +87,7 @@ class PolicyLoss(TokenLoss):
         """Return rows with a non-zero advantage, or all if a part has its own gradient."""
         if any(part.has_own_gradient for part in self.parts()):
             return None
-        # NaN is not 0, so that such a row is read and reported.
+        # NaN != 0: a row with NaN is computed, so that the NaN is reported.
         return (masked(batch["advantage"], batch["response_mask"]) != 0).any(1)
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -100,6 +101,7 @@ class PolicyLoss(TokenLoss):
 
     @staticmethod
     def _factor(part: nn.Module, view: TensorDict) -> Tensor:
+        """Return the detached weight of each token, ``[B, T]``, from one part."""
         weight: Tensor = part(view.copy())["token_weight"].detach()
         return masked(weight, view["response_mask"])
 

@@ -14,33 +14,35 @@ from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.functional.preference import relabelled
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.loss import RowLoss, scalars
-from rlcomp.interfaces.preference import by_pair_weight, first_is_chosen, sides
+from rlcomp.interfaces.loss import scalars
+from rlcomp.interfaces.preference import PairLoss, first_is_chosen, pair_entry, sides
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 
 
-class PreferenceLoss(RowLoss):
+class PreferenceLoss(PairLoss):
     """Preference loss of pairs (DPO, IPO, SimPO, ORPO, ...) composed of parts.
 
     ``loss = c sum_u w_u ((1 - e_u) l_u + e_u l'_u) - mu sum_t v_t log pi(a_t)``.
 
     ``l_u`` = ``pair_loss`` is the link's loss of both scores, ``l'_u`` = ``flipped_loss`` the loss
     with a flipped label. ``w_u`` are the weights of a mean over the pairs of the optimiser step,
-    ``v_t`` those of a mean over the tokens of its chosen answers; ``c`` = ``pair_coef``, ``mu`` =
-    ``nll_coef``.
+    ``v_t`` the weights of a mean over the tokens of its chosen answers; ``c`` = ``pair_coef``,
+    ``mu`` = ``nll_coef``.
 
-    A named method is a choice of parts, not a class. Rows 2k and 2k + 1 are a pair, in either
+    A method such as DPO is a choice of parts, not a class. Rows 2k and 2k + 1 are a pair, in either
     order.
 
-    Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and what the parts read;
+    Reads ``log_probs``, ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and the keys of the parts;
     if they are there ``ref_log_probs`` ``[B, T]`` (only recorded), ``pair_weight`` ``[B]`` and
-    ``label_noise`` ``[B]``, which replaces the argument of that name. Writes the scalar ``loss``.
+    ``label_noise`` ``[B]``, which replaces the argument ``label_noise``. Writes the scalar
+    ``loss``.
 
-    Records over pairs ``preference/chosen_log_prob``, ``rejected_log_prob``, nats per answer;
-    ``chosen_change`` and ``rejected_change``, the same minus the reference's; ``margin``, score of
-    the chosen minus score of the rejected answer; ``accuracy``, share of pairs whose margin is
-    above 0; ``preference/chosen_nll``, nats per token of chosen answers.
+    Records over pairs ``preference/chosen_log_prob`` and ``preference/rejected_log_prob``, nats per
+    answer; ``preference/chosen_change`` and ``preference/rejected_change``, the log-prob minus the
+    reference's log-prob; ``preference/margin``, score of the chosen minus score of the rejected
+    answer; ``preference/accuracy``, the share of pairs whose margin is above 0;
+    ``preference/chosen_nll``, nats per token of chosen answers.
 
     Args:
         score: writes ``score`` of every row.
@@ -52,7 +54,7 @@ class PreferenceLoss(RowLoss):
 
     Raises:
         ConfigError: ``unbiased`` with labels without information (e = 1/2).
-        DataError: a pair has not exactly one chosen answer.
+        DataError: a pair does not have exactly one chosen answer.
 
     Source:
         Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7; labels: Mitchell 2023 (cDPO), Chowdhury
@@ -64,8 +66,6 @@ class PreferenceLoss(RowLoss):
         "e = {label_noise}, unbiased: {unbiased}"
     )
     keys: ClassVar[Mapping[Key, OwnKey]] = {
-        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
-        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
         "common_length": ("B", "int64", "response tokens of the shorter answer of the row's pair"),
         "chosen_score": ("B", "float", "u_w: score of the pair's chosen answer"),
         "rejected_score": ("B", "float", "u_l: score of the pair's rejected answer"),
@@ -75,7 +75,6 @@ class PreferenceLoss(RowLoss):
     runs = ("score", "link")
     contained = True
     supplies = ("common_length", "chosen_score", "rejected_score")
-    unit_rows = 2
 
     def __init__(
         self,
@@ -90,8 +89,8 @@ class PreferenceLoss(RowLoss):
         super().__init__()
         if unbiased and label_noise >= 0.5:
             raise ConfigError(
-                f"loss.label_noise is {label_noise} and loss.unbiased is true: such labels say "
-                "nothing; set it below 0.5"
+                f"loss.label_noise is {label_noise} and loss.unbiased is true: such labels have no "
+                "information; set loss.label_noise below 0.5"
             )
         self.score = score
         self.link = link
@@ -101,12 +100,10 @@ class PreferenceLoss(RowLoss):
         self.nll_coef = nll_coef
 
     def prepare(self, batch: TensorDict) -> TensorDict:
-        """Return ``row_weight`` ``[B]`` of pairs, and ``loss_weight`` ``[B, T]`` of chosen ones."""
+        """Return ``row_weight`` ``[B]`` and, for chosen answers, ``loss_weight`` ``[B, T]``."""
         prepared = super().prepare(batch)
-        weight = prepared["row_weight"]
-        if "pair_weight" in batch.keys():
-            weight = prepared["row_weight"] = by_pair_weight(weight, batch["pair_weight"])
-        tokens = masked(weight[:, None], batch["response_mask"] & batch["chosen"][:, None])
+        chosen_tokens = batch["response_mask"] & batch["chosen"][:, None]
+        tokens = masked(prepared["row_weight"][:, None], chosen_tokens)
         total = tokens.sum()
         return prepared.set("loss_weight", tokens / torch.where(total > 0, total, 1.0))
 
@@ -116,14 +113,14 @@ class PreferenceLoss(RowLoss):
         first = first_is_chosen(batch["chosen"])
         weight = batch["row_weight"].view(-1, 2)[:, 0]
         pairs = self._pairs(batch, first)
-        noise = torch.full_like(weight, self.label_noise)
-        if "label_noise" in batch.keys():
-            noise = batch["label_noise"].view(-1, 2)[:, 0].to(weight.dtype)
-        each = relabelled(pairs["pair_loss"], pairs["flipped_loss"], noise, unbiased=self.unbiased)
+        noise = pair_entry(batch, "label_noise", self.label_noise, weight)
+        losses = relabelled(
+            pairs["pair_loss"], pairs["flipped_loss"], noise, unbiased=self.unbiased
+        )
         nll = -masked(batch["log_probs"], batch["response_mask"] & batch["chosen"][:, None])
         self._record(batch, pairs, first, weight > 0)
-        likely = self.nll_coef * (nll * batch["loss_weight"]).sum()
-        return scalars(loss=self.pair_coef * (each * weight).sum() + likely)
+        nll_term = self.nll_coef * (nll * batch["loss_weight"]).sum()
+        return scalars(loss=self.pair_coef * (losses * weight).sum() + nll_term)
 
     def _pairs(self, batch: TensorDict, first: Tensor) -> TensorDict:
         """Return the pairs as rows with both scores and the losses."""
@@ -136,10 +133,10 @@ class PreferenceLoss(RowLoss):
     def _record(self, batch: TensorDict, pairs: TensorDict, first: Tensor, counts: Tensor) -> None:
         mask = batch["response_mask"]
         sums = masked(batch["log_probs"].detach(), mask).sum(1)
-        named = {"log_prob": sums}
+        metrics = {"log_prob": sums}
         if "ref_log_probs" in batch.keys():
-            named["change"] = sums - masked(batch["ref_log_probs"].detach(), mask).sum(1)
-        for name, values in named.items():
+            metrics["change"] = sums - masked(batch["ref_log_probs"].detach(), mask).sum(1)
+        for name, values in metrics.items():
             chosen, rejected = sides(values, first)
             record(f"preference/chosen_{name}", chosen, where=counts)
             record(f"preference/rejected_{name}", rejected, where=counts)

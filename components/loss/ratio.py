@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.functional.divergence import kl_estimate
 from rlcomp.functional.ratio import (
@@ -40,7 +43,36 @@ class NoRatio(LossPart):
         return batch
 
 
-class TokenRatio(LossPart):
+class _ImportanceRatio(LossPart):
+    """Base class of importance ratios: a function of the tokens' log-ratios.
+
+    Records ``ratio/mean`` and ``ratio/approx_kl``, the k3 estimate of ``KL(pi_old || pi)``, nats
+    per token.
+    """
+
+    reads = ("log_probs", "old_log_probs", "response_mask")
+    writes = ("ratio",)
+
+    @abstractmethod
+    def ratio(self, log_ratios: Tensor, mask: Tensor) -> Tensor:
+        """Return the ratio at each token, ``[B, T]``, 1 outside the mask.
+
+        Args:
+            log_ratios: ``log pi(a_t) - log pi_old(a_t)``, clamped to [-20, 20], ``[B, T]``.
+            mask: the response tokens, ``[B, T]``.
+        """
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the ratio."""
+        log_probs, old, mask = batch["log_probs"], batch["old_log_probs"], batch["response_mask"]
+        batch["ratio"] = self.ratio(log_ratio(log_probs, old, mask), mask)
+        record("ratio/mean", batch["ratio"], where=mask)
+        approx_kl = kl_estimate(old, log_probs.detach(), mask, "k3")
+        record("ratio/approx_kl", approx_kl, where=mask)
+        return batch
+
+
+class TokenRatio(_ImportanceRatio):
     """Token-level importance ratio (PPO, GRPO).
 
     ``r_t = pi(a_t|s_t) / pi_old(a_t|s_t)``, its log clamped to [-20, 20].
@@ -53,29 +85,23 @@ class TokenRatio(LossPart):
     """
 
     equation = "r_t = pi(a_t) / pi_old(a_t)"
-    reads = ("log_probs", "old_log_probs", "response_mask")
-    writes = ("ratio",)
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the ratio."""
-        mask = batch["response_mask"]
-        batch["ratio"] = log_ratio(batch["log_probs"], batch["old_log_probs"], mask).exp()
-        record("ratio/mean", batch["ratio"], where=mask)
-        approx_kl = kl_estimate(batch["old_log_probs"], batch["log_probs"].detach(), mask, "k3")
-        record("ratio/approx_kl", approx_kl, where=mask)
-        return batch
+    def ratio(self, log_ratios: Tensor, mask: Tensor) -> Tensor:
+        """Return the ratio at each token."""
+        del mask
+        return log_ratios.exp()
 
 
-class SequenceRatio(LossPart):
+class SequenceRatio(_ImportanceRatio):
     """GSPO ratio: geometric mean of the response's token ratios.
 
     ``s_i = (pi(y_i) / pi_old(y_i))^(1 / n_i) = exp((1 / n_i) sum_t log(pi_t / pi_old_t))``; its
     gradient in each token's log-prob is ``s_i / n_i``.
 
-    A response is clipped or kept as a whole. ``s_i`` stays so near 1 that clip ranges are two
+    All tokens of a response are clipped together. ``s_i`` stays so near 1 that clip ranges are two
     orders of magnitude narrower than for token ratios (``trust_region: clip_narrow``). Use
-    ``reduction: sequence_mean``: a token sum would weight responses by their length. It needs one
-    advantage per response; ``ratio: sequence_token`` credits each token with its own.
+    ``reduction: sequence_mean``: a token sum would weight responses by their length. This ratio
+    needs one advantage per response; ``ratio: sequence_token`` allows one advantage per token.
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, the same at every token of a row, 1 outside the mask.
@@ -85,27 +111,20 @@ class SequenceRatio(LossPart):
     """
 
     equation = "r_t = (pi(y) / pi_old(y))^(1 / n)"
-    reads = ("log_probs", "old_log_probs", "response_mask")
-    writes = ("ratio",)
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the ratio."""
-        mask = batch["response_mask"]
-        token = log_ratio(batch["log_probs"], batch["old_log_probs"], mask)
-        batch["ratio"] = sequence_ratio(token, mask)
-        record("ratio/mean", batch["ratio"], where=mask)
-        approx_kl = kl_estimate(batch["old_log_probs"], batch["log_probs"].detach(), mask, "k3")
-        record("ratio/approx_kl", approx_kl, where=mask)
-        return batch
+    def ratio(self, log_ratios: Tensor, mask: Tensor) -> Tensor:
+        """Return the ratio at each token."""
+        return sequence_ratio(log_ratios, mask)
 
 
-class SequenceTokenRatio(LossPart):
+class SequenceTokenRatio(_ImportanceRatio):
     """GSPO-token ratio: GSPO's value, with a token-level gradient.
 
     ``s_it = sg[s_i] * pi(a_it) / sg[pi(a_it)]`` with ``s_i`` of ``ratio: sequence``.
 
     It serves advantages that differ between the tokens of a response. With one advantage per
-    response and ``reduction: sequence_mean``, loss and gradient are those of ``ratio: sequence``.
+    response and ``reduction: sequence_mean``, it gives the loss and gradient of
+    ``ratio: sequence``.
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, 1 outside the mask.
@@ -115,32 +134,23 @@ class SequenceTokenRatio(LossPart):
     """
 
     equation = "r_t = sg[(pi(y) / pi_old(y))^(1 / n)] pi(a_t) / sg[pi(a_t)]"
-    reads = ("log_probs", "old_log_probs", "response_mask")
-    writes = ("ratio",)
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the ratio."""
-        mask = batch["response_mask"]
-        token = log_ratio(batch["log_probs"], batch["old_log_probs"], mask)
-        batch["ratio"] = sequence_token_ratio(token, mask)
-        record("ratio/mean", batch["ratio"], where=mask)
-        approx_kl = kl_estimate(batch["old_log_probs"], batch["log_probs"].detach(), mask, "k3")
-        record("ratio/approx_kl", approx_kl, where=mask)
-        return batch
+    def ratio(self, log_ratios: Tensor, mask: Tensor) -> Tensor:
+        """Return the ratio at each token."""
+        return sequence_token_ratio(log_ratios, mask)
 
 
-class WholeSequenceRatio(LossPart):
+class WholeSequenceRatio(_ImportanceRatio):
     """Sequence-level importance ratio (RLOO): the response is one action.
 
     ``r_it = sg[r_i] (pi(a_it) / sg[pi(a_it)])^n_i`` with
     ``r_i = pi(y_i) / pi_old(y_i) = exp(sum_t log(pi_t / pi_old_t))``, not length-normalised.
 
-    With one advantage per response and ``reduction: sequence_mean`` value and gradient are those of
-    one clipped objective per response, ``(1 / S) sum_i min(r_i A_i, clip(r_i) A_i)``. With
-    advantages that differ between tokens (a critic's, a KL in the token rewards) each token's
-    log-prob has the gradient ``r_i A_it / S``: the importance-weighted policy gradient, with credit
-    by token. A token sum would count a response once per token. The log of ``r_i`` is clamped to
-    [-20, 20].
+    With one advantage per response and ``reduction: sequence_mean`` the loss is
+    ``(1 / S) sum_i min(r_i A_i, clip(r_i) A_i)``, one clipped objective per response. If advantages
+    differ between tokens (a critic, a KL in the token rewards), each token's log-prob has the
+    gradient ``r_i A_it / S``: the importance-weighted policy gradient, with credit by token. A
+    token sum would count a response once per token. The log of ``r_i`` is clamped to [-20, 20].
 
     Reads ``log_probs``, ``old_log_probs``, ``response_mask`` ``[B, T]``. Writes ``ratio`` ``[B,
     T]``, the same at every token of a row, 1 outside the mask.
@@ -150,16 +160,8 @@ class WholeSequenceRatio(LossPart):
     """
 
     equation = "r_t = sg[pi(y) / pi_old(y)] (pi(a_t) / sg[pi(a_t)])^n"
-    reads = ("log_probs", "old_log_probs", "response_mask")
-    writes = ("ratio",)
     changes_on_policy_gradient = True  # a token's gradient is n times its weight
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the ratio."""
-        mask = batch["response_mask"]
-        token = log_ratio(batch["log_probs"], batch["old_log_probs"], mask)
-        batch["ratio"] = whole_sequence_ratio(token, mask)
-        record("ratio/mean", batch["ratio"], where=mask)
-        approx_kl = kl_estimate(batch["old_log_probs"], batch["log_probs"].detach(), mask, "k3")
-        record("ratio/approx_kl", approx_kl, where=mask)
-        return batch
+    def ratio(self, log_ratios: Tensor, mask: Tensor) -> Tensor:
+        """Return the ratio at each token."""
+        return whole_sequence_ratio(log_ratios, mask)

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+
 from tensordict import TensorDict
+from torch import Tensor
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.functional.reduction import fixed_length, sequence_mean, sequence_sum, token_mean
 
 
-class TokenMean(Component):
+class _Reduction(Component):
+    """Base class of reductions: ``loss = sum_it w_it l_it`` with weights ``w`` by the mask.
+
+    A row without a valid reward has an empty mask here, and no denominator counts it.
+    """
+
+    reads = ("response_mask",)
+    writes = ("loss_weight",)
+
+    @abstractmethod
+    def weights(self, mask: Tensor) -> Tensor:
+        """Return the weight of each token of the optimiser step, ``[B, T]``; 0 outside the mask."""
+
+    def forward(self, batch: TensorDict) -> TensorDict:
+        """Write the weights."""
+        batch["loss_weight"] = self.weights(batch["response_mask"])
+        return batch
+
+
+class TokenMean(_Reduction):
     """DAPO's reduction: token mean (token-mean).
 
     ``w_it = 1 / N`` with ``N`` response tokens in the optimiser step: long responses weigh more.
@@ -23,16 +45,13 @@ class TokenMean(Component):
     """
 
     equation = "w_t = 1 / N, N response tokens"
-    reads = ("response_mask",)
-    writes = ("loss_weight",)
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the weights."""
-        batch["loss_weight"] = token_mean(batch["response_mask"])
-        return batch
+    def weights(self, mask: Tensor) -> Tensor:
+        """Return the weight of each token."""
+        return token_mean(mask)
 
 
-class SequenceMean(Component):
+class SequenceMean(_Reduction):
     """GRPO's reduction: sequence mean of token means (seq-mean-token-mean).
 
     ``w_it = 1 / (S * n_i)`` with ``S`` non-empty responses of ``n_i`` tokens: every response weighs
@@ -46,16 +65,13 @@ class SequenceMean(Component):
     """
 
     equation = "w_t = 1 / (S n), S responses of n tokens"
-    reads = ("response_mask",)
-    writes = ("loss_weight",)
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the weights."""
-        batch["loss_weight"] = sequence_mean(batch["response_mask"])
-        return batch
+    def weights(self, mask: Tensor) -> Tensor:
+        """Return the weight of each token."""
+        return sequence_mean(mask)
 
 
-class SequenceSum(Component):
+class SequenceSum(_Reduction):
     """Sequence mean of token sums (seq-mean-token-sum; REINFORCE, RLOO).
 
     ``w_it = 1 / S`` with ``S`` non-empty responses: the exact policy gradient of the mean return.
@@ -69,21 +85,18 @@ class SequenceSum(Component):
     """
 
     equation = "w_t = 1 / S, S responses"
-    reads = ("response_mask",)
-    writes = ("loss_weight",)
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the weights."""
-        batch["loss_weight"] = sequence_sum(batch["response_mask"])
-        return batch
+    def weights(self, mask: Tensor) -> Tensor:
+        """Return the weight of each token."""
+        return sequence_sum(mask)
 
 
-class FixedLength(Component):
+class FixedLength(_Reduction):
     """Dr. GRPO's reduction: token sum divided by a constant (seq-mean-token-sum-norm).
 
     ``w_it = 1 / (S * L)`` with ``S`` non-empty responses and ``L`` = ``length``: no response-length
-    bias. Rows without a valid reward have an empty mask here, and ``S`` does not count them. The
-    paper divides by all rows times ``L``, but all its rows are judged.
+    bias. Rows without a valid reward have an empty mask here, and ``S`` does not count them. In
+    the paper all rows have a reward, and ``S`` is the number of rows.
 
     Reads ``response_mask`` ``[B, T]`` of the whole optimiser step. Writes ``loss_weight`` ``[B,
     T]``.
@@ -96,14 +109,11 @@ class FixedLength(Component):
     """
 
     equation = "w_t = 1 / (S * {length}), S responses"
-    reads = ("response_mask",)
-    writes = ("loss_weight",)
 
     def __init__(self, *, length: PositiveInt) -> None:
         super().__init__()
         self.length = length
 
-    def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the weights."""
-        batch["loss_weight"] = fixed_length(batch["response_mask"], self.length)
-        return batch
+    def weights(self, mask: Tensor) -> Tensor:
+        """Return the weight of each token."""
+        return fixed_length(mask, self.length)

@@ -16,19 +16,19 @@ from rlcomp.functional.reward_model import ordinal_log_probs, uniform_thresholds
 from rlcomp.interfaces.loss import RowLoss, scalars
 from rlcomp.metrics import record
 
-# Largest distance of a rating (from a file, or a mean of floats) to its level.
+# Largest distance of a rating to its level; a mean of floats is not exact.
 _TOLERANCE = 1e-4
 
 
 class OrdinalRegression(RowLoss):
     """Ordinal regression of a reward model on ratings (proportional odds).
 
-    ``loss = -sum_i w_i log P(R_i)``, ``P(R <= level k) = s(theta_k - r_i)``. Only the order of the
-    ratings is given. The distances of neighbouring levels are learnt with the thresholds
-    ``theta_1 < ... < theta_(K-1)``; a regression would use the differences of the numbers.
+    ``loss = -sum_i w_i log P(R_i)``, ``P(R <= level k) = s(theta_k - r_i)``. The loss uses only the
+    order of the ratings, not their differences. The thresholds ``theta_1 < ... < theta_(K-1)`` are
+    learnt.
 
-    The rating of an answer is its reward. Only the distance of a score from the thresholds matters.
-    The initial thresholds are ``log(k / (K - k))``, as if all ratings were equally frequent.
+    The rating of an answer is its reward. The initial thresholds are ``log(k / (K - k))``; they
+    give all levels the same probability at the score 0.
 
     Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, nats per answer.
 
@@ -37,11 +37,11 @@ class OrdinalRegression(RowLoss):
 
     Args:
         levels: the possible ratings from worst to best, at least two.
-        rate: speed of the thresholds under Adam, relative to a weight of the model.
+        rate: number by which the thresholds move faster under Adam than a weight of the model.
 
     Raises:
         ConfigError: the levels do not increase.
-        DataError: a reward is none of the levels.
+        DataError: a reward is not one of the levels.
 
     Source:
         McCullagh 1980, "Regression models for ordinal data", Journal of the Royal Statistical
@@ -58,8 +58,8 @@ class OrdinalRegression(RowLoss):
         super().__init__()
         if len(levels) < 2 or any(b <= a for a, b in pairwise(levels)):
             raise ConfigError(
-                f"OrdinalRegression: levels is {list(levels)}: must be two ratings or more, from "
-                "worst to best, such as [1, 2, 3, 4, 5]"
+                f"OrdinalRegression: levels is {list(levels)}: must be at least two ratings in "
+                "increasing order, such as [1, 2, 3, 4, 5]"
             )
         self.levels = list(levels)
         self.rate = rate
@@ -71,7 +71,7 @@ class OrdinalRegression(RowLoss):
     start: Tensor
 
     def thresholds(self) -> tuple[Tensor, Tensor]:
-        """Return the lowest threshold and the gaps of the next ones, shape ``[K - 2]``."""
+        """Return the lowest threshold, and the gaps between thresholds, ``[K - 2]``."""
         moved = self.rate * self.moved
         return self.start[0] + moved[0], self.start.diff() * moved[1:].exp()
 
@@ -98,8 +98,8 @@ class OrdinalRegression(RowLoss):
         wrong = (counts & ~(distance <= _TOLERANCE)).nonzero().flatten()
         if len(wrong):
             raise DataError(
-                f"row {int(wrong[0])} has the rating {float(rating[wrong[0]]):g}, which is none of "
-                f"loss.levels, {self.levels}: name all of them, or round the ratings"
+                f"row {int(wrong[0])} has the rating {float(rating[wrong[0]]):g}, which is not in "
+                f"loss.levels, {self.levels}: add the rating to loss.levels, or round the ratings"
             )
         return masked(level, counts)
 
@@ -107,7 +107,7 @@ class OrdinalRegression(RowLoss):
 class ScoreRegression(RowLoss):
     """Squared error of a reward model on ratings: ``loss = sum_i w_i (r_i - R_i)^2``.
 
-    The rating ``R`` of an answer is its reward: a number that raters, a judge or a verifier gave.
+    The rating ``R`` of an answer is its reward, from raters, a judge or a verifier.
 
     Reads ``model_score``, ``reward`` ``[B]``. Writes the scalar ``loss``, in squared reward units.
 

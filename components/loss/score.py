@@ -26,13 +26,13 @@ from rlcomp.interfaces.preference import Score
 class LogProb(Score):
     """Log-prob of the answer, without a reference (SimPO, CPO).
 
-    ``u = sum_t log pi_t, or their mean a; AlphaPO: (1 - exp(-alpha a)) / alpha``.
+    ``u = a`` with ``a`` the sum or mean of ``log pi_t``; AlphaPO: ``(1 - exp(-alpha a)) / alpha``.
 
     Reads ``log_probs``, ``response_mask`` ``[B, T]``. Writes ``score`` ``[B]``, with gradient.
 
     Args:
-        length: ``sum`` over the tokens, or their ``mean``.
-        alpha: AlphaPO's parameter; 0 is the logarithm.
+        length: ``sum`` or ``mean`` over the tokens.
+        alpha: AlphaPO's parameter; 0: ``u`` is the log-prob itself.
 
     Source:
         Meng et al. 2024 (SimPO), arXiv:2405.14734, eq. 4; Xu et al. 2024 (CPO), arXiv:2401.08417,
@@ -62,7 +62,7 @@ class LogRatio(Score):
     nats, with gradient.
 
     Args:
-        length: ``sum`` over the tokens, or their ``mean``.
+        length: ``sum`` or ``mean`` over the tokens.
 
     Source:
         Rafailov et al. 2023 (DPO), arXiv:2305.18290, eq. 7.
@@ -101,8 +101,8 @@ class LogOdds(Score):
         return log_odds(over_tokens(batch["log_probs"], batch["response_mask"], "mean"))
 
 
-class LengthDesensitised(Score):
-    """Log-ratio with a smaller weight of tokens beyond the shorter answer (LD-DPO).
+class LengthDesensitisedLogRatio(Score):
+    """Log-ratio with a smaller weight of the tokens that exceed the shorter answer (LD-DPO).
 
     ``u = sum_{t <= q} x_t + alpha sum_{t > q} x_t, x_t = log(pi_t / pi_ref_t)``.
 
@@ -112,7 +112,7 @@ class LengthDesensitised(Score):
     Writes ``score`` ``[B]``, nats, with gradient.
 
     Args:
-        alpha: weight of the tokens beyond the shorter answer; 1 is DPO.
+        alpha: weight of the tokens from position ``q + 1`` on; 1 is DPO.
 
     Source:
         Liu et al. 2024 (LD-DPO), arXiv:2409.06411, eq. 9.
@@ -135,7 +135,9 @@ class LengthDesensitised(Score):
 class DivergenceScore(Score):
     """Score from the derivative of an f-divergence other than the reverse KL (f-DPO).
 
-    ``u = 1 - e^-h; log 2 + log s(h); (e^((alpha - 1) h) - 1) / (alpha - 1)``.
+    With ``h = sum_t log(pi_t / pi_ref_t)``: ``forward_kl`` is ``u = 1 - e^-h``,
+    ``jensen_shannon`` is ``u = log 2 + log s(h)``, ``alpha`` is
+    ``u = (e^((alpha - 1) h) - 1) / (alpha - 1)``.
 
     Reads ``log_probs``, ``ref_log_probs``, ``response_mask`` ``[B, T]``. Writes ``score`` ``[B]``,
     nats, with gradient.
@@ -158,7 +160,8 @@ class DivergenceScore(Score):
         super().__init__()
         if divergence == "alpha" and alpha == 1:
             raise ConfigError(
-                "DivergenceScore: alpha is 1, the reverse KL, which loss=dpo has: set another"
+                "DivergenceScore: alpha is 1, which is the reverse KL: set another alpha, or use "
+                "loss=dpo"
             )
         self.divergence = divergence
         self.alpha = alpha
@@ -170,8 +173,8 @@ class DivergenceScore(Score):
         return divergence_score(ratio.sum(1), self.divergence, self.alpha)
 
 
-class Penalised(Score):
-    """Log-ratio with a penalty if the chosen answer has become less likely (DPOP).
+class PenalisedLogRatio(Score):
+    """Log-ratio with a penalty if the chosen answer is less likely than under the reference (DPOP).
 
     ``u_w = h_w - penalty max(0, -h_w), u_l = h_l, h = sum_t log(pi_t / pi_ref_t)``.
 
@@ -179,7 +182,7 @@ class Penalised(Score):
     ``score`` ``[B]``, nats, with gradient.
 
     Args:
-        penalty: the paper's lambda.
+        penalty: lambda of the paper, weight of the penalty.
 
     Source:
         Pal et al. 2024 (Smaug), arXiv:2402.13228, eq. 3.
@@ -200,9 +203,10 @@ class Penalised(Score):
 
 
 class SequentialKL(Score):
-    """Log-ratio corrected by the KL of the positions (TDPO).
+    """Log-ratio plus the KL summed over the positions (TDPO).
 
-    ``u = h + alpha K, K = sum_t KL(pi_ref(.|s_t) || pi(.|s_t)); K of chosen answers detached``.
+    ``u = h + alpha K`` with ``h = sum_t log(pi_t / pi_ref_t)`` and
+    ``K = sum_t KL(pi_ref(.|s_t) || pi(.|s_t))``; chosen answers have a detached ``K`` in TDPO2.
 
     Needs ``reference=frozen_full``.
 

@@ -25,27 +25,29 @@ from rlcomp.seed import new_generator
 class TransitionLoss(Component):
     """Loss of torchrl, unchanged, on steps ``(s, a, r, s', terminated)``, with a discount.
 
-    torchrl makes the value estimator and the entropy target in the first forward pass. Here they
-    exist from the start, so that the checkpoints of a new run and of an old one have the same
-    tensors. Only the estimator takes the discount.
+    torchrl creates the value estimator and the entropy target in the first forward pass. This class
+    creates them in its constructor, so that checkpoints have the same tensors before and after the
+    first step. Only the estimator takes the discount.
 
     Reads ``observation``, ``action`` and, under ``next``, ``observation``, ``reward``, ``done``,
     ``terminated``. Writes the scalars of the loss. Rows with an ``index`` (drawn by priority) are
-    weighted by ``priority_weight``, and the greatest ``|delta|`` of the critics is stored for them.
+    weighted by ``priority_weight``, and their greatest ``|delta|`` over the critics is stored.
 
     Args:
-        objective: constructor that gets the networks, e.g. a partial of
+        objective: function of the networks that returns the loss, such as a partial of
             ``torchrl.objectives.SACLoss``.
-        networks: the loss's networks by argument. A partial (no node of its own) is made here:
-            torchrl draws new parameters for a stack of critics, so a node would never be trained.
+        networks: the networks of the loss by the name of its argument. A partial is called here
+            and is no node of its own: torchrl draws new parameters for a stack of critics, so the
+            parameters of a node would never be trained.
         gamma: discount of a step, in [0, 1].
-        period: number of calls per use of an entry of the loss, by entry: ``loss_actor: 2`` is
-            TD3's delayed policy, a large number the update-to-data ratio of REDQ and RLPD.
-        alone: method of the loss by its entry, used in calls that need only this entry: the rest
-            is not computed then.
+        period: number of calls per use of an entry of the loss, by entry. ``loss_actor: 2`` is
+            TD3's delayed policy; a large number is the update-to-data ratio of REDQ and RLPD.
+        alone: by entry, the method of the loss that computes only this entry. A call that uses no
+            other entry calls the method instead of the whole loss.
 
     Raises:
-        ConfigError: the loss has no entry that ``period`` or ``alone`` names, or no such method.
+        ConfigError: ``period`` or ``alone`` names an entry that the loss does not have, or
+            ``alone`` a method that it does not have.
     """
 
     reads = (
@@ -80,6 +82,10 @@ class TransitionLoss(Component):
         self.in_keys = list(self.objective.in_keys)
         self.out_keys = list(self.objective.out_keys)
         self.register_buffer("calls", torch.zeros((), dtype=torch.int64))
+        self._check_entries()
+
+    def _check_entries(self) -> None:
+        """Refuse names of entries and methods that the loss does not have."""
         entries = [str(key) for key in self.out_keys]
         for argument, names in (("period", self.period), ("alone", self.alone)):
             for name in names:
@@ -98,43 +104,44 @@ class TransitionLoss(Component):
         """Return the scalars that this call uses, in a new TensorDict."""
         if torch.is_grad_enabled():
             self.calls += 1
-        values = self._computed(batch)
-        due = [key for key in values.keys() if self._is_due(key)]
-        for key in due:
+        values = self._compute(batch)
+        entries = [key for key in values.keys() if self._is_used(key)]
+        for key in entries:
             if key.startswith("loss"):
                 record(f"loss/{key.removeprefix('loss_')}", values[key].detach())
-        return values.select(*due)
+        return values.select(*entries)
 
-    def _is_due(self, entry: str) -> bool:
+    def _is_used(self, entry: str) -> bool:
+        """Test if this call uses an entry of the loss."""
         return int(self.calls) % self.period.get(entry, 1) == 0
 
-    def _computed(self, batch: TensorDict) -> TensorDict:
-        """Return all entries, or only the one that is used if the loss can compute it alone."""
-        due = [entry for entry in map(str, self.out_keys) if self._is_due(entry)]
-        losses = [entry for entry in due if entry.startswith("loss")]
+    def _compute(self, batch: TensorDict) -> TensorDict:
+        """Return all entries, or only the used entry if the loss can compute it alone."""
+        used = [entry for entry in map(str, self.out_keys) if self._is_used(entry)]
+        losses = [entry for entry in used if entry.startswith("loss")]
         rows = batch.copy()  # torchrl writes its errors into its input
         if len(losses) == 1 and losses[0] in self.alone:
             value, details = getattr(self.objective, self.alone[losses[0]])(rows)
-            self._note(batch, details.get("td_error"))
+            self._store_errors(batch, details.get("td_error"))
             return TensorDict({losses[0]: value}, batch_size=[])
         values: TensorDict = self.objective(rows)
-        self._note(batch, rows.get("td_error", None))
+        self._store_errors(batch, rows.get("td_error", None))
         return values
 
-    def _note(self, batch: TensorDict, error: torch.Tensor | None) -> None:
-        """Keep the errors of rows of a replay, for priorities."""
+    def _store_errors(self, batch: TensorDict, error: torch.Tensor | None) -> None:
+        """Store the errors of replayed rows, from which the replay computes priorities."""
         if "index" in batch.keys() and error is not None:
-            # torchrl writes |delta| for soft actor-critic, and its square for the others.
-            plain = isinstance(self.objective, (SACLoss, DiscreteSACLoss))
+            # torchrl writes |delta| for soft actor-critic, and delta^2 for other losses.
+            is_absolute = isinstance(self.objective, (SACLoss, DiscreteSACLoss))
             error = error.detach().flatten()
-            self.errors = batch["index"], error if plain else error.sqrt()
+            self.errors = batch["index"], error if is_absolute else error.sqrt()
 
 
 class SACWithoutTargetEntropy(SACLoss):  # type: ignore[misc]
     """torchrl's SAC with ``y = r + gamma (1 - terminated) min_i Q'_i(s', a')``, ``a' ~ pi``.
 
-    The policy still gets its entropy bonus. A bonus in the target would reward long episodes, under
-    a sparse reward more than reaching the goal.
+    The policy still gets its entropy bonus. A bonus in the target would reward long episodes; under
+    a sparse reward this bonus can exceed the reward of the goal.
 
     Source:
         Ball et al. 2023, arXiv:2302.02948, section 4.4 (``backup_entropy``); Luo et al. 2024,
@@ -165,14 +172,14 @@ class ConservativeLoss(TransitionLoss):
     ``log (1 / 3n) sum_j exp(Q(s, a_j) - log p(a_j))``.
 
     (torchrl's ``CQLLoss`` takes the logarithm over three actions at a time instead of all, and
-    draws uniform actions from [-1, 1] for any bounds; a test shows both.)
+    draws uniform actions from [-1, 1] for any bounds; a test shows both differences.)
 
-    Reads what :class:`~components.loss.transitions.TransitionLoss` reads. Writes its scalars and
-    ``loss_cql``.
+    Reads the entries of :class:`~components.loss.transitions.TransitionLoss`. Writes its scalars
+    and ``loss_cql``.
 
     Args:
-        objective: constructor of torchrl's ``SACLoss``.
-        networks: the loss's networks by argument.
+        objective: function of the networks that returns torchrl's ``SACLoss``.
+        networks: the networks of the loss by the name of its argument.
         gamma: discount of a step, in [0, 1].
         period: number of calls per use of an entry of the loss, by entry.
         environment: the environment, for the bounds of the actions.
@@ -203,10 +210,10 @@ class ConservativeLoss(TransitionLoss):
         num_actions: PositiveInt = 10,
     ) -> None:
         super().__init__(
-            objective=lambda **made: objective(**made),
+            objective=lambda **networks: objective(**networks),
             networks=networks,
             gamma=gamma,
-            period={key: every for key, every in period.items() if key != "loss_cql"},
+            period={entry: calls for entry, calls in period.items() if entry != "loss_cql"},
         )
         self.period = dict(period)
         self.conservative_weight = conservative_weight
@@ -230,28 +237,27 @@ class ConservativeLoss(TransitionLoss):
         """Return ``sum_i mean_s (log int exp Q_i(s, a) da - Q_i(s, a_data))``, a scalar."""
         actions, density = self._proposals(batch)
         states = batch["observation"].expand(len(actions), *batch["observation"].shape)
-        everywhere = self._values(states, actions) - density  # [2, 3n, N]
-        soft_maximum = everywhere.logsumexp(1) - math.log(len(actions))
-        of_data = self._values(batch["observation"], batch["action"])
-        return (soft_maximum - of_data).mean(1).sum()
+        weighted_values = self._values(states, actions) - density  # [2, 3n, N]
+        soft_maximum = weighted_values.logsumexp(1) - math.log(len(actions))
+        data_values = self._values(batch["observation"], batch["action"])
+        return (soft_maximum - data_values).mean(1).sum()
 
     @torch.no_grad()
     def _proposals(self, batch: TensorDict) -> tuple[Tensor, Tensor]:
         """Return actions ``[3n, N, A]`` and their log-densities ``[3n, N]``."""
         shape = (self.num_actions, *batch["action"].shape)
-        share = torch.rand(shape, generator=self.generator).to(self.low.device)
-        uniform = self.low + (self.high - self.low) * share
-        flat = -(self.high - self.low).log().sum().expand(shape[:2])
-        proposals = [(uniform, flat)]
+        draws = torch.rand(shape, generator=self.generator).to(self.low.device)
+        uniform = self.low + (self.high - self.low) * draws
+        density = -(self.high - self.low).log().sum().expand(shape[:2])
+        proposals = [(uniform, density)]
         objective = self.objective
         with objective.actor_network_params.to_module(objective.actor_network):
             for rows in (batch, batch["next"]):
                 policy = objective.actor_network.get_dist(rows.select("observation"))
                 actions = policy.sample((self.num_actions,))
                 proposals.append((actions, policy.log_prob(actions)))
-        return torch.cat([each[0] for each in proposals]), torch.cat(
-            [each[1] for each in proposals]
-        )
+        actions, densities = zip(*proposals, strict=True)
+        return torch.cat(actions), torch.cat(densities)
 
     def _values(self, observation: Tensor, action: Tensor) -> Tensor:
         """Return ``Q_i(s, a)`` of every critic, ``[2, ...]``."""

@@ -22,18 +22,18 @@ class ValueLoss(TokenLoss):
     ``V'_t = clip(V_t, V_old_t - eps_V, V_old_t + eps_V)``, ``eps_V`` = ``clip``, ``c_V`` =
     ``value_coef``, ``G`` = ``returns``.
 
-    ``V_old`` is the critic before the update. Without a clip: ``(V_t - G_t)^2 / 2``.
+    ``V_old`` is the critic before the update. Without a clip the error is ``(V_t - G_t)^2 / 2``.
 
     Reads ``response_mask``, ``value``, ``old_value``, ``returns`` ``[B, T]``. Writes the scalar
     ``loss``.
 
-    Records ``value/clip_fraction`` (tokens whose gradient the clip sets to 0) and
-    ``value/explained_variance`` (of the critic before the update, over all rows of the optimiser
-    step).
+    Records ``value/clip_fraction``, the share of tokens whose gradient the clip sets to 0, and
+    ``value/explained_variance`` of the critic before the update, over all rows of the optimiser
+    step.
 
     Args:
-        clip: eps_V, in reward units; null for no clipping.
-        value_coef: c_V; matters if policy and critic share a backbone.
+        clip: eps_V, in reward units; null: no clipping.
+        value_coef: c_V, weight of the loss; it matters if policy and critic share a backbone.
         reduction: writes ``loss_weight``.
 
     Source:
@@ -69,12 +69,13 @@ class ValueLoss(TokenLoss):
         """Return the scalar loss of these rows."""
         batch = self.weighted(batch)
         mask = batch["response_mask"]
-        # Mask all before the difference: NaN outside the mask must not reach the gradient.
+        # Mask before the difference: NaN outside the mask must not reach the gradient.
         value, returns = masked(batch["value"], mask), masked(batch["returns"], mask)
         error = self._error(value, masked(batch["old_value"], mask), returns, mask)
         return scalars(loss=self.value_coef * (error * batch["loss_weight"]).sum())
 
     def _error(self, value: Tensor, old_value: Tensor, returns: Tensor, mask: Tensor) -> Tensor:
+        """Return half the squared error of each token, clipped, ``[B, T]``."""
         plain = value_error(value, returns)
         if self.clip is None:
             return plain
@@ -122,9 +123,9 @@ class ObjectiveValueLoss(ValueLoss):
     Records the metrics of :class:`ValueLoss` as means over the objectives of each row.
 
     Args:
-        clip: eps_V, in units of the rewards; null for no clipping.
-        value_coef: c_V.
-        reduction: the reduction; writes the weights of each objective.
+        clip: eps_V, in units of the rewards; null: no clipping.
+        value_coef: c_V, weight of the loss.
+        reduction: writes ``loss_weight``, once for each objective.
     """
 
     equation = (
@@ -150,7 +151,9 @@ class ObjectiveValueLoss(ValueLoss):
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Return the weights of each objective, and record the explained variance of each."""
         count = batch["objective_returns"].shape[-1]
-        parts = [super(ObjectiveValueLoss, self).prepare(_one(batch, k)) for k in range(count)]
+        parts = [
+            super(ObjectiveValueLoss, self).prepare(_objective_rows(batch, k)) for k in range(count)
+        ]
         weights = torch.stack([part["loss_weight"] for part in parts], 2)
         return batch.select().set("objective_loss_weight", weights)
 
@@ -159,17 +162,17 @@ class ObjectiveValueLoss(ValueLoss):
         batch = self.weighted(batch)
         total = batch["objective_loss_weight"].new_zeros(())
         for k in range(batch["objective_returns"].shape[-1]):
-            one = _one(batch, k)
-            one["value"] = batch["objective_values"][..., k]
-            one["loss_weight"] = batch["objective_loss_weight"][..., k]
-            total = total + super().forward(one)["loss"]
+            rows = _objective_rows(batch, k)
+            rows["value"] = batch["objective_values"][..., k]
+            rows["loss_weight"] = batch["objective_loss_weight"][..., k]
+            total = total + super().forward(rows)["loss"]
         return scalars(loss=total)
 
 
-def _one(batch: TensorDict, k: int) -> TensorDict:
+def _objective_rows(batch: TensorDict, k: int) -> TensorDict:
     """Return the batch of one objective, with empty responses in rows that lack it."""
-    one = batch.copy()
-    one["response_mask"] = batch["response_mask"] & batch["objective_present"][:, k, None]
-    one["old_value"] = batch["old_objective_values"][..., k]
-    one["returns"] = batch["objective_returns"][..., k]
-    return one
+    rows = batch.copy()
+    rows["response_mask"] = batch["response_mask"] & batch["objective_present"][:, k, None]
+    rows["old_value"] = batch["old_objective_values"][..., k]
+    rows["returns"] = batch["objective_returns"][..., k]
+    return rows

@@ -16,7 +16,7 @@ from rlcomp.pareto.expected_returns import ExpectedReturns
 from rlcomp.seed import new_generator
 
 
-class Linear(Aggregator):
+class LinearScalarisation(Aggregator):
     """Linear scalarisation: fixed weights.
 
     ``sum_k w_k x_k`` with ``x_k`` the rewards, advantages or gradients. With
@@ -37,23 +37,26 @@ class Linear(Aggregator):
     def __init__(self, *, weights: dict[str, float] | None = None) -> None:
         super().__init__()
         if weights is not None and not weights:
-            raise ConfigError("Linear: weights is empty: name each objective, or set it to null")
+            raise ConfigError(
+                "LinearScalarisation: weights is empty: name each objective, or set it to null"
+            )
         self.weights = None if weights is None else dict(weights)
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse weights of unknown objectives."""
-        named_weights("Linear", self.weights, names)
+        named_weights("LinearScalarisation", self.weights, names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return the weights, in the order of the objectives."""
-        return named_weights("Linear", self.weights, objectives.names)
+        return named_weights("LinearScalarisation", self.weights, objectives.names)
 
 
-class Preferred(Aggregator):
+class PreferenceWeights(Aggregator):
     """Weights equal to each row's preference, on which the policy was conditioned.
 
     Raises:
-        ConfigError: (in :meth:`weigh`) there are no preferences, or not as many as objectives.
+        ConfigError: (in :meth:`weigh`) there are no preferences, or a preference does not have one
+            weight per objective.
     """
 
     def weigh(self, objectives: Objectives) -> Tensor:
@@ -66,14 +69,14 @@ class Preferred(Aggregator):
         count = objectives.preference.shape[1]
         if count != len(objectives.names):
             raise ConfigError(
-                f"aggregator: a preference is of {count} objectives, but there are "
-                f"{len(objectives.names)} ({', '.join(objectives.names)}): conditioning.objectives "
-                "must be the stage that writes them"
+                f"aggregator: a preference has {count} weights, but there are "
+                f"{len(objectives.names)} objectives ({', '.join(objectives.names)}): set "
+                "conditioning.objectives to the stage that writes them"
             )
         return objectives.preference.double()
 
 
-class Random(Aggregator):
+class RandomWeights(Aggregator):
     """Random loss weighting (RLW), a baseline for other aggregators.
 
     ``w = softmax(z)`` with ``z ~ N(0, I)``, drawn at every step.
@@ -94,20 +97,20 @@ class Random(Aggregator):
         )
 
 
-class Scaled(Aggregator):
+class ScaledObjectives(Aggregator):
     """Another aggregator applied to scaled objectives.
 
     ``w_k = s_k v_k`` with ``v`` the weights of the aggregator for the vectors ``s_k g_k``, as if
-    the rewards were multiplied by ``s``. It gives a preference to methods that take none but depend
-    on units (MGDA, PAMA). Recorded returns and other metrics keep their units.
+    the rewards were multiplied by ``s``. So methods without a preference that depend on units
+    (MGDA, PAMA) get a preference. Recorded returns and other metrics keep their units.
 
     Args:
-        aggregator: another one: ``pareto@learner.aggregator.aggregator=mgda``.
-        scales: a factor for each objective, by name.
+        aggregator: computes ``v``; choose it by ``pareto@learner.aggregator.aggregator=mgda``.
+        scales: ``s_k``, a factor for each objective by name.
 
     Raises:
-        ConfigError: an objective has no factor, or a factor no objective; or the aggregator is of
-            expected returns, with weights of its own.
+        ConfigError: ``scales`` lacks an objective or names an unknown one, or the aggregator weighs
+            by expected returns.
 
     Source:
         This project.
@@ -117,43 +120,44 @@ class Scaled(Aggregator):
         super().__init__()
         if aggregator.of_returns:
             raise ConfigError(
-                f"Scaled: aggregator is {type(aggregator).__name__}, which weighs by the expected "
-                "returns: use its own weights instead of scales"
+                f"ScaledObjectives: aggregator is {type(aggregator).__name__}, which weighs by the "
+                "expected returns: use its own weights instead of scales"
             )
         self.aggregator = aggregator
         self.scales = scales
 
     def check(self, names: Sequence[str]) -> None:
         """Refuse unknown objectives, and objectives without a factor."""
-        check_names("Scaled", "scales", self.scales, names)
+        check_names("ScaledObjectives", "scales", self.scales, names)
         self.aggregator.check(names)
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return the weights of the unscaled objectives, shape ``[K]`` or ``[B, K]``."""
-        check_names("Scaled", "scales", self.scales, objectives.names)
+        check_names("ScaledObjectives", "scales", self.scales, objectives.names)
         scales = torch.tensor([self.scales[name] for name in objectives.names], dtype=torch.float64)
-        shown = replace(
+        scaled = replace(
             objectives,
             means=objectives.means * scales,
             gram=objectives.gram * scales.outer(scales),
         )
-        return self.aggregator.weigh(shown) * scales
+        return self.aggregator.weigh(scaled) * scales
 
 
-class Expected(ExpectedReturns):
+class ExpectedUtility(ExpectedReturns):
     """Utility of the expected returns (SER).
 
     ``max g(J_1, ..., J_K)`` with weights ``w_k = dg/dJ_k``.
 
-    A non-linear ``g`` of the rewards of each response would be another problem (ESR). J are running
-    means over batches. Until every objective has data, the weights are 1/K.
+    ``J`` are running means over batches. Until every objective has data, the weights are 1/K. A
+    non-linear ``g`` of the rewards of each response is a different problem (ESR).
 
     Args:
-        function: g, from a tensor ``[K]`` in the order of the objectives to a number.
+        function: g; takes ``J`` as a tensor ``[K]`` in the order of the objectives and returns a
+            scalar tensor.
         decay: decay of the running means J.
 
     Raises:
-        ConfigError: g returns no single number, or one that does not depend on J.
+        ConfigError: g does not return a single number that depends on J.
         NumericalError: dg/dJ is not finite.
 
     Source:
@@ -170,32 +174,34 @@ class Expected(ExpectedReturns):
         if bool(returns.isnan().any()):
             return torch.full_like(returns, 1 / len(returns))
         with torch.enable_grad():
-            at = returns.requires_grad_()
-            value = self.function(at)
+            returns.requires_grad_()
+            value = self.function(returns)
             if value.ndim or not value.requires_grad:
                 raise ConfigError(
-                    f"Expected: function gives {value!r}: it must be one number that depends on "
-                    "the expected returns"
+                    f"ExpectedUtility: function gives {value!r}: it must be one number that "
+                    "depends on the expected returns"
                 )
-            (gradient,) = torch.autograd.grad(value, at)
+            (gradient,) = torch.autograd.grad(value, returns)
         if not bool(gradient.isfinite().all()):
-            where = dict(zip(objectives.names, returns.tolist(), strict=True))
-            raise NumericalError(f"Expected: the gradient of function is not finite at {where}")
+            point = dict(zip(objectives.names, returns.tolist(), strict=True))
+            raise NumericalError(
+                f"ExpectedUtility: the gradient of function is not finite at {point}"
+            )
         return gradient
 
 
 class Chebyshev(ExpectedReturns):
-    """(Augmented) weighted Chebyshev scalarisation.
+    """Weighted Chebyshev scalarisation; augmented if ``rho`` is above 0.
 
     ``min max_i w_i (z_i - J_i) + rho * sum_i w_i (z_i - J_i)``.
 
     The expected returns J are running means over batches (SER). The aggregation weights are
     ``-dg/dJ`` at J. The utopia point z is the highest J so far plus ``delta``. Returns are in
-    reward units. An objective without data yet has weight 0.
+    reward units. An objective without data has weight 0.
 
     Args:
         weights: factor of each objective's shortfall, by name; null: 1/K each.
-        rho: weight of the sum (augmented); with 0, only the worst objective has an effect.
+        rho: weight of the sum; 0: only the worst objective has a weight.
         delta: distance of the utopia point from the best J so far, in reward units.
         decay: decay of the running means J.
 
@@ -239,7 +245,7 @@ class SmoothChebyshev(ExpectedReturns):
     ``w * softmax(w (z - J) / mu)``.
 
     J and z are as in ``chebyshev``: expected returns (SER), and the best J so far plus ``delta``.
-    An objective without data yet has weight 0.
+    An objective without data has weight 0.
 
     Args:
         weights: factor of each objective's shortfall, by name; null: 1/K each.

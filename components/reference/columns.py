@@ -11,12 +11,12 @@ from rlcomp.component import Component
 from rlcomp.errors import DataError
 
 
-class FromColumns(Component):
-    """Reference log-probs of pairs from columns of the data, precomputed.
+class ColumnReference(Component):
+    """Reference log-probs of pairs, precomputed, from columns of the data.
 
-    A column holds the log-prob of each token of the answer, EOS included, or their sum. A sum is
-    divided equally among the tokens, so that scores of whole answers are exact. Scores that use
-    single tokens (``loss/score=length_desensitised``) need the list.
+    A column holds the list of the log-probs of the answer's tokens, including EOS, or their sum. A
+    sum is divided equally among the tokens, so that scores of whole answers are exact. Scores that
+    use single tokens (``loss/score=length_desensitised``) need the list.
 
     Reads ``response_mask`` ``[B, T]``, ``chosen`` ``[B]`` and ``columns``. Writes ``ref_log_probs``
     ``[B, T]``, nats, 0 outside the mask.
@@ -26,7 +26,8 @@ class FromColumns(Component):
         rejected: column of the rejected answer's log-probs.
 
     Raises:
-        DataError: a row has no such column, or another number of values than tokens; names both.
+        DataError: (when called) a row has no such column, or the number of values differs from the
+            number of tokens.
     """
 
     reads = ("response_mask", "chosen")
@@ -46,24 +47,27 @@ class FromColumns(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the log-probs of the columns."""
         mask = batch["response_mask"]
-        written = torch.zeros(mask.shape, device=mask.device)
+        log_probs = torch.zeros(mask.shape, device=mask.device)
         columns = decode_columns(batch, [self.chosen, self.rejected])
-        for row, (held, chosen) in enumerate(zip(columns, batch["chosen"].tolist(), strict=True)):
+        for row, (entries, chosen) in enumerate(
+            zip(columns, batch["chosen"].tolist(), strict=True)
+        ):
             name = self.chosen if chosen else self.rejected
-            values = _of_tokens(name, held.get(name), int(mask[row].sum()))
-            written[row, mask[row]] = torch.tensor(values, device=mask.device)
-        batch["ref_log_probs"] = written
+            values = _token_log_probs(name, entries.get(name), int(mask[row].sum()))
+            log_probs[row, mask[row]] = torch.tensor(values, device=mask.device)
+        batch["ref_log_probs"] = log_probs
         return batch
 
 
-def _of_tokens(name: str, value: object, count: int) -> list[float]:
+def _token_log_probs(name: str, value: object, count: int) -> list[float]:
+    """Return the log-prob of each of ``count`` tokens from the value of a column."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return [value / max(count, 1)] * count
-    fits = isinstance(value, list) and all(isinstance(one, (int, float)) for one in value)
+    fits = isinstance(value, list) and all(isinstance(item, (int, float)) for item in value)
     if not fits or len(value) != count:  # type: ignore[arg-type]
         content = f"{len(value)} values" if isinstance(value, list) else f"{value!r:.60}"
         raise DataError(
-            f"column {name!r} of a pair holds {content}, but its answer has {count} tokens, EOS "
-            "included: write their log-probs or the sum of them, or use reference=frozen"
+            f"column {name!r} of a pair holds {content}, but the answer has {count} tokens, "
+            "including EOS: write one log-prob per token or their sum, or use reference=frozen"
         )
-    return [float(one) for one in value]  # type: ignore[attr-defined]
+    return [float(item) for item in value]  # type: ignore[attr-defined]

@@ -17,25 +17,24 @@ from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import check_room, demonstration_rows
 
 
-class Reprompted(Component):
-    """Privileged reference with ``log pi_ref(y_t | teacher_prompt, y_<t)``.
+class RepromptedReference(Component):
+    """Privileged reference: scores ``log pi_ref(y_t | teacher_prompt, y_<t)``.
 
-    A row of the reference holds ``teacher_prompt`` and the tokens after the policy's prompt. Its
-    scores are written back by the position in the response, because prompts of different lengths
-    shift the columns.
+    A row of the reference consists of ``teacher_prompt`` and the policy's tokens after the prompt.
+    The scores are copied to the positions of the same response tokens in the policy's row.
 
-    Reads ``tokens``, ``attention_mask``, ``response_mask``, ``teacher_prompt`` ``[B, W]``, and
-    ``rollout_log_probs`` and ``columns`` if they are there. Writes ``ref_log_probs`` ``[B, T]``
-    and ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
+    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, ``teacher_prompt`` ``[B,
+    W]``, and ``rollout_log_probs`` ``[B, T]`` and ``columns`` if they are there. Writes
+    ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
 
     Args:
         policy: the policy, whose tokenizer encodes the prompts and whose context must hold them.
         reference: the reference that scores: ``frozen_full``, ``refreshed_full``, ``live_full``,
             ``teacher_full``.
-        prompt: how prompts become tokens; plain text if not given.
+        prompt: the format of prompts; null: plain text.
 
     Raises:
-        DataError: (when called) a teacher's prompt leaves no room for the response.
+        DataError: (when called) a teacher's prompt and the response exceed the context length.
 
     Source:
         Snell et al. 2022 (context distillation), arXiv:2209.15189; Vapnik & Vashist 2009.
@@ -62,22 +61,23 @@ class Reprompted(Component):
         """Score the responses after the teacher's prompts."""
         mask = batch["response_mask"]
         rows = self._rows(batch, mask)
-        there = rows["response_mask"]
+        row_mask = rows["response_mask"]
         if "rollout_log_probs" in batch.keys():
-            rows["rollout_log_probs"] = torch.zeros(there.shape, device=mask.device)
-            rows["rollout_log_probs"][there] = batch["rollout_log_probs"][mask].float()
+            rows["rollout_log_probs"] = torch.zeros(row_mask.shape, device=mask.device)
+            rows["rollout_log_probs"][row_mask] = batch["rollout_log_probs"][mask].float()
         scored = self.reference(rows)
         # Both masks select the same response tokens in the same order.
         for key in self.writes:
             scores = scored[key]
             batch[key] = torch.zeros(*mask.shape, *scores.shape[2:], device=mask.device)
-            batch[key][mask] = scores[there]
+            batch[key][mask] = scores[row_mask]
         return batch
 
     def _rows(self, batch: TensorDict, mask: torch.Tensor) -> TensorDict:
+        """Return rows of the teacher's prompts and the policy's responses."""
         texts = decode_texts(batch["teacher_prompt"])
         heads = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
-        tails = [_response(*row) for row in zip(_ids(batch), mask.tolist(), strict=True)]
+        tails = [_response(*row) for row in zip(_token_ids(batch), mask.tolist(), strict=True)]
         lengths = [len(head) for head in heads], [len(tail.ids) for tail in tails]
         check_room(*lengths, self.policy.context_length, lambda row: texts[row])
         rows = [
@@ -87,10 +87,10 @@ class Reprompted(Component):
         return demonstration_rows(self.policy.tokenizer, rows).to(mask.device)
 
 
-def _ids(batch: TensorDict) -> list[list[int]]:
+def _token_ids(batch: TensorDict) -> list[list[int]]:
     """Return the tokens of each row, without padding."""
-    both = zip(batch["tokens"].tolist(), batch["attention_mask"].sum(1).tolist(), strict=True)
-    return [row[:length] for row, length in both]
+    lengths = batch["attention_mask"].sum(1).tolist()
+    return [ids[:length] for ids, length in zip(batch["tokens"].tolist(), lengths, strict=True)]
 
 
 def _response(ids: list[int], mask: list[bool]) -> Demonstration:

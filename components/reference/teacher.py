@@ -13,111 +13,87 @@ from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, DataError, nearest
 from rlcomp.functional.distillation import span_log_ratio
-from rlcomp.interfaces.policy import FullDistributionPolicy, Policy
+from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.reference import Reference, full_distribution_policy
 from rlcomp.keys import Key
 from rlcomp.metrics import record, record_total
 from rlcomp.text.answers import encode_answers
 from rlcomp.text.token_bytes import token_bytes
 
 
-class Teacher(Component):
+class TeacherReference(Reference):
     """Teacher as the reference policy: another node of the run with its current weights.
 
     The teacher may have any size. Scoring has no gradient. Only a learner that names the teacher
     trains it; in a phase without such a learner it is frozen.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there.
+    ``[B, T]`` if it is there. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under
+    the teacher's decoding, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, at the
+    teacher's temperature before any filter.
 
-    Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient, under the teacher's decoding.
-
-    Records ``teacher/tokens``, the response tokens it scored; and ``kl/reference`` if the rows are
-    rollouts: the mean of ``rollout_log_probs - ref_log_probs``, nats per token (the estimator k1).
+    Records ``teacher/tokens``, the number of response tokens that the teacher scored, and
+    ``kl/reference``.
 
     Args:
         policy: the student.
         teacher: the teacher; scores the student's responses.
+        full: whether the log-probs of all tokens are written too, for a divergence over the
+            vocabulary. It costs ``B * T * V`` numbers during the whole step.
 
     Raises:
-        ConfigError: student and teacher number their tokens differently.
+        ConfigError: student and teacher number their tokens differently, or ``full`` is true and
+            the teacher has no ``log_distribution``.
     """
 
-    reads = ("tokens", "attention_mask", "response_mask")
-    optional = ("rollout_log_probs", "sampling_mask")
-    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
+    optional: ClassVar[tuple[Key, ...]] = ("rollout_log_probs", "sampling_mask")
+    writes_if: ClassVar[dict[str, tuple[Key, ...]]] = {"full": ("ref_log_distribution",)}
 
     teacher: Policy
 
-    def __init__(self, *, policy: Policy, teacher: Policy) -> None:
+    def __init__(self, *, policy: Policy, teacher: Policy, full: bool = False) -> None:
         super().__init__()
         if policy.tokenizer.get_vocab() != teacher.tokenizer.get_vocab():
             raise ConfigError(
                 "reference.teacher has another tokenizer than the policy: choose a teacher with "
                 "the same one, or reference=teacher_by_spans with advantage=distilled"
             )
+        if full:
+            full_distribution_policy("reference.teacher", teacher)
         # Not a submodule: the teacher's node owns the tensors.
         object.__setattr__(self, "teacher", teacher)
+        self.full = full
+
+    def log_probs(self, batch: TensorDict) -> Tensor:
+        """Return the log-prob of each response token under the teacher."""
+        return self.teacher.log_probs(batch.exclude("routed_experts"))
+
+    def log_distribution(self, batch: TensorDict) -> Tensor:
+        """Return the log-probs of all tokens under the teacher."""
+        teacher = full_distribution_policy("reference.teacher", self.teacher)
+        return teacher.log_distribution(batch.exclude("routed_experts"))
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the response tokens."""
-        with torch.no_grad():
-            batch = self._scored(batch)
-        mask = batch["response_mask"]
-        record_total("teacher/tokens", float(mask.sum()))
-        if "rollout_log_probs" in batch.keys():
-            distance = batch["rollout_log_probs"] - batch["ref_log_probs"]
-            record("kl/reference", distance, where=mask)
-        return batch
-
-    def _scored(self, batch: TensorDict) -> TensorDict:
-        batch["ref_log_probs"] = self.teacher.log_probs(batch.exclude("routed_experts"))
-        return batch
+        record_total("teacher/tokens", float(batch["response_mask"].sum()))
+        return super().forward(batch)
 
 
-class TeacherFull(Teacher):
-    """Teacher with full next-token distributions, for a divergence over the vocabulary.
+class DomainTeachers(Component):
+    """References by domain: the specialist of a row's domain scores the row.
 
-    Memory: ``ref_log_distribution`` holds ``B * T * V`` numbers during the whole step.
-
-    Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``, and ``rollout_log_probs``
-    ``[B, T]`` if it is there.
-
-    Writes ``ref_log_probs`` ``[B, T]`` and ``ref_log_distribution`` ``[B, T, V]``, nats, without
-    gradient; the latter at the teacher's temperature, before any filter.
+    Reads the entries that the references read, and ``columns``. Writes ``ref_log_probs``
+    ``[B, T]``, and with ``full`` ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient.
+    Records the references' metrics over all rows.
 
     Args:
-        policy: the student.
-        teacher: the teacher; scores the student's responses.
-    """
-
-    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
-
-    teacher: FullDistributionPolicy
-
-    def __init__(self, *, policy: FullDistributionPolicy, teacher: FullDistributionPolicy) -> None:
-        super().__init__(policy=policy, teacher=teacher)
-
-    def _scored(self, batch: TensorDict) -> TensorDict:
-        batch = super()._scored(batch)
-        batch["ref_log_distribution"] = self.teacher.log_distribution(
-            batch.exclude("routed_experts")
-        )
-        return batch
-
-
-class Teachers(Component):
-    """Reference by domain, which scores each row with its domain's specialist.
-
-    Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]``. Records
-    the references' metrics over all rows.
-
-    Args:
-        references: the references by domain, such as ``reference=teacher`` with a teacher for
-            each.
+        references: the references by domain, such as one ``reference=teacher`` for each teacher.
         column: column of the examples with the name of the domain.
+        full: whether the references write the log-probs of all tokens, for ``loss=distil``.
 
     Raises:
-        DataError: (when called) an example has no such column, or it names no domain.
+        ConfigError: ``full`` is true and a reference writes no distribution.
+        DataError: (when called) an example has no such column, or the column names no domain.
 
     Source:
         DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.
@@ -126,6 +102,7 @@ class Teachers(Component):
     reads = ("tokens", "attention_mask", "response_mask")
     optional = ("columns", "rollout_log_probs")
     writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs",)
+    writes_if: ClassVar[dict[str, tuple[Key, ...]]] = {"full": ("ref_log_distribution",)}
     runs = ("references",)
     column_remedy: ClassVar[str] = "write it into the task's data, or set reference.column"
 
@@ -134,10 +111,18 @@ class Teachers(Component):
         *,
         references: Annotated[dict[str, Component], MinLen(1)],
         column: NonEmptyText = "verify_with",
+        full: bool = False,
     ) -> None:
         super().__init__()
+        for name, reference in references.items():
+            if full and "ref_log_distribution" not in reference.writes:
+                raise ConfigError(
+                    f"reference.references.{name} is a {type(reference).__name__}, which writes no "
+                    "distribution: use reference=teacher_full for it, or reference=teachers here"
+                )
         self.references = nn.ModuleDict(references)
         self.column = column
+        self.full = full
 
     @property
     def needed_columns(self) -> frozenset[str]:
@@ -145,7 +130,7 @@ class Teachers(Component):
         return frozenset({self.column})
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Score every row by its domain's reference."""
+        """Score every row with the reference of its domain."""
         scored: dict[str, torch.Tensor] = {}
         for domain, rows in self._rows(batch).items():
             result = self.references[domain](batch[rows].copy())
@@ -155,78 +140,43 @@ class Teachers(Component):
         return batch.update(scored)
 
     def _rows(self, batch: TensorDict) -> dict[str, list[int]]:
-        """Return the rows of each domain that occurs."""
+        """Return the row numbers of each domain in the batch."""
         rows: dict[str, list[int]] = {}
         for row, columns in enumerate(decode_columns(batch, only=[self.column])):
             domain = columns.get(self.column)
             if not isinstance(domain, str) or domain not in self.references:
                 near = nearest(str(domain), [*self.references])
                 raise DataError(
-                    f"Teachers: row {row} has {domain!r} in its column {self.column!r}, which "
-                    f"names no reference{near}: write it into the data, or set reference.column"
+                    f"DomainTeachers: row {row} has {domain!r} in its column {self.column!r}, but "
+                    f"no reference has that name{near}: write the name of a reference into the "
+                    "data, or set reference.column"
                 )
             rows.setdefault(domain, []).append(row)
         return rows
 
 
-class TeachersFull(Teachers):
-    """Reference by domain with full distributions of the specialists, for ``loss=distil``.
-
-    Reads what the references read, and ``columns``. Writes ``ref_log_probs`` ``[B, T]`` and
-    ``ref_log_distribution`` ``[B, T, V]``, nats, without gradient. Records the references' metrics
-    over all rows.
-
-    Args:
-        references: the references by domain: ``reference=teacher_full`` with a teacher for each.
-        column: column of the examples with the name of the domain.
-
-    Raises:
-        ConfigError: a reference writes no distribution.
-        DataError: (when called) an example has no such column, or it names no domain.
-
-    Source:
-        DeepSeek-AI 2025 (DeepSeek-V3.2), arXiv:2512.02556, section 3: specialist distillation.
-    """
-
-    writes: ClassVar[tuple[Key, ...]] = ("ref_log_probs", "ref_log_distribution")
-
-    def __init__(
-        self,
-        *,
-        references: Annotated[dict[str, Component], MinLen(1)],
-        column: NonEmptyText = "verify_with",
-    ) -> None:
-        super().__init__(references=references, column=column)
-        for name, reference in references.items():
-            if "ref_log_distribution" not in reference.writes:
-                raise ConfigError(
-                    f"reference.references.{name} is a {type(reference).__name__}, which writes no "
-                    "distribution: use reference=teacher_full for it, or reference=teachers here"
-                )
-
-
-class TeacherBySpans(Component):
+class SpanTeacher(Component):
     """Teacher with another tokenizer, by aligned spans of text.
 
-    The text is cut where a token ends in both tokenizations. ``ref_log_probs`` is ``log pi(a_t)``
-    plus, at the last token of each span, ``sum_S log pi_T - sum_S log pi``. So
-    ``advantage=distilled`` reads the difference of the spans. The end of a response is its own
-    span; a response that was cut off has none. If the sampled tokens differ from the bytes of the
-    decoded text, only spans before that place are compared.
+    A span ``S`` ends where a token ends in both tokenizations. ``ref_log_probs`` is
+    ``log pi(a_t)`` plus, at the last token of each span, ``sum_S log pi_T - sum_S log pi``. So
+    ``advantage=distilled`` gets the differences of the spans. The end of a response is a span of
+    its own; a truncated response has no such span. If the sampled tokens differ from the bytes of
+    the decoded text, only the spans before the first difference are compared.
 
     Reads ``tokens``, ``response_mask``, ``rollout_log_probs`` ``[B, T]``, ``prompt``, ``response``
     ``[B, W]``. Writes ``ref_log_probs`` ``[B, T]``, nats, without gradient.
 
-    Records ``teacher/tokens``, the teacher's scored tokens, and ``kl/reference``, the mean of
-    ``rollout_log_probs - ref_log_probs`` per token.
+    Records ``teacher/tokens``, the number of tokens that the teacher scored, and ``kl/reference``,
+    the mean of ``rollout_log_probs - ref_log_probs``, nats per token.
 
     Args:
         policy: the student.
         teacher: the teacher, with its own tokenizer; reads the prompt as plain text.
 
     Source:
-        Boizard et al. 2024 (universal logit distillation across tokenizers), arXiv:2402.12030, on
-        the problem; the sum over common spans is the chain rule.
+        Boizard et al. 2024 (universal logit distillation), arXiv:2402.12030, for distillation
+        across tokenizers; the sum over common spans is the chain rule.
     """
 
     reads = (
@@ -246,43 +196,50 @@ class TeacherBySpans(Component):
         # Not submodules: the nodes of the models own the tensors.
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "teacher", teacher)
-        self._own, self._theirs = (token_bytes(each.tokenizer) for each in (policy, teacher))
+        self._student_bytes = token_bytes(policy.tokenizer)
+        self._teacher_bytes = token_bytes(teacher.tokenizer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Score the texts and write the spans' differences to the student's tokens."""
-        mask, own = batch["response_mask"], batch["rollout_log_probs"].detach()
+        mask, student = batch["response_mask"], batch["rollout_log_probs"].detach()
         texts = decode_texts(batch["response"])
         rows = encode_answers(self.teacher, decode_texts(batch["prompt"]), texts)
         with torch.no_grad():
-            scored = self.teacher.log_probs(rows).to(own)
-        reference = torch.where(mask, own, 0.0)
+            teacher = self.teacher.log_probs(rows).to(student)
+        reference = torch.where(mask, student, 0.0)
         for row, text in enumerate(texts):
-            there, theirs = mask[row], rows["response_mask"][row]
-            written = text.encode()
-            reference[row, there] += span_log_ratio(
-                own[row, there],
-                _ends(self._own, batch["tokens"][row][there], written),
-                scored[row, theirs],
-                _ends(self._theirs, rows["tokens"][row][theirs], written),
-                len(written) + 1,
+            student_mask, teacher_mask = mask[row], rows["response_mask"][row]
+            utf8 = text.encode()
+            reference[row, student_mask] += span_log_ratio(
+                student[row, student_mask],
+                _ends(self._student_bytes, batch["tokens"][row][student_mask], utf8),
+                teacher[row, teacher_mask],
+                _ends(self._teacher_bytes, rows["tokens"][row][teacher_mask], utf8),
+                len(utf8) + 1,
             )
         batch["ref_log_probs"] = reference
         record_total("teacher/tokens", float(rows["response_mask"].sum()))
-        record("kl/reference", own - reference, where=mask)
+        record("kl/reference", student - reference, where=mask)
         return batch
 
 
 def _ends(table: list[bytes], tokens: Tensor, text: bytes) -> list[int]:
-    """Return the end of each token in a text; the end of the response is one byte after it.
+    """Return the byte offset at which each token of a text ends.
 
-    From the first token on that differs from the text, all ends lie beyond both texts.
+    EOS ends one byte after the text. A token that differs from the text, and all later tokens, end
+    two bytes after the text.
+
+    Args:
+        table: the bytes of each token id; empty for EOS.
+        tokens: token ids of the text, ``[N]``.
+        text: the text, UTF-8.
     """
-    ends, place = list[int](), 0
+    ends, offset = list[int](), 0
     for token in tokens.tolist():
         piece = table[token]
-        if place <= len(text) and text.startswith(piece, place):
-            place = place + len(piece) if piece else len(text) + 1
+        if offset <= len(text) and text.startswith(piece, offset):
+            offset = offset + len(piece) if piece else len(text) + 1
         else:
-            place = len(text) + 2
-        ends.append(place)
+            offset = len(text) + 2
+        ends.append(offset)
     return ends

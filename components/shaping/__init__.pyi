@@ -11,8 +11,8 @@ from components.shaping.length_penalty import GRPOLead as GRPOLead
 from components.shaping.length_penalty import LengthPenalty as LengthPenalty
 from components.shaping.noise import RaterNoise as RaterNoise
 from components.shaping.noise import ShuffledShaping as ShuffledShaping
-from components.shaping.normalised import Normalised as Normalised
-from components.shaping.process import ImplicitProcess as ImplicitProcess
-from components.shaping.process import Potential as Potential
+from components.shaping.normalised import RunningNormalisation as RunningNormalisation
+from components.shaping.process import ImplicitProcessReward as ImplicitProcessReward
+from components.shaping.process import PotentialShaping as PotentialShaping
 from components.shaping.process import StepRewards as StepRewards
-from components.shaping.process import TurnPotential as TurnPotential
+from components.shaping.process import TurnPotentialShaping as TurnPotentialShaping

@@ -25,14 +25,14 @@ class CosineLength(Component):
     """Cosine length reward: more for shorter right answers and for longer wrong ones.
 
     ``R <- r_L + (r_0 - r_L) (1 + cos(pi L / L_max)) / 2`` with ``r_0``, ``r_L`` = ``right_start``,
-    ``right_end`` for correct responses, ``wrong_start``, ``wrong_end`` for the others; ``exceeded``
-    from ``L_max`` = ``max_length`` on.
+    ``right_end`` for correct responses, and ``wrong_start``, ``wrong_end`` for wrong responses;
+    ``R <- exceeded`` for ``L >= L_max`` = ``max_length``.
 
     Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``cosine_length`` of ``rewards``.
 
     Args:
-        max_length: least tokens of a response that is too long: usually the limit.
+        max_length: least number of tokens of a response that is too long; usually the length limit.
         right_start: reward of a right answer without tokens.
         right_end: reward of a right answer just below ``max_length``.
         wrong_start: reward of a wrong answer without tokens.
@@ -40,7 +40,7 @@ class CosineLength(Component):
         exceeded: reward of an answer of ``max_length`` or more tokens, right or wrong.
 
     Source:
-        Yeo et al. 2025, arXiv:2502.03373, eq. 1 and 2; the defaults are theirs.
+        Yeo et al. 2025, arXiv:2502.03373, eq. 1 and 2, with the paper's values as defaults.
     """
 
     reads = ("reward", "rewards", "reward_valid", "correct", "response_mask")
@@ -80,8 +80,9 @@ class CosineLength(Component):
 class KimiLength(Component):
     """Kimi k1.5's length reward.
 
-    ``R <- R + weight * lambda`` for correct, ``R + weight * min(0, lambda)`` for wrong responses,
-    with ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` in the group; 0 if all lengths are equal.
+    ``R <- R + weight * lambda`` for correct responses, ``R <- R + weight * min(0, lambda)`` for
+    wrong responses, with ``lambda = 0.5 - (L - L_min) / (L_max - L_min)`` in the group;
+    ``lambda = 0`` if all lengths are equal.
 
     The weight grows linearly from 0 over the first part of the phase, so that accuracy comes before
     length.
@@ -92,7 +93,7 @@ class KimiLength(Component):
 
     Args:
         weight: difference of the shortest and the longest answer of a group, in reward units.
-        warm_up: share of the phase in which the weight grows; 0: no warm-up.
+        warm_up: share of the phase in which the weight grows from 0; 0: no warm-up.
 
     Source:
         Kimi team 2025, arXiv:2501.12599, section 2.3.3.
@@ -115,6 +116,7 @@ class KimiLength(Component):
         return write_shaped_reward(batch, "kimi_length", part, batch["reward"] + part)
 
     def _weight(self) -> float:
+        """Return the weight at this point of the phase."""
         if self.warm_up == 0:
             return self.weight
         return self.weight * min(1.0, progress() / self.warm_up)
@@ -208,15 +210,17 @@ class SoftOverlong(Component):
     ``reward`` ``[B]`` and the part ``soft_overlong`` of ``rewards``.
 
     Args:
-        max_length: tokens of a response with the full penalty: usually the limit.
-        buffer: number of tokens before that over which it grows; at most ``max_length``.
+        max_length: least number of tokens with the full penalty; usually the length limit.
+        buffer: number of tokens before ``max_length`` over which the penalty grows from 0; at most
+            ``max_length``.
         factor: the full penalty, in reward units.
 
     Raises:
         ConfigError: ``buffer`` exceeds ``max_length``: an empty answer would be penalised.
 
     Source:
-        Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 13; there 20480, 4096 and 1.
+        Yu et al. 2025 (DAPO), arXiv:2503.14476, eq. 13, with ``max_length`` 20480, ``buffer`` 4096
+        and ``factor`` 1.
     """
 
     reads = ("reward", "rewards", "reward_valid", "response_mask")
@@ -228,8 +232,8 @@ class SoftOverlong(Component):
         super().__init__()
         if buffer > max_length:
             raise ConfigError(
-                f"SoftOverlong: buffer is {buffer}, max_length {max_length}: even an empty answer "
-                f"would pay; set buffer to at most {max_length}"
+                f"SoftOverlong: buffer is {buffer} and max_length is {max_length}: even an empty "
+                f"answer would have a penalty; set buffer to at most {max_length}"
             )
         self.max_length = max_length
         self.buffer = buffer
@@ -253,7 +257,8 @@ class StopProperly(Component):
     ``[B]`` and the part ``stop_properly`` of ``rewards``, the change.
 
     Args:
-        coef: factor or value, at most 1; with 0 truncated answers get 0.
+        coef: at least 0: factor of the reward of truncated responses, at most 1. Below 0: their
+            reward.
 
     Source:
         Liu et al. 2025 (ProRL), arXiv:2505.24864.

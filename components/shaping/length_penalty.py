@@ -25,12 +25,12 @@ class LengthPenalty(Component):
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of
-    ``rewards`` (weighted). Records the standard deviation of the penalty over correct responses; it
-    is 0, without a preference, if all have the same length.
+    ``rewards`` (weighted). Records ``reward/length_penalty_std``, the standard deviation of the
+    penalty over correct responses; 0: the penalty prefers no response.
 
     Args:
         weight: the largest penalty, in reward units.
-        min_accuracy: least share of right answers of a group with a penalty; 0: always.
+        min_accuracy: least accuracy of a group with a penalty; 0: every group has one.
 
     Source:
         Arora and Zanette 2025, arXiv:2502.04463, eq. 3; Dai et al. 2025 (GRPO-lambda),
@@ -49,12 +49,12 @@ class LengthPenalty(Component):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Add the penalty."""
         valid = batch["reward_valid"]
-        right = batch["correct"] & valid
+        correct = batch["correct"] & valid
         penalty = self.weight * solved_length_penalty(
-            response_length(batch), right, batch["group_id"], valid, self.min_accuracy
+            response_length(batch), correct, batch["group_id"], valid, self.min_accuracy
         )
-        if right.any():
-            record("reward/length_penalty_std", penalty[right].std(correction=0))
+        if correct.any():
+            record("reward/length_penalty_std", penalty[correct].std(correction=0))
         return write_shaped_reward(batch, "length_penalty", penalty, batch["reward"] + penalty)
 
 
@@ -66,8 +66,8 @@ class AdaptiveLengthPenalty(Component):
     accuracy is a moving average, ``a <- decay a + (1 - decay) mean(correct)`` over valid rows.
 
     This is a dual ascent for the shortest responses with an accuracy of ``target``. Wrong responses
-    have no penalty, because it would reward giving up. Weight and accuracy are part of a
-    checkpoint.
+    have no penalty, because a penalty would reward short wrong answers. Weight and accuracy are
+    part of a checkpoint.
 
     Reads ``reward``, ``reward_valid``, ``correct`` ``[B]``, ``rewards``, ``response_mask``
     ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``length_penalty`` of ``rewards`` (weighted).
@@ -75,7 +75,7 @@ class AdaptiveLengthPenalty(Component):
     moving average with this batch).
 
     Args:
-        max_length: tokens of a correct response with the full penalty: usually the limit.
+        max_length: number of tokens with the full penalty; usually the length limit.
         target: the target accuracy.
         step: change of the weight, in reward units.
         max_weight: largest weight, in reward units.
@@ -129,8 +129,8 @@ class AdaptiveLengthPenalty(Component):
         if not torch.isnan(self.accuracy):
             accuracy = self.decay * float(self.accuracy) + (1 - self.decay) * accuracy
         self.accuracy.fill_(accuracy)
-        move = self.step if accuracy >= self.target else -self.step
-        self.weight.add_(move).clamp_(0.0, self.max_weight)
+        change = self.step if accuracy >= self.target else -self.step
+        self.weight.add_(change).clamp_(0.0, self.max_weight)
 
 
 class GRPOLead(Component):
@@ -139,7 +139,7 @@ class GRPOLead(Component):
     ``R = exp(-alpha * z)`` for correct responses, -1 for wrong ones, with
     ``z = (L - mean(L)) / std(L)`` over the correct responses of the group.
 
-    The paper's difficulty weights are ``advantage=difficulty_weighted``.
+    ``advantage=difficulty_weighted`` gives the paper's difficulty weights.
 
     Reads ``reward``, ``reward_valid``, ``correct``, ``group_id`` ``[B]``, ``rewards``,
     ``response_mask`` ``[B, T]``. Writes ``reward`` ``[B]`` and the part ``grpo_lead`` of
@@ -162,6 +162,6 @@ class GRPOLead(Component):
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the reward."""
-        right = batch["correct"] & batch["reward_valid"]
-        reward = grpo_lead(response_length(batch), right, batch["group_id"], self.alpha)
+        correct = batch["correct"] & batch["reward_valid"]
+        reward = grpo_lead(response_length(batch), correct, batch["group_id"], self.alpha)
         return write_shaped_reward(batch, "grpo_lead", reward, reward)

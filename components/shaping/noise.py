@@ -15,16 +15,16 @@ from rlcomp.seed import new_generator
 class RaterNoise(Component):
     """Simulated rater: ``R <- R + temperature * g`` with standard Gumbel noise ``g``.
 
-    Then the better of two answers leads with probability ``s((R_w - R_l) / temperature)``
-    (Bradley-Terry), and the order of several is a draw of the Plackett-Luce model. Equal answers to
-    one prompt get the same noise.
+    Then the better of two answers has the higher reward with probability
+    ``s((R_w - R_l) / temperature)`` (Bradley-Terry), and the order of several answers is a draw of
+    the Plackett-Luce model. Equal answers to one prompt get the same noise.
 
     Reads ``reward``, ``rewards``, ``reward_valid``, ``group_id`` ``[B]``, ``response`` ``[B, W]``.
-    Writes ``reward`` and the part
-    ``rater_noise`` of ``rewards`` ``[B]``, in reward units.
+    Writes ``reward`` and the part ``rater_noise`` of ``rewards`` ``[B]``, in reward units.
 
     Args:
-        temperature: the difference of rewards at which the better answer leads in .73 of all pairs.
+        temperature: scale of the noise, in reward units. For a difference of rewards of this size
+            the better answer has the higher reward in 73 % of all pairs.
 
     Source:
         Yellott 1977, Journal of Mathematical Psychology 15(2): Gumbel noise and Luce's axiom.
@@ -42,12 +42,11 @@ class RaterNoise(Component):
         """Add the noise."""
         reward = batch["reward"]
         answer = torch.cat([batch["group_id"][:, None], batch["response"].long()], 1)
-        _, which = answer.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
-        # -log of an exponential variable; in float64 a draw is never 0 in practice.
-        drawn = torch.empty(reward.shape, dtype=torch.float64).exponential_(
-            generator=self.generator
-        )
-        noise = (-self.temperature * drawn.log()).to(reward)[which]
+        _, answer_index = answer.unique(dim=0, return_inverse=True)  # type: ignore[no-untyped-call]
+        # A Gumbel variable is -log of an exponential variable, which is not 0 in float64.
+        draws = torch.empty(reward.shape, dtype=torch.float64)
+        draws.exponential_(generator=self.generator)
+        noise = (-self.temperature * draws.log()).to(reward)[answer_index]
         return write_shaped_reward(batch, "rater_noise", noise, reward + noise)
 
 
@@ -56,9 +55,8 @@ class ShuffledShaping(Component):
 
     ``reward``, ``rewards`` and ``correct`` are permuted together, so that none of them carries a
     signal. Rewards of tokens and turns and scores of steps do not change, so that this is no
-    control for an advantage that reads them. ``reward=shuffled`` does the same with an inner
-    reward; this stage comes after a reward with the settings of a recipe. Evaluators run the reward
-    itself and get the true values.
+    control for an advantage that reads them. ``reward=shuffled`` replaces the reward of a recipe
+    instead; this stage keeps it. Evaluators run the reward itself and get the true values.
 
     Reads and writes ``reward``, ``rewards``, ``correct`` ``[B]``; reads ``reward_valid`` ``[B]``.
     """

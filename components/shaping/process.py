@@ -14,6 +14,7 @@ from rlcomp.component import Component
 from rlcomp.functional.process_reward import potential_shaping
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.policy import Policy
+from rlcomp.interfaces.stages import add_token_reward
 from rlcomp.keys import Key, OwnKey
 from rlcomp.metrics import record
 
@@ -21,8 +22,8 @@ from rlcomp.metrics import record
 class StepRewards(Component):
     """Step rewards: ``r_t <- r_t + c p_k``, the score of step k at the token that ends it.
 
-    A sum of positive scores grows with the number of steps. Use it with ``advantage=process``,
-    which standardises them, or if this is intended; ``shaping=potential`` pays differences.
+    A sum of positive scores grows with the number of steps. ``advantage=process`` standardises the
+    scores, and ``shaping=potential`` rewards differences of scores instead.
 
     Reads ``step_score``, ``step_end`` ``[B, T]``, and ``token_reward`` if it is there. Writes
     ``token_reward`` ``[B, T]``.
@@ -56,27 +57,24 @@ class StepRewards(Component):
         mask = batch["response_mask"]
         reward = self.coef * masked(batch["step_score"].detach(), batch["step_end"] & mask)
         record("reward/step", reward, where=batch["step_end"] & mask)
-        if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"].detach(), mask)
-        batch["token_reward"] = reward
-        return batch
+        return add_token_reward(batch, reward)
 
 
-class ImplicitProcess(Component):
+class ImplicitProcessReward(Component):
     """Implicit process reward: ``r_t <- r_t + beta (log pi_phi(a_t) - log pi_ref(a_t))``.
 
     ``pi_phi`` is trained on outcomes (``loss=implicit_outcome``). Then the sum of its log-ratios is
     the reward of the answer, and each term is the advantage of its token relative to the reference.
-    It is used with its current weights, without gradient. If it is trained after this stage, it has
-    not seen these answers.
+    This stage uses the current weights of ``pi_phi``, without gradient. If a later stage trains
+    ``pi_phi``, the answers of this batch are held out.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask``, ``ref_log_probs`` ``[B, T]``,
     ``reward_valid`` ``[B]``; if they are there ``token_reward`` ``[B, T]`` and ``correct``
     ``[B]``. Writes ``token_reward``.
 
-    Records ``implicit_reward/token``, mean absolute reward of a token; ``implicit_reward/auc``:
-    among pairs of a right and a wrong answer of the batch, the share whose right one has the higher
-    sum (1/2 by chance).
+    Records ``implicit_reward/token``, the mean absolute reward of a token, and
+    ``implicit_reward/auc``: among pairs of a right and a wrong answer of the batch, the share in
+    which the right answer has the higher sum (1/2 by chance).
 
     Args:
         scorer: the model pi_phi.
@@ -109,34 +107,32 @@ class ImplicitProcess(Component):
         record("implicit_reward/token", reward.abs(), where=mask & valid[:, None])
         if "correct" in batch.keys():
             self._record(reward.sum(1), batch["correct"], valid & mask.any(1))
-        if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"].detach(), mask)
-        batch["token_reward"] = reward
-        return batch
+        return add_token_reward(batch, reward)
 
     def _record(self, score: Tensor, correct: Tensor, valid: Tensor) -> None:
+        """Record the AUC of the answers' scores, ``[B]``."""
         right, wrong = score[correct & valid], score[~correct & valid]
-        lead = right[:, None] - wrong
-        record("implicit_reward/auc", torch.where(lead == 0, 0.5, (lead > 0).to(lead.dtype)))
+        gap = right[:, None] - wrong
+        record("implicit_reward/auc", torch.where(gap == 0, 0.5, (gap > 0).to(gap.dtype)))
 
 
-class Potential(Component):
+class PotentialShaping(Component):
     """Potential-based shaping: ``r_t <- r_t + c (gamma Phi(s_{t+1}) - Phi(s_t))``.
 
-    The sum over every answer is ``-c Phi`` of its prompt. So the best policy and the order within a
-    group stay the same, and only credit moves to the tokens that raise the potential. This does
-    not hold if ``gamma`` differs from the return's, or with a critic's value after a truncated
-    answer (``advantage.bootstrap_truncated``), where Phi is 0 too.
+    The sum over an answer is ``-c Phi`` of its prompt. So the best policy and the order within a
+    group stay the same, and only credit moves to the tokens that raise the potential. This does not
+    hold if ``gamma`` differs from the discount of the return, or if a critic's value follows a
+    truncated answer (``advantage.bootstrap_truncated``), because Phi is 0 after every answer.
 
     Runs the potential. Reads ``response_mask`` ``[B, T]``, and ``token_reward`` if it is there.
-    Writes ``token_reward`` ``[B, T]``. Records ``reward/potential_step``, the mean absolute ``F``
+    Writes ``token_reward`` ``[B, T]``. Records ``reward/potential_step``, the mean absolute shaping
     of a token.
 
     Args:
         potential: the potential; writes ``potential`` ``[B, T]``, Phi of the state before the
             token.
         coef: c, weight of the shaping.
-        gamma: discount per token of the response, the same as the return's.
+        gamma: discount per token of the response; the discount of the return.
 
     Source:
         Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1.
@@ -166,27 +162,24 @@ class Potential(Component):
         phi = self.potential(batch.copy())["potential"].detach()
         reward = self.coef * potential_shaping(phi, mask, self.gamma)
         record("reward/potential_step", reward.abs(), where=mask)
-        if "token_reward" in batch.keys():
-            reward = reward + masked(batch["token_reward"].detach(), mask)
-        batch["token_reward"] = reward
-        return batch
+        return add_token_reward(batch, reward)
 
 
-class TurnPotential(Component):
+class TurnPotentialShaping(Component):
     """Potential-based shaping of turns: ``r_k <- r_k + c (gamma Phi(s_{k+1}) - Phi(s_k))``.
 
-    ``s_k`` is the state at the begin of turn k, so that the discount counts turns. See
-    :class:`~components.shaping.process.Potential`. A row is a whole episode.
+    ``s_k`` is the state at the beginning of turn k, so that the discount counts turns. See
+    :class:`~components.shaping.process.PotentialShaping`. A row is a whole episode.
 
     Runs the potential. Reads ``response_mask``, ``turn_id``, ``turn_reward`` ``[B, T]``. Writes
-    ``turn_reward`` ``[B, T]``. Records ``reward/potential_turn``, the mean absolute ``F`` of a
+    ``turn_reward`` ``[B, T]``. Records ``reward/potential_turn``, the mean absolute shaping of a
     turn.
 
     Args:
         potential: the potential; writes ``potential`` ``[B, T]``, Phi of the state before the
             token.
         coef: c, weight of the shaping.
-        gamma: discount per turn, the same as the return's.
+        gamma: discount per turn; the discount of the return.
 
     Source:
         Ng, Harada, Russell 1999, "Policy invariance under reward transformations", theorem 1.
@@ -216,8 +209,8 @@ class TurnPotential(Component):
         shaped = self.coef * potential_shaping(phi, first, self.gamma)
         record("reward/potential_turn", shaped.abs(), where=first)
         # First and last tokens of a row are in the same order, so that they match by turn.
-        moved = torch.zeros_like(shaped).masked_scatter(last, shaped[first])
-        batch["turn_reward"] = masked(batch["turn_reward"].detach(), mask) + moved
+        at_last = torch.zeros_like(shaped).masked_scatter(last, shaped[first])
+        batch["turn_reward"] = masked(batch["turn_reward"].detach(), mask) + at_last
         return batch
 
 

@@ -6,7 +6,7 @@ from torch.optim import AdamW
 
 from components import GroupMeanStd, GroupCollector, Accuracy, KLObserver, FixedKL
 from components import Learner, KLLoss, PolicyLoss, TokenRatio, SequenceMean, TokenMean
-from components import SFTLoss, Clip, FromRollout, Frozen, ExactMatch
+from components import SFTLoss, Clip, RolloutLogProbs, FrozenReference, ExactMatch
 from components import RewardCheck, Demonstrations, Uniform, Sorting
 from rlcomp import JsonLines, LanguageModel, Make, Phase, Decoding, Schedule
 from rlcomp import causal_lm, character_tokenizer, run_phases, summarise
@@ -35,7 +35,7 @@ gradient = {"model": policy, "losses": {"policy": loss, "kl": kl_loss}, "schedul
 rl = [
     make("prompts", Uniform, batch_size=64, max_new_tokens=8, **data),
     make("rollout", GroupCollector, policy=policy, group_size=16, max_new_tokens=8),
-    *(reward, RewardCheck(), FromRollout(), make("reference", Frozen, policy=policy)),
+    *(reward, RewardCheck(), RolloutLogProbs(), make("reference", FrozenReference, policy=policy)),
     *(make("kl", KLObserver, controller=beta, estimator="k1"), GroupMeanStd()),
     make("learner", Learner, optimizer=partial(adamw, lr=5e-4), num_minibatches=4, **gradient),
 ]

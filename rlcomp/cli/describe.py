@@ -111,7 +111,7 @@ def _rows(table: Table, node: Node, depth: int, at: Mapping[str, str]) -> None:
     prefix = "a new batch: " if flow.fresh else ""
     unknown = "known once it is built" if flow.opaque and not flow.reads | flow.writes else ""
     suffix = ", and what belongs to the prompt" if declaration.keeps_prompt else ""
-    own = frozenset(node.keys.get(key, key) for key in declaration.writes)
+    own = frozenset(node.keys.get(key, key) for key in declaration.written(node.arguments))
     writes = own if depth or declaration.contained else flow.writes
     table.add_row(
         " ".join(["  " * depth + node.path, *filter(None, [at.get(node.path)])]),

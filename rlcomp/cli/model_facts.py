@@ -222,7 +222,7 @@ def _work(plan: Plan) -> Work | None:
     tokens = _number(rollout, "max_new_tokens")
     if not prompts or not tokens:
         return None
-    scored = [_is_there(plan, "reference"), _is_there(plan, "old_log_probs", "FromRollout")]
+    scored = [_is_there(plan, "reference"), _is_there(plan, "old_log_probs", "RolloutLogProbs")]
     rows = prompts * (_number(rollout, "group_size") or 1)
     return Work(rows, tokens, _number(learner, "epochs") or 1, sum(scored))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from rlcomp.errors import DataError
 from rlcomp.functional.reduction import masked
-from rlcomp.interfaces.loss import LossPart
+from rlcomp.interfaces.loss import LossPart, RowLoss
 from rlcomp.keys import Key, OwnKey
 
 
@@ -98,6 +98,43 @@ def sides(values: Tensor, first: Tensor) -> tuple[Tensor, Tensor]:
     """
     first_row, second_row = values.view(-1, 2).unbind(1)
     return torch.where(first, first_row, second_row), torch.where(first, second_row, first_row)
+
+
+class PairLoss(RowLoss):
+    """Base class of losses of pairs: rows 2k and 2k + 1 are a pair, in either order.
+
+    ``row_weight`` is the pair's share of ``pair_weight`` ``[B]`` if the batch has it; otherwise all
+    pairs weigh the same.
+    """
+
+    keys: ClassVar[Mapping[Key, OwnKey]] = {
+        "pair_weight": ("B", "float", "how much the row's pair counts", {"example": "positive"}),
+        "label_noise": ("B", "float", "probability that the label of the row's pair is wrong"),
+    }
+    unit_rows = 2
+
+    def prepare(self, batch: TensorDict) -> TensorDict:
+        """Return ``row_weight`` of both rows of every pair, ``[B]``."""
+        prepared = super().prepare(batch)
+        if "pair_weight" in batch.keys():
+            weight = by_pair_weight(prepared["row_weight"], batch["pair_weight"])
+            prepared["row_weight"] = weight
+        return prepared
+
+
+def pair_entry(batch: TensorDict, key: Key, default: float, like: Tensor) -> Tensor:
+    """Return the entry of each pair, ``[U]``; ``default`` if the batch lacks the key.
+
+    Args:
+        batch: two adjacent rows a pair, with equal entries.
+        key: an entry ``[B]`` of the batch.
+        default: the value of all pairs of a batch without the key.
+        like: a tensor ``[U]`` of the result's dtype and device.
+    """
+    if key not in batch.keys():
+        return torch.full_like(like, default)
+    entries: Tensor = batch[key].view(-1, 2)[:, 0].to(like.dtype)
+    return entries
 
 
 def by_pair_weight(row_weight: Tensor, pair_weight: Tensor) -> Tensor:

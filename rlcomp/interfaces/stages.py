@@ -161,6 +161,20 @@ def response_length(batch: TensorDict) -> Tensor:
     return length
 
 
+def add_token_reward(batch: TensorDict, reward: Tensor) -> TensorDict:
+    """Add rewards to ``token_reward`` and return the batch.
+
+    Args:
+        batch: holds ``response_mask`` ``[B, T]``, and ``token_reward`` ``[B, T]`` if an earlier
+            stage wrote it.
+        reward: rewards of tokens, ``[B, T]``, in reward units, 0 outside the mask.
+    """
+    if "token_reward" in batch.keys():
+        reward = reward + masked(batch["token_reward"].detach(), batch["response_mask"])
+    batch["token_reward"] = reward
+    return batch
+
+
 def write_shaped_reward(batch: TensorDict, name: str, part: Tensor, reward: Tensor) -> TensorDict:
     """Write a shaped reward and the shaper's contribution; 0 where not valid.
 

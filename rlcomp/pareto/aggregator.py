@@ -136,21 +136,21 @@ def _check_weights(aggregator: Aggregator, objectives: Objectives, weights: Tens
 
 
 def _record(place: Place, objectives: Objectives, weights: Tensor) -> None:
-    cosine, among = cosines(objectives.gram, weights), moving(objectives)
+    cosine, active = cosines(objectives.gram, weights), nonzero_vectors(objectives)
     for index, name in enumerate(objectives.names):
         record(f"pareto/{place}/weight/{name}", float(weights[index]))
         record(f"pareto/{place}/conflict/{name}", float(cosine[index] < CONFLICT))
         if bool(objectives.returns[index].isfinite()):
             record(f"pareto/{place}/return/{name}", float(objectives.returns[index]))
-    if bool(among.any()):
-        record(f"pareto/{place}/worst_cosine", float(cosine[among].min()))
+    if bool(active.any()):
+        record(f"pareto/{place}/worst_cosine", float(cosine[active].min()))
     # More vectors would need a QP solver, only for a metric.
-    if 0 < int(among.sum()) <= ENUMERATED:
-        record(f"pareto/{place}/gap", stationarity_gap(objectives.gram[among][:, among]))
+    if 0 < int(active.sum()) <= ENUMERATED:
+        record(f"pareto/{place}/gap", stationarity_gap(objectives.gram[active][:, active]))
 
 
-def moving(objectives: Objectives) -> Tensor:
-    """Return the objectives with a non-zero vector, bool, shape ``[K]``."""
+def nonzero_vectors(objectives: Objectives) -> Tensor:
+    """Return the mask of objectives whose vector is not 0, bool, ``[K]``."""
     return objectives.gram.diagonal() > 0
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from rlcomp.pareto.aggregator import Aggregator, Objectives, moving
+from rlcomp.pareto.aggregator import Aggregator, Objectives, nonzero_vectors
 from rlcomp.pareto.running_means import RunningMeans
 
 RowNorm = Literal["none", "unit", "ema"]
@@ -48,24 +48,24 @@ class GramianAggregator(Aggregator):
 
     def weigh(self, objectives: Objectives) -> Tensor:
         """Return the weights of the objectives, shape ``[K]``."""
-        among = moving(objectives)
+        active = nonzero_vectors(objectives)
         weights = torch.zeros(len(objectives.names), dtype=torch.float64)
-        if int(among.sum()) <= 1:
-            return among.double()
-        gram = objectives.gram[among][:, among]
-        lengths = self._lengths(objectives, among)
-        weights[among] = self.of_gram(gram / torch.outer(lengths, lengths)) * (
+        if int(active.sum()) <= 1:
+            return active.double()
+        gram = objectives.gram[active][:, active]
+        lengths = self._lengths(objectives, active)
+        weights[active] = self.of_gram(gram / torch.outer(lengths, lengths)) * (
             lengths.mean() / lengths
         )
         return weights
 
-    def _lengths(self, objectives: Objectives, among: Tensor) -> Tensor:
+    def _lengths(self, objectives: Objectives, active: Tensor) -> Tensor:
         own = objectives.gram.diagonal().sqrt()
         if self.row_norm == "none":
-            return own[among].square().mean().sqrt().expand(int(among.sum()))
+            return own[active].square().mean().sqrt().expand(int(active.sum()))
         if self.row_norm == "ema":
-            names = [name for name, moves in zip(objectives.names, among, strict=True) if moves]
-            pairs = zip(names, own[among].tolist(), strict=True)
+            names = [name for name, moves in zip(objectives.names, active, strict=True) if moves]
+            pairs = zip(names, own[active].tolist(), strict=True)
             running = [self.norms.update(name, norm) for name, norm in pairs]
             return torch.tensor(running, dtype=torch.float64)
-        return own[among]
+        return own[active]

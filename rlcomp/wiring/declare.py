@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import ast
 import contextlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import chain
 from typing import Any
 
 from rlcomp.errors import ConfigError
@@ -48,6 +50,7 @@ class Declaration:
     writes: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     may_write: tuple[str, ...] = ()
+    writes_if: dict[str, tuple[str, ...]] = field(default_factory=dict)
     step_keys: tuple[str, ...] = ()
     keys: dict[str, OwnKey] = field(default_factory=dict)
     must_reach: tuple[str, ...] = ()
@@ -74,6 +77,11 @@ class Declaration:
     def name(self) -> str:
         """The class's or function's own name."""
         return self.target.rpartition(".")[2]
+
+    def written(self, arguments: Mapping[str, object]) -> tuple[str, ...]:
+        """Return the keys that a component with these arguments always writes."""
+        more = [keys for name, keys in self.writes_if.items() if arguments.get(name) is True]
+        return (*self.writes, *chain(*more))
 
 
 @cache
@@ -113,6 +121,7 @@ def _declare(target: str) -> Declaration:
     declared["runnable"] = not component or any(map(_may_run, classes[: _own(classes)]))
     if component:
         known = {key for name in _KEYS for key in declared.get(name, ())} | {*declared["keys"]}
+        known |= {*chain(*declared.get("writes_if", {}).values())}
         prompt = prompt_keys() if declared.get("keeps_prompt") else frozenset()
         reads = forward_reads(classes[: _own(classes)])
         declared["undeclared"] = tuple(key for key in reads if key not in known | prompt)
@@ -139,9 +148,9 @@ def _declared(classes: tuple[Class, ...]) -> dict[str, Any]:
         own = declared.pop("keys", {})
         declare_keys(f"{home}.{cls.name}", own)
         keys |= own
-    for name in _KEYS:
-        for key in declared.get(name, ()):
-            check_key(classes[0][1].name, key, keys)
+    listed = [*(declared.get(name, ()) for name in _KEYS), *declared.get("writes_if", {}).values()]
+    for key in chain(*listed):
+        check_key(classes[0][1].name, key, keys)
     return declared | {"keys": keys}
 
 

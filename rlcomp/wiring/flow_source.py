@@ -26,10 +26,11 @@ def flow_of(node: Node) -> Flow:
     inner = fold(flow_of(child) for child in ran(node, declaration))
     left = frozenset() if declaration.contained else inner.writes
     known = frozenset(declaration.optional) if declaration.fresh else frozenset()
-    handed = frozenset(node.keys.get(key, key) for key in known.intersection(declaration.writes))
+    writes = declaration.written(node.arguments)
+    handed = frozenset(node.keys.get(key, key) for key in known.intersection(writes))
     passed = prompt_keys() if declaration.keeps_prompt else frozenset()
     carries = handed | frozenset(node.keys.get(key, key) for key in passed)
-    written = frozenset(node.keys.get(key, key) for key in declaration.writes)
+    written = frozenset(node.keys.get(key, key) for key in writes)
     return Flow(
         reads=frozenset(node.keys.get(key, key) for key in declaration.reads)
         | (inner.reads - frozenset(declaration.supplies)),

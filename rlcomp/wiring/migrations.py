@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 # Targets, or the modules they were in.
 _TARGETS = {
@@ -28,6 +28,8 @@ _TARGETS = {
 _RENAMED = json.loads(Path(__file__).with_name("renamed.json").read_text(encoding="utf-8"))
 _CLASSES: dict[str, str] = _RENAMED["classes"]
 _MODULES: dict[str, str] = _RENAMED["modules"]
+# Arguments that a renamed class has besides those of the old one.
+_ARGUMENTS: dict[str, dict[str, Any]] = _RENAMED["arguments"]
 # Groups, nodes and arguments.
 _NAMES = {"sampling": "decoding", "proximal": "old_log_probs", "never": "suppressed_tokens"}
 
@@ -47,7 +49,7 @@ def new_target(target: str) -> str | None:
 
     Examples:
         >>> new_target("components.proximal.rollout.FromRollout")
-        'components.old_log_probs.FromRollout'
+        'components.old_log_probs.RolloutLogProbs'
     """
     for old, new in _TARGETS.items():
         if target == old or target.startswith(f"{old}."):
@@ -69,25 +71,39 @@ def update_classes(config: DictConfig) -> DictConfig:
             for key in path:
                 node = node._get_node(key)
             node["_target_"] = new
+            with open_dict(node):
+                node.update(_ARGUMENTS.get(_moved(target), {}))
     return config
+
+
+def _moved(target: str) -> str:
+    """Return a class of 0.2 under the module that it is in now."""
+    module, _, name = target.rpartition(".")
+    moved = target in _CLASSES or module not in _MODULES
+    return target if moved else f"{_MODULES[module]}.{name}"
 
 
 def _current(target: str) -> str | None:
     """Return the name that a class of 0.2 has now; None if it is unchanged."""
-    if target in _CLASSES:
-        return _CLASSES[target]
-    module, _, name = target.rpartition(".")
-    return f"{_MODULES[module]}.{name}" if module in _MODULES else None
+    moved = _moved(target)
+    new = _CLASSES.get(moved, moved)
+    return None if new == target else new
 
 
 def renamed_classes(config: DictConfig) -> list[str]:
     """Return one message for each class of a config that has another name now."""
     targets = _targets(OmegaConf.to_container(config, resolve=False), ())
     return [
-        f"{'.'.join(map(str, path))}._target_: {target} is now {new}"
+        f"{'.'.join(map(str, path))}._target_: {target} is now {new}{_settings(target)}"
         for path, target in targets
         if (new := _current(target)) is not None
     ]
+
+
+def _settings(target: str) -> str:
+    """Return the arguments of a renamed class that have to be set, as text."""
+    true = [name for name, value in _ARGUMENTS.get(_moved(target), {}).items() if value is True]
+    return "".join(f" with {name}: true" for name in true)
 
 
 def of_version_0_1(config: DictConfig) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
@@ -17,6 +17,7 @@ NO_SWEEP = ("tracker",)
 TOGETHER = ("experiment", "measure", "objective", "suite", "loss/weight")
 
 _TARGET = re.compile(r"^\s*_target_:\s*(\S+)\s*$", re.MULTILINE)
+_TRUE = re.compile(r"^\s*(\w+): true$", re.MULTILINE)
 _PACKAGED = re.compile(r"^\s*- /([\w/]+)@(\w+): ", re.MULTILINE)
 
 
@@ -79,8 +80,8 @@ def options_writing(key: str, given: Collection[str] | None = None) -> list[str]
         given: the keys that are there: a part that lacks another is no choice; None: any part is.
     """
 
-    def suits(part: Declaration) -> bool:
-        written = key in part.writes and not (part.fresh and key in part.optional)
+    def suits(part: Declaration, settings: Mapping[str, object]) -> bool:
+        written = key in part.written(settings) and not (part.fresh and key in part.optional)
         return written and (given is None or {*part.reads} <= {*given})
 
     return _options(suits, "**")
@@ -88,14 +89,16 @@ def options_writing(key: str, given: Collection[str] | None = None) -> list[str]
 
 def options_reading(key: str, group: str) -> list[str]:
     """Return the choices of a group whose part reads a key, be it only an optional one."""
-    return _options(lambda part: key in (*part.reads, *part.optional), group)
+    return _options(lambda part, _: key in (*part.reads, *part.optional), group)
 
 
-def _options(suits: Callable[[Declaration], bool], group: str) -> list[str]:
+def _options(suits: Callable[[Declaration, Mapping[str, object]], bool], group: str) -> list[str]:
     choices = []
     for file in sorted(config_directory().glob(f"{group}/*.yaml")):
-        targets = _TARGET.findall(file.read_text(encoding="utf-8"))
-        if any(suits(part) for part in map(_declared, targets) if part is not None):
+        text = file.read_text(encoding="utf-8")
+        settings = dict.fromkeys(_TRUE.findall(text), True)
+        parts = map(_declared, _TARGET.findall(text))
+        if any(suits(part, settings) for part in parts if part is not None):
             inside = file.parent.relative_to(config_directory()).as_posix()
             choices.append(f"{placed(inside)}={file.stem}")
     return choices

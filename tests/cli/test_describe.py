@@ -44,7 +44,7 @@ def test_every_stage_shows_part_and_keys_with_shapes(describe):
 
     assert cells(text, "old_log_probs") == [
         "old_log_probs",
-        "FromRollout",
+        "RolloutLogProbs",
         "rollout_log_probs[B,T]",
         "old_log_probs[B,T]",
     ]
@@ -215,7 +215,7 @@ def test_a_learner_of_several_objectives_says_that_it_weighs_gradients(describe)
 
     _, equation = cells(text, "learner")
     assert equation.startswith("g = sum_k w_k grad L_k + grad L_other, ")
-    assert equation.endswith("w = Torchjd(weighting=UPGradWeighting, row_norm=unit)")
+    assert equation.endswith("w = TorchJDAggregator(weighting=UPGradWeighting, row_norm=unit)")
     assert "learner " not in describe("recipe=linear_mo", "--equation")[0]
 
 

@@ -208,7 +208,7 @@ def test_what_is_scored_anew_takes_a_pass_each(folder, monkeypatch, name):
     nodes = NODES | {name: Node(name, "rlcomp.run.stages.Nothing")}
     assert "scoring 6," in facts(folder, nodes, monkeypatch=monkeypatch)["time"]
     # Of a reference that a rollout is, and log-probabilities that the rollout has.
-    nodes = NODES | {"old_log_probs": Node("old_log_probs", "a.rollout.FromRollout")}
+    nodes = NODES | {"old_log_probs": Node("old_log_probs", "a.rollout.RolloutLogProbs")}
     assert "scoring 6," in facts(folder, nodes, monkeypatch=monkeypatch)["time"]
 
 

@@ -7,7 +7,7 @@ import inspect
 
 import pytest
 
-from components.advantage.reweighted import Distilled
+from components.advantage.reweighted import DistillationAdvantage
 from components.collector.action_episodes import ActionEpisodes
 from components.collector.flow_samples import FlowSamples
 from components.collector.steps import GoalStepCollector, GymnasiumCollector, StepCollector
@@ -16,7 +16,7 @@ from components.environment.control import CartPole, Pendulum
 from components.evaluator.episodes import ActionTokenSuccess, Episodes, Shifted, Success
 from components.evaluator.flow import FlowEvaluator
 from components.exploration import EpsilonGreedy, ExpertMixture, GaussianExploration
-from components.filter import SeatRows
+from components.filter import SeatFilter
 from components.intervention import QueueIntervention, ScriptedIntervention
 from components.kl_controller import AdaptiveKL, DoublingKL, FixedKL, ScheduledKL
 from components.learner.natural_gradient import NaturalGradientLearner
@@ -26,10 +26,10 @@ from components.loss.imitation import PositiveNLL
 from components.loss.kl import DistilLoss
 from components.loss.transitions import ConservativeLoss, TransitionLoss
 from components.loss.value import ValueLoss
-from components.pareto.gradients import Constrained, NashMtl
-from components.pareto.scalarisation import Chebyshev, Expected, SmoothChebyshev
+from components.pareto.gradients import LagrangianAggregator, NashMTL
+from components.pareto.scalarisation import Chebyshev, ExpectedUtility, SmoothChebyshev
 from components.randomise import UniformDynamics
-from components.reference.frozen import Refreshed, RefreshedFull
+from components.reference.frozen import RefreshedReference
 from components.replay.memory_mapped import MemoryMappedReplay
 from components.replay.prioritized import PrioritizedReplay
 from components.replay.sample import (
@@ -62,7 +62,7 @@ from components.worlds.ring.reward import ModeDistance
 from components.worlds.track.environment import Track
 
 DEFAULTS = {
-    Distilled: {"clip": 10.0, "coef": 1.0},
+    DistillationAdvantage: {"clip": 10.0, "coef": 1.0},
     ActionEpisodes: {"goal_reward": 0.0},
     FlowSamples: {"num_groups": 1},
     GoalStepCollector: {"num_steps": 50},
@@ -91,7 +91,7 @@ DEFAULTS = {
     EpsilonGreedy: {"start": 1.0, "end": 0.05, "fraction": 0.3},
     ExpertMixture: {"decay": 0.0},
     GaussianExploration: {"scale": 0.1},
-    SeatRows: {"seat": 0},
+    SeatFilter: {"seat": 0},
     QueueIntervention: {"copy": 0, "lasts": 1, "seconds": 0.1},
     ScriptedIntervention: {"patience": 8, "duration": 10, "until": 1.0},
     AdaptiveKL: {"kl_coef": 0.2, "target": 6.0, "horizon": 10000},
@@ -114,13 +114,12 @@ DEFAULTS = {
     TransitionLoss: {"gamma": 0.99},
     ValueLoss: {"clip": 0.5, "value_coef": 1.0},
     Chebyshev: {"rho": 0.0, "delta": 0.1, "decay": 0.9},
-    Constrained: {"step": 0.1},
-    Expected: {"decay": 0.9},
-    NashMtl: {"num_iterations": 20},
+    LagrangianAggregator: {"step": 0.1},
+    ExpectedUtility: {"decay": 0.9},
+    NashMTL: {"num_iterations": 20},
     SmoothChebyshev: {"mu": 0.1, "delta": 0.1, "decay": 0.9},
     UniformDynamics: {"width": 0.5},
-    Refreshed: {"period": 512, "mix": 0.6},
-    RefreshedFull: {"period": 1, "mix": 0.01},
+    RefreshedReference: {"period": 512, "mix": 0.6},
     MemoryMappedReplay: {"capacity": 1000000},
     PrioritizedReplay: {"capacity": 1000000, "alpha": 0.6, "beta": 0.4, "epsilon": 1e-06},
     Sample: {"batch_size": 256},

@@ -7,17 +7,17 @@ import inspect
 
 import pytest
 
-from components.advantage.process import Prime, Process
+from components.advantage.process import PRIME, ProcessSupervision
 from components.evaluator.preferences import HeldOutPairs
 from components.evaluator.reward_model import LabelledSteps, Labels, RatedAnswers, RewardModelPairs
 from components.evaluator.value_quality import ValueQuality
 from components.judge import EndpointJudge, Generative, WordPrefix
 from components.loss.comparison import BradleyTerry, Davidson
 from components.loss.kto import KTOLoss
-from components.loss.labels import ImplicitOutcome
+from components.loss.labels import ImplicitOutcomeLoss
 from components.loss.preference import PreferenceLoss
 from components.loss.regression import OrdinalRegression
-from components.pairing import BestWorst, JudgedPairs
+from components.pairing import BestWorstPairs, JudgedPairs
 from components.pairwise_judge.endpoint import EndpointPairs
 from components.pairwise_judge.ensemble import Ensemble
 from components.pairwise_judge.learned import LearnedJudge
@@ -30,8 +30,13 @@ from components.reward.rubric import Rubric
 from components.reward.ruler import Ruler
 from components.reward.tournament import Tournament
 from components.shaping.noise import RaterNoise
-from components.shaping.normalised import Normalised
-from components.shaping.process import ImplicitProcess, Potential, StepRewards, TurnPotential
+from components.shaping.normalised import RunningNormalisation
+from components.shaping.process import (
+    ImplicitProcessReward,
+    PotentialShaping,
+    StepRewards,
+    TurnPotentialShaping,
+)
 from components.store.collected import Collected, CollectedPairs
 from components.task.answer_verdicts import AnswerVerdicts
 from components.task.labelled_texts import LabelledTexts
@@ -47,8 +52,8 @@ from components.worlds.sorting.verdicts import Verdicts
 from components.writer import EndpointWriter, LanguageModelWriter
 
 DEFAULTS = {
-    Prime: {"process_coef": 1.0, "gamma": 1.0},
-    Process: {"epsilon": 1e-06},
+    PRIME: {"process_coef": 1.0, "gamma": 1.0},
+    ProcessSupervision: {"epsilon": 1e-06},
     Labels: {"num_texts": 512},
     HeldOutPairs: {"num_pairs": 256},
     RatedAnswers: {"num_answers": 512},
@@ -60,11 +65,11 @@ DEFAULTS = {
     WordPrefix: {"least": 3},
     BradleyTerry: {"margin": 0.0, "label_noise": 0.0, "centring_coef": 0.01},
     Davidson: {"nu": 1.0, "learnt": True, "rate": 100.0, "label_noise": 0.0, "centring_coef": 0.01},
-    ImplicitOutcome: {"beta": 0.05},
+    ImplicitOutcomeLoss: {"beta": 0.05},
     KTOLoss: {"beta": 0.1, "desirable_weight": 1.0, "undesirable_weight": 1.0},
     OrdinalRegression: {"rate": 100.0},
     PreferenceLoss: {"label_noise": 0.0, "unbiased": False, "pair_coef": 1.0, "nll_coef": 0.0},
-    BestWorst: {"gap": 0.0},
+    BestWorstPairs: {"gap": 0.0},
     JudgedPairs: {"soft": True, "votes": 0},
     EndpointPairs: {"least_mass": 0.05, "alternatives": 20},
     Ensemble: {"least": 1},
@@ -78,12 +83,12 @@ DEFAULTS = {
     Ruler: {"tries": 3, "correct_from": 0.5},
     Scored: {"penalty": 0.5, "normalised": False},
     Tournament: {"correct_from": 0.5},
-    ImplicitProcess: {"beta": 0.05},
-    Normalised: {"clip": 5.0},
-    Potential: {"coef": 1.0, "gamma": 1.0},
+    ImplicitProcessReward: {"beta": 0.05},
+    RunningNormalisation: {"clip": 5.0},
+    PotentialShaping: {"coef": 1.0, "gamma": 1.0},
     RaterNoise: {"temperature": 0.2},
     StepRewards: {"coef": 1.0},
-    TurnPotential: {"coef": 1.0, "gamma": 1.0},
+    TurnPotentialShaping: {"coef": 1.0, "gamma": 1.0},
     Collected: {"distinct": True, "emptied": True},
     CollectedPairs: {"distinct": True, "emptied": True},
     AnswerVerdicts: {"mislabelled": 0.0},

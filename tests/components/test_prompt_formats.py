@@ -7,12 +7,12 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
-from components.conditioning import AskedRows, TextPrefix
+from components.conditioning import PolicyPromptRows, TextPrefix
 from components.evaluator.accuracy import Accuracy
 from components.evaluator.objectives import ObjectivesEvaluator
 from components.evaluator.rollouts import RolloutLog
-from components.objectives import Several
-from components.pareto.scalarisation import Linear
+from components.objectives import MultiObjectiveReward
+from components.pareto.scalarisation import LinearScalarisation
 from components.reward.answer import ExactMatch
 from components.reward.surface import Brevity
 from components.sampler.curriculum import Curriculum
@@ -251,7 +251,9 @@ def test_conversations_are_refused_where_prompts_are_texts(tokenizer):
 
 def preference(tokenizer, chat, context_length):
     return TextPrefix(
-        objectives=Several(parts={"b": Brevity(longest=4)}, aggregator=Linear(weights=None)),
+        objectives=MultiObjectiveReward(
+            parts={"b": Brevity(longest=4)}, aggregator=LinearScalarisation(weights=None)
+        ),
         levels=3,
         task=Listed(),
         tokenizer=tokenizer,
@@ -266,7 +268,7 @@ def test_a_preference_stands_in_the_users_message(tokenizer, chat):
     longest = len(ASKED_TALK.replace("<eos>", "!")) + 3
 
     batch = preference(tokenizer, chat, longest + 4)(demonstrations(tokenizer, chat)())
-    rows = AskedRows(tokenizer=tokenizer, prompt=chat)(batch)
+    rows = PolicyPromptRows(tokenizer=tokenizer, prompt=chat)(batch)
 
     for row, text in zip(rows, decode_texts(batch["policy_prompt"]), strict=True):
         steps, _, asked = text.partition(":")
@@ -285,7 +287,9 @@ def test_the_evaluator_of_objectives_asks_in_the_format_too(chat, policy):
         policy=policy,
         task=Listed(held_out=0.9999),
         reward=ExactMatch(),
-        objectives=Several(parts={"b": Brevity(longest=4)}, aggregator=Linear(weights=None)),
+        objectives=MultiObjectiveReward(
+            parts={"b": Brevity(longest=4)}, aggregator=LinearScalarisation(weights=None)
+        ),
         max_new_tokens=3,
         prompt=chat,
     )

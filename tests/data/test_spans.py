@@ -2,7 +2,7 @@
 
 import pytest
 
-from components.position import EveryToken, Pattern
+from components.position import EveryToken, PatternMatches
 from components.task.masked_span import MaskedSpan, MaskProposal
 from components.task.next_token import NextToken
 from components.task.text import Text
@@ -20,7 +20,7 @@ def corpus(tmp_path, *texts):
 
 
 def test_the_spans_of_a_corpus_are_numbered_through_its_documents(tmp_path):
-    spans = CorpusSpans(corpus(tmp_path, "1a2", "b", "3"), BYTES, Pattern(pattern=r"(\d)"))
+    spans = CorpusSpans(corpus(tmp_path, "1a2", "b", "3"), BYTES, PatternMatches(pattern=r"(\d)"))
 
     found = [spans[index] for index in range(len(spans))]
     assert [(document.text, span.start) for document, span in found] == [
@@ -45,7 +45,7 @@ def test_a_corpus_without_a_span_is_refused(tmp_path):
 def test_white_space_and_whole_texts_cannot_be_masked():
     documents = [Tokenised(text, ids=[], ends=[]) for text in ("a  b", " a", "b b")]
 
-    spans = Maskable(Pattern(pattern=r"(\s+|\S)")).spans(documents)
+    spans = Maskable(PatternMatches(pattern=r"(\s+|\S)")).spans(documents)
 
     assert spans == [[Span(0, 1), Span(3, 4)], [], []]
 
@@ -65,7 +65,7 @@ class Questions:
 @pytest.mark.parametrize("task", [NextToken, MaskedSpan, MaskProposal])
 def test_what_is_held_out_of_the_corpus_is_held_out_of_a_task_on_it(task):
     corpus = Questions()
-    asked = task(corpus=corpus, tokenizer=BYTES, position=Pattern(pattern="(.) "))
+    asked = task(corpus=corpus, tokenizer=BYTES, position=PatternMatches(pattern="(.) "))
 
     found = [asked.example(index).is_held_out(0.5) for index in range(len(asked))]
 

@@ -11,7 +11,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.reference.frozen import Frozen
+from components.reference.frozen import FrozenReference
 from rlcomp.batch import cat, decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.sampling_mask import contains, unpack
@@ -90,7 +90,7 @@ def test_a_policy_that_has_moved_is_scored_over_the_recorded_sets():
 
 def test_the_reference_is_scored_over_the_same_sets():
     policy = make_policy()
-    reference = Frozen(policy=policy)
+    reference = FrozenReference(policy=policy)
     reference.begin_phase()
     batch = rollout(policy)
     moved(policy)

@@ -9,8 +9,8 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GroupCollector
 from components.learner.checks import check_routes
-from components.old_log_probs import Recomputed
-from components.reference.teacher import Teacher
+from components.old_log_probs import RecomputedLogProbs
+from components.reference.teacher import TeacherReference
 from rlcomp.batch import cat, encode_texts
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
@@ -190,7 +190,7 @@ def test_the_proximal_pass_chooses_for_the_update_in_any_minibatch():
     rows = rollout(cast(policy, torch.bfloat16), group_size=4)
     assert "routed_experts" not in rows.keys()
 
-    batch = Recomputed(policy=policy)(rows)
+    batch = RecomputedLogProbs(policy=policy)(rows)
 
     assert torch.allclose(batch["old_log_probs"], policy.score(rows.exclude("routed_experts")))
     for some in (torch.tensor([9, 2, 4]), torch.tensor([15])):
@@ -260,7 +260,7 @@ def test_other_weights_and_other_policies_choose_for_themselves():
         assert torch.allclose(policy.log_probs(rows, weights), expected, atol=1e-6)
         assert not torch.allclose(policy.log_probs(rows), expected, atol=1e-2)
         # So do teachers, and whoever asks for a distribution of their own.
-        teacher = Teacher(policy=policy, teacher=policy)(rows.clone())["ref_log_probs"]
+        teacher = TeacherReference(policy=policy, teacher=policy)(rows.clone())["ref_log_probs"]
         assert torch.allclose(teacher, expected, atol=1e-6)
         plain = policy.log_probs(rows, decoding=Decoding())
         assert torch.allclose(plain, expected, atol=1e-6)

@@ -6,8 +6,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.monte_carlo import Reinforce
-from components.advantage.reweighted import BranchShare
+from components.advantage.monte_carlo import REINFORCE
+from components.advantage.reweighted import BranchShareAdvantage
 from components.branching import EntropyBranching
 from components.collector.branching import BranchingCollector
 from components.collector.episodes import EpisodeCollector
@@ -273,7 +273,7 @@ def gradient(rows, advantage, weight):
 
 def expected(rule, *, roots, advantage=None, weight=None, endless=False):
     """Expected gradient; with ``endless`` of a mean over the rows of very many such batches."""
-    advantage = advantage or Reinforce(baseline="none")
+    advantage = advantage or REINFORCE(baseline="none")
     total, weights = torch.zeros(2), 0.0
     for probability, rows in trees(rule, roots):
         by = probability * (len(rows) if endless else 1)
@@ -289,7 +289,7 @@ SAME = EntropyBranching(probability=0.5, entropy_weight=0.0)
 @pytest.mark.parametrize("rule", [SAME, SKEWED, SURE, UNSURE], ids=["same", "skewed", "b", "a"])
 @pytest.mark.parametrize("baseline", ["none", "others"])
 def test_with_shares_the_expected_gradient_is_exact(rule, baseline, in_double):
-    advantage = None if baseline == "none" else BranchShare(baseline="others", norm="none")
+    advantage = None if baseline == "none" else BranchShareAdvantage(baseline="others", norm="none")
 
     found = expected(rule, roots=2, advantage=advantage, weight={"share": BranchShareWeight()})
 

@@ -6,18 +6,18 @@ from tensordict import TensorDict
 
 from components.advantage.gae import GAE
 from components.advantage.group import (
-    Gdpo,
-    Gpg,
+    GDPO,
+    GPG,
     GroupBatchStd,
     GroupMean,
     GroupMeanStd,
     LeaveOneOut,
-    LengthWeighted,
+    LengthWeightedBaseline,
 )
 from components.advantage.monte_carlo import GreedyBaseline
 from components.advantage.pass_at_k import PassAtK
 from components.advantage.reweighted import Noon
-from components.advantage.whitened import BatchWhitened, GroupWhitened
+from components.advantage.whitened import BatchWhitening, GroupWhitening
 from components.attribution import HardAttribution
 from components.branching import EntropyBranching
 from rlcomp.component import Component
@@ -75,9 +75,9 @@ VERL = {
     "drgrpo": lambda a: GroupMean(),
     "rloo": lambda a: LeaveOneOut(),
     "rloo_vectorized": lambda a: LeaveOneOut(),
-    "opo": lambda a: LengthWeighted(),
-    "gpg": lambda a: Gpg(),
-    "reinforce_pp_baseline": lambda a: GroupWhitened(),
+    "opo": lambda a: LengthWeightedBaseline(),
+    "gpg": lambda a: GPG(),
+    "reinforce_pp_baseline": lambda a: GroupWhitening(),
     "grpo_passk": lambda a: PassAtK(epsilon=1e-6 if a["norm_adv_by_std_in_grpo"] else None),
 }
 
@@ -173,7 +173,7 @@ def trl_multi(case):
     if a["multi_objective_aggregation"] == "normalize_then_sum":
         named = {str(k): each[:, k] for k in range(len(weights))}
         rows["rewards"] = TensorDict(named, batch_size=rows.batch_size)
-        part = Gdpo(weights={str(k): float(weight) for k, weight in enumerate(weights)})
+        part = GDPO(weights={str(k): float(weight) for k, weight in enumerate(weights)})
     yield part(rows)["advantage"][:, 0], held["out/advantages"], EXACT
 
 
@@ -211,8 +211,8 @@ def returns(case, told=everything):
 
 OPENRLHF = {
     "gae": lambda a: GAE(gamma=a["gamma"], gae_lambda=a["lambd"]),
-    "reinforce": lambda a: BatchWhitened(),
-    "reinforce_baseline": lambda a: GroupWhitened(),
+    "reinforce": lambda a: BatchWhitening(),
+    "reinforce_baseline": lambda a: GroupWhitening(),
     "rloo": lambda a: LeaveOneOut(),
     "group_norm": lambda a: GroupMeanStd(epsilon=1e-9),  # its own
     "dr_grpo": lambda a: GroupMean(),

@@ -15,11 +15,11 @@ from components.loss.ratio import (
     WholeSequenceRatio,
 )
 from components.loss.reduction import TokenMean
-from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.clip import Cispo, Clip, DualClip, Gmpo
+from components.loss.trust_region.bapo import BAPO
+from components.loss.trust_region.clip import CISPO, GMPO, Clip, DualClip
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.divergence import KLCov
-from components.loss.trust_region.smooth import Sapo, Vespo
+from components.loss.trust_region.smooth import SAPO, VESPO
 from components.loss.weight.importance import (
     DivergenceFilter,
     GeometricFilter,
@@ -125,10 +125,10 @@ VERL = {
     "clip_cov": lambda a: ClipCov(
         share=a["clip_cov_ratio"], covariance_low=a["clip_cov_lb"], covariance_high=a["clip_cov_ub"]
     ),
-    "geo_mean": lambda a: Gmpo(clip_low=a["clip_ratio_low"], clip_high=a["clip_ratio_high"]),
+    "geo_mean": lambda a: GMPO(clip_low=a["clip_ratio_low"], clip_high=a["clip_ratio_high"]),
     "kl_cov": lambda a: KLCov(share=a["kl_cov_ratio"], kl_coef=a["ppo_kl_coef"]),
-    "sapo": lambda a: Sapo(tau_positive=a["tau_pos"], tau_negative=a["tau_neg"]),
-    "cispo": lambda a: Cispo(
+    "sapo": lambda a: SAPO(tau_positive=a["tau_pos"], tau_negative=a["tau_neg"]),
+    "cispo": lambda a: CISPO(
         # An interval from 0 is a bound above only.
         clip_low=None if a["clip_ratio_low"] == 1 else a["clip_ratio_low"],
         clip_high=a["clip_ratio_high"],
@@ -136,8 +136,8 @@ VERL = {
     "gspo": lambda a: clip(a["clip_ratio_low"], a["clip_ratio_high"]),
     "vanilla": lambda a: clip(a["clip_ratio_low"], a["clip_ratio_high"], a["clip_ratio_c"]),
     # A ratio of 1 has the gradient; weighted log-probs have the value as well.
-    "gpg": lambda a: Cispo(),
-    "reinforce": lambda a: Cispo(),
+    "gpg": lambda a: CISPO(),
+    "reinforce": lambda a: CISPO(),
 }
 
 
@@ -182,9 +182,9 @@ def trl(case):
     high = a.get("eps_high", a["eps"])
     region = {
         # The absolute cap on the weight there.
-        "cispo": lambda: Cispo(clip_low=None, clip_high=high - 1),
-        "vespo": Vespo,
-        "sapo": lambda: Sapo(tau_positive=a["sp"][0], tau_negative=a["sp"][1]),
+        "cispo": lambda: CISPO(clip_low=None, clip_high=high - 1),
+        "vespo": VESPO,
+        "sapo": lambda: SAPO(tau_positive=a["sp"][0], tau_negative=a["sp"][1]),
     }.get(kind, lambda: clip(a["eps"], high, a.get("delta")))()
     level = a.get("level", a.get("importance_sampling_level"))
     levels = {"sequence": SequenceRatio, "sequence_token": SequenceTokenRatio}
@@ -301,7 +301,7 @@ def torchrl(case):
         a["clip_epsilon"] if isinstance(a["clip_epsilon"], list) else [a["clip_epsilon"]] * 2
     )
     cispo = case.file == "torchrl__llm_cispo"
-    region = Cispo(clip_low=low, clip_high=high) if cispo else clip(low, high)
+    region = CISPO(clip_low=low, clip_high=high) if cispo else clip(low, high)
     by_row = a["aggregation"] == "prompt_mean"
     weight = (sequence_mean if by_row else token_mean)(rows["response_mask"].double())
     yield from compared(case, [policy(TokenRatio(), region)], rows, weight, EXACT)
@@ -314,13 +314,13 @@ def bapo(case):
         rows["rollout_log_probs"] = torch.zeros_like(rows["old_log_probs"])  # every token counts 1
     names = ("ratio_lower", "ratio_upper") if authors else ()
     part = (
-        Bapo(
+        BAPO(
             share=a["adv_ratio_target"] / (1 + a["adv_ratio_target"]),
             **bounds("floor", *(a[f"{names[0]}_{end}"] for end in ("start", "max", "step"))),
             **bounds("ceiling", *(a[f"{names[1]}_{end}"] for end in ("start", "max", "step"))),
         )
         if authors
-        else Bapo(
+        else BAPO(
             share=a["rho0"],
             measure=a["measure"],
             **bounds("floor", a["a_lo"], a["b_lo"], a["d_lo"]),
@@ -366,7 +366,7 @@ def test_no_token_loses_its_gradient_as_it_does_in_torchrl_s_cispo(left_out_of):
     for case in left_out_of("torchrl__llm_cispo")[::2]:  # token means
         rows = rows_of(case)
         mask, theirs = rows["response_mask"], case.tensors["grad/log_prob"]
-        loss = policy(TokenRatio(), Cispo(clip_low=0.2, clip_high=0.28))(rows)["loss"]
+        loss = policy(TokenRatio(), CISPO(clip_low=0.2, clip_high=0.28))(rows)["loss"]
         (own,) = torch.autograd.grad(loss, rows["log_probs"])
 
         ratio = (rows["log_probs"] - rows["old_log_probs"]).exp().detach()

@@ -9,21 +9,21 @@ from tensordict import TensorDict
 
 from components.loss.kto import KTOLoss
 from components.loss.link import (
-    ApoDown,
-    ApoZero,
-    Bco,
+    BCO,
+    EXO,
+    NCA,
+    SPPO,
+    APODown,
+    APOZero,
     DiscoPOP,
-    Exo,
     Hinge,
-    Nca,
     Sigmoid,
-    Sppo,
-    Squared,
+    SquaredError,
 )
 from components.loss.preference import PreferenceLoss
 from components.loss.score import (
     DivergenceScore,
-    LengthDesensitised,
+    LengthDesensitisedLogRatio,
     LogOdds,
     LogProb,
     LogRatio,
@@ -62,22 +62,22 @@ TRL = {
     ),
     # Raises KeyError in float64 there.
     "sigmoid_alpha_f32": ([loss(Sigmoid(), DivergenceScore(divergence="alpha"))], FLOAT32),
-    "ld_alpha": ([loss(Sigmoid(), LengthDesensitised(alpha=0.5))], EXACT),
+    "ld_alpha": ([loss(Sigmoid(), LengthDesensitisedLogRatio(alpha=0.5))], EXACT),
     "hinge": ([loss(Hinge())], EXACT),
-    "ipo": ([loss(Squared(), MEAN)], EXACT),
-    "ipo_len_mix": ([loss(Squared(beta=0.2), MEAN)], EXACT),
+    "ipo": ([loss(SquaredError(), MEAN)], EXACT),
+    "ipo_len_mix": ([loss(SquaredError(beta=0.2), MEAN)], EXACT),
     # Its epsilon is a float32.
-    "exo_pair": ([loss(Exo())], {"rtol": 1e-6, "atol": 1e-7}),
-    "nca_pair": ([loss(Nca())], EXACT),
+    "exo_pair": ([loss(EXO())], {"rtol": 1e-6, "atol": 1e-7}),
+    "nca_pair": ([loss(NCA())], EXACT),
     "robust": ([loss(Sigmoid(), label_noise=0.1, unbiased=True)], EXACT),
-    "bco_pair": ([loss(Bco())], EXACT),
-    "sppo_hard": ([loss(Sppo())], EXACT),
-    "apo_zero": ([loss(ApoZero())], EXACT),
-    "apo_down": ([loss(ApoDown())], EXACT),
+    "bco_pair": ([loss(BCO())], EXACT),
+    "sppo_hard": ([loss(SPPO())], EXACT),
+    "apo_zero": ([loss(APOZero())], EXACT),
+    "apo_down": ([loss(APODown())], EXACT),
     "discopop": ([loss(DiscoPOP())], EXACT),
     "sft": ([loss(Sigmoid(), pair_coef=0.0, nll_coef=1.0)], EXACT),
     "mpo_mix": (
-        [loss(Sigmoid(), pair_coef=0.8, nll_coef=1.0), loss(Bco(), pair_coef=0.2)],
+        [loss(Sigmoid(), pair_coef=0.8, nll_coef=1.0), loss(BCO(), pair_coef=0.2)],
         EXACT,
     ),
 }
@@ -169,7 +169,7 @@ def test_smoothed_labels_and_ipo_of_sums(peer, number):
     given = [held[f"in.{name}"] for name in names]
     chosen, rejected = (one.requires_grad_() for one in given[:2])
 
-    made = loss(Squared(beta=beta) if ipo else Sigmoid(beta=beta), label_noise=noise)
+    made = loss(SquaredError(beta=beta) if ipo else Sigmoid(beta=beta), label_noise=noise)
     value = made(of_sums(*given))["loss"]
 
     whole = held["out.losses"].mean() if "out.losses" in held else held["out.loss"]
@@ -184,7 +184,7 @@ CPO = {
     "cpo_simpo_alphapo": loss(Sigmoid(beta=2.0, gamma=0.5), LogProb(length="mean", alpha=0.25)),
     "cpo_sigmoid": loss(Sigmoid(), LogProb()),
     "cpo_hinge": loss(Hinge(), LogProb()),
-    "cpo_ipo": loss(Squared(), LogProb(length="mean")),
+    "cpo_ipo": loss(SquaredError(), LogProb(length="mean")),
     "orpo_or": loss(Sigmoid(beta=1.0), LogOdds(), pair_coef=0.1),
     "orpo_or_near0": loss(Sigmoid(beta=1.0), LogOdds(), pair_coef=0.1),
 }

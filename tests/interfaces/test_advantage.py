@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.group import GroupMean
-from components.advantage.reweighted import DifficultyWeighted
+from components.advantage.reweighted import DifficultyWeightedAdvantage
 from rlcomp.interfaces.advantage import broadcast, write_advantage
 from rlcomp.metrics import recording
 
@@ -44,7 +44,7 @@ def test_the_metrics_are_of_what_is_written():
 
 
 def test_a_difficulty_weight_leaves_the_price_of_kl_alone():
-    weighted = DifficultyWeighted(advantage=GroupMean())
+    weighted = DifficultyWeightedAdvantage(advantage=GroupMean())
     dense = torch.tensor([[0.0, 0.0, -0.2], [0.0, -0.2, 0.0]])
 
     with_price = weighted(batch(token_reward=dense))["advantage"]

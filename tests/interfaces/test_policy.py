@@ -19,8 +19,8 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.old_log_probs import Recomputed
-from components.reference.frozen import Frozen
+from components.old_log_probs import RecomputedLogProbs
+from components.reference.frozen import FrozenReference
 from components.reward.surface import Regex
 from components.reward.thought import InformationGain
 from components.sampler.prompts import Uniform
@@ -129,8 +129,8 @@ def grpo(seed, *, collector=None):
     if collector is not None:
         rollout = make("delayed", collector, collector=rollout)
     reward = make("reward", Regex, pattern="^[0-4]")
-    old = make("old_log_probs", Recomputed, policy=policy)
-    reference = make("reference", Frozen, policy=policy)
+    old = make("old_log_probs", RecomputedLogProbs, policy=policy)
+    reference = make("reference", FrozenReference, policy=policy)
     controller = make("kl_controller", FixedKL, kl_coef=0.01)
     kl = make("kl", KLObserver, controller=controller, estimator="k3")
     losses = {

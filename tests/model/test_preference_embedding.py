@@ -8,9 +8,9 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
 
-from components.conditioning import Embedding
-from components.objectives import Several
-from components.pareto.scalarisation import Linear
+from components.conditioning import TokenPrefix
+from components.objectives import MultiObjectiveReward
+from components.pareto.scalarisation import LinearScalarisation
 from components.reward.surface import Brevity
 from components.worlds.sorting.task import Sorting
 from rlcomp.checkpoint.writer import Checkpoint
@@ -276,8 +276,10 @@ def test_other_embeddings_share_the_weight_of_the_table():
 
 def stage(tokenizer=TOKENIZER, others=("b",), context_length=16):
     parts = {name: Brevity(longest=4) for name in others}
-    return Embedding(
-        objectives=Several(parts=parts, aggregator=Linear(weights=None), first="a"),
+    return TokenPrefix(
+        objectives=MultiObjectiveReward(
+            parts=parts, aggregator=LinearScalarisation(weights=None), first="a"
+        ),
         task=Sorting(length=1),
         tokenizer=tokenizer,
         context_length=context_length,

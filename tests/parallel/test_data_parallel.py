@@ -17,22 +17,22 @@ from components.loss.comparison import BradleyTerry, Davidson
 from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.imitation import PositiveNLL
 from components.loss.kto import KTOLoss
-from components.loss.labels import MultiLabel, StepLabelLoss
+from components.loss.labels import MultiLabelLoss, StepLabelLoss
 from components.loss.link import Sigmoid
 from components.loss.policy import PolicyLoss
 from components.loss.preference import PreferenceLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from components.loss.score import LogRatio
-from components.loss.trust_region.bapo import Bapo
+from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import Clip
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import KLCov, KLPenalty, M2po
+from components.loss.trust_region.divergence import M2PO, KLCov, KLPenalty
 from components.loss.value import ValueLoss
 from components.loss.weight.importance import SelfNormalisedWeight
-from components.loss.weight.rows import BranchShareWeight, EqualRoles, TopEntropy
+from components.loss.weight.rows import BranchShareWeight, EqualRoleWeight, TopEntropy
 from components.parallel import Replicate, Shard
-from components.pareto.gradients import Mgda
+from components.pareto.gradients import MGDA
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.interfaces.loss import LossPart
@@ -49,13 +49,13 @@ from rlcomp.text.tokenizer import character_tokenizer
 from rlcomp.wiring.build import Make
 
 PARTS = {
-    "bapo": ("trust_region", Bapo),
+    "bapo": ("trust_region", BAPO),
     "clip_cov": ("trust_region", partial(ClipCov, share=0.3, covariance_low=0.0)),
     "kl_cov": ("trust_region", partial(KLCov, share=0.3)),
-    "m2po": ("trust_region", M2po),
+    "m2po": ("trust_region", M2PO),
     "kl_penalty": ("trust_region", KLPenalty),
     "branch_share": ("weight", BranchShareWeight),
-    "equal_roles": ("weight", EqualRoles),
+    "equal_roles": ("weight", EqualRoleWeight),
     "self_normalised": ("weight", partial(SelfNormalisedWeight, level="token", cap=2.0, floor=0.0)),
     "top_entropy": ("weight", partial(TopEntropy, fraction=0.4)),
 }
@@ -104,7 +104,7 @@ OTHERS = {
     "value": (critic, lambda: ValueLoss(clip=0.2, value_coef=1.0, reduction=TokenMean())),
     "bradley_terry": (partial(scorer, Scorer), BradleyTerry),
     "davidson": (partial(scorer, Scorer), Davidson),
-    "labels": (partial(scorer, LabelClassifier, labels=("a", "b")), MultiLabel),
+    "labels": (partial(scorer, LabelClassifier, labels=("a", "b")), MultiLabelLoss),
     "steps": (partial(scorer, TokenScorer), StepLabelLoss),
 }
 # One word a case: the part or the loss, then how rows are weighted, then their shape.
@@ -546,7 +546,7 @@ def objectives(parallel):
                 "loss": policy_loss("top_entropy", "token_mean"),
                 "imitation": PositiveNLL(nll_coef=0.3, reduction=SequenceMean()),
             },
-            aggregator=Mgda(row_norm="none"),
+            aggregator=MGDA(row_norm="none"),
             compared="layers",
             optimizer=partial(torch.optim.SGD, lr=0.5),
             epochs=2,

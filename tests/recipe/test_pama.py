@@ -3,8 +3,8 @@
 import pytest
 
 from components.advantage.group import GroupMean
-from components.advantage.per_objective import PerObjective
-from components.pareto.scalarisation import Linear
+from components.advantage.per_objective import PerObjectiveAdvantage
+from components.pareto.scalarisation import LinearScalarisation
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.run.check_flow import built_flow
 from rlcomp.wiring.compose import compose_config
@@ -80,7 +80,9 @@ def test_a_group_of_one_is_refused_for_the_estimator_inside():
 
 
 def test_built_or_not_what_it_hands_to_its_estimator_is_not_asked_of_the_batch():
-    part = PerObjective(advantage=GroupMean(), aggregator=Linear(weights=None), scale="running")
+    part = PerObjectiveAdvantage(
+        advantage=GroupMean(), aggregator=LinearScalarisation(weights=None), scale="running"
+    )
 
     wanted = {"rewards", "reward_valid", "response_mask", "group_id"}
     assert built_flow(part).reads == wanted

@@ -801,7 +801,7 @@ BESIDE = [
         ),
     ),
     (
-        "components/reference/frozen.py",
+        "rlcomp/interfaces/reference.py",
         {
             "kl/reference": TESTS + "reference/test_reprompted.py::"
             "test_the_distance_to_a_live_reference_is_recorded_over_response_tokens",
@@ -848,19 +848,19 @@ BESIDE = [
         },
     ),
     (
-        "components/reference/adapter_off.py",
+        "rlcomp/interfaces/reference.py",
         {
             "kl/reference": TESTS + f"reference/test_adapter_off.py::{DISTANCE}",
         },
     ),
     (
-        "components/reference/frozen.py",
+        "rlcomp/interfaces/reference.py",
         {
             "kl/reference": TESTS + f"reference/test_frozen.py::{DISTANCE}",
         },
     ),
     (
-        "components/reference/pretrained.py",
+        "rlcomp/interfaces/reference.py",
         {
             "kl/reference": TESTS + f"reference/test_pretrained.py::{DISTANCE}",
         },

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from components.loss.ratio import SequenceRatio, SequenceTokenRatio, TokenRatio, WholeSequenceRatio
-from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.clip import Cispo, Clip, DualClip, Gmpo
+from components.loss.trust_region.bapo import BAPO
+from components.loss.trust_region.clip import CISPO, GMPO, Clip, DualClip
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import Dppo, KLCov, KLPenalty, M2po
-from components.loss.trust_region.smooth import Vespo
+from components.loss.trust_region.divergence import DPPO, M2PO, KLCov, KLPenalty
+from components.loss.trust_region.smooth import VESPO
 from components.loss.weight.importance import (
     DivergenceFilter,
     GeometricFilter,
@@ -51,7 +51,7 @@ PINNED = [
     # Whatever the sign: 0.5, 0.6, 0.7, 0.6 below 0.8; 4, 3.5 above 3.
     (
         "components/loss/trust_region/clip.py",
-        Cispo(clip_low=0.2, clip_high=2.0),
+        CISPO(clip_low=0.2, clip_high=2.0),
         {},
         {"clip_fraction_low": 4 / 9, "clip_fraction_high": 2 / 9},
     ),
@@ -79,7 +79,7 @@ PINNED = [
     # at 1.6 also 1.5. Above it 4; below the floor, A < 0: twice 0.6.
     (
         "components/loss/trust_region/bapo.py",
-        Bapo(share=0.2, floor_start=0.65, ceiling_start=1.2, ceiling_step=0.4),
+        BAPO(share=0.2, floor_start=0.65, ceiling_start=1.2, ceiling_step=0.4),
         {"rollout_log_probs": (0.0,) * 9},
         {
             "clip_fraction_high": 1 / 9,
@@ -93,7 +93,7 @@ PINNED = [
     # log r: above 0.5, A > 0: that of 4; below -0.4, A < 0: those of twice 0.6.
     (
         "components/loss/trust_region/clip.py",
-        Gmpo(clip_low=0.4, clip_high=0.5),
+        GMPO(clip_low=0.4, clip_high=0.5),
         {},
         {"clip_fraction_high": 1 / 9, "clip_fraction_low": 2 / 9},
     ),
@@ -101,7 +101,7 @@ PINNED = [
     # 1.5, 4; down with A < 0 0.6, 0.7, 0.6. The |r - 1| sum to 7.8.
     (
         "components/loss/trust_region/divergence.py",
-        Dppo(divergence="tv", delta=0.04),
+        DPPO(divergence="tv", delta=0.04),
         ON_POLICY,
         {
             "clip_fraction_high": 2 / 9,
@@ -113,7 +113,7 @@ PINNED = [
     # 0.011, 0.127, 0.261. All six have mean 0.46; without 4, 0.165.
     (
         "components/loss/trust_region/divergence.py",
-        M2po(tau=0.2),
+        M2PO(tau=0.2),
         {},
         {
             "selected_fraction": 1 / 9,
@@ -124,7 +124,7 @@ PINNED = [
     # r^2 e^(3 - 3r) in row 0, of A > 0; r^3 e^(2 - 2r) elsewhere.
     (
         "components/loss/trust_region/smooth.py",
-        Vespo(),
+        VESPO(),
         {},
         {
             "weight": sum(

@@ -6,14 +6,14 @@ import pytest
 import torch
 
 from components.advantage.gae import GAE, VAPO, VTrace
-from components.advantage.group import GroupMean, LengthWeighted, MaxRL
+from components.advantage.group import GroupMean, LengthWeightedBaseline, MaxRL
 from components.advantage.monte_carlo import GreedyBaseline, OptimalTokenBaseline
 from components.advantage.pass_at_k import PassAtK, PassAtKTraining
-from components.advantage.per_objective import PerObjective
-from components.advantage.process import Process
-from components.advantage.reweighted import DifficultyWeighted, Noon
-from components.filter import Overlong, VariedGroups, ZeroVariance
-from components.pareto.scalarisation import Linear
+from components.advantage.per_objective import PerObjectiveAdvantage
+from components.advantage.process import ProcessSupervision
+from components.advantage.reweighted import DifficultyWeightedAdvantage, Noon
+from components.filter import OverlongFilter, VariedGroupFilter, ZeroVarianceMask
+from components.pareto.scalarisation import LinearScalarisation
 from components.shaping.length import SoftOverlong
 from components.shaping.length_penalty import LengthPenalty
 from rlcomp.interfaces.reward import write_reward
@@ -65,7 +65,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # Of the last three, of 1, 2 and 3 tokens, 2.5 / 6 instead of 1.5 / 3.
     (
         "components/advantage/group.py",
-        LengthWeighted(),
+        LengthWeightedBaseline(),
         {},
         {"baseline_shift": 3 / 4 * (3 / 6 - 2.5 / 6)},
     ),
@@ -117,7 +117,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # Of the valid rows 0, 2, 3: accuracies 0, 1, 1.
     (
         "components/advantage/reweighted.py",
-        DifficultyWeighted(advantage=GroupMean()),
+        DifficultyWeightedAdvantage(advantage=GroupMean()),
         ONE_INVALID,
         {"group_accuracy": 2 / 3},
     ),
@@ -171,8 +171,10 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # 0, 6 less 3, over the std 3. a + b / 2: -2/3 - 1/2, -2/3 + 1/2.
     (
         "components/advantage/per_objective.py",
-        PerObjective(
-            advantage=GroupMean(), aggregator=Linear(weights={"a": 1.0, "b": 0.5}), scale="running"
+        PerObjectiveAdvantage(
+            advantage=GroupMean(),
+            aggregator=LinearScalarisation(weights={"a": 1.0, "b": 0.5}),
+            scale="running",
         ),
         {
             **ROW_1_EMPTY,
@@ -189,7 +191,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     # row 3: -0.5 for the last two, twice that for the first. Row 0 is a group of one.
     (
         "components/advantage/process.py",
-        Process(epsilon=1e-9),
+        ProcessSupervision(epsilon=1e-9),
         {
             "token_reward": (5, 5, 5, 4, 7, 0, 0, 7, 0),
             "step_end": (False, False, True, True, False, True, True, False, True),
@@ -209,10 +211,10 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
         {"reward": [0.2, 1, 0, 1]},
         {"best_of_k": 1, "certain": 1},
     ),
-    ("components/filter.py", Overlong(), {}, {"overlong_fraction": 3 / 4}),
+    ("components/filter.py", OverlongFilter(), {}, {"overlong_fraction": 3 / 4}),
     (
         "components/filter.py",
-        ZeroVariance(),
+        ZeroVarianceMask(),
         {},
         {
             "zero_variance_fraction": 1 / 4,
@@ -220,7 +222,7 @@ PINNED = [  # Lengths 3, (1), 2, 3 cost 0.5, 0.25 and 0.5 of the rewards 1, 0 an
     ),
     (
         "components/filter.py",
-        VariedGroups(),
+        VariedGroupFilter(),
         {},
         {
             "zero_variance_fraction": 1 / 4,

@@ -47,7 +47,7 @@ RECIPES = {
 GRPO = {
     ("GroupCollector", "rollout_log_probs"),
     ("Regex", "reward"),
-    ("FromRollout", "old_log_probs"),
+    ("RolloutLogProbs", "old_log_probs"),
     ("Frozen", "ref_log_probs"),
     ("GroupMeanStd", "advantage"),
 }

@@ -173,11 +173,11 @@ def test_no_component_of_ours_leaks_out_of_a_branch():
     from components.advantage.group import GroupMean
     from components.kl import KLInReward
     from components.kl_controller import FixedKL
-    from components.old_log_probs import FromRollout
+    from components.old_log_probs import RolloutLogProbs
     from rlcomp.testing.example import example_batch
 
     kl = KLInReward(controller=FixedKL(kl_coef=0.5), estimator="k1")
-    stages = [FromRollout(), kl, GroupMean()]
+    stages = [RolloutLogProbs(), kl, GroupMean()]
     keys = {key for stage in stages for key in stage.reads}
     given = example_batch(sorted(keys))
     before = given.clone()

@@ -41,6 +41,17 @@ def test_a_node_reads_and_writes_what_it_declares_under_the_names_it_was_given(d
     assert flow_of(node) == Flow(reads=keys("own y"), writes=keys("out"))
 
 
+@pytest.mark.parametrize(
+    ("arguments", "written"),
+    [({"full": True}, "a own"), ({"full": False}, "a"), ({"full": 1}, "a"), ({}, "a")],
+)
+def test_a_key_of_an_argument_is_written_only_if_the_argument_is_true(declared, arguments, written):
+    settings = {"writes": ("a",), "writes_if": {"full": ("b",)}}
+    node = declared("n", arguments=arguments, keys={"b": "own"}, **settings)
+
+    assert flow_of(node).writes == keys(written)
+
+
 def test_parts_that_a_node_runs_are_part_of_its_flow(declared):
     first = declared("first", reads=("a",), writes=("b",))
     second = declared("second", reads=("b", "c", "given"), writes=("d",))

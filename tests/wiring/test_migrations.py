@@ -11,6 +11,7 @@ from rlcomp.run.resume import same_config
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.migrations import (
+    _ARGUMENTS,
     _CLASSES,
     _MODULES,
     _TARGETS,
@@ -40,7 +41,7 @@ def test_all_old_targets_of_a_config_are_told_in_one_message():
         "tokenizer._target_ rlcomp.model.tokenizer.byte_tokenizer is now "
         "rlcomp.text.tokenizer.byte_tokenizer; "
         "losses.0._target_ components.proximal.rollout.FromRollout is now "
-        "components.old_log_probs.FromRollout; "
+        "components.old_log_probs.RolloutLogProbs; "
         "the node 'sampling' is now 'decoding'"
     )
 
@@ -118,7 +119,31 @@ def test_a_renamed_class_is_told_by_its_new_name(old):
     with pytest.raises(ConfigErrors) as caught:
         plan_of(OmegaConf.create({"part": {"inner": [{"_target_": old}]}}))
 
-    assert caught.value.messages == [f"part.inner.0._target_: {old} is now {_CLASSES[old]}"]
+    (message,) = caught.value.messages
+    assert message.startswith(f"part.inner.0._target_: {old} is now {_CLASSES[old]}")
+    assert ("with full: true" in message) == bool(_ARGUMENTS.get(old, {}).get("full"))
+
+
+def test_a_class_that_moved_and_was_renamed_is_told_by_its_new_name():
+    old = "components.advantage.gdpo.Gdpo"
+    with pytest.raises(ConfigErrors) as caught:
+        plan_of(OmegaConf.create({"advantage": {"_target_": old}}))
+
+    new = "components.advantage.group.GDPO"
+    assert caught.value.messages == [f"advantage._target_: {old} is now {new}"]
+
+
+@pytest.mark.parametrize("option", ["frozen", "frozen_full", "refreshed_full"])
+@pytest.mark.parametrize("module", ["frozen", "own"])
+def test_a_saved_reference_gets_the_argument_that_replaced_its_class(option, module):
+    now = compose_config(["recipe=grpo", f"reference={option}"])
+    old = now.copy()
+    name = option.title().replace("_", "")
+    place = "frozen" if module == "frozen" else option
+    old.reference = {k: v for k, v in old.reference.items() if k != "full"}
+    old.reference._target_ = f"components.reference.{place}.{name}"
+
+    assert update_classes(old) == now
 
 
 def test_a_class_of_a_module_that_moved_is_told_by_its_new_place():

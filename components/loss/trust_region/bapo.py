@@ -19,7 +19,7 @@ from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class Bapo(LossPart):
+class BAPO(LossPart):
     """BAPO: PPO surrogate with adaptive clip bounds.
 
     ``l_t = min(r_t A_t, clip(r_t, c_low, c_high) A_t)`` with the first ``(c_low, c_high)`` of the
@@ -47,7 +47,8 @@ class Bapo(LossPart):
         ceiling_step: increment of c_high.
 
     Raises:
-        ConfigError: a bound would end before it starts.
+        ConfigError: ``floor_end`` is below ``floor_start``, or ``ceiling_end`` below
+            ``ceiling_start``.
 
     Source:
         Xi et al. 2025 (BAPO), arXiv:2510.18927.
@@ -93,7 +94,8 @@ class Bapo(LossPart):
         ):
             if end < start:
                 raise ConfigError(
-                    f"{bound}_end is {end}, below {bound}_start = {start}: the search raises it"
+                    f"{bound}_end is {end}, below {bound}_start = {start}: the search raises the "
+                    f"bound; set {bound}_end to at least {start}"
                 )
         self.share = share
         self.measure: Measure = measure
@@ -103,7 +105,7 @@ class Bapo(LossPart):
         self.ceiling_start = ceiling_start
         self.ceiling_end = ceiling_end
         self.ceiling_step = ceiling_step
-        self.found = Bounds(floor_start, ceiling_start, math.nan, 0)
+        self.bounds = Bounds(floor_start, ceiling_start, math.nan, 0)
 
     def prepare(self, batch: TensorDict) -> TensorDict:
         """Search the bounds on all rows of the step; write the same ones to every row."""
@@ -113,12 +115,12 @@ class Bapo(LossPart):
         weight = masked(masked(sampled, mask).exp(), mask)
         floors = Path(self.floor_start, self.floor_end, self.floor_step)
         ceilings = Path(self.ceiling_start, self.ceiling_end, self.ceiling_step)
-        self.found = search_bounds(
+        self.bounds = search_bounds(
             ratio, advantage, weight, self.share, (floors, ceilings), self.measure
         )
         result = batch.select()
-        result["ratio_floor"] = ratio.new_full(batch.batch_size, self.found.floor)
-        result["ratio_ceiling"] = ratio.new_full(batch.batch_size, self.found.ceiling)
+        result["ratio_floor"] = ratio.new_full(batch.batch_size, self.bounds.floor)
+        result["ratio_ceiling"] = ratio.new_full(batch.batch_size, self.bounds.ceiling)
         return result
 
     def forward(self, batch: TensorDict) -> TensorDict:
@@ -137,5 +139,5 @@ class Bapo(LossPart):
         """Record the bounds once per row, so that micro-batches do not change the mean."""
         record("trust_region/ratio_floor", floor)
         record("trust_region/ratio_ceiling", ceiling)
-        record("trust_region/positive_share", torch.full_like(floor, self.found.share))
-        record("trust_region/search_steps", torch.full_like(floor, self.found.steps))
+        record("trust_region/positive_share", torch.full_like(floor, self.bounds.share))
+        record("trust_region/search_steps", torch.full_like(floor, self.bounds.steps))

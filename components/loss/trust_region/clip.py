@@ -139,7 +139,7 @@ class DualClip(LossPart):
         return batch
 
 
-class Cispo(LossPart):
+class CISPO(LossPart):
     """CISPO: log-probs weighted by a clipped, detached importance ratio.
 
     ``l_t = sg[clip(r_t, 1 - eps_low, 1 + eps_high)] * A_t * log pi(a_t)``.
@@ -150,8 +150,8 @@ class Cispo(LossPart):
     ``surrogate`` ``[B, T]``.
 
     Args:
-        clip_low: eps_low, in [0, 1); null for no lower bound, as in the paper.
-        clip_high: eps_high, at least 0: the largest weight is ``1 + clip_high``; null for no bound.
+        clip_low: eps_low, in [0, 1); null: no lower bound, as in the paper.
+        clip_high: eps_high, at least 0: the largest weight is ``1 + clip_high``; null: no bound.
 
     Source:
         MiniMax 2025 (MiniMax-M1), arXiv:2506.13585, eq. 4 and 5.
@@ -181,18 +181,18 @@ class Cispo(LossPart):
         return batch
 
 
-class Gmpo(LossPart):
+class GMPO(LossPart):
     """GMPO: geometric-mean surrogate, clipped token by token in log space.
 
     ``l_t = A_t sg[g] exp(x_t) / sg[exp(x_t)]`` at the tokens of a response, with their geometric
     mean ``g = exp((1 / n) sum_t x_t)``, ``x_t = min(log r_t, eps_high)`` if ``A_t > 0``, else
     ``max(log r_t, -eps_low)``.
 
-    Single ratios change the geometric mean less than GRPO's arithmetic one, so that a wider clip is
-    possible. A clipped token loses its gradient and the others of its response keep theirs (GSPO
-    drops the response). It needs ``ratio: token`` and ``reduction: sequence_mean``. With one
-    advantage per response, value and gradient are those of the paper's ``(1 / S) sum_i A_i g_i``;
-    with advantages that differ between tokens, each token is credited with its own.
+    A single ratio changes the geometric mean less than GRPO's arithmetic mean, so that a wider clip
+    is possible. A clipped token has no gradient; the other tokens of its response keep their
+    gradient (GSPO clips the whole response). It needs ``ratio: token`` and
+    ``reduction: sequence_mean``. With one advantage per response, the loss is the paper's
+    ``(1 / S) sum_i A_i g_i``; if advantages differ between tokens, each token has its own credit.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 

@@ -21,7 +21,7 @@ from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class Dppo(LossPart):
+class DPPO(LossPart):
     """DPPO: surrogate masked by the divergence of the policies instead of clipped.
 
     ``l_t = M_t r_t A_t`` with ``M_t = 0`` if ``D_t > delta`` and the probability has moved in the
@@ -33,14 +33,14 @@ class Dppo(LossPart):
     ``old_log_probs=rollout`` the divergence is to the sampling policy, as in the paper.
 
     Reads ``log_probs``, ``old_log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``.
-    Writes ``surrogate`` ``[B, T]``. Records the shares of tokens masked and the mean divergence.
+    Writes ``surrogate`` ``[B, T]``. Records the shares of masked tokens and the mean divergence.
 
     Args:
         divergence: ``tv``: ``D_t = |pi - pi_old|``; ``kl``: ``KL(pi_old || pi)``.
         delta: largest divergence, in probability (``tv``; below 1) or nats (``kl``).
 
     Raises:
-        ConfigError: no total variation exceeds ``delta``.
+        ConfigError: ``divergence`` is ``tv`` and ``delta`` is at least 1.
 
     Source:
         Qi et al. 2026 (DPPO), arXiv:2602.04879, Binary-TV and Binary-KL; delta as in the authors'
@@ -60,8 +60,8 @@ class Dppo(LossPart):
         super().__init__()
         if divergence == "tv" and delta >= 1:
             raise ConfigError(
-                f"Dppo: delta is {delta:g}: a total variation is at most 1, so nothing would be "
-                "masked; set a smaller delta, or divergence=kl"
+                f"DPPO: delta is {delta:g}, but a total variation is at most 1, so no token would "
+                "be masked: set a delta below 1, or divergence=kl"
             )
         self.divergence = divergence
         self.delta = delta
@@ -90,8 +90,8 @@ class KLCov(LossPart):
     ``Cov_t = (A_t - mean(A)) (log pi(a_t) - mean(log pi))`` over the ``N`` tokens of the optimiser
     step; ``beta`` = ``kl_coef``.
 
-    Ties with the last one are included; tokens with ``Cov_t <= 0`` are never selected. At
-    ``r_t = 1`` (up to rounding) the penalty has no gradient.
+    Tokens that tie with the last selected token are selected, too; tokens with ``Cov_t <= 0`` are
+    never selected. At ``r_t = 1`` (up to rounding) the penalty has no gradient.
 
     Reads ``log_probs``, ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes
     ``surrogate`` ``[B, T]``. Prepares ``selected`` ``[B, T]``: I_KL.
@@ -152,12 +152,12 @@ class KLPenalty(LossPart):
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
 
     Args:
-        kl_coef: (initial) beta, in units of advantage per nat.
+        kl_coef: beta, or with ``adaptive`` its initial value, in units of advantage per nat.
         target: d_target, mean KL per token of a step, in nats.
         adaptive: whether beta is updated.
 
     Raises:
-        ConfigError: it is adaptive and starts at 0.
+        ConfigError: ``adaptive`` is true and ``kl_coef`` is 0.
 
     Source:
         Schulman et al. 2017, arXiv:1707.06347, eq. 8 and section 4.
@@ -182,8 +182,8 @@ class KLPenalty(LossPart):
         super().__init__()
         if adaptive and kl_coef == 0:
             raise ConfigError(
-                "kl_coef is 0 and adaptive is true, but twice nothing is nothing: set kl_coef "
-                "above 0, or adaptive=false"
+                "kl_coef is 0 and adaptive is true: doubling and halving would leave it at 0; set "
+                "kl_coef above 0, or adaptive=false"
             )
         self.kl_coef = kl_coef
         self.target = target
@@ -212,19 +212,19 @@ class KLPenalty(LossPart):
         self.kl_sum, self.tokens = 0.0, 0
 
 
-class M2po(LossPart):
+class M2PO(LossPart):
     """M2PO: unclipped surrogate without the outliers of the log ratio's second moment.
 
     ``l_t = M_t r_t A_t``. ``T = {A_t > 0, r_t > 1} or {A_t < 0, r_t < 1}`` are the tokens that PPO
-    could clip. Those with the largest ``(log r_t)^2`` get ``M_t = 0`` until the mean over the rest
-    of ``T`` is at most ``tau``; all others have ``M_t = 1``.
+    could clip. The tokens of ``T`` with the largest ``(log r_t)^2`` get ``M_t = 0`` until the mean
+    over the rest of ``T`` is at most ``tau``; all other tokens have ``M_t = 1``.
 
     The bound is on the optimiser step, not on a token. On stale data far fewer tokens are masked
     than PPO clips. Masked tokens stay in the denominator of the loss.
 
     Reads ``ratio``, ``advantage``, ``response_mask`` ``[B, T]``. Writes ``surrogate`` ``[B, T]``.
     Prepares ``selected`` ``[B, T]``: the tokens with ``M_t = 0``. Records their share of all
-    tokens, and the second moment of ``T`` before and after.
+    tokens, and the second moment of ``T`` with and without the selected tokens.
 
     Args:
         tau: largest mean of ``(log r)^2`` over ``T``, nats squared.

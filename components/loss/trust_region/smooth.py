@@ -12,7 +12,7 @@ from rlcomp.interfaces.loss import LossPart
 from rlcomp.metrics import record
 
 
-class Sapo(LossPart):
+class SAPO(LossPart):
     """SAPO: soft-gated surrogate.
 
     ``l_t = (4 / tau) * sigmoid(tau * (r_t - 1)) * A_t`` with ``tau = tau_positive`` if ``A_t > 0``,
@@ -24,8 +24,8 @@ class Sapo(LossPart):
 
     Args:
         tau_positive: temperature of the gate for positive advantages.
-        tau_negative: temperature for negative advantages; larger, because lowering one token raises
-            many others.
+        tau_negative: temperature of the gate for negative advantages. Lowering one token's
+            probability raises many others, so the default is larger.
 
     Source:
         Gao et al. 2025 (SAPO), arXiv:2511.20347.
@@ -54,7 +54,7 @@ class Sapo(LossPart):
         return batch
 
 
-class Vespo(LossPart):
+class VESPO(LossPart):
     """VESPO: log-probs weighted by a smooth, detached function of the importance ratio.
 
     ``l_t = sg[phi(r_t)] A_t log pi(a_t)`` with ``phi(r) = r^k exp(lambda (1 - r))``;

@@ -43,7 +43,7 @@ class DivergenceFilter(LossPart):
         estimator: k1, k2 or k3.
         aggregate: the token's own estimate, or the sum, mean or maximum over its sequence.
         high: the largest accepted estimate, nats.
-        low: the least accepted estimate, nats; null for no bound.
+        low: the least accepted estimate, nats; null: no bound.
 
     Source:
         verl, rollout correction (rejection sampling); estimators: Schulman 2020, "Approximating KL
@@ -103,7 +103,8 @@ class MaskedWeight(LossPart):
     ``mean^2 / second_moment``.
 
     Args:
-        level: token ratio, sequence ratio (product), or geometric mean over the sequence.
+        level: ``token``: the token's ratio; ``sequence``: the product over the sequence;
+            ``sequence_mean``: the geometric mean over the sequence.
         low: the least accepted ratio.
         high: the largest accepted ratio.
 
@@ -158,7 +159,8 @@ class TruncatedWeight(LossPart):
     the weight and of its square; the effective sample size is ``mean^2 / second_moment``.
 
     Args:
-        level: token ratio, sequence ratio (product), or geometric mean over the sequence.
+        level: ``token``: the token's ratio; ``sequence``: the product over the sequence;
+            ``sequence_mean``: the geometric mean over the sequence.
         cap: the largest weight.
         floor: the least weight.
 
@@ -239,7 +241,7 @@ class GeometricFilter(LossPart):
     ``c_i = 1[low <= exp((1 / n_i) sum_t log(pi_old_t / pi_rollout_t)) <= high]``.
 
     The geometric mean does not grow with the length. Dropped sequences stay in the denominator of
-    the loss. Combined with ``tis``, the remaining tokens also have its weight.
+    the loss. If ``tis`` is chosen as well, the remaining tokens have its weight.
 
     Reads ``old_log_probs``, ``rollout_log_probs``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.
@@ -284,7 +286,8 @@ class OffPolicyMask(LossPart):
     ``[B, T]``. Writes ``token_weight`` ``[B, T]``.
 
     Args:
-        delta: nats per token; infinity keeps everything.
+        delta: largest mean log-ratio of a response whose tokens are kept, nats per token;
+            infinity: all tokens are kept.
 
     Source:
         DeepSeek-V3.2 2025, arXiv:2512.02556, eq. 9.

@@ -23,8 +23,8 @@ class BranchShareWeight(LossPart):
     ``branch_share``: a mean over rows becomes a mean over trees.
 
     Each branching replaces one continuation by the mean of several. With these weights and a fixed
-    number of trees, the expected gradient equals that of independent episodes for every branching
-    rule. Without them rows from places with many branches weigh too much.
+    number of trees, the expected gradient equals the gradient of independent episodes for every
+    branching rule. Without the weights, rows from states with many branches weigh too much.
 
     Reads ``branch_share`` ``[B]``, ``response_mask`` ``[B, T]``. Writes ``token_weight`` ``[B,
     T]``.
@@ -60,13 +60,13 @@ class BranchShareWeight(LossPart):
         return batch
 
 
-class EqualRoles(LossPart):
+class EqualRoleWeight(LossPart):
     """Equal total weight for two roles (PretrainZero).
 
     ``c_i = (W_a + W_b) / (2 W_role(i))`` with ``W_a``, ``W_b`` = sum of ``loss_weight`` over the
     tokens of each role in the optimiser step; ``c_i = 1`` if one role is absent.
 
-    The total stays ``W_a + W_b`` for every reduction. Other weights are not taken into account.
+    The total stays ``W_a + W_b`` for every reduction. ``W`` ignores other weights of the loss.
 
     Reads ``is_proposer`` ``[B]``, ``loss_weight``, ``response_mask`` ``[B, T]``. Writes
     ``token_weight`` ``[B, T]``.

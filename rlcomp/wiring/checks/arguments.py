@@ -68,7 +68,8 @@ def _check_node(node: Node, as_tools: Sequence[str]) -> list[str]:
         for module, extra in declaration.extras
         if not _installed(module.partition(".")[0])
     ]
-    own = {*declaration.reads, *declaration.writes, *declaration.optional, *declaration.may_write}
+    written = {*declaration.written(node.arguments), *declaration.may_write}
+    own = {*declaration.reads, *declaration.optional} | written
     own |= prompt_keys() if declaration.keeps_prompt else frozenset()
     errors += [
         f"{node.path}._keys_.{key}: {kind} has no such key{nearest(key, own)}"

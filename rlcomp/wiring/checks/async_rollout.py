@@ -9,7 +9,7 @@ from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import PhasePlan, Plan, below
 from rlcomp.wiring.reader import Node
 
-_COPY = "old_log_probs.FromRollout"
+_COPY = "old_log_probs.RolloutLogProbs"
 _GROUP = "components.collector.group.GroupCollector"
 _OURS = "components.collector."
 

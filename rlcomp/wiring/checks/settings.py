@@ -73,7 +73,7 @@ def check_adapters(plan: Plan) -> list[str]:
         f"{node.path} is adapter_off: it switches the adapters of the policy off, and with "
         "adapter=none there are none: add adapter=lora, or take reference=frozen"
         for node in plan.nodes.values()
-        if bare and node.target.endswith("adapter_off.AdapterOff")
+        if bare and node.target.endswith("adapter_off.AdapterOffReference")
     ]
 
 

@@ -10,7 +10,7 @@ from rlcomp.wiring.declare import declare
 from rlcomp.wiring.plan import Plan
 
 # The part that takes the sampler's log-probs for the old log-probs of the policy.
-_COPY = "old_log_probs.FromRollout"
+_COPY = "old_log_probs.RolloutLogProbs"
 
 
 def suspicious_values(plan: Plan) -> Iterator[str]:

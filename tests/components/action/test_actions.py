@@ -50,7 +50,7 @@ def test_the_weights_of_a_snapshot_come_back(rank):
 def test_without_a_snapshot_nothing_comes_back():
     policy = tiny_policy("abc")
     before = weights(policy)
-    with pytest.raises(FlowError, match="the snapshot has taken no weights yet"):
+    with pytest.raises(FlowError, match="the snapshot holds no weights"):
         Restore(snapshot=Snapshot(policy=policy)).begin_phase()
     assert same(weights(policy), before) == [*before]
 
@@ -142,8 +142,8 @@ def test_what_is_frozen_stands_in_the_checkpoint():
 @pytest.mark.parametrize(
     ("pattern", "told"),
     [
-        ("gone", "which finds none of the learner's"),
-        (".", "which finds all, so that nothing would be learnt, of the learner's"),
+        ("gone", "which matches none of the learner's"),
+        (".", "which matches all of the learner's"),
         ("(", "write a regular expression"),
     ],
 )

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.group import GroupMean
-from components.advantage.reweighted import DifficultyWeighted
+from components.advantage.reweighted import DifficultyWeightedAdvantage
 
 
 def batch(correct, group_id, valid=None):
@@ -22,7 +22,7 @@ def batch(correct, group_id, valid=None):
 
 
 def weighted(given, **settings):
-    return DifficultyWeighted(advantage=GroupMean(), **settings)(given)["advantage"]
+    return DifficultyWeightedAdvantage(advantage=GroupMean(), **settings)(given)["advantage"]
 
 
 def test_a_rare_right_answer_weighs_more_than_a_common_one():

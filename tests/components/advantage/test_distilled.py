@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.group import GroupMean
-from components.advantage.reweighted import Distilled
+from components.advantage.reweighted import DistillationAdvantage
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -27,7 +27,7 @@ def batch(**other):
 
 
 def made(**other):
-    return Distilled(**{"horizon": "token", "clip": None, "coef": 1.0} | other)
+    return DistillationAdvantage(**{"horizon": "token", "clip": None, "coef": 1.0} | other)
 
 
 @pytest.mark.parametrize("horizon", ["token", "sequence"])

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.whitened import GroupWhitened
+from components.advantage.whitened import GroupWhitening
 from rlcomp.testing import example_batch
 
 
@@ -20,7 +20,7 @@ def test_every_token_counts_in_the_mean():
     mask = torch.tensor([[True, True, True], [True, False, False]])
 
     made = batch(torch.tensor([2.0, 0.0]), torch.tensor([7, 7]), mask)
-    advantage = GroupWhitened()(made)["advantage"]
+    advantage = GroupWhitening()(made)["advantage"]
 
     torch.testing.assert_close(advantage, torch.tensor([[0.5, 0.5, 0.5], [-1.5, 0, 0]]))
 
@@ -31,7 +31,7 @@ def test_a_group_of_equal_rewards_moves_with_the_mean_of_the_batch():
     mask = torch.cat([mask, mask[2:]])
 
     made = batch(torch.tensor([2.0, 0.0, 5.0, 5.0]), torch.tensor([7, 7, 3, 3]), mask)
-    advantage = GroupWhitened()(made)["advantage"]
+    advantage = GroupWhitening()(made)["advantage"]
 
     assert advantage[2:, 0].tolist() == pytest.approx([-(1 / 3) / (2 / 3) ** 0.5] * 2)
 
@@ -40,10 +40,10 @@ def test_a_group_of_one_gets_0_and_changes_nothing():
     mask = torch.tensor([[True, True], [True, False], [True, True]])
     made = batch(torch.tensor([1.0, 0.0, 50.0]), torch.tensor([7, 7, 3]), mask)
 
-    advantage = GroupWhitened()(made.copy())["advantage"]
+    advantage = GroupWhitening()(made.copy())["advantage"]
 
     assert advantage[2].tolist() == [0, 0]
-    assert torch.equal(advantage[:2], GroupWhitened()(made[:2])["advantage"])
+    assert torch.equal(advantage[:2], GroupWhitening()(made[:2])["advantage"])
 
 
 def test_an_invalid_reward_leaves_its_only_peer_alone():
@@ -51,7 +51,7 @@ def test_an_invalid_reward_leaves_its_only_peer_alone():
     made = batch(torch.tensor([1.0, 0.0, 9.0, 4.0]), torch.tensor([7, 7, 3, 3]), mask)
     made["reward_valid"] = torch.tensor([True, True, True, False])
 
-    advantage = GroupWhitened()(made)["advantage"]
+    advantage = GroupWhitening()(made)["advantage"]
 
     assert advantage[:2, 0].sum().item() == pytest.approx(0)
     assert not advantage[2:].any()
@@ -59,9 +59,9 @@ def test_an_invalid_reward_leaves_its_only_peer_alone():
 
 @given(st.integers(0, 10_000))
 def test_the_mean_over_tokens_is_0_and_the_variance_1(seed):
-    made = example_batch(GroupWhitened.reads, rows=9, seed=seed, dtype=torch.float64)
+    made = example_batch(GroupWhitening.reads, rows=9, seed=seed, dtype=torch.float64)
 
-    advantage = GroupWhitened()(made)["advantage"]
+    advantage = GroupWhitening()(made)["advantage"]
 
     counted = made["response_mask"] & made["reward_valid"][:, None]
     kept = advantage[:-1][counted[:-1]]  # the last row is a group of one
@@ -74,7 +74,7 @@ def test_over_responses_each_counts_once():
     mask = torch.tensor([[True, True, True], [True, False, False]])
     made = batch(torch.tensor([2.0, 0.0]), torch.tensor([7, 7]), mask)
 
-    advantage = GroupWhitened(over="responses")(made)["advantage"]
+    advantage = GroupWhitening(over="responses")(made)["advantage"]
 
     expected = torch.tensor([[1.0, 1, 1], [-1, 0, 0]]) / 2**0.5
     torch.testing.assert_close(advantage, expected)
@@ -86,6 +86,6 @@ def test_over_responses_a_group_of_one_and_an_invalid_row_do_not_count():
     made["response_mask"] = made["response_mask"].bool()
     made["reward_valid"] = torch.tensor([True, True, True, True, False])
 
-    advantage = GroupWhitened(over="responses")(made)["advantage"][:, 0]
+    advantage = GroupWhitening(over="responses")(made)["advantage"][:, 0]
 
     assert advantage.tolist() == pytest.approx([2 / 3**0.5, -1 / 3**0.5, -1 / 3**0.5, 0, 0])

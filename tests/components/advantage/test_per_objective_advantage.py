@@ -5,12 +5,12 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.advantage.gae import GAE
-from components.advantage.group import Gdpo, GroupMean, GroupMeanStd
-from components.advantage.monte_carlo import GreedyBaseline, Reinforce
-from components.advantage.per_objective import PerObjective
+from components.advantage.group import GDPO, GroupMean, GroupMeanStd
+from components.advantage.monte_carlo import REINFORCE, GreedyBaseline
+from components.advantage.per_objective import PerObjectiveAdvantage
 from components.advantage.reweighted import Noon
-from components.pareto.gradients import Mgda, Pama
-from components.pareto.scalarisation import Expected, Linear, Preferred
+from components.pareto.gradients import MGDA, PAMA
+from components.pareto.scalarisation import ExpectedUtility, LinearScalarisation, PreferenceWeights
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
@@ -18,7 +18,7 @@ from rlcomp.testing import check_component
 NAN = float("nan")
 
 
-class Spy(Linear):
+class Spy(LinearScalarisation):
     """Keeps what it was shown."""
 
     def weigh(self, objectives):
@@ -27,9 +27,9 @@ class Spy(Linear):
 
 
 def per_objective(advantage=None, aggregator=None, scale="none"):
-    return PerObjective(
+    return PerObjectiveAdvantage(
         advantage=advantage or GroupMean(),
-        aggregator=aggregator or Linear(weights=None),
+        aggregator=aggregator or LinearScalarisation(weights=None),
         scale=scale,
     )
 
@@ -51,16 +51,16 @@ def rows(**rewards):
 @pytest.mark.parametrize(
     ("advantage", "aggregator", "scale"),
     [
-        (GroupMean(), Linear(weights=None), "running"),
-        (Noon(advantage=GroupMean()), Pama(mode="vector"), "running"),
-        (GroupMeanStd(), Pama(mode="scalar"), "none"),
-        (GroupMean(), Mgda(row_norm="ema"), "none"),
-        (GroupMean(), Preferred(), "none"),
+        (GroupMean(), LinearScalarisation(weights=None), "running"),
+        (Noon(advantage=GroupMean()), PAMA(mode="vector"), "running"),
+        (GroupMeanStd(), PAMA(mode="scalar"), "none"),
+        (GroupMean(), MGDA(row_norm="ema"), "none"),
+        (GroupMean(), PreferenceWeights(), "none"),
     ],
 )
 def test_it_keeps_the_contract(advantage, aggregator, scale):
     part = per_objective(advantage, aggregator, scale)
-    if isinstance(aggregator, Preferred):
+    if isinstance(aggregator, PreferenceWeights):
         wish = torch.tensor([[0.25, 0.75]]).repeat(4, 1)
         check_component(part, rows(a=[1.0, 0, 0, 1], b=[0.5, 1, 0, 0]).set("preference", wish))
     else:
@@ -69,7 +69,7 @@ def test_it_keeps_the_contract(advantage, aggregator, scale):
 
 def test_each_objective_has_its_own_baseline_and_the_sum_its_weights():
     # Means 1/2 and 2: a has +-1/2, b -2, 2; 1 * 1/2 + 0.25 * -2 = 0.
-    part = per_objective(aggregator=Linear(weights={"a": 1.0, "b": 0.25}))
+    part = per_objective(aggregator=LinearScalarisation(weights={"a": 1.0, "b": 0.25}))
 
     result = part(rows(a=[1.0, 0.0], b=[0.0, 4.0]))
 
@@ -81,7 +81,7 @@ def test_each_objective_has_its_own_baseline_and_the_sum_its_weights():
 
 def test_a_row_learns_from_the_objectives_it_has():
     # b is known of the last two rows: mean 3.
-    result = per_objective(aggregator=Linear(weights={"a": 1.0, "b": 1.0}))(
+    result = per_objective(aggregator=LinearScalarisation(weights={"a": 1.0, "b": 1.0}))(
         rows(a=[1.0, 0.0, NAN, NAN], b=[NAN, NAN, NAN, NAN])
     )
     assert result["advantages"][:, 1].tolist() == [[0.5, 0], [-0.5, 0], [0, 0], [0, 0]]
@@ -90,7 +90,7 @@ def test_a_row_learns_from_the_objectives_it_has():
     batch = rows(a=[1.0, 0.0, 0.5, NAN], b=[NAN, NAN, 2.0, 4.0])
     # Their sum is not valid.
     batch["reward_valid"] = torch.tensor([False, False, True, False])
-    result = per_objective(aggregator=Linear(weights={"a": 1.0, "b": 1.0}))(batch)
+    result = per_objective(aggregator=LinearScalarisation(weights={"a": 1.0, "b": 1.0}))(batch)
     assert result["advantages"][:, 1].tolist() == [[0.5, 0], [-0.5, 0], [0, -1], [0, 1]]
     assert result["advantage"][:, 2].tolist() == [0.5, -0.5, -1.0, 1.0]
     assert result["reward_valid"].all()
@@ -107,7 +107,7 @@ def test_a_row_that_could_not_be_judged_has_no_objective_whatever_stands_there()
 
 
 def test_an_objective_no_row_has_leaves_the_others_alone():
-    part = per_objective(aggregator=Pama(mode="vector"), scale="running")
+    part = per_objective(aggregator=PAMA(mode="vector"), scale="running")
 
     result = part(rows(a=[1.0, 0.0], b=[NAN, NAN]))
 
@@ -141,7 +141,7 @@ def test_the_running_scale_is_part_of_a_checkpoint():
 def test_a_larger_unit_changes_nothing_when_rewards_are_scaled():
     small, large = rows(a=[1.0, 0, 0], b=[0.0, 1, 3]), rows(a=[1.0, 0, 0], b=[0.0, 100, 300])
     scaled, raw = (
-        [per_objective(None, Pama(mode="vector"), s) for _ in range(2)] for s in ("running", "none")
+        [per_objective(None, PAMA(mode="vector"), s) for _ in range(2)] for s in ("running", "none")
     )
 
     torch.testing.assert_close(scaled[0](small)["advantage"], scaled[1](large)["advantage"])
@@ -159,7 +159,7 @@ def test_pama_of_one_objective_is_noon_up_to_the_scale(mode, seed, drawn):
     spread = reward.std() if reward.unique().numel() > 1 else torch.ones(())
 
     for scale, unit in (("none", 1.0), ("running", spread)):
-        part = per_objective(Noon(advantage=GroupMean()), Pama(mode=mode), scale)
+        part = per_objective(Noon(advantage=GroupMean()), PAMA(mode=mode), scale)
 
         torch.testing.assert_close(part(batch.copy())["advantage"] * unit, alone)
 
@@ -174,7 +174,7 @@ def test_an_objective_given_twice_makes_the_same_advantage_as_once(seed, drawn):
     twice["rewards"] = TensorDict({**columns, "c": other}, batch_size=batch.batch_size)
 
     for mode in ("vector", "scalar"):
-        part = per_objective(Noon(advantage=GroupMean()), Pama(mode=mode))
+        part = per_objective(Noon(advantage=GroupMean()), PAMA(mode=mode))
         torch.testing.assert_close(part(twice.copy())["advantage"], part(once.copy())["advantage"])
 
 
@@ -186,7 +186,7 @@ def test_weights_before_or_after_a_mean_baseline_are_the_same_and_a_standard_dev
     batch["rewards"] = TensorDict({"a": batch["reward"], "b": 5 * other}, batch_size=[9])
     summed = batch.copy()
     summed["reward"] = 0.25 * batch["reward"] + 0.75 * 5 * other
-    after = Linear(weights={"a": 0.25, "b": 0.75})
+    after = LinearScalarisation(weights={"a": 0.25, "b": 0.75})
 
     torch.testing.assert_close(
         per_objective(GroupMean(), after)(batch.copy())["advantage"],
@@ -212,7 +212,7 @@ def test_rows_may_want_different_things():
     batch = rows(a=[1.0, 0.0], b=[0.0, 4.0])
     batch["preference"] = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
 
-    result = per_objective(aggregator=Preferred())(batch)
+    result = per_objective(aggregator=PreferenceWeights())(batch)
 
     assert result["advantage"][:, 1].tolist() == [0.5, 2.0]
 
@@ -248,8 +248,8 @@ def test_an_estimator_with_a_critic_is_refused():
 @pytest.mark.parametrize(
     ("estimator", "fault"),
     [
-        (Gdpo(weights={"a": 1.0}), "Gdpo, which reads all rewards"),
-        (Reinforce(baseline="moving"), "Reinforce, which keeps something from batch to batch"),
+        (GDPO(weights={"a": 1.0}), "GDPO, which reads all rewards"),
+        (REINFORCE(baseline="moving"), "REINFORCE, .*between batches"),
     ],
 )
 def test_an_estimator_that_is_not_of_one_objective_alone_is_refused(estimator, fault):
@@ -258,7 +258,7 @@ def test_an_estimator_that_is_not_of_one_objective_alone_is_refused(estimator, f
 
 
 def test_an_estimator_that_keeps_nothing_is_taken():
-    result = per_objective(Reinforce(baseline="batch_mean"))(rows(a=[1.0, 0.0]))
+    result = per_objective(REINFORCE(baseline="batch_mean"))(rows(a=[1.0, 0.0]))
 
     assert result["advantage"][:, 1].tolist() == [0.5, -0.5]
 
@@ -292,7 +292,7 @@ def test_a_row_that_could_not_be_judged_has_no_return():
 @pytest.mark.parametrize("scale", ["running", "none"])
 def test_a_function_of_the_expected_returns_weighs_advantages_in_reward_units(scale):
     # g = J_a J_b at (1.5, 150): 150 A_a + 1.5 A_b, and A is -+0.5 and -+50.
-    part = per_objective(None, Expected(function=torch.prod, decay=0.0), scale)
+    part = per_objective(None, ExpectedUtility(function=torch.prod, decay=0.0), scale)
     batch = rows(a=[1.0, 2.0], b=[200.0, 100.0])
     own = torch.tensor([[-0.5, 50.0], [0.5, -50.0]])
 
@@ -311,9 +311,9 @@ def test_an_infinite_reward_names_its_row():
 
 def test_what_is_recorded_speaks_of_the_sum_and_of_every_objective():
     with recording() as ledger:
-        per_objective(aggregator=Linear(weights={"a": 1.0, "b": 0.5}), scale="running")(
-            rows(a=[1.0, 0.0], b=[0.0, 4.0])
-        )
+        per_objective(
+            aggregator=LinearScalarisation(weights={"a": 1.0, "b": 0.5}), scale="running"
+        )(rows(a=[1.0, 0.0], b=[0.0, 4.0]))
 
     means = ledger.means()
     assert means["advantage/scale/a"] == pytest.approx(0.5**0.5)

@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.group import LeaveOneOut
-from components.advantage.process import Prime
+from components.advantage.process import PRIME
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -28,7 +28,7 @@ def rows(**more):
 
 
 def test_the_worked_example():
-    found = Prime()(rows())["advantage"]
+    found = PRIME()(rows())["advantage"]
 
     # Baselines (2 + 6) / 2, (1 + 6) / 2 and (1 + 2) / 2; outcomes 1, -1/2, -1/2.
     expected = [
@@ -41,7 +41,7 @@ def test_the_worked_example():
 
 
 def test_weight_and_discount():
-    found = Prime(process_coef=0.5, gamma=0.5)(rows())["advantage"]
+    found = PRIME(process_coef=0.5, gamma=0.5)(rows())["advantage"]
 
     assert found[2].tolist() == [0.5 * (2.5 + 0.5 * 6.5) - 0.5, 0, 0.5 * 6.5 - 0.5]
 
@@ -50,13 +50,13 @@ def test_without_token_rewards_it_is_rloo():
     batch = rows(token_reward=torch.zeros(4, 3))
 
     expected = LeaveOneOut()(batch.exclude("token_reward"))["advantage"]
-    torch.testing.assert_close(Prime()(batch.copy())["advantage"], expected)
-    torch.testing.assert_close(Prime(process_coef=0.0)(rows())["advantage"], expected)
+    torch.testing.assert_close(PRIME()(batch.copy())["advantage"], expected)
+    torch.testing.assert_close(PRIME(process_coef=0.0)(rows())["advantage"], expected)
 
 
 def test_both_terms_are_recorded():
     with recording() as ledger:
-        Prime()(rows())
+        PRIME()(rows())
 
     found = ledger.means()
     # |-6|, |-2|, |-1.5|, |9|, |6.5| and |1|, |1|, |1/2| three times.
@@ -65,4 +65,4 @@ def test_both_terms_are_recorded():
 
 
 def test_it_keeps_the_contract():
-    check_component(Prime())
+    check_component(PRIME())

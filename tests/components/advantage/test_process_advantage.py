@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.advantage.process import Process
+from components.advantage.process import ProcessSupervision
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -21,12 +21,12 @@ def batch() -> TensorDict:
 
 
 def test_it_keeps_the_contract():
-    check_component(Process())
+    check_component(ProcessSupervision())
 
 
 def test_steps_are_standardised_together_and_credited_to_the_tokens_before_their_end():
     # Mean 0.75, unbiased std 0.5: +0.5, -1.5 | +0.5, +0.5; the end in the prompt is none.
-    advantage = Process(epsilon=1e-9)(batch())["advantage"]
+    advantage = ProcessSupervision(epsilon=1e-9)(batch())["advantage"]
 
     want = torch.tensor([[0, -1.0, -1.0, -1.5, -1.5], [0, 1.0, 0.5, 0.5, 0]])
     torch.testing.assert_close(advantage, want)
@@ -35,7 +35,7 @@ def test_steps_are_standardised_together_and_credited_to_the_tokens_before_their
 def test_the_size_of_the_signal_is_that_of_the_tokens():
     # (1 + 1 + 1.5 + 1.5 + 1 + 0.5 + 0.5) / 7.
     with recording() as ledger:
-        Process(epsilon=1e-9)(batch())
+        ProcessSupervision(epsilon=1e-9)(batch())
 
     assert abs(ledger.means()["advantage/abs"] - 1.0) < 1e-6
     assert ledger.means()["advantage/zero_fraction"] == 0.0

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.advantage.monte_carlo import Reinforce
+from components.advantage.monte_carlo import REINFORCE
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
@@ -27,20 +27,20 @@ def credit(component, *rewards, valid=None):
 
 
 def test_without_a_baseline_the_reward_stands_on_every_token_of_the_response():
-    advantage = Reinforce(baseline="none")(batch(1.0, -2.0))["advantage"]
+    advantage = REINFORCE(baseline="none")(batch(1.0, -2.0))["advantage"]
 
     assert advantage.tolist() == [[0, 1, 1], [0, -2, -2]]
 
 
 def test_the_mean_of_the_batch_is_that_of_its_valid_rows():
     # (1 + 0) / 2; the third row counts nowhere.
-    rows = credit(Reinforce(), 1.0, 0.0, float("nan"), valid=[True, True, False])
+    rows = credit(REINFORCE(), 1.0, 0.0, float("nan"), valid=[True, True, False])
 
     assert rows == [0.5, -0.5, 0]
 
 
 def test_the_moving_baseline_is_made_of_the_batches_before():
-    component = Reinforce(baseline="moving", decay=0.75)
+    component = REINFORCE(baseline="moving", decay=0.75)
 
     # Nothing before: 0. Then the first mean 4; then 0.75 x 4 + 0.25 x 0 = 3.
     assert credit(component, 3.0, 5.0) == [3, 5]
@@ -49,7 +49,7 @@ def test_the_moving_baseline_is_made_of_the_batches_before():
 
 
 def test_the_moving_baseline_keeps_nine_tenths_where_nothing_else_is_said():
-    component = Reinforce(baseline="moving")
+    component = REINFORCE(baseline="moving")
 
     # 0, then 4, then 0.9 x 4 + 0.1 x 0.
     assert [credit(component, reward)[0] for reward in (4.0, 0.0, 0.0)] == pytest.approx(
@@ -59,13 +59,13 @@ def test_the_moving_baseline_keeps_nine_tenths_where_nothing_else_is_said():
 
 def test_the_recorded_size_is_that_of_valid_rewards():
     with recording() as ledger:
-        credit(Reinforce(baseline="none"), 2.0, float("nan"), valid=[True, False])
+        credit(REINFORCE(baseline="none"), 2.0, float("nan"), valid=[True, False])
 
     assert ledger.means()["advantage/abs"] == 1
 
 
 def test_a_batch_without_a_valid_reward_leaves_the_moving_baseline_alone():
-    component = Reinforce(baseline="moving")
+    component = REINFORCE(baseline="moving")
     credit(component, 2.0)
 
     assert credit(component, float("nan"), valid=[False]) == [0]
@@ -73,7 +73,7 @@ def test_a_batch_without_a_valid_reward_leaves_the_moving_baseline_alone():
 
 
 def test_the_moving_baseline_is_saved_and_restored():
-    component, restored = Reinforce(baseline="moving"), Reinforce(baseline="moving")
+    component, restored = REINFORCE(baseline="moving"), REINFORCE(baseline="moving")
     credit(component, 2.0)
 
     restored.load_state_dict(component.state_dict())
@@ -85,16 +85,16 @@ def test_the_moving_baseline_is_saved_and_restored():
 def test_a_constant_on_every_reward_changes_nothing_above_the_mean(rewards, shift):
     exact = [reward / 4 for reward in rewards]
 
-    moved = credit(Reinforce(), *(reward + shift for reward in exact))
+    moved = credit(REINFORCE(), *(reward + shift for reward in exact))
 
-    assert moved == pytest.approx(credit(Reinforce(), *exact), abs=1e-5)
+    assert moved == pytest.approx(credit(REINFORCE(), *exact), abs=1e-5)
 
 
 @pytest.mark.parametrize("baseline", ["none", "batch_mean", "moving"])
 def test_every_baseline_keeps_the_contract(baseline):
-    check_component(Reinforce(baseline=baseline))
+    check_component(REINFORCE(baseline=baseline))
 
 
 def test_another_baseline_is_refused_by_name():
     with pytest.raises(ConfigError, match="baseline is 'mean': must be one of 'none'"):
-        Reinforce(baseline="mean")
+        REINFORCE(baseline="mean")

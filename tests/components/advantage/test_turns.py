@@ -7,8 +7,8 @@ import torch
 from tensordict import TensorDict
 
 from components.advantage.gae import TurnGAE
-from components.advantage.group import Gpg, GroupBatchStd, GroupMean, GroupMeanStd, LeaveOneOut
-from components.advantage.turns import MTGRPO, GiGPO, TurnReturn, Vine
+from components.advantage.group import GPG, GroupBatchStd, GroupMean, GroupMeanStd, LeaveOneOut
+from components.advantage.turns import MTGRPO, GiGPO, TurnReturn, VinePPO
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 
@@ -185,7 +185,7 @@ def test_vine_by_hand():
     batch["turn_value"] = torch.tensor([[0.5] * 3 + [0.25], [3.5] + [9.0] * 3, [1.0] + [9.0] * 3])
 
     with recording() as ledger:
-        found = advantage(Vine(), batch)
+        found = advantage(VinePPO(), batch)
 
     # .25 - .5 on both tokens of turn 0, 1 - .25; 4 - 3.5; an invalid reward teaches nothing.
     assert found.tolist() == [[-0.25, -0.25, 0.0, 0.75], [0.5, 0.0, 0.0, 0.0], [0.0] * 4]
@@ -237,12 +237,12 @@ def test_turn_gae_bootstraps_what_a_limit_cut_from_the_value_of_the_last_token()
         GiGPO(baseline="others", norm="none"),
         TurnReturn(gamma=0.9),
         MTGRPO(),
-        Gpg(),
+        GPG(),
         GroupBatchStd(),
         GroupMean(),
         GroupMeanStd(),
         LeaveOneOut(),
-        Vine(),
+        VinePPO(),
     ],
     ids=lambda component: type(component).__name__,
 )

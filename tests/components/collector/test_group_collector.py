@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.group import GreedyBaselineCollector, GroupCollector
-from components.filter import VariedGroups
+from components.filter import VariedGroupFilter
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
@@ -81,7 +81,7 @@ def test_what_belongs_to_the_prompt_passes_a_refill_and_its_filter():
             columns = {"tests": encode_texts(["a long one", "b"])}
             return made.set("columns", TensorDict(columns, batch_size=[2]))
 
-    refill = Refill(rows=6, stages=[Start(), collector(), Judge(), VariedGroups()])
+    refill = Refill(rows=6, stages=[Start(), collector(), Judge(), VariedGroupFilter()])
 
     batch = refill()
 

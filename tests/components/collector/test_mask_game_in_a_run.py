@@ -10,14 +10,14 @@ from tensordict import TensorDict
 
 from components.advantage.group import GroupMean
 from components.collector.mask_game import MaskGame
-from components.filter import ZeroVariance
+from components.filter import ZeroVarianceMask
 from components.learner.gradient import Learner
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.rows import EqualRoles
-from components.old_log_probs import Recomputed
+from components.loss.weight.rows import EqualRoleWeight
+from components.old_log_probs import RecomputedLogProbs
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigErrors
@@ -57,7 +57,7 @@ def learner(policy: LanguageModel, micro_batch_tokens: int | None = None) -> Lea
         ratio=TokenRatio(),
         trust_region=Clip(clip_low=0.2, clip_high=0.28),
         reduction=TokenMean(),
-        weight={"equal_roles": EqualRoles()},
+        weight={"equal_roles": EqualRoleWeight()},
     )
     return Learner(
         model=policy,
@@ -77,7 +77,7 @@ def learnt(scripted, micro_batch_tokens=None):
     batch = played(policy)
     handle.remove()
     with recording() as ledger:
-        learner(policy, micro_batch_tokens)(Recomputed(policy=policy)(batch))
+        learner(policy, micro_batch_tokens)(RecomputedLogProbs(policy=policy)(batch))
     return policy, ledger.means()
 
 
@@ -112,10 +112,10 @@ def test_micro_batches_change_nothing(scripted):
 def test_where_no_mask_can_be_used_nothing_is_learnt_and_nothing_breaks(scripted):
     policy = make_policy()
     handle = scripted(policy, {f"{CAT}<mask>": ["no"], f"{DOG}<mask>": ["no"]})
-    batch = ZeroVariance()(played(policy))
+    batch = ZeroVarianceMask()(played(policy))
     handle.remove()
 
-    learner(policy)(Recomputed(policy=policy)(batch))
+    learner(policy)(RecomputedLogProbs(policy=policy)(batch))
 
     assert torch.equal(weights(policy), weights(make_policy()))
 

@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 
 from components.collector.episodes import SelfPlayCollector
-from components.filter import SeatRows
+from components.filter import SeatFilter
 from components.worlds.matrix_game.environment import MatrixGame
 from rlcomp.batch import encode_texts
 from rlcomp.episodes.match_player import SeatedPlayer
@@ -50,7 +50,7 @@ def test_the_reward_of_each_seat_is_recorded():
 def test_a_learner_of_one_seat_gets_its_rows():
     rows, _ = played()
 
-    kept = SeatRows(seat=1)(rows)
+    kept = SeatFilter(seat=1)(rows)
 
     assert kept["seat"].tolist() == [1] * 6
     assert torch.equal(kept["match_id"], rows["match_id"][rows["seat"] == 1])
@@ -58,4 +58,4 @@ def test_a_learner_of_one_seat_gets_its_rows():
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_the_filter_keeps_the_contract(seat):
-    check_component(SeatRows(seat=seat))
+    check_component(SeatFilter(seat=seat))

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.advantage.turns import Vine
+from components.advantage.turns import VinePPO
 from components.collector.episodes import EpisodeCollector
 from components.collector.vine import VineCollector
 from components.reward.episode import EpisodeReturn
@@ -114,7 +114,7 @@ def test_the_expected_gradient_is_exact():
         # From before each of its turns one continuation, with the turns that are left.
         for forks in product(*(ways(3 - turn) for turn in range(len(episode)))):
             made, policy = collector([episode], forks)
-            rows = Vine()(EpisodeReturn()(made(asked())))
+            rows = VinePPO()(EpisodeReturn()(made(asked())))
             assert policy.forks == []
             found = rows["advantage"][rows["response_mask"]].tolist()
             weight = chance(episode)
@@ -137,7 +137,7 @@ def test_values_by_hand():
 
     # ``=`` is read and not sampled; turn by turn one token.
     assert rows["turn_value"].tolist() == [[0.0, 0.5, 1.0], [0.0, 0.0, 0.0]]
-    advantage = Vine()(EpisodeReturn()(rows))["advantage"]
+    advantage = VinePPO()(EpisodeReturn()(rows))["advantage"]
     assert advantage.tolist() == [[0.0, 0.5, 0.0], [0.0, 1.0, 0.0]]
     told = ledger.means()
     # Sampled behind the forks: 1 + 3, 3 + 3, 1 + 2.
@@ -156,7 +156,7 @@ def test_continuations_that_fail_are_left_out_and_few_may():
     # Before turn 0 one of two is left; before turn 1 none.
     assert rows["turn_value"][0, 1] == 1.0
     assert rows["turn_value"][0, 2].isnan()
-    assert Vine()(EpisodeReturn()(rows))["advantage"].tolist() == [[0.0, 0.0, 0.0]]
+    assert VinePPO()(EpisodeReturn()(rows))["advantage"].tolist() == [[0.0, 0.0, 0.0]]
     assert ledger.means()["vine/invalid_fraction"] == 0.75
     assert ledger.means()["vine/value"] == 1.0  # of the one turn whose value is known
     made, _ = collector(["sg"], forks, continuations=2)
@@ -226,4 +226,4 @@ def test_a_reward_that_compares_answers_is_refused():
 
 
 def test_the_advantage_keeps_the_contract():
-    check_component(Vine())
+    check_component(VinePPO())

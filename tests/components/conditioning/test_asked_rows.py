@@ -1,8 +1,8 @@
 import torch
 
-from components.conditioning import AskedRows, TextPrefix
-from components.objectives import Several
-from components.pareto.scalarisation import Linear
+from components.conditioning import PolicyPromptRows, TextPrefix
+from components.objectives import MultiObjectiveReward
+from components.pareto.scalarisation import LinearScalarisation
 from components.reward.surface import Brevity
 from components.sampler.demonstrations import Demonstrations
 from components.worlds.sorting.task import Sorting
@@ -18,7 +18,9 @@ def conditioned_demonstrations():
     torch.manual_seed(0)
     demonstrations = Demonstrations(task=TASK, tokenizer=TOKENIZER, batch_size=4, context_length=16)
     conditioning = TextPrefix(
-        objectives=Several(parts={"b": Brevity(longest=4)}, aggregator=Linear(weights=None)),
+        objectives=MultiObjectiveReward(
+            parts={"b": Brevity(longest=4)}, aggregator=LinearScalarisation(weights=None)
+        ),
         levels=12,
         template="{steps},",
         task=TASK,
@@ -35,7 +37,7 @@ def test_demonstrations_stand_behind_the_preference_as_if_the_policy_had_been_as
         TOKENIZER, decode_texts(batch["policy_prompt"]), decode_texts(batch["answer"])
     )
 
-    rows = AskedRows(tokenizer=TOKENIZER)(batch)
+    rows = PolicyPromptRows(tokenizer=TOKENIZER)(batch)
 
     for key in ("tokens", "attention_mask", "response_mask"):
         assert torch.equal(rows[key], wanted[key]), key
@@ -50,7 +52,7 @@ def test_rows_of_different_lengths_keep_only_what_is_theirs():
     batch["policy_prompt"] = encode_texts(asked)
     batch["preference"] = torch.tensor([[0.0, 1.0], [1.0, 0.0]])
 
-    rows = AskedRows(tokenizer=TOKENIZER)(batch)
+    rows = PolicyPromptRows(tokenizer=TOKENIZER)(batch)
 
     wanted = encode_rows(TOKENIZER, asked, answers)
     for key in ("tokens", "attention_mask", "response_mask"):
@@ -63,7 +65,7 @@ def test_holes_and_empty_responses_move_with_their_row():
     batch["response_mask"][1, 5] = False
     before = batch["response_mask"].clone()
 
-    rows = AskedRows(tokenizer=TOKENIZER)(batch)
+    rows = PolicyPromptRows(tokenizer=TOKENIZER)(batch)
 
     shift = len(decode_texts(batch["policy_prompt"])[1]) - len("123>")
     assert not bool(rows["response_mask"][0].any())

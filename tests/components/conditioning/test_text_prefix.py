@@ -5,8 +5,8 @@ from tensordict import TensorDict
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GreedyBaselineCollector, GroupCollector
 from components.conditioning import TextPrefix
-from components.objectives import Several
-from components.pareto.scalarisation import Linear
+from components.objectives import MultiObjectiveReward
+from components.pareto.scalarisation import LinearScalarisation
 from components.reward.surface import Brevity
 from components.sampler.prompts import Uniform
 from components.worlds.sorting.task import Sorting
@@ -23,9 +23,9 @@ TASK = Sorting(length=3)
 
 
 def several(first, *others):
-    return Several(
+    return MultiObjectiveReward(
         parts={name: Brevity(longest=4) for name in others},
-        aggregator=Linear(weights=None),
+        aggregator=LinearScalarisation(weights=None),
         first=first,
     )
 
@@ -205,7 +205,7 @@ def test_room_is_left_for_the_longest_prefix():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"levels": 10}, "1 and 12 steps read like 11 and 2"),
+        ({"levels": 10}, "1 and 12 have the text of 11 and 2"),
         ({"template": "{name}"}, "must hold {steps}"),
     ],
 )

@@ -74,7 +74,10 @@ def test_it_goes_on_where_it_was_saved(play_steps):
 
 @pytest.mark.parametrize(
     ("changed", "told"),
-    [({"low": None}, "are null: set one"), ({"high": 0.05}, "low is 0.1, above high, 0.05")],
+    [
+        ({"low": None}, "are null: set at least one"),
+        ({"high": 0.05}, "low is 0.1, above high, 0.05"),
+    ],
 )
 def test_an_alarm_that_cannot_or_must_ring_is_refused(changed, told):
     with pytest.raises(ConfigError, match=told):

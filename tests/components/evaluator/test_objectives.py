@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from components.conditioning import TextPrefix
 from components.evaluator.objectives import ObjectivesEvaluator
-from components.objectives import Several
+from components.objectives import MultiObjectiveReward
 from components.reward.function import Function
 from components.reward.surface import Brevity
 from components.worlds.addition.task import Addition
@@ -60,7 +60,9 @@ def length(response):
 
 
 def several(**parts):
-    return Several(parts=parts or {"brevity": Brevity(longest=LEVELS)}, aggregator=Untouched())
+    return MultiObjectiveReward(
+        parts=parts or {"brevity": Brevity(longest=LEVELS)}, aggregator=Untouched()
+    )
 
 
 def evaluator(policy, **changed):
@@ -81,7 +83,7 @@ def evaluator(policy, **changed):
 def told(names=("correctness", "brevity"), **changed):
     arguments = {"task": TASK, "tokenizer": TOKENIZER, "context_length": 32, "max_new_tokens": 3}
     parts = {name: Brevity(longest=LEVELS) for name in names[1:]}
-    stage = Several(parts=parts, aggregator=Untouched(), first=names[0])
+    stage = MultiObjectiveReward(parts=parts, aggregator=Untouched(), first=names[0])
     return TextPrefix(objectives=stage, levels=LEVELS, end=">", **(arguments | changed))
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.filter import Correct
+from components.filter import CorrectFilter
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -22,12 +22,12 @@ def batch():
 
 
 def test_it_keeps_the_contract():
-    check_component(Correct())
+    check_component(CorrectFilter())
 
 
 def test_it_keeps_what_is_right_and_was_judged():
     with recording() as ledger:
-        kept = Correct()(batch())
+        kept = CorrectFilter()(batch())
 
     assert kept["group_id"].tolist() == [0, 1]
     assert kept["correct"].tolist() == [True, True]
@@ -37,4 +37,4 @@ def test_it_keeps_what_is_right_and_was_judged():
 def test_where_nothing_is_right_nothing_is_left():
     wrong = batch().set("correct", torch.zeros(4).bool())
 
-    assert Correct()(wrong).shape == (0,)
+    assert CorrectFilter()(wrong).shape == (0,)

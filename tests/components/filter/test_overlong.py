@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.filter import Overlong
+from components.filter import OverlongFilter
 from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
 
@@ -17,7 +17,7 @@ def test_truncated_rows_have_no_response_left_and_the_others_keep_theirs():
     before = given["response_mask"].clone()
 
     with recording() as ledger:
-        result = Overlong()(given.copy())
+        result = OverlongFilter()(given.copy())
 
     assert torch.equal(result["response_mask"][0], before[0])
     assert not bool(result["response_mask"][1:].any())
@@ -27,7 +27,7 @@ def test_truncated_rows_have_no_response_left_and_the_others_keep_theirs():
 
 def test_truncated_rows_leave_the_denominator():
     # 2 tokens are left of 5: each has a share of 1/2 in the loss.
-    weight = TokenMean()(Overlong()(batch()))["loss_weight"]
+    weight = TokenMean()(OverlongFilter()(batch()))["loss_weight"]
 
     assert weight.sum().item() == 1.0
     assert weight[0].tolist() == [0.0, 0.5, 0.5]

@@ -3,13 +3,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.filter import ThoughtOnly
+from components.filter import ThoughtFilter
 from rlcomp.metrics import recording
 from rlcomp.text.rows import encode_rows
 from rlcomp.text.tokenizer import byte_tokenizer
 
 TOKENIZER = byte_tokenizer()
-FILTER = ThoughtOnly(tokenizer=TOKENIZER)
+FILTER = ThoughtFilter(tokenizer=TOKENIZER)
 
 
 def rows(*responses):

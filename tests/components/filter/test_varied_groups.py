@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from tensordict import TensorDict
 
 from components.advantage.group import GroupMeanStd
-from components.filter import VariedGroups
+from components.filter import VariedGroupFilter
 from rlcomp.metrics import recording
 
 
@@ -21,7 +21,7 @@ def batch(reward, group_id, valid=None):
 
 
 def test_groups_whose_rewards_differ_are_kept_whole():
-    result = VariedGroups()(
+    result = VariedGroupFilter()(
         batch([1, 1, 0, 0, 1, 0], [4, 9, 4, 9, 9, 7], [True, True, True, False, True, True])
     )
 
@@ -30,7 +30,7 @@ def test_groups_whose_rewards_differ_are_kept_whole():
 
 
 def test_a_constant_group_is_dropped_although_its_standard_deviation_may_be_above_0():
-    assert VariedGroups()(batch([0.1] * 7, [0] * 7)).shape == (0,)
+    assert VariedGroupFilter()(batch([0.1] * 7, [0] * 7)).shape == (0,)
 
 
 ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max_size=12)
@@ -40,7 +40,7 @@ ROWS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3)), min_size=1, max
 def test_every_row_that_is_kept_has_a_peer_with_an_advantage(rows):
     reward, ids = zip(*rows, strict=True)
 
-    kept = VariedGroups()(batch(reward, ids))
+    kept = VariedGroupFilter()(batch(reward, ids))
 
     if kept.shape[0]:
         advantage = GroupMeanStd()(kept)["advantage"]
@@ -54,7 +54,7 @@ def test_the_shares_of_groups_all_right_and_all_wrong_are_recorded():
     rows["correct"] = rows["reward"] == 1
 
     with recording() as ledger:
-        VariedGroups()(rows)
+        VariedGroupFilter()(rows)
 
     # Of 7 rows those of groups 4, 5 and 7 are dropped; what could not be judged is neither.
     assert ledger.means() == pytest.approx(
@@ -71,7 +71,7 @@ def test_right_and_wrong_may_be_compared_and_counted_instead_of_rewards():
     rows["correct"] = torch.tensor([True, True, True, False])
 
     with recording() as ledger:
-        kept = VariedGroups().set_keys(reward="correct")(rows)
+        kept = VariedGroupFilter().set_keys(reward="correct")(rows)
 
     assert kept["group_id"].tolist() == [5, 5]
     assert kept["correct"].tolist() == [True, False]

@@ -1,7 +1,7 @@
 import torch
 from tensordict import TensorDict
 
-from components.filter import ZeroVariance
+from components.filter import ZeroVarianceMask
 
 
 def batch(reward, valid=None):
@@ -19,18 +19,18 @@ def left(result):
 
 
 def test_groups_of_equal_rewards_have_no_response_left():
-    assert left(ZeroVariance()(batch([1.0, 1.0, 0.0, 1.0]))) == [True, False, True, False]
+    assert left(ZeroVarianceMask()(batch([1.0, 1.0, 0.0, 1.0]))) == [True, False, True, False]
 
 
 def test_an_invalid_reward_makes_no_difference():
     given = batch([1.0, 1.0, 0.0, 0.0], valid=[True, True, False, True])
 
-    assert left(ZeroVariance()(given)) == [False, True, False, True]
+    assert left(ZeroVarianceMask()(given)) == [False, True, False, True]
 
 
 def test_it_may_ask_for_right_and_wrong_instead():
     given = batch([0.5, 0.1, 0.7, 0.2]).set("correct", torch.tensor([True, True, True, False]))
 
-    result = ZeroVariance().set_keys(reward="correct")(given)
+    result = ZeroVarianceMask().set_keys(reward="correct")(given)
 
     assert left(result) == [False, True, False, True]

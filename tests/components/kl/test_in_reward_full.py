@@ -5,7 +5,7 @@ import torch
 
 from components.kl import KLInRewardFull
 from components.kl_controller import FixedKL
-from components.reference.frozen import FrozenFull
+from components.reference.frozen import FrozenReference
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
@@ -27,7 +27,7 @@ def rollout(policy):
 
 def test_the_reward_pays_the_kl_of_the_whole_distribution():
     policy = make_policy()
-    reference = FrozenFull(policy=policy)
+    reference = FrozenReference(policy=policy, full=True)
     change(policy)
     batch = reference(rollout(policy))
     batch["reward"] = torch.ones(len(batch))
@@ -54,7 +54,7 @@ def test_the_reward_pays_the_kl_of_the_whole_distribution():
 
 def test_greedy_answers_pay_nothing_and_the_others_what_they_would():
     policy = make_policy()
-    reference = FrozenFull(policy=policy)
+    reference = FrozenReference(policy=policy, full=True)
     change(policy)
     batch = reference(rollout(policy))
     batch["reward"] = torch.ones(len(batch))
@@ -70,7 +70,7 @@ def test_greedy_answers_pay_nothing_and_the_others_what_they_would():
 
 def test_at_the_reference_itself_the_reward_is_whole():
     policy = make_policy()
-    batch = FrozenFull(policy=policy)(rollout(policy))
+    batch = FrozenReference(policy=policy, full=True)(rollout(policy))
     batch["reward"] = torch.ones(len(batch))
 
     shaper = KLInRewardFull(policy=policy, controller=FixedKL(kl_coef=0.1))
@@ -87,7 +87,7 @@ def test_the_policy_is_no_part_of_the_reward():
 
 def test_the_reward_has_no_graph():
     policy = make_policy()
-    batch = FrozenFull(policy=policy)(rollout(policy))
+    batch = FrozenReference(policy=policy, full=True)(rollout(policy))
     batch["reward"] = torch.ones(len(batch))
     batch["ref_log_distribution"].requires_grad_()
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.kl_baseline import Mismatched
+from components.kl_baseline import MismatchedKL
 from components.loss.kto import KTOLoss
 from components.loss.score import LogRatio
 from rlcomp.component import Component
@@ -64,7 +64,7 @@ KTO = Wants(loss=KTOLoss(score=LogRatio()))
 
 def test_it_is_the_mean_log_ratio_of_answers_to_the_next_other_prompt():
     policy = Scorer(share=0.1)
-    stage = Mismatched(policy=policy, reference=Scorer(share=0.2), learner=KTO)
+    stage = MismatchedKL(policy=policy, reference=Scorer(share=0.2), learner=KTO)
 
     written = stage(ROWS.copy())["kl_baseline"]
 
@@ -76,7 +76,7 @@ def test_it_is_the_mean_log_ratio_of_answers_to_the_next_other_prompt():
 
 
 def test_it_is_not_negative():
-    stage = Mismatched(policy=Scorer(share=0.2), reference=Scorer(share=0.1), learner=KTO)
+    stage = MismatchedKL(policy=Scorer(share=0.2), reference=Scorer(share=0.1), learner=KTO)
 
     assert stage(ROWS.copy())["kl_baseline"].tolist() == [0.0, 0.0, 0.0]
 
@@ -84,26 +84,26 @@ def test_it_is_not_negative():
 def test_answers_are_cut_where_the_context_ends():
     policy = Scorer(share=0.1, context_length=3)
 
-    Mismatched(policy=policy, reference=Scorer(share=0.2), learner=KTO)(ROWS.copy())
+    MismatchedKL(policy=policy, reference=Scorer(share=0.2), learner=KTO)(ROWS.copy())
 
     assert policy.seen["response_mask"].sum(1).tolist() == [2, 2, 1]
 
 
 def test_where_no_loss_reads_it_nothing_is_computed():
     policy = Scorer(share=0.1)
-    stage = Mismatched(policy=policy, reference=Nothing(), learner=Wants(loss=Nothing()))
+    stage = MismatchedKL(policy=policy, reference=Nothing(), learner=Wants(loss=Nothing()))
 
     assert stage(ROWS.copy())["kl_baseline"].tolist() == [0.0, 0.0, 0.0]
     assert policy.seen is None
 
 
 def test_kto_without_a_reference_is_refused():
-    with pytest.raises(ConfigError, match="is a Nothing, which scores nothing, but a loss reads"):
-        Mismatched(policy=Scorer(share=0.1), reference=Nothing(), learner=KTO)
+    with pytest.raises(ConfigError, match=r"is a Nothing, .*but a loss reads"):
+        MismatchedKL(policy=Scorer(share=0.1), reference=Nothing(), learner=KTO)
 
 
 def test_a_batch_of_one_prompt_has_no_mismatched_answers():
-    stage = Mismatched(policy=Scorer(share=0.1), reference=Scorer(share=0.1), learner=KTO)
+    stage = MismatchedKL(policy=Scorer(share=0.1), reference=Scorer(share=0.1), learner=KTO)
 
     with pytest.raises(ConfigError, match="all rows of the batch answer one prompt"):
         stage(ROWS[:2].copy())
@@ -118,7 +118,7 @@ def test_the_reference_is_told_that_these_are_no_training_batches():
             return super().forward(batch)
 
     reference = Noted(share=0.2)
-    Mismatched(policy=Scorer(share=0.1), reference=reference, learner=KTO)(ROWS.copy())
+    MismatchedKL(policy=Scorer(share=0.1), reference=reference, learner=KTO)(ROWS.copy())
 
     assert seen == [False]
     assert reference.training

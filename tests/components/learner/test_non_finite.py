@@ -18,7 +18,7 @@ from components.loss.trust_region.clip import NoTrustRegion
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.divergence import KLPenalty
 from components.loss.value import ValueLoss
-from components.pareto.scalarisation import Random
+from components.pareto.scalarisation import RandomWeights
 from rlcomp.component import Component
 from rlcomp.errors import NonFiniteSteps, NumericalError
 from rlcomp.functional.reduction import masked
@@ -240,7 +240,7 @@ def test_a_policy_that_took_no_step_has_no_new_version(monkeypatch):
 
 def test_the_aggregator_of_several_objectives_draws_as_if_the_step_had_not_been():
     pytest.importorskip("torchjd")
-    made = learner(kind=PerObjectiveLearner, aggregator=Random())
+    made = learner(kind=PerObjectiveLearner, aggregator=RandomWeights())
     rows = batch()
     rows["reward_valid"] = torch.ones(4, dtype=torch.bool)
     rows["rewards"] = TensorDict({"a": torch.ones(4), "b": torch.zeros(4)}, batch_size=[4])

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.flow_matching import FlowMatching
+from components.loss.flow_matching import FlowMatchingLoss
 from rlcomp.model.flow_policy import FlowPolicy, velocity_network
 
 DATA = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
@@ -14,7 +14,7 @@ def made():
         velocity=velocity_network(size=2, num_cells=[4]), size=2, num_steps=4, noise_level=0.7
     )
     torch.manual_seed(9)
-    return FlowMatching(policy=flow)
+    return FlowMatchingLoss(policy=flow)
 
 
 def test_it_is_the_squared_error_of_the_velocity_by_hand():

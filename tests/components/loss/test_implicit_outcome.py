@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.labels import ImplicitOutcome
+from components.loss.labels import ImplicitOutcomeLoss
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss, example_batch
@@ -32,7 +32,7 @@ def sigmoid(x):
 def test_the_loss_and_its_gradient():
     batch = rows()
 
-    value = ImplicitOutcome(beta=0.5)(batch)["loss"]
+    value = ImplicitOutcomeLoss(beta=0.5)(batch)["loss"]
     value.backward()
 
     # r = 1.5 and -0.5.
@@ -52,14 +52,14 @@ def test_a_soft_outcome_is_met_at_its_log_odds():
         "reward": torch.tensor([0.75]),
     }
 
-    ImplicitOutcome(beta=0.5)(TensorDict(soft, [1]))["loss"].backward()
+    ImplicitOutcomeLoss(beta=0.5)(TensorDict(soft, [1]))["loss"].backward()
 
     torch.testing.assert_close(log_probs.grad, torch.zeros(1, 1), atol=1e-7, rtol=0)
 
 
 def test_its_accuracy_is_recorded():
     with recording() as ledger:
-        ImplicitOutcome()(rows(reward=torch.tensor([1.0, 1.0, 0.0])))
+        ImplicitOutcomeLoss()(rows(reward=torch.tensor([1.0, 1.0, 0.0])))
 
     assert ledger.means() == {"implicit_reward/accuracy": 0.5}
 
@@ -69,19 +69,19 @@ def test_even_odds_say_wrong_and_so_does_an_outcome_of_one_half():
     soft = torch.tensor([0.5, 1.0, 5.0])
 
     with recording() as ledger:
-        ImplicitOutcome()(rows(log_probs=even, reward=soft))
+        ImplicitOutcomeLoss()(rows(log_probs=even, reward=soft))
 
     assert ledger.means() == {"implicit_reward/accuracy": 0.5}
 
 
 @pytest.mark.parametrize("reward", [-1.0, 1.5, math.nan])
 def test_a_reward_that_is_no_outcome_is_refused(reward):
-    with pytest.raises(DataError, match=rf"the reward {reward:g}: an outcome is from 0"):
-        ImplicitOutcome()(rows(reward=torch.tensor([1.0, reward, 0.0])))
+    with pytest.raises(DataError, match=rf"the reward {reward:g}, but an outcome is from 0"):
+        ImplicitOutcomeLoss()(rows(reward=torch.tensor([1.0, reward, 0.0])))
 
 
 def test_it_keeps_the_contract():
-    loss = ImplicitOutcome()
+    loss = ImplicitOutcomeLoss()
     batch = example_batch((*loss.reads, *loss.optional), dtype=torch.float64)
     batch["reward"] = (torch.arange(len(batch)) % 3 / 2).double()
     check_loss(loss, batch)

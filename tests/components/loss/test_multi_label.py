@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.labels import MultiLabel
+from components.loss.labels import MultiLabelLoss
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
 
@@ -25,7 +25,7 @@ def test_three_known_labels_by_hand():
     rows = batch([[0.0, math.log(3)], [math.log(3), 50.0]], [[1.0, 0.0], [1.0, NAN]])
 
     with recording() as told:
-        loss = MultiLabel()(rows)["loss"]
+        loss = MultiLabelLoss()(rows)["loss"]
 
     mean = (math.log(2) + math.log(4) + math.log(4 / 3)) / 3
     assert float(loss) == pytest.approx(mean)
@@ -39,7 +39,7 @@ def test_the_gradient_is_probability_minus_label_over_the_known_and_zero_elsewhe
     rows = batch([[0.0, 0.0], [0.0, 0.0]], [[1.0, 0.0], [0.25, NAN]])
     rows["label_logits"].requires_grad_()
 
-    MultiLabel()(rows)["loss"].backward()
+    MultiLabelLoss()(rows)["loss"].backward()
 
     # s(0) - y, over three known labels.
     assert rows["label_logits"].grad.tolist() == [
@@ -52,7 +52,7 @@ def test_a_text_that_does_not_count_is_not_in_the_denominator():
     rows = batch([[0.0, 0.0], [9.0, 9.0]], [[1.0, 0.0], [0.0, 0.0]], [True, False])
 
     with recording() as told:
-        loss = MultiLabel()(rows)["loss"]
+        loss = MultiLabelLoss()(rows)["loss"]
 
     assert float(loss) == pytest.approx(math.log(2))
     assert told.means()["labels/known"] == 1.0
@@ -62,7 +62,7 @@ def test_nothing_known_is_a_loss_of_zero_without_gradient():
     rows = batch([[3.0]], [[NAN]])
     rows["label_logits"].requires_grad_()
 
-    loss = MultiLabel()(rows)["loss"]
+    loss = MultiLabelLoss()(rows)["loss"]
     loss.backward()
 
     assert loss.item() == 0.0
@@ -70,4 +70,4 @@ def test_nothing_known_is_a_loss_of_zero_without_gradient():
 
 
 def test_it_keeps_the_contract_of_losses():
-    check_loss(MultiLabel())
+    check_loss(MultiLabelLoss())

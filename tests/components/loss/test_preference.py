@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from components.loss.link import Hinge, Sigmoid
 from components.loss.preference import PreferenceLoss
-from components.loss.score import LengthDesensitised, LogRatio
+from components.loss.score import LengthDesensitisedLogRatio, LogRatio
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
 from rlcomp.testing import check_loss
@@ -96,7 +96,7 @@ def test_the_likelihood_of_chosen_answers_is_a_mean_over_their_tokens():
 
 def test_tokens_beyond_the_shorter_answer_of_the_pair_count_less():
     # log-ratios of the tokens: c = 1, 0 and r = 2; c = 1, -1 and r = -5; from the second on by 1/4.
-    loss = PreferenceLoss(score=LengthDesensitised(alpha=0.25), link=Hinge(beta=0.5))
+    loss = PreferenceLoss(score=LengthDesensitisedLogRatio(alpha=0.25), link=Hinge(beta=0.5))
 
     value = loss(pairs())["loss"]
 

@@ -76,7 +76,7 @@ def test_the_accuracy_of_outcomes_is_recorded():
 
 
 def test_a_reward_that_is_no_outcome_is_refused():
-    with pytest.raises(DataError, match="not from 0"):
+    with pytest.raises(DataError, match="outcome is from 0"):
         OutcomeLabelLoss()(answers(reward=torch.tensor([1.0, 2.0, 0.0])))
 
 

@@ -12,9 +12,9 @@ from tensordict import TensorDict
 from transformers import AutoModelForSequenceClassification, Qwen2Config
 
 from components.advantage.group import GroupMean
-from components.advantage.per_objective import PerObjective
-from components.objectives import Several
-from components.pareto.scalarisation import Linear
+from components.advantage.per_objective import PerObjectiveAdvantage
+from components.objectives import MultiObjectiveReward
+from components.pareto.scalarisation import LinearScalarisation
 from components.reward.function import Function
 from components.reward.reward_model import Learned
 from rlcomp.batch import encode_texts
@@ -125,7 +125,9 @@ def test_its_outputs_are_objectives_in_every_row(folder, trained):
     names = ("H", "HR", "V2")
     parts = {name: Learned(path=folder, label=name) for name in names}
 
-    result = Several(parts=parts, aggregator=Linear(weights=None), first="S")(batch())
+    result = MultiObjectiveReward(
+        parts=parts, aggregator=LinearScalarisation(weights=None), first="S"
+    )(batch())
 
     with torch.no_grad():
         outputs = classify(trained[0], TOKENIZER, TEXTS)
@@ -138,16 +140,18 @@ def test_its_outputs_are_objectives_in_every_row(folder, trained):
 
 
 def test_each_label_teaches_the_rows_that_have_it():
-    stage = Several(
+    stage = MultiObjectiveReward(
         parts={name: labelled(name) for name in NAMES[1:]},
-        aggregator=Linear(weights=None),
+        aggregator=LinearScalarisation(weights=None),
         first=NAMES[0],
     )
     result = stage(batch())
     # No row has all eight labels, so that none has a sum.
     assert not result["reward_valid"].any()
-    estimate = PerObjective(
-        advantage=GroupMean(), aggregator=Linear(weights=dict.fromkeys(NAMES, 1.0)), scale="none"
+    estimate = PerObjectiveAdvantage(
+        advantage=GroupMean(),
+        aggregator=LinearScalarisation(weights=dict.fromkeys(NAMES, 1.0)),
+        scale="none",
     )
 
     taught = estimate(result)

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.objectives import Several
+from components.objectives import MultiObjectiveReward
 from components.reward.function import Function
 from rlcomp.batch import encode_texts
 from rlcomp.functional.reward_model import multi_label_loss
@@ -66,7 +66,7 @@ def labelled(*names: str) -> tuple[TensorDict, Equal]:
     batch["group_id"] = torch.arange(len(TEXTS)) % 2
     aggregator = Equal()
     parts = {name: label(name) for name in names[1:]}
-    stage = Several(parts=parts, aggregator=aggregator, first=names[0])
+    stage = MultiObjectiveReward(parts=parts, aggregator=aggregator, first=names[0])
     return stage(label(names[0])(batch)), aggregator
 
 

@@ -8,8 +8,8 @@ from tensordict import TensorDict
 from transformers import AutoModelForSequenceClassification, LlamaConfig
 
 from components.advantage.group import GroupMean
-from components.advantage.per_objective import PerObjective
-from components.pareto.gradients import Pama
+from components.advantage.per_objective import PerObjectiveAdvantage
+from components.pareto.gradients import PAMA
 from rlcomp.data.records import read_rows
 from rlcomp.model.text_classifier import train_classifier
 from rlcomp.text.tokenizer import byte_tokenizer
@@ -74,9 +74,9 @@ def test_pama_weighs_the_labels_that_are_there(labelled):
         batch_size=[rows],
     )
 
-    taught = PerObjective(advantage=GroupMean(), aggregator=Pama(mode="vector"), scale="none")(
-        batch
-    )
+    taught = PerObjectiveAdvantage(
+        advantage=GroupMean(), aggregator=PAMA(mode="vector"), scale="none"
+    )(batch)
 
     advantages = taught["advantages"][:, 0]
     assert not bool(advantages[table.isnan()].any())

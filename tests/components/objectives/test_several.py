@@ -4,9 +4,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.objectives import Several
-from components.pareto.gradients import Constrained
-from components.pareto.scalarisation import Chebyshev, Linear, SmoothChebyshev
+from components.objectives import MultiObjectiveReward
+from components.pareto.gradients import LagrangianAggregator
+from components.pareto.scalarisation import Chebyshev, LinearScalarisation, SmoothChebyshev
 from components.reward.combined import WeightedSum
 from components.reward.function import Function
 from components.reward.surface import Brevity
@@ -58,9 +58,9 @@ def batch(responses=("12", "abcd", "", "1?"), reward=(1.0, 0.0, 0.0, 1.0), valid
     )
 
 
-def several(aggregator, **parts) -> Several:
+def several(aggregator, **parts) -> MultiObjectiveReward:
     parts = parts or {"brevity": Brevity(longest=8), "digits": Function(function=digits)}
-    return Several(parts=parts, aggregator=aggregator)
+    return MultiObjectiveReward(parts=parts, aggregator=aggregator)
 
 
 def test_the_reward_is_the_weighted_sum_of_the_objectives():
@@ -225,7 +225,7 @@ def test_a_valid_reward_that_is_not_finite_stops_the_run():
 )
 def test_names_that_do_not_fit_are_refused(parts, words):
     with pytest.raises(ConfigError, match=words):
-        Several(parts=parts, aggregator=Told(1.0))
+        MultiObjectiveReward(parts=parts, aggregator=Told(1.0))
 
 
 WEIGHTS = {"correctness": 1.0, "brevty": 0.5}
@@ -234,10 +234,10 @@ WEIGHTS = {"correctness": 1.0, "brevty": 0.5}
 @pytest.mark.parametrize(
     "aggregator",
     [
-        Linear(weights=WEIGHTS),
+        LinearScalarisation(weights=WEIGHTS),
         Chebyshev(weights=WEIGHTS, rho=0.0, delta=0.0, decay=0.9),
         SmoothChebyshev(weights=WEIGHTS, mu=0.1, delta=0.0, decay=0.9),
-        Constrained(maximise="correctness", thresholds={"brevty": 0.5}, step=0.1),
+        LagrangianAggregator(maximise="correctness", thresholds={"brevty": 0.5}, step=0.1),
     ],
 )
 def test_an_aggregator_that_names_others_is_refused_at_construction(aggregator):
@@ -246,20 +246,24 @@ def test_an_aggregator_that_names_others_is_refused_at_construction(aggregator):
 
 
 def test_an_aggregator_that_names_these_is_taken():
-    made = several(Linear(weights={"correctness": 1.0, "brevity": 0.5}), brevity=Brevity(longest=8))
+    made = several(
+        LinearScalarisation(weights={"correctness": 1.0, "brevity": 0.5}),
+        brevity=Brevity(longest=8),
+    )
 
     assert made(batch())["reward"].tolist() == [1.375, 0.25, 0.5, 1.375]
 
 
 def test_a_part_that_is_null_is_left_out():
-    part = Several(
-        parts={"gone": None, "digits": Function(function=digits)}, aggregator=Linear(weights=None)
+    part = MultiObjectiveReward(
+        parts={"gone": None, "digits": Function(function=digits)},
+        aggregator=LinearScalarisation(weights=None),
     )
 
     assert part.names == ("correctness", "digits")
     assert list(part(batch())["rewards"].keys()) == ["correctness", "digits"]
     with pytest.raises(ConfigError, match="parts is empty"):
-        Several(parts={"gone": None}, aggregator=Linear(weights=None))
+        MultiObjectiveReward(parts={"gone": None}, aggregator=LinearScalarisation(weights=None))
 
 
 @pytest.mark.filterwarnings("ignore:reward 'function'")

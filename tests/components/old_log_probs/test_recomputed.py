@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.old_log_probs import Recomputed
+from components.old_log_probs import RecomputedLogProbs
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import answer_prompts
@@ -18,7 +18,7 @@ def test_on_policy_the_trainer_repeats_what_the_sampler_recorded():
     batch = rollout(policy)
 
     torch.testing.assert_close(
-        Recomputed(policy=policy)(batch)["old_log_probs"], batch["rollout_log_probs"]
+        RecomputedLogProbs(policy=policy)(batch)["old_log_probs"], batch["rollout_log_probs"]
     )
 
 
@@ -30,7 +30,7 @@ def test_it_is_the_policy_as_it_is_now_without_gradient():
             parameter.mul_(1.5)
 
     with torch.enable_grad():
-        old = Recomputed(policy=policy)(batch)["old_log_probs"]
+        old = RecomputedLogProbs(policy=policy)(batch)["old_log_probs"]
 
     torch.testing.assert_close(old, policy(batch)["log_probs"].detach())
     assert not old.requires_grad
@@ -44,7 +44,7 @@ def test_how_far_the_sampler_was_off_is_recorded():
     batch["rollout_log_probs"] = policy.log_probs(batch).detach() + off
 
     with recording() as ledger:
-        Recomputed(policy=policy)(batch)
+        RecomputedLogProbs(policy=policy)(batch)
 
     assert ledger.means()["old_log_probs/sampler_gap"] == pytest.approx(2.4 / 6, abs=1e-5)
 
@@ -54,7 +54,7 @@ def test_without_rollouts_there_is_no_distance_to_record():
     batch = rollout(policy).exclude("rollout_log_probs")
 
     with recording() as ledger:
-        result = Recomputed(policy=policy)(batch)
+        result = RecomputedLogProbs(policy=policy)(batch)
 
     assert "old_log_probs" in result.keys()
     assert not ledger.means()

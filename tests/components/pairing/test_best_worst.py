@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.pairing import BestWorst
+from components.pairing import BestWorstPairs
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
 
@@ -23,7 +23,7 @@ def batch(reward, group, valid=None):
 
 
 def paired(made, **settings):
-    kept = BestWorst(**settings)(made)
+    kept = BestWorstPairs(**settings)(made)
     rows = kept["tokens"].flatten().tolist()
     pairs = list(zip(rows[::2], rows[1::2], strict=True))
     assert kept["chosen"].tolist() == [True, False] * len(pairs)
@@ -69,7 +69,7 @@ def test_a_group_of_one_gives_no_row():
 
 
 def test_one_of_equally_good_answers_is_drawn():
-    stage = BestWorst()
+    stage = BestWorstPairs()
     rows = batch([1.0, 1.0, 0.0, 0.0], [0] * 4)
 
     drawn = {tuple(stage(rows)["tokens"].flatten().tolist()) for _ in range(60)}
@@ -78,7 +78,7 @@ def test_one_of_equally_good_answers_is_drawn():
 
 
 def test_a_random_rejected_answer_is_any_that_is_worse():
-    stage = BestWorst(rejected="random")
+    stage = BestWorstPairs(rejected="random")
     rows = batch([3.0, 2.0, 1.0, 3.0], [0] * 4)
 
     drawn = {int(stage(rows)["tokens"][1]) for _ in range(40)}
@@ -91,11 +91,11 @@ def test_how_many_groups_give_pairs_and_how_far_they_differ_is_recorded():
     rows["reward_valid"][6:] = False
 
     with recording() as ledger:
-        BestWorst()(rows)
+        BestWorstPairs()(rows)
 
     # Gaps 1 and 3 of two of the four groups.
     assert ledger.means() == {"pairing/pairs": 0.5, "pairing/gap": 2.0}
 
 
 def test_it_keeps_the_contract():
-    check_component(BestWorst())
+    check_component(BestWorstPairs())

@@ -6,7 +6,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.pairing import Constructed
+from components.pairing import ConstructedPairs
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.metrics import recording
 from rlcomp.text.tokenizer import character_tokenizer
@@ -38,7 +38,7 @@ def texts(rows):
 
 
 def test_easy_pairs_are_of_the_gold_answer_and_that_of_the_next_prompt():
-    rows = Constructed(policy=POLICY)(batch(GOLDS, SAMPLES))
+    rows = ConstructedPairs(policy=POLICY)(batch(GOLDS, SAMPLES))
 
     # The groups by their number: 2, 5, 7.
     assert texts(rows) == [
@@ -57,7 +57,7 @@ def test_easy_pairs_are_of_the_gold_answer_and_that_of_the_next_prompt():
 
 
 def test_bridging_pairs_take_turns_between_gold_over_sampled_and_sampled_over_unrelated():
-    rows = Constructed(policy=POLICY, kind="bridge")(batch(GOLDS, SAMPLES))
+    rows = ConstructedPairs(policy=POLICY, kind="bridge")(batch(GOLDS, SAMPLES))
 
     assert texts(rows) == [
         ("q>", "cd"),
@@ -70,7 +70,7 @@ def test_bridging_pairs_take_turns_between_gold_over_sampled_and_sampled_over_un
 
 
 def test_tokens_are_prompt_answer_and_end():
-    rows = Constructed(policy=POLICY)(batch(GOLDS, SAMPLES))
+    rows = ConstructedPairs(policy=POLICY)(batch(GOLDS, SAMPLES))
     row = rows["tokens"][3][rows["attention_mask"][3]]
 
     assert TOKENIZER.convert_ids_to_tokens(row.tolist()) == ["r", ">", "a", "b", "<eos>"]
@@ -81,7 +81,7 @@ def test_equal_texts_are_no_pair():
     golds = {7: "ab", 2: "ab", 5: "ef"}
 
     with recording() as told:
-        rows = Constructed(policy=POLICY)(batch(golds, SAMPLES))
+        rows = ConstructedPairs(policy=POLICY)(batch(golds, SAMPLES))
 
     # 2 against 5, 5 against 7, 7 against 2: the last two texts are equal.
     assert rows["reward_valid"].tolist() == [True, True, True, True, False, False]
@@ -89,6 +89,6 @@ def test_equal_texts_are_no_pair():
 
 
 def test_one_prompt_alone_has_nothing_unrelated():
-    rows = Constructed(policy=POLICY)(batch(GOLDS, ["a", "b"], (7, 7)))
+    rows = ConstructedPairs(policy=POLICY)(batch(GOLDS, ["a", "b"], (7, 7)))
 
     assert rows["reward_valid"].tolist() == [False, False]

@@ -3,8 +3,13 @@ import math
 import pytest
 import torch
 
-from components.pareto.gradients import Constrained
-from components.pareto.scalarisation import Chebyshev, Expected, Linear, SmoothChebyshev
+from components.pareto.gradients import LagrangianAggregator
+from components.pareto.scalarisation import (
+    Chebyshev,
+    ExpectedUtility,
+    LinearScalarisation,
+    SmoothChebyshev,
+)
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.functional.scalarization import smooth_chebyshev_weights
 
@@ -74,7 +79,7 @@ def test_the_running_means_are_part_of_a_checkpoint(part, shown):
 
 def test_a_function_of_the_expected_returns_is_not_one_of_each_sample_s(shown):
     # g = J_a J_b at (2, 3): dg/dJ = (3, 2).
-    part = Expected(function=torch.prod, decay=0.0)
+    part = ExpectedUtility(function=torch.prod, decay=0.0)
 
     with torch.no_grad():
         weights = part.weigh(shown(torch.eye(2), [2.0, 3.0]))
@@ -83,7 +88,7 @@ def test_a_function_of_the_expected_returns_is_not_one_of_each_sample_s(shown):
 
 
 def test_until_all_have_been_seen_the_function_waits(shown):
-    part = Expected(function=torch.prod, decay=0.0)
+    part = ExpectedUtility(function=torch.prod, decay=0.0)
 
     assert part.weigh(shown(torch.eye(2), [2.0, NAN])).tolist() == [0.5, 0.5]
     assert part.weigh(shown(torch.eye(2), [NAN, 3.0])).tolist() == [3.0, 2.0]
@@ -92,11 +97,11 @@ def test_until_all_have_been_seen_the_function_waits(shown):
 @pytest.mark.parametrize("function", [torch.square, lambda returns: torch.tensor(1.0)])
 def test_what_is_no_function_of_them_to_a_number_is_refused(function, shown):
     with pytest.raises(ConfigError, match="one number that depends"):
-        Expected(function=function, decay=0.0).weigh(shown(torch.eye(2), [2.0, 3.0]))
+        ExpectedUtility(function=function, decay=0.0).weigh(shown(torch.eye(2), [2.0, 3.0]))
 
 
 def test_a_gradient_that_is_not_finite_names_where_it_is(shown):
-    part = Expected(function=lambda returns: returns.sqrt().sum(), decay=0.0)
+    part = ExpectedUtility(function=lambda returns: returns.sqrt().sum(), decay=0.0)
 
     with pytest.raises(NumericalError, match=r"'a': 0\.0"):
         part.weigh(shown(torch.eye(2), [0.0, 3.0]))
@@ -104,7 +109,7 @@ def test_a_gradient_that_is_not_finite_names_where_it_is(shown):
 
 def test_a_multiplier_is_used_and_then_moved(shown):
     # b is 0.5 below its threshold, 0.1 a unit: 0, 0.05, 0.1; c is above its own.
-    part = Constrained(maximise="a", thresholds={"c": 0.0, "b": 1.0}, step=0.1)
+    part = LagrangianAggregator(maximise="a", thresholds={"c": 0.0, "b": 1.0}, step=0.1)
 
     seen = [part.weigh(shown(torch.eye(3), [9.0, 0.5, 0.5])).tolist() for _ in range(3)]
 
@@ -115,7 +120,7 @@ def test_a_multiplier_is_used_and_then_moved(shown):
 
 
 def test_a_batch_without_the_objective_leaves_its_multiplier(shown):
-    part = Constrained(maximise="a", thresholds={"b": 1.0}, step=1.0)
+    part = LagrangianAggregator(maximise="a", thresholds={"b": 1.0}, step=1.0)
     part.weigh(shown(torch.eye(2), [0.0, 0.0]))
 
     part.weigh(shown(torch.eye(2), [0.0, NAN]))
@@ -126,12 +131,14 @@ def test_a_batch_without_the_objective_leaves_its_multiplier(shown):
 @pytest.mark.parametrize(("thresholds"), [{}, {"a": 1.0}])
 def test_there_must_be_a_threshold_and_none_for_what_is_maximised(thresholds):
     with pytest.raises(ConfigError, match="except 'a'"):
-        Constrained(maximise="a", thresholds=thresholds, step=0.1)
+        LagrangianAggregator(maximise="a", thresholds=thresholds, step=0.1)
 
 
 def test_thresholds_must_name_the_other_objectives(shown):
     with pytest.raises(ConfigError, match="names 'bb'; did you mean 'b'"):
-        Constrained(maximise="a", thresholds={"bb": 1.0}, step=0.1).weigh(shown(torch.eye(2)))
+        LagrangianAggregator(maximise="a", thresholds={"bb": 1.0}, step=0.1).weigh(
+            shown(torch.eye(2))
+        )
 
 
 def test_what_lies_beyond_the_best_counts_by_its_factor(shown):
@@ -149,17 +156,17 @@ def test_what_lies_beyond_the_best_counts_by_its_factor(shown):
     [
         chebyshev(),
         SmoothChebyshev(weights=None, mu=1.0, delta=0.0, decay=0.0),
-        Expected(function=torch.prod, decay=0.0),
-        Constrained(maximise="a", thresholds={"b": 1.0}, step=1.0),
+        ExpectedUtility(function=torch.prod, decay=0.0),
+        LagrangianAggregator(maximise="a", thresholds={"b": 1.0}, step=1.0),
     ],
 )
 def test_their_weights_are_for_a_unit_of_return(part):
     assert part.of_returns
-    assert not Linear(weights=None).of_returns
+    assert not LinearScalarisation(weights=None).of_returns
 
 
 def test_by_itself_a_multiplier_moves_by_a_tenth_of_what_is_missing(shown):
-    part = Constrained(maximise="a", thresholds={"b": 1.0})
+    part = LagrangianAggregator(maximise="a", thresholds={"b": 1.0})
 
     for returned, multiplier in ((0.0, 0.1), (3.0, 0.0), (-1.0, 0.2)):
         part.weigh(shown(torch.eye(2), [0.0, returned]))

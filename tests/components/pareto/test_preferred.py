@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.pareto.scalarisation import Preferred
+from components.pareto.scalarisation import PreferenceWeights
 from rlcomp.errors import ConfigError
 from rlcomp.pareto.aggregator import Objectives, weighed
 
@@ -15,7 +15,7 @@ def objectives(names=("right", "short"), preference=None):
 def test_every_row_gets_the_weights_it_prefers():
     preference = torch.tensor([[0.25, 0.75], [1.0, 0.0]])
 
-    weights = weighed(Preferred(), objectives(preference=preference))
+    weights = weighed(PreferenceWeights(), objectives(preference=preference))
 
     assert weights.tolist() == [[0.25, 0.75], [1.0, 0.0]]
     assert weights.dtype == torch.float64
@@ -23,9 +23,11 @@ def test_every_row_gets_the_weights_it_prefers():
 
 def test_without_preferences_the_missing_stage_is_named():
     with pytest.raises(ConfigError, match="conditioning=text_prefix"):
-        Preferred().weigh(objectives())
+        PreferenceWeights().weigh(objectives())
 
 
 def test_preferences_of_other_objectives_are_refused():
-    with pytest.raises(ConfigError, match=r"of 3 objectives, but there are 2 \(right, short\)"):
-        Preferred().weigh(objectives(preference=torch.ones(1, 3) / 3))
+    with pytest.raises(
+        ConfigError, match=r"3 weights, but there are 2 objectives \(right, short\)"
+    ):
+        PreferenceWeights().weigh(objectives(preference=torch.ones(1, 3) / 3))

@@ -3,15 +3,15 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.pareto.gradients import Mgda, Pama
+from components.pareto.gradients import MGDA, PAMA
 from rlcomp.functional.min_norm import min_norm
 from rlcomp.functional.scalarization import projection
 
 A1, A2 = [1.0, 0.0, 2.0], [0.0, 1.0, 1.0]
 AGGREGATORS = [
-    Pama(mode="vector"),
-    Pama(mode="scalar"),
-    *(Mgda(row_norm=norm) for norm in ("none", "unit")),
+    PAMA(mode="vector"),
+    PAMA(mode="scalar"),
+    *(MGDA(row_norm=norm) for norm in ("none", "unit")),
 ]
 
 seeds = st.integers(0, 10000)
@@ -26,18 +26,18 @@ def drawn(seed, count):
 def test_the_two_modes_of_pama(shown):
     # Vector: the Gram is [[5, 2], [2, 2]], the second is shorter than any mixture. Scalar: the
     # means are 1 and 2 / 3.
-    assert Pama(mode="vector").weigh(shown([A1, A2])).tolist() == [0.0, 1.0]
-    assert Pama(mode="scalar").weigh(shown([A1, A2])).tolist() == [0.0, 1.0]
+    assert PAMA(mode="vector").weigh(shown([A1, A2])).tolist() == [0.0, 1.0]
+    assert PAMA(mode="scalar").weigh(shown([A1, A2])).tolist() == [0.0, 1.0]
     # Turned round the first: [[5, -2], [-2, 2]]: c1 = 4 / 11; the means -1 and 2 / 3: c1 = 2 / 5.
     turned = shown([[-1.0, 0.0, -2.0], A2])
-    assert float(Pama(mode="vector").weigh(turned)[0]) == pytest.approx(4 / 11)
-    assert float(Pama(mode="scalar").weigh(turned)[0]) == pytest.approx(2 / 5)
+    assert float(PAMA(mode="vector").weigh(turned)[0]) == pytest.approx(4 / 11)
+    assert float(PAMA(mode="scalar").weigh(turned)[0]) == pytest.approx(2 / 5)
 
 
 @given(seeds, st.integers(1, 5))
 def test_scalar_pama_is_the_projection_of_0(seed, count):
     rows = drawn(seed, count)
-    with_means = Pama(mode="scalar")
+    with_means = PAMA(mode="scalar")
 
     weights = with_means.weigh(_shown(rows))
 
@@ -48,7 +48,7 @@ def test_scalar_pama_is_the_projection_of_0(seed, count):
 def test_vector_pama_is_the_shortest_combination(seed, count):
     rows = drawn(seed, count)
 
-    weights = Pama(mode="vector").weigh(_shown(rows))
+    weights = PAMA(mode="vector").weigh(_shown(rows))
 
     torch.testing.assert_close(weights, min_norm(rows @ rows.T))
 
@@ -92,9 +92,9 @@ def test_a_larger_unit_costs_an_objective_its_weight_unless_rows_are_brought_to_
     rows = torch.nn.functional.normalize(drawn(seed, 2), dim=1)
     more = rows * torch.tensor([[100.0], [1.0]]).double()
 
-    for part in (Mgda(row_norm="none"), Pama(mode="vector")):
+    for part in (MGDA(row_norm="none"), PAMA(mode="vector")):
         assert part.weigh(_shown(more))[0] < 0.0102
-    unit = Mgda(row_norm="unit")
+    unit = MGDA(row_norm="unit")
     torch.testing.assert_close(
         _direction(unit.weigh(_shown(more)) @ more), _direction(unit.weigh(_shown(rows)) @ rows)
     )
@@ -103,7 +103,7 @@ def test_a_larger_unit_costs_an_objective_its_weight_unless_rows_are_brought_to_
 def test_signed_advantages_of_one_length_weigh_the_same_whatever_they_are(shown):
     rows = drawn(0, 2)
 
-    weights = Pama(mode="vector").weigh(shown(rows / rows.norm(dim=1, keepdim=True)))
+    weights = PAMA(mode="vector").weigh(shown(rows / rows.norm(dim=1, keepdim=True)))
 
     torch.testing.assert_close(weights, torch.tensor([0.5, 0.5]).double())
 
@@ -125,7 +125,7 @@ def test_a_mean_that_is_rounding_noise_does_not_choose_the_objective(noise, unit
     # Group-centred: (1, -1) and (2, -2), means 0 but for the noise.
     rows = torch.tensor([[1.0 + noise, -1.0], [-2.0 - noise, 2.0]], dtype=torch.float64)
 
-    weights = Pama(mode="scalar").weigh(shown(unit * rows))
+    weights = PAMA(mode="scalar").weigh(shown(unit * rows))
 
     assert weights.tolist() == [0.5, 0.5]
 
@@ -134,7 +134,7 @@ def test_a_mean_that_is_rounding_noise_does_not_choose_the_objective(noise, unit
 def test_a_mean_above_rounding_does(unit, shown):
     rows = torch.tensor([[1.00001, -1.0], [2.001, -2.0]], dtype=torch.float64)
 
-    weights = Pama(mode="scalar").weigh(shown(unit * rows))
+    weights = PAMA(mode="scalar").weigh(shown(unit * rows))
 
     assert weights.tolist() == [1.0, 0.0]
 
@@ -145,4 +145,4 @@ def test_a_mean_counts_from_a_millionth_of_the_vector_on(part, weights, shown):
     # 0 and one of 0 the second has all.
     rows = torch.tensor([[1.0 + part * 2 * 2**0.5, -1.0], [2.0, -2.0]], dtype=torch.float64)
 
-    assert Pama(mode="scalar").weigh(shown(rows)).tolist() == weights
+    assert PAMA(mode="scalar").weigh(shown(rows)).tolist() == weights

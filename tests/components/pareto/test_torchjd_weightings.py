@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file
 from torchjd import aggregation, linalg
 
-from components.pareto.gradients import Mgda, NashMtl, Torchjd
-from components.pareto.scalarisation import Linear
+from components.pareto.gradients import MGDA, NashMTL, TorchJDAggregator
+from components.pareto.scalarisation import LinearScalarisation
 from rlcomp.errors import MissingExtra, NumericalError
 from rlcomp.pareto.aggregator import Objectives
 
@@ -45,7 +45,9 @@ PREFERENCES = {
         0.14990289627926343,
     ],
 }
-ALL = {name: Torchjd(weighting=made, row_norm="unit") for name, made in WEIGHTINGS.items()}
+ALL = {
+    name: TorchJDAggregator(weighting=made, row_norm="unit") for name, made in WEIGHTINGS.items()
+}
 RANDOM_ORDER = {"pcgrad"}
 
 
@@ -55,7 +57,7 @@ def shown(rows):
 
 
 def raw(name):
-    return Torchjd(weighting=WEIGHTINGS[name], row_norm="none")
+    return TorchJDAggregator(weighting=WEIGHTINGS[name], row_norm="none")
 
 
 def combined(part, rows):
@@ -92,7 +94,7 @@ def test_on_raw_rows_torchjd_s_vectors_are_reproduced(name, method):
 def test_preferences_are_handed_to_the_weighting(name):
     rows, want = case(name, "upgrad_pref")
     wanted = torch.tensor(PREFERENCES[name], dtype=torch.float64)
-    part = Torchjd(weighting=lambda: aggregation.UPGradWeighting(wanted), row_norm="none")
+    part = TorchJDAggregator(weighting=lambda: aggregation.UPGradWeighting(wanted), row_norm="none")
 
     torch.testing.assert_close(combined(part, rows), want, rtol=1e-7, atol=1e-9)
 
@@ -101,7 +103,9 @@ def test_preferences_are_handed_to_the_weighting(name):
 def test_the_mean_is_linear_without_weights(name):
     rows, want = case(name, "mean")
 
-    torch.testing.assert_close(combined(Linear(weights=None), rows), want, rtol=1e-7, atol=1e-9)
+    torch.testing.assert_close(
+        combined(LinearScalarisation(weights=None), rows), want, rtol=1e-7, atol=1e-9
+    )
 
 
 @pytest.mark.parametrize(
@@ -128,7 +132,7 @@ def test_a_row_of_length_0_is_left_out_so_that_a_mean_is_over_the_two_others(met
 @pytest.mark.parametrize("name", [name for name in SETS if name != "m2_opposite"])
 def test_cagrad_is_reproduced_as_far_as_its_solver_goes(name, c):
     rows, want = case(name, f"cagrad_c{c}")
-    part = Torchjd(weighting=lambda: aggregation.CAGradWeighting(c), row_norm="none")
+    part = TorchJDAggregator(weighting=lambda: aggregation.CAGradWeighting(c), row_norm="none")
 
     torch.testing.assert_close(combined(part, rows), want, rtol=2e-4, atol=2e-5)
 
@@ -137,7 +141,7 @@ def test_cagrad_is_reproduced_as_far_as_its_solver_goes(name, c):
 def test_nash_mtl_s_direction_is_reproduced_as_far_as_its_solver_goes(name):
     rows, want = case(name, "nashmtl")
 
-    got = combined(NashMtl(row_norm="none", num_iterations=20), rows)
+    got = combined(NashMTL(row_norm="none", num_iterations=20), rows)
 
     # The length follows the rows there, which are brought to a common unit here.
     torch.testing.assert_close(direction(got), direction(want), rtol=5e-3, atol=5e-4)
@@ -146,7 +150,7 @@ def test_nash_mtl_s_direction_is_reproduced_as_far_as_its_solver_goes(name):
 @pytest.mark.parametrize("name", [name for name in SETS if name not in ("m2_opposite",)])
 def test_fair_grad_s_direction_is_reproduced(name):
     rows, want = case(name, "fairgrad")
-    part = Torchjd(weighting=lambda: aggregation.FairGradWeighting(1.0), row_norm="none")
+    part = TorchJDAggregator(weighting=lambda: aggregation.FairGradWeighting(1.0), row_norm="none")
 
     # Least squares stop at a gradient of 1e-8, in another unit than there.
     torch.testing.assert_close(direction(combined(part, rows)), direction(want), rtol=0, atol=1e-4)
@@ -171,7 +175,7 @@ def test_two_vectors_that_conflict(method, wanted, tolerance):
 
 
 def test_cagrad_of_two_vectors_that_conflict():
-    part = Torchjd(weighting=lambda: aggregation.CAGradWeighting(0.5), row_norm="none")
+    part = TorchJDAggregator(weighting=lambda: aggregation.CAGradWeighting(0.5), row_norm="none")
 
     got = combined(part, [G1, G2])
 
@@ -183,7 +187,7 @@ def test_cagrad_of_two_vectors_that_conflict():
 def test_rows_of_unit_length_are_never_worked_against(method, seed, count):
     # Lengths over four orders of magnitude, where raw rows are (the next test).
     rows = drawn(seed, count, spread=10.0)
-    part = Mgda(row_norm="unit") if method == "mgda" else ALL[method]
+    part = MGDA(row_norm="unit") if method == "mgda" else ALL[method]
 
     along = rows @ combined(part, rows)
 
@@ -196,7 +200,7 @@ def test_raw_rows_of_very_different_lengths_are_worked_against():
     for seed in range(50):
         rows = torch.nn.functional.normalize(drawn(seed, 4), dim=1) * lengths
         for norm in against:
-            got = combined(Torchjd(weighting=WEIGHTINGS["upgrad"], row_norm=norm), rows)
+            got = combined(TorchJDAggregator(weighting=WEIGHTINGS["upgrad"], row_norm=norm), rows)
             cosine = torch.nn.functional.cosine_similarity(rows, got[None])
             against[norm] += int(cosine.min() < -0.01)
 
@@ -243,7 +247,7 @@ def test_a_projection_goes_the_same_way_when_all_objectives_come_twice():
 
 
 def test_with_running_lengths_a_row_that_grows_counts_for_more_at_first():
-    part = Torchjd(weighting=aggregation.MeanWeighting, row_norm="ema")
+    part = TorchJDAggregator(weighting=aggregation.MeanWeighting, row_norm="ema")
     eye = torch.eye(2).double()
     part.weigh(shown(eye))
 
@@ -273,7 +277,7 @@ def test_weights_that_are_not_finite_are_an_error():
             return torch.tensor([1.0, torch.nan])
 
     with pytest.raises(NumericalError, match="the weights are"):
-        Torchjd(weighting=Broken, row_norm="unit").weigh(shown(drawn(0, 2)))
+        TorchJDAggregator(weighting=Broken, row_norm="unit").weigh(shown(drawn(0, 2)))
 
 
 @pytest.mark.parametrize("missing", ["cvxpy", "clarabel"])
@@ -281,7 +285,7 @@ def test_cagrad_s_solver_is_named_with_its_extra(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)  # as if it were not installed
 
     with pytest.raises(MissingExtra, match=rf"{missing}.*rlcomp\[solvers\]"):
-        Torchjd(weighting=lambda: aggregation.CAGradWeighting(0.5), row_norm="unit")
+        TorchJDAggregator(weighting=lambda: aggregation.CAGradWeighting(0.5), row_norm="unit")
 
 
 @pytest.mark.parametrize("missing", ["cvxpy", "ecos"])
@@ -289,14 +293,14 @@ def test_nash_mtl_s_solver_is_named_with_its_extra(monkeypatch, missing):
     monkeypatch.setitem(sys.modules, missing, None)
 
     with pytest.raises(MissingExtra, match=rf"{missing}.*rlcomp\[solvers\]"):
-        NashMtl(row_norm="unit", num_iterations=20)
+        NashMTL(row_norm="unit", num_iterations=20)
 
 
 @pytest.mark.parametrize(
     "make",
     [
-        lambda: NashMtl(row_norm="unit", num_iterations=20),
-        lambda: Torchjd(weighting=aggregation.MeanWeighting, row_norm="unit"),
+        lambda: NashMTL(row_norm="unit", num_iterations=20),
+        lambda: TorchJDAggregator(weighting=aggregation.MeanWeighting, row_norm="unit"),
     ],
 )
 def test_without_torchjd_its_extra_is_named(monkeypatch, make):
@@ -310,7 +314,7 @@ def test_without_torchjd_its_extra_is_named(monkeypatch, make):
 def test_the_nash_bargain_is_where_g_times_alpha_is_1_over_alpha(count):
     rows = drawn(3, count)
 
-    weights = NashMtl(row_norm="none", num_iterations=200).weigh(shown(rows))
+    weights = NashMTL(row_norm="none", num_iterations=200).weigh(shown(rows))
 
     products = weights * (rows @ rows.T @ weights)
     torch.testing.assert_close(
@@ -322,6 +326,6 @@ def test_a_bargain_of_two_equal_vectors_is_found_although_rounding_makes_a_lengt
     # The smaller eigenvalue is -5e-13. Both want the same step of length 1: half of each.
     gram = torch.tensor([[1.0, 1.0], [1.0, 1.0 - 1e-12]], dtype=torch.float64)
 
-    weights = NashMtl(row_norm="none", num_iterations=20).of_gram(gram)
+    weights = NashMTL(row_norm="none", num_iterations=20).of_gram(gram)
 
     assert weights.tolist() == pytest.approx([0.5, 0.5])

@@ -92,5 +92,5 @@ def test_a_share_of_nothing_is_nothing(proxy):
 
 @pytest.mark.parametrize("both", [(None, None), (1.0, 0.2)])
 def test_one_of_threshold_and_share_is_given(proxy, both):
-    with pytest.raises(ConfigError, match="give one of them, and null for the other"):
+    with pytest.raises(ConfigError, match="set exactly one of them to null"):
         made(proxy, threshold=both[0], top_share=both[1])

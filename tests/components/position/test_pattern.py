@@ -2,13 +2,13 @@
 
 import pytest
 
-from components.position import Pattern
+from components.position import PatternMatches
 from rlcomp.data.spans import Tokenised
 from rlcomp.errors import ConfigError
 
 
 def found(pattern, text):
-    (spans,) = Pattern(pattern=pattern).spans([Tokenised(text, ids=[], ends=[])])
+    (spans,) = PatternMatches(pattern=pattern).spans([Tokenised(text, ids=[], ends=[])])
     return [text.encode()[start:stop].decode() for start, stop in spans]
 
 
@@ -35,4 +35,4 @@ def test_what_several_patterns_find_stands_in_text_order():
 )
 def test_a_pattern_that_asks_for_nothing_is_refused(pattern, words):
     with pytest.raises(ConfigError, match=words):
-        Pattern(pattern=pattern)
+        PatternMatches(pattern=pattern)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from components.position import WordSpan
+from components.position import WordSpans
 from rlcomp.data.masked_text import span_problem
 from rlcomp.data.spans import Tokenised
 from rlcomp.errors import ConfigError
@@ -22,7 +22,7 @@ def spans(position, *texts):
 
 @given(st.text("aé \n.", max_size=80), st.integers(1, 3), st.integers(0, 2), st.integers(0, 9))
 def test_each_is_of_so_many_whole_words_and_may_be_masked(text, shortest, more, seed):
-    position = WordSpan(shortest=shortest, longest=shortest + more, largest_share=0.5, seed=seed)
+    position = WordSpans(shortest=shortest, longest=shortest + more, largest_share=0.5, seed=seed)
 
     (found,) = spans(position, text)
 
@@ -38,7 +38,7 @@ def test_each_is_of_so_many_whole_words_and_may_be_masked(text, shortest, more, 
 )
 def test_all_there_are_are_found_if_so_many_are_asked_for(longest, all_there_are):
     # 17 characters, of which a quarter is 4: "eeeeeeee" and "bbb dd" are too much.
-    position = WordSpan(longest=longest, per_document=99, largest_share=0.25)
+    position = WordSpans(longest=longest, per_document=99, largest_share=0.25)
 
     (found,) = spans(position, "eeeeeeee bbb dd c")
 
@@ -46,7 +46,7 @@ def test_all_there_are_are_found_if_so_many_are_asked_for(longest, all_there_are
 
 
 def test_a_text_has_as_many_as_asked_for_in_order():
-    position = WordSpan(per_document=5)
+    position = WordSpans(per_document=5)
     (found,) = position.spans([Tokenised(TEXT, ids=[], ends=[])])
 
     assert len(found) == 5
@@ -54,18 +54,18 @@ def test_a_text_has_as_many_as_asked_for_in_order():
 
 
 def test_a_text_has_the_same_ones_whatever_stands_beside_it():
-    position = WordSpan()
+    position = WordSpans()
 
     assert spans(position, "some other text", TEXT)[1] == spans(position, TEXT)[0]
-    assert spans(WordSpan(seed=1), TEXT) != spans(position, TEXT)
+    assert spans(WordSpans(seed=1), TEXT) != spans(position, TEXT)
 
 
 def test_texts_that_differ_are_drawn_apart():
-    a, b = spans(WordSpan(per_document=1), *(f"{'w ' * 50}{end}" for end in "ab"))
+    a, b = spans(WordSpans(per_document=1), *(f"{'w ' * 50}{end}" for end in "ab"))
 
     assert a != b
 
 
 def test_the_shortest_is_not_longer_than_the_longest():
     with pytest.raises(ConfigError, match="shortest is 3: must be at most longest, 2"):
-        WordSpan(shortest=3, longest=2)
+        WordSpans(shortest=3, longest=2)

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.adapter_off import AdapterOff
+from components.reference.adapter_off import AdapterOffReference
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
@@ -33,7 +33,7 @@ def test_reference_is_the_base_model():
     policy = make_policy(adapters=True)
     batch = rollout(policy)
 
-    result = AdapterOff(policy=policy)(batch)["ref_log_probs"]
+    result = AdapterOffReference(policy=policy)(batch)["ref_log_probs"]
 
     base = make_policy(adapters=False).log_probs(batch)
     torch.testing.assert_close(result, base, atol=1e-5, rtol=0)
@@ -45,7 +45,7 @@ def test_policy_still_learns_afterwards():
     batch = rollout(policy)
     before = policy.log_probs(batch)
 
-    AdapterOff(policy=policy)(batch)
+    AdapterOffReference(policy=policy)(batch)
     after = policy.log_probs(batch)
     after.sum().backward()
 
@@ -58,7 +58,7 @@ def test_distance_is_recorded_over_response_tokens():
     batch = rollout(policy)
 
     with recording() as ledger:
-        result = AdapterOff(policy=policy)(batch)
+        result = AdapterOffReference(policy=policy)(batch)
 
     mask = batch["response_mask"]
     expected = (batch["rollout_log_probs"] - result["ref_log_probs"])[mask].mean()
@@ -66,7 +66,7 @@ def test_distance_is_recorded_over_response_tokens():
 
 
 def test_reference_holds_no_tensor():
-    reference = AdapterOff(policy=make_policy(adapters=True))
+    reference = AdapterOffReference(policy=make_policy(adapters=True))
 
     assert not reference.state_dict()
     assert not list(reference.parameters())
@@ -74,4 +74,4 @@ def test_reference_holds_no_tensor():
 
 def test_a_policy_without_adapters_is_refused():
     with pytest.raises(ConfigError, match="adapter=lora"):
-        AdapterOff(policy=make_policy(adapters=False))
+        AdapterOffReference(policy=make_policy(adapters=False))

@@ -4,7 +4,7 @@ from functools import partial
 import pytest
 import torch
 
-from components.reference.frozen import Frozen
+from components.reference.frozen import FrozenReference
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
@@ -30,7 +30,7 @@ def rollout(policy):
 @pytest.mark.parametrize("rank", [0, 2])
 def test_reference_is_the_policy_at_the_start_of_the_phase(tie, rank):
     policy = make_policy(tie_word_embeddings=tie, rank=rank)
-    reference = Frozen(policy=policy)
+    reference = FrozenReference(policy=policy)
     change(policy)
 
     reference.begin_phase()
@@ -45,7 +45,7 @@ def test_reference_is_the_policy_at_the_start_of_the_phase(tie, rank):
 @pytest.mark.parametrize("rank", [0, 2])
 def test_reference_stays_when_the_policy_changes(tie, rank):
     policy = make_policy(tie_word_embeddings=tie, rank=rank)
-    reference = Frozen(policy=policy)
+    reference = FrozenReference(policy=policy)
     twin = LanguageModel(
         model=copy.deepcopy(policy.model), tokenizer=policy.tokenizer, decoding=policy.decoding
     )
@@ -60,7 +60,7 @@ def test_reference_stays_when_the_policy_changes(tie, rank):
 
 def test_policy_keeps_its_own_weights():
     policy = make_policy()
-    reference = Frozen(policy=policy)
+    reference = FrozenReference(policy=policy)
     change(policy)
     batch = rollout(policy)
     before = policy.log_probs(batch)
@@ -72,7 +72,7 @@ def test_policy_keeps_its_own_weights():
 
 def test_distance_is_recorded_over_response_tokens():
     policy = make_policy()
-    reference = Frozen(policy=policy)
+    reference = FrozenReference(policy=policy)
     change(policy)
     batch = rollout(policy)
 
@@ -87,11 +87,11 @@ def test_distance_is_recorded_over_response_tokens():
 def test_reference_gives_no_gradient():
     policy = make_policy()
 
-    assert not Frozen(policy=policy)(rollout(policy))["ref_log_probs"].requires_grad
+    assert not FrozenReference(policy=policy)(rollout(policy))["ref_log_probs"].requires_grad
 
 
 def test_policy_is_not_part_of_the_reference():
-    reference = Frozen(policy=make_policy())
+    reference = FrozenReference(policy=make_policy())
 
     assert not list(reference.parameters())
     assert list(reference.children()) == [reference.copied]
@@ -101,7 +101,7 @@ def test_policy_is_not_part_of_the_reference():
 
 def test_with_adapters_only_they_are_copied():
     policy = make_policy(rank=2)
-    reference = Frozen(policy=policy)
+    reference = FrozenReference(policy=policy)
 
     trainable = sum(v.numel() for v in policy.model.parameters() if v.requires_grad)
     assert sum(buffer.numel() for buffer in reference.buffers()) == trainable
@@ -111,19 +111,19 @@ def test_with_adapters_only_they_are_copied():
 def test_tied_weights_are_copied_once():
     policy = make_policy(tie_word_embeddings=True)
 
-    copied = sum(buffer.numel() for buffer in Frozen(policy=policy).buffers())
+    copied = sum(buffer.numel() for buffer in FrozenReference(policy=policy).buffers())
 
     assert copied == sum(value.numel() for value in policy.model.parameters())
 
 
 def test_state_travels_in_a_checkpoint():
     policy = make_policy()
-    reference = Frozen(policy=policy)
+    reference = FrozenReference(policy=policy)
     state = copy.deepcopy(reference.state_dict())
     batch = rollout(policy)
     expected = reference(batch)["ref_log_probs"]
     change(policy)
-    restored = Frozen(policy=policy)
+    restored = FrozenReference(policy=policy)
 
     restored.load_state_dict(state)
 
@@ -135,7 +135,7 @@ def test_without_rollouts_there_is_no_distance_to_record():
     batch = rollout(policy).exclude("rollout_log_probs")
 
     with recording() as ledger:
-        result = Frozen(policy=policy)(batch)
+        result = FrozenReference(policy=policy)(batch)
 
     assert "ref_log_probs" in result.keys()
     assert not ledger.means()

@@ -2,7 +2,7 @@ from functools import partial
 
 import torch
 
-from components.reference.frozen import Frozen, FrozenFull
+from components.reference.frozen import FrozenReference
 from rlcomp.component import limit_outputs
 from rlcomp.engine.decoding import Decoding
 from rlcomp.testing import tiny_policy
@@ -24,7 +24,7 @@ def rollout(policy):
 
 def test_the_distribution_holds_the_log_probs_of_what_was_taken():
     policy = make_policy()
-    reference = FrozenFull(policy=policy)
+    reference = FrozenReference(policy=policy, full=True)
     change(policy)
 
     batch = reference(rollout(policy))
@@ -39,7 +39,7 @@ def test_the_distribution_holds_the_log_probs_of_what_was_taken():
 
 def test_beside_it_the_reference_is_the_frozen_one():
     policy = make_policy()
-    frozen, full = Frozen(policy=policy), FrozenFull(policy=policy)
+    frozen, full = FrozenReference(policy=policy), FrozenReference(policy=policy, full=True)
     change(policy)
     batch = rollout(policy)
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.pretrained import Pretrained
+from components.reference.pretrained import PretrainedReference
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component, tiny_model, tiny_policy
@@ -19,14 +19,14 @@ def rollout(of):
 
 def test_it_keeps_the_contract():
     own = tiny_policy()
-    check_component(Pretrained(policy=own, model=tiny_model(own.tokenizer)))
+    check_component(PretrainedReference(policy=own, model=tiny_model(own.tokenizer)))
 
 
 def test_it_scores_as_the_policy_of_that_model_would():
     own, other = policy(0), policy(1)
     batch = rollout(own)
 
-    found = Pretrained(policy=own, model=other.model)(batch.copy())["ref_log_probs"]
+    found = PretrainedReference(policy=own, model=other.model)(batch.copy())["ref_log_probs"]
 
     mask = batch["response_mask"]
     assert not torch.allclose(found[mask], batch["rollout_log_probs"][mask], atol=0.1)
@@ -39,8 +39,8 @@ def test_distance_is_recorded_over_response_tokens():
     batch = rollout(own)
 
     with recording() as ledger:
-        Pretrained(policy=own, model=other.model)(batch.copy())
-        Pretrained(policy=own, model=other.model)(batch.exclude("rollout_log_probs"))
+        PretrainedReference(policy=own, model=other.model)(batch.copy())
+        PretrainedReference(policy=own, model=other.model)(batch.exclude("rollout_log_probs"))
 
     rows = zip(
         batch["rollout_log_probs"].tolist(),
@@ -55,7 +55,7 @@ def test_distance_is_recorded_over_response_tokens():
 def test_it_is_not_trained_and_the_policy_is_not_part_of_it():
     own, other = policy(0), policy(1)
 
-    reference = Pretrained(policy=own, model=other.model)
+    reference = PretrainedReference(policy=own, model=other.model)
 
     assert not any(parameter.requires_grad for parameter in reference.parameters())
     assert {id(one) for one in reference.parameters()} == {id(p) for p in other.model.parameters()}

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.frozen import Refreshed
+from components.reference.frozen import RefreshedReference
 from rlcomp.model.auxiliary_forward import aside
 from rlcomp.testing import tiny_policy
 from rlcomp.text.answers import encode_answers
@@ -35,7 +35,7 @@ def weight(reference):
 def test_every_period_the_copy_is_mixed_with_the_policy():
     policy = tiny_policy("abc")
     set_all(policy, 0.0)
-    reference = Refreshed(policy=policy, period=2, mix=0.6)
+    reference = RefreshedReference(policy=policy, period=2, mix=0.6)
 
     found = []
     for value in (1.0, 1.0, 2.0, 2.0, 3.0):
@@ -49,7 +49,7 @@ def test_every_period_the_copy_is_mixed_with_the_policy():
 def test_the_first_batch_refreshes_nothing():
     policy = tiny_policy("abc")
     set_all(policy, 0.0)
-    reference = Refreshed(policy=policy, period=1, mix=1.0)
+    reference = RefreshedReference(policy=policy, period=1, mix=1.0)
     set_all(policy, 1.0)
 
     step(reference, policy, 2.0)
@@ -59,7 +59,7 @@ def test_the_first_batch_refreshes_nothing():
 
 def test_a_batch_is_scored_with_the_refreshed_copy():
     policy = tiny_policy("abc")
-    reference = Refreshed(policy=policy, period=1, mix=1.0)
+    reference = RefreshedReference(policy=policy, period=1, mix=1.0)
     batch = rows(policy)
     batch["rollout_log_probs"] = torch.zeros(batch["tokens"].shape)
     first = reference(batch.copy())["ref_log_probs"]
@@ -76,7 +76,7 @@ def test_a_batch_is_scored_with_the_refreshed_copy():
 def test_a_phase_starts_to_count_anew_from_a_fresh_copy():
     policy = tiny_policy("abc")
     set_all(policy, 0.0)
-    reference = Refreshed(policy=policy, period=2, mix=1.0)
+    reference = RefreshedReference(policy=policy, period=2, mix=1.0)
     step(reference, policy, 1.0)
 
     reference.begin_phase()
@@ -90,7 +90,7 @@ def test_a_phase_starts_to_count_anew_from_a_fresh_copy():
 def test_the_count_travels_in_a_checkpoint(done):
     policy = tiny_policy("abc")
     set_all(policy, 0.0)
-    reference, other = (Refreshed(policy=policy, period=3, mix=0.5) for _ in range(2))
+    reference, other = (RefreshedReference(policy=policy, period=3, mix=0.5) for _ in range(2))
     for _ in range(done):
         step(reference, policy, 1.0)
 
@@ -105,7 +105,7 @@ def test_the_count_travels_in_a_checkpoint(done):
 def test_what_is_scored_aside_is_not_counted():
     policy = tiny_policy("abc")
     set_all(policy, 0.0)
-    reference = Refreshed(policy=policy, period=2, mix=1.0)
+    reference = RefreshedReference(policy=policy, period=2, mix=1.0)
     step(reference, policy, 1.0)
 
     with aside(reference):

@@ -1,9 +1,11 @@
+from functools import partial
+
 import pytest
 import torch
 from tensordict import TensorDict
 
-from components.reference.frozen import FrozenFull, LiveFull, RefreshedFull
-from components.reference.reprompted import Reprompted
+from components.reference.frozen import FrozenReference, LiveReference, RefreshedReference
+from components.reference.reprompted import RepromptedReference
 from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
@@ -31,23 +33,23 @@ def rollout(of, teacher_prompts):
     return rows.set("teacher_prompt", encode_texts(texts))
 
 
-@pytest.mark.parametrize("kind", [FrozenFull, LiveFull])
+@pytest.mark.parametrize("kind", [partial(FrozenReference, full=True), LiveReference])
 def test_it_keeps_the_contract(kind):
     own = tiny_policy()
     check_component(kind(policy=own))
-    check_component(Reprompted(policy=own, reference=kind(policy=own)))
+    check_component(RepromptedReference(policy=own, reference=kind(policy=own)))
 
 
 def test_with_the_policy_s_own_prompt_it_is_the_plain_reference():
     own = policy()
-    reference = FrozenFull(policy=own)
+    reference = FrozenReference(policy=own, full=True)
     change(own)
     batch = rollout(own, PROMPTS)
 
     with recording() as plain:
         wanted = reference(batch.copy())
     with recording() as privileged:
-        found = Reprompted(policy=own, reference=reference)(batch.copy())
+        found = RepromptedReference(policy=own, reference=reference)(batch.copy())
 
     for key in ("ref_log_probs", "ref_log_distribution"):
         torch.testing.assert_close(found[key], wanted[key])
@@ -58,7 +60,8 @@ def test_a_longer_prompt_s_log_probs_stand_at_their_place_in_the_response():
     own = policy()
     batch = rollout(own, ["cab", "b"])
 
-    found = Reprompted(policy=own, reference=FrozenFull(policy=own))(batch.copy())
+    reference = FrozenReference(policy=own, full=True)
+    found = RepromptedReference(policy=own, reference=reference)(batch.copy())
 
     # By hand: row 4 answers "c", which the teacher reads as "b": the same columns.
     tokens = batch["tokens"][4:5].clone()
@@ -82,7 +85,7 @@ def test_how_wide_the_table_of_prompts_is_does_not_matter():
     wider = batch.copy()
     padding = torch.full((len(batch), 7), 255, dtype=torch.uint8)
     wider["teacher_prompt"] = torch.cat([batch["teacher_prompt"], padding], 1)
-    reprompted = Reprompted(policy=own, reference=FrozenFull(policy=own))
+    reprompted = RepromptedReference(policy=own, reference=FrozenReference(policy=own, full=True))
 
     found, wanted = reprompted(wider), reprompted(batch)
 
@@ -95,7 +98,7 @@ def test_a_teacher_s_prompt_that_leaves_no_room_is_refused():
     rows["teacher_prompt"] = encode_texts(["ab", "c" * 14])
 
     with pytest.raises(DataError, match=r"'c{14}' has 14 tokens; with 3 more"):
-        Reprompted(policy=own, reference=FrozenFull(policy=own))(rows)
+        RepromptedReference(policy=own, reference=FrozenReference(policy=own, full=True))(rows)
 
 
 def test_what_the_policy_did_not_write_stays_where_it_stands():
@@ -104,7 +107,8 @@ def test_what_the_policy_did_not_write_stays_where_it_stands():
     rows["teacher_prompt"] = encode_texts(PROMPTS)
     rows["response_mask"][1, 2] = False
 
-    found = Reprompted(policy=own, reference=FrozenFull(policy=own))(rows.copy())
+    reference = FrozenReference(policy=own, full=True)
+    found = RepromptedReference(policy=own, reference=reference)(rows.copy())
 
     assert found["ref_log_probs"][1, 2] == 0
     torch.testing.assert_close(found["ref_log_probs"], own.log_probs(rows).detach())
@@ -112,7 +116,7 @@ def test_what_the_policy_did_not_write_stays_where_it_stands():
 
 def test_a_live_reference_is_the_policy_as_it_is_now():
     own = policy()
-    reference = LiveFull(policy=own)
+    reference = LiveReference(policy=own)
     change(own)
     batch = rollout(own, PROMPTS)
 
@@ -131,7 +135,7 @@ def test_the_distance_to_a_live_reference_is_recorded_over_response_tokens():
     change(own)
 
     with recording() as ledger:
-        LiveFull(policy=own)(batch.copy())
+        LiveReference(policy=own)(batch.copy())
 
     mask = batch["response_mask"]
     apart = (batch["rollout_log_probs"] - own.log_probs(batch).detach())[mask]
@@ -140,7 +144,7 @@ def test_the_distance_to_a_live_reference_is_recorded_over_response_tokens():
 
 def test_a_slowly_following_reference_moves_by_its_share_and_gives_the_distribution():
     own = policy()
-    reference = RefreshedFull(policy=own, period=1, mix=0.25)
+    reference = RefreshedReference(policy=own, period=1, mix=0.25, full=True)
     before = {name: weight.clone() for name, weight in own.weights().items()}
     batch = rollout(own, PROMPTS)
     reference(batch.copy())

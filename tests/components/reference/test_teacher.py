@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.teacher import Teacher, TeacherFull
+from components.reference.teacher import TeacherReference
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
@@ -19,16 +19,16 @@ def rollout(of):
     return answer_prompts(of, ["ab", "c"], group_size=4, max_new_tokens=5, generator=draw)
 
 
-@pytest.mark.parametrize("kind", [Teacher, TeacherFull])
-def test_it_keeps_the_contract(kind):
-    check_component(kind(policy=tiny_policy(), teacher=tiny_policy(seed=1)))
+@pytest.mark.parametrize("full", [False, True])
+def test_it_keeps_the_contract(full):
+    check_component(TeacherReference(policy=tiny_policy(), teacher=tiny_policy(seed=1), full=full))
 
 
 def test_a_teacher_of_another_size_scores_what_the_student_wrote():
     student, teacher = policy(0), policy(1, hidden_size=32, num_hidden_layers=2)
     batch = rollout(student)
 
-    found = TeacherFull(policy=student, teacher=teacher)(batch.copy())
+    found = TeacherReference(policy=student, teacher=teacher, full=True)(batch.copy())
 
     torch.testing.assert_close(found["ref_log_probs"], teacher.log_probs(batch).detach())
     torch.testing.assert_close(
@@ -41,7 +41,7 @@ def test_a_teacher_of_another_size_scores_what_the_student_wrote():
 def test_without_a_loss_that_asks_it_writes_no_distribution():
     student, teacher = policy(0), policy(1)
 
-    found = Teacher(policy=student, teacher=teacher)(rollout(student))
+    found = TeacherReference(policy=student, teacher=teacher)(rollout(student))
 
     assert "ref_log_distribution" not in found.keys()
 
@@ -51,7 +51,7 @@ def test_scored_tokens_and_distance_are_recorded():
     batch = rollout(student)
 
     with recording() as ledger:
-        Teacher(policy=student, teacher=teacher)(batch.copy())
+        TeacherReference(policy=student, teacher=teacher)(batch.copy())
 
     mask = batch["response_mask"]
     apart = (batch["rollout_log_probs"] - teacher.log_probs(batch))[mask]
@@ -65,7 +65,7 @@ def test_scored_tokens_and_distance_are_recorded():
 def test_it_owns_no_tensor_and_freezes_none():
     student, teacher = policy(0), policy(1)
 
-    reference = Teacher(policy=student, teacher=teacher)
+    reference = TeacherReference(policy=student, teacher=teacher)
 
     assert not list(reference.parameters())
     assert all(parameter.requires_grad for parameter in teacher.model.parameters())
@@ -73,4 +73,4 @@ def test_it_owns_no_tensor_and_freezes_none():
 
 def test_another_tokenizer_is_refused():
     with pytest.raises(ConfigError, match="another tokenizer"):
-        Teacher(policy=tiny_policy("abc"), teacher=tiny_policy("acb"))
+        TeacherReference(policy=tiny_policy("abc"), teacher=tiny_policy("acb"))

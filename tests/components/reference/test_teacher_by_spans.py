@@ -3,7 +3,7 @@ import torch
 from tensordict import TensorDict
 from tokenizers import normalizers
 
-from components.reference.teacher import Teacher, TeacherBySpans
+from components.reference.teacher import SpanTeacher, TeacherReference
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
 from rlcomp.testing import tiny_policy
@@ -23,8 +23,8 @@ def test_with_the_same_tokenizer_it_is_the_plain_teacher():
     assert batch["truncated"].any()
     assert not batch["truncated"].all()
 
-    found = TeacherBySpans(policy=student, teacher=teacher)(batch.copy())
-    wanted = Teacher(policy=student, teacher=teacher)(batch.copy())
+    found = SpanTeacher(policy=student, teacher=teacher)(batch.copy())
+    wanted = TeacherReference(policy=student, teacher=teacher)(batch.copy())
 
     mask = batch["response_mask"]
     torch.testing.assert_close(found["ref_log_probs"][mask], wanted["ref_log_probs"][mask])
@@ -36,7 +36,7 @@ def test_bytes_and_characters_are_the_same_spans_of_ascii():
     batch = rollout(student)
 
     with recording() as ledger:
-        found = TeacherBySpans(policy=student, teacher=teacher)(batch.copy())
+        found = SpanTeacher(policy=student, teacher=teacher)(batch.copy())
 
     # By hand: the same tokens under the bytes' ids.
     names = {student.tokenizer.convert_tokens_to_ids(c): c for c in "abc"}
@@ -76,7 +76,7 @@ def test_what_neither_side_writes_as_it_stands_is_compared_with_nothing():
         "response": encode_texts(["a\ufffd"]),
     }
 
-    found = TeacherBySpans(policy=student, teacher=teacher)(TensorDict(rows, [1]))["ref_log_probs"]
+    found = SpanTeacher(policy=student, teacher=teacher)(TensorDict(rows, [1]))["ref_log_probs"]
 
     # The "a" is a span of both; behind it no token is the text's, on either side.
     assert found[0, 1] != -1

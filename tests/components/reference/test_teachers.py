@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from components.reference.teacher import Teacher, TeacherFull, Teachers, TeachersFull
+from components.reference.teacher import DomainTeachers, TeacherReference
 from rlcomp.batch import encode_columns
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
@@ -19,17 +19,20 @@ def rows_of(policy, *domains):
     return rows.set("columns", encode_columns([{"verify_with": name} for name in domains]))
 
 
-def by_domain(policies, kind=Teacher):
+def by_domain(policies, full=False):
     student, first, second = policies
     teachers = {"sums": first, "words": second}
-    references = {n: kind(policy=student, teacher=t) for n, t in teachers.items()}
-    return (TeachersFull if kind is TeacherFull else Teachers)(references=references)
+    references = {
+        name: TeacherReference(policy=student, teacher=teacher, full=full)
+        for name, teacher in teachers.items()
+    }
+    return DomainTeachers(references=references, full=full)
 
 
 def test_every_row_is_scored_by_its_domain_s_teacher(policies):
     rows = rows_of(policies[0], "sums", "words", "words", "sums")
 
-    found = by_domain(policies, TeacherFull)(rows.copy())
+    found = by_domain(policies, full=True)(rows.copy())
 
     for row, teacher in enumerate([1, 2, 2, 1]):
         alone = rows[row : row + 1].exclude("columns")
@@ -72,9 +75,11 @@ def test_without_a_loss_that_asks_no_distribution_is_written(policies):
 def test_a_teacher_without_a_distribution_is_refused_by_its_name(policies):
     student, first, second = policies
     references = {
-        "sums": TeacherFull(policy=student, teacher=first),
-        "words": Teacher(policy=student, teacher=second),
+        "sums": TeacherReference(policy=student, teacher=first, full=True),
+        "words": TeacherReference(policy=student, teacher=second),
     }
 
-    with pytest.raises(ConfigError, match=r"references\.words is a Teacher, .*teacher_full for it"):
-        TeachersFull(references=references)
+    with pytest.raises(
+        ConfigError, match=r"references\.words is a TeacherReference, .*teacher_full for it"
+    ):
+        DomainTeachers(references=references, full=True)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from components.advantage.group import GroupMean, LeaveOneOut
-from components.filter import ZeroVariance
+from components.filter import ZeroVarianceMask
 from components.reward.mask_game import MaskGameReward
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
@@ -129,7 +129,7 @@ def test_generators_are_compared_over_the_masks_of_their_paragraph():
 def test_zero_variance_drops_masks_that_all_or_none_find_and_keeps_who_posed_them():
     batch = MaskGameReward(tokenizer=TOKENIZER)(game())
 
-    kept = ZeroVariance()(batch)["response_mask"].any(1)
+    kept = ZeroVarianceMask()(batch)["response_mask"].any(1)
 
     assert kept[:4].all()
     assert kept[4:].view(4, 8).any(1).tolist() == [False, True, True, False]
@@ -138,7 +138,7 @@ def test_zero_variance_drops_masks_that_all_or_none_find_and_keeps_who_posed_the
 def test_zero_variance_drops_a_generator_of_no_use_at_all():
     batch = MaskGameReward(tokenizer=TOKENIZER)(game(successes=(0, 8, 0), unusable=1))
 
-    assert not ZeroVariance()(batch)["response_mask"].any()
+    assert not ZeroVarianceMask()(batch)["response_mask"].any()
 
 
 def test_each_role_has_its_part_and_none_of_the_other():

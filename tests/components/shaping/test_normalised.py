@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.shaping.normalised import Normalised
+from components.shaping.normalised import RunningNormalisation
 from rlcomp.functional.moments import merged_moments
 from rlcomp.metrics import recording
 from rlcomp.testing import check_component
@@ -27,7 +27,7 @@ def rows(*reward, valid=None):
 
 
 def test_all_rewards_so_far_are_counted():
-    stage = Normalised()
+    stage = RunningNormalisation()
 
     first = stage(rows(1.0, 3.0))["reward"]
     with recording() as ledger:
@@ -43,11 +43,11 @@ def test_all_rewards_so_far_are_counted():
 
 
 def test_it_is_cut_off():
-    assert Normalised(clip=0.5)(rows(1.0, 3.0))["reward"].tolist() == [-0.5, 0.5]
+    assert RunningNormalisation(clip=0.5)(rows(1.0, 3.0))["reward"].tolist() == [-0.5, 0.5]
 
 
 def test_equal_rewards_become_0():
-    assert Normalised()(rows(7.0, 7.0))["reward"].tolist() == [0, 0]
+    assert RunningNormalisation()(rows(7.0, 7.0))["reward"].tolist() == [0, 0]
 
 
 @given(VALUES, VALUES)
@@ -64,11 +64,11 @@ def test_one_batch_or_two_give_the_same_moments(first, second):
 
 
 def test_it_keeps_the_contract():
-    check_component(Normalised())
+    check_component(RunningNormalisation())
 
 
 def test_a_spread_that_is_rounding_is_not_blown_up():
     # Mean and standard deviation 1e-7, which is taken for 1e-6.
-    found = Normalised()(rows(0.0, 2e-7))["reward"]
+    found = RunningNormalisation()(rows(0.0, 2e-7))["reward"]
 
     assert found.tolist() == pytest.approx([-0.1, 0.1])

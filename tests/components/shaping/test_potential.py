@@ -6,7 +6,12 @@ from tensordict import TensorDict
 
 from components.advantage.group import LeaveOneOut
 from components.potential import StepScore
-from components.shaping.process import Potential, StepRewards, TurnPotential, turn_bounds
+from components.shaping.process import (
+    PotentialShaping,
+    StepRewards,
+    TurnPotentialShaping,
+    turn_bounds,
+)
 from rlcomp.component import Component
 from rlcomp.metrics import recording
 
@@ -60,7 +65,7 @@ def test_a_step_of_the_first_token_counts():
 
 def test_shaping_pays_the_differences_of_the_potential():
     with recording() as ledger:
-        found = Potential(potential=StepScore(), coef=2.0)(steps())["token_reward"]
+        found = PotentialShaping(potential=StepScore(), coef=2.0)(steps())["token_reward"]
 
     # Phi 0, 0, 1/2, 3/4, and 0 behind the last token.
     assert found.tolist() == [[0, 0, 1, 0.5, -1.5]]
@@ -71,7 +76,7 @@ def test_shaping_pays_the_differences_of_the_potential():
 def test_it_is_added_to_what_is_there_and_leaves_the_batch_alone():
     batch = steps(token_reward=torch.ones(1, 5))
 
-    found = Potential(potential=StepScore(), gamma=0.5)(batch)
+    found = PotentialShaping(potential=StepScore(), gamma=0.5)(batch)
 
     assert found["token_reward"].tolist() == [[0, 1, 1.25, 1 + 0.375 - 0.5, 1 - 0.75]]
     assert "potential" not in found.keys()
@@ -93,7 +98,7 @@ def test_all_first_tokens_of_a_group_keep_their_advantage_but_for_the_start_s_po
     )
     plain = LeaveOneOut()(group.copy())["advantage"]
 
-    shaped = LeaveOneOut()(Potential(potential=Given())(group.copy()))["advantage"]
+    shaped = LeaveOneOut()(PotentialShaping(potential=Given())(group.copy()))["advantage"]
 
     torch.testing.assert_close(shaped, plain - value)
 
@@ -112,8 +117,8 @@ def test_turns_begin_and_end_at_sampled_tokens():
 @pytest.mark.parametrize(
     ("stage", "key"),
     [
-        (TurnPotential(potential=Given()), "turn_reward"),
-        (Potential(potential=Given()), "token_reward"),
+        (TurnPotentialShaping(potential=Given()), "turn_reward"),
+        (PotentialShaping(potential=Given()), "token_reward"),
         (StepRewards(), "token_reward"),
     ],
 )
@@ -139,7 +144,7 @@ def test_turns_are_shaped_by_the_states_in_which_they_begin():
     )
 
     with recording() as ledger:
-        found = TurnPotential(potential=Given(), gamma=0.5)(rows)["turn_reward"]
+        found = TurnPotentialShaping(potential=Given(), gamma=0.5)(rows)["turn_reward"]
 
     # 4 / 2 - 1 and -4; 3 / 2 - 2, 5 / 2 - 3 and -5.
     assert found.tolist() == [[0, 0, 11, 0, 16], [0.5, 0, 0, -0.5, -5]]

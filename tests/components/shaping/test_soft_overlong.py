@@ -59,7 +59,7 @@ def test_an_invalid_reward_stays_0_and_is_not_recorded():
 
 
 def test_a_buffer_longer_than_the_limit_is_refused():
-    with pytest.raises(ConfigError, match="buffer is 9, max_length 8"):
+    with pytest.raises(ConfigError, match="buffer is 9 and max_length is 8"):
         SoftOverlong(max_length=8, buffer=9)
 
 

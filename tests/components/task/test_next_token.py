@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from components.position import EveryToken, Pattern, Sentences
+from components.position import EveryToken, PatternMatches, Sentences
 from components.sampler.prompts import Uniform
 from components.task.next_token import NextToken
 from components.worlds.running_sum.task import RunningSum, RunningSums
@@ -87,7 +87,9 @@ def test_positions_are_numbered_through_the_documents():
 
 @pytest.mark.parametrize(("most", "context"), [(2, "cd"), (3, "bcd"), (4, "abcd"), (9, "abcd")])
 def test_the_context_is_cut_to_its_last_tokens(most, context):
-    task = made("abcde", position=Pattern(pattern="(e)"), max_context=most, template="{context}")
+    task = made(
+        "abcde", position=PatternMatches(pattern="(e)"), max_context=most, template="{context}"
+    )
 
     assert task.example(0).prompt == context
     assert task.example(0).source == "abcde"
@@ -97,7 +99,7 @@ def test_the_thought_is_of_the_context():
     task = NextToken(
         corpus=RunningSum(shortest=3, longest=3, size=5),
         tokenizer=BYTES,
-        position=Pattern(pattern=r"=(\d)"),
+        position=PatternMatches(pattern=r"=(\d)"),
         thought=RunningSums(),
     )
 

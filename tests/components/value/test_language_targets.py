@@ -143,7 +143,7 @@ def test_the_critic_is_asked_for_the_state_behind_the_last_token(policy):
 
     part.critic.values = values
 
-    found = part._value_at_the_end(rows)  # pad has the id 0
+    found = part._last_values(rows)  # pad has the id 0
 
     assert found.tolist() == (rows["tokens"] * rows["attention_mask"]).sum(1).tolist()
     assert (
@@ -154,7 +154,7 @@ def test_the_critic_is_asked_for_the_state_behind_the_last_token(policy):
 def test_without_any_valid_reward_it_says_so(policy):
     part = targets(policy, Function(function=lambda response: None))
 
-    with pytest.raises(DataError, match="no reward of any continuation is valid"):
+    with pytest.raises(DataError, match="no continuation has a valid reward"):
         part(answered(policy))
 
 

@@ -51,8 +51,8 @@ def test_types_ranges_and_missing_arguments_are_told():
 @pytest.mark.parametrize(
     ("target", "name", "value"),
     [
-        ("advantage.group.Gdpo", "weights", lambda part: {"a": 1.0, "b": part}),
-        ("advantage.group.Gdpo", "weights", lambda part: {"a": {"b": [2.0, part]}, "c": 1.0}),
+        ("advantage.group.GDPO", "weights", lambda part: {"a": 1.0, "b": part}),
+        ("advantage.group.GDPO", "weights", lambda part: {"a": {"b": [2.0, part]}, "c": 1.0}),
         ("worlds.running_sum.task.RunningSum", "probabilities", lambda part: [0.5, part]),
     ],
 )

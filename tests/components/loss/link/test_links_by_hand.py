@@ -7,16 +7,16 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.link import (
-    ApoDown,
-    ApoZero,
-    Bco,
+    BCO,
+    EXO,
+    NCA,
+    SPPO,
+    APODown,
+    APOZero,
     DiscoPOP,
-    Exo,
     Hinge,
-    Nca,
     Sigmoid,
-    Sppo,
-    Squared,
+    SquaredError,
 )
 from rlcomp.errors import ConfigError
 
@@ -42,24 +42,24 @@ def discopop(z, tau):
 @pytest.mark.parametrize(
     ("link", "loss"),
     [
-        (Squared(), lambda w, v: (w - v - 5) ** 2),
-        (Squared(beta=0.5), lambda w, v: (w - v - 1) ** 2),
+        (SquaredError(), lambda w, v: (w - v - 5) ** 2),
+        (SquaredError(beta=0.5), lambda w, v: (w - v - 1) ** 2),
         (Hinge(), lambda w, v: max(0, 1 - 0.1 * (w - v))),
         (Hinge(beta=2.0), lambda w, v: max(0, 1 - 2 * (w - v))),
-        (Exo(), lambda w, v: exo(s(0.1 * (w - v)), 1e-3)),
-        (Exo(beta=2.0, epsilon=0.1), lambda w, v: exo(s(2 * (w - v)), 0.1)),
+        (EXO(), lambda w, v: exo(s(0.1 * (w - v)), 1e-3)),
+        (EXO(beta=2.0, epsilon=0.1), lambda w, v: exo(s(2 * (w - v)), 0.1)),
         (DiscoPOP(), lambda w, v: discopop(0.1 * (w - v), 0.05)),
         (DiscoPOP(beta=0.5, tau=0.4), lambda w, v: discopop(0.5 * (w - v), 0.4)),
-        (Sppo(), lambda w, v: (w - 5) ** 2 + (v + 5) ** 2),
-        (Sppo(beta=0.5), lambda w, v: (w - 1) ** 2 + (v + 1) ** 2),
-        (Nca(), lambda w, v: nll(0.1 * w) + nll(-0.1 * w) / 2 + nll(-0.1 * v) / 2),
-        (Nca(beta=2.0), lambda w, v: nll(2 * w) + nll(-2 * w) / 2 + nll(-2 * v) / 2),
-        (Bco(), lambda w, v: nll(0.1 * w) + nll(-0.1 * v)),
-        (Bco(beta=2.0), lambda w, v: nll(2 * w) + nll(-2 * v)),
-        (ApoZero(), lambda w, v: 1 - s(0.1 * w) + s(0.1 * v)),
-        (ApoZero(beta=2.0), lambda w, v: 1 - s(2 * w) + s(2 * v)),
-        (ApoDown(), lambda w, v: s(0.1 * w) + 1 - s(0.1 * (w - v))),
-        (ApoDown(beta=2.0), lambda w, v: s(2 * w) + 1 - s(2 * (w - v))),
+        (SPPO(), lambda w, v: (w - 5) ** 2 + (v + 5) ** 2),
+        (SPPO(beta=0.5), lambda w, v: (w - 1) ** 2 + (v + 1) ** 2),
+        (NCA(), lambda w, v: nll(0.1 * w) + nll(-0.1 * w) / 2 + nll(-0.1 * v) / 2),
+        (NCA(beta=2.0), lambda w, v: nll(2 * w) + nll(-2 * w) / 2 + nll(-2 * v) / 2),
+        (BCO(), lambda w, v: nll(0.1 * w) + nll(-0.1 * v)),
+        (BCO(beta=2.0), lambda w, v: nll(2 * w) + nll(-2 * v)),
+        (APOZero(), lambda w, v: 1 - s(0.1 * w) + s(0.1 * v)),
+        (APOZero(beta=2.0), lambda w, v: 1 - s(2 * w) + s(2 * v)),
+        (APODown(), lambda w, v: s(0.1 * w) + 1 - s(0.1 * (w - v))),
+        (APODown(beta=2.0), lambda w, v: s(2 * w) + 1 - s(2 * (w - v))),
     ],
 )
 def test_the_loss_of_a_pair_and_of_its_label_turned_round(link, loss):
@@ -88,4 +88,4 @@ def test_the_turned_label_of_the_logistic_loss_has_the_argument_s_sign_changed(s
 @pytest.mark.parametrize("epsilon", [0.0, 1.0])
 def test_exo_s_noise_is_refused_before_the_first_batch(epsilon):
     with pytest.raises(ConfigError, match="epsilon"):
-        Exo(epsilon=epsilon)
+        EXO(epsilon=epsilon)

@@ -8,11 +8,11 @@ from tensordict import TensorDict
 
 from components.loss.score import (
     DivergenceScore,
-    LengthDesensitised,
+    LengthDesensitisedLogRatio,
     LogOdds,
     LogProb,
     LogRatio,
-    Penalised,
+    PenalisedLogRatio,
     SequentialKL,
 )
 from rlcomp.errors import ConfigError
@@ -43,11 +43,11 @@ def rows(**more):
         (LogProb(length="mean", alpha=0.5), 2 * (1 - math.exp(0.75)), 2 * (1 - math.exp(1.5))),
         (LogOdds(), *(a - math.log(1 - math.exp(a)) for a in (-1.5, -3.0))),
         # -0.75 - 50 * 0.75: of the rejected answer no penalty is asked.
-        (Penalised(), -38.25, -2.0),
-        (Penalised(penalty=5.0), -4.5, -2.0),
+        (PenalisedLogRatio(), -38.25, -2.0),
+        (PenalisedLogRatio(penalty=5.0), -4.5, -2.0),
         # The token beyond the shorter answer counts half.
-        (LengthDesensitised(), -0.5 - 0.125, -2.0),
-        (LengthDesensitised(alpha=0.0), -0.5, -2.0),
+        (LengthDesensitisedLogRatio(), -0.5 - 0.125, -2.0),
+        (LengthDesensitisedLogRatio(alpha=0.0), -0.5, -2.0),
         (DivergenceScore(), 1 - math.exp(0.75), 1 - math.exp(2.0)),
         (
             DivergenceScore(divergence="jensen_shannon"),
@@ -68,7 +68,7 @@ def test_the_score_of_both_answers(score, chosen, rejected):
 def test_the_penalty_adds_to_the_slope_of_a_chosen_answer_that_became_less_likely():
     batch = rows()
 
-    Penalised(penalty=5.0)(batch)["score"].sum().backward()
+    PenalisedLogRatio(penalty=5.0)(batch)["score"].sum().backward()
 
     assert batch["log_probs"].grad.tolist() == [[0, 6, 6], [0, 1, 0]]
 

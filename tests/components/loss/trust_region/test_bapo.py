@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.bapo import Bapo
+from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import Clip
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
@@ -41,14 +41,14 @@ def batch():
     [(0.0, 0.6, 1.2), (0.6, 0.6, 1.4), (0.7, 0.8, 1.5)],
 )
 def test_the_bounds_are_found_once_for_all_rows(share, floor, ceiling):
-    prepared = Bapo(share=share, **PATHS).prepare(batch())
+    prepared = BAPO(share=share, **PATHS).prepare(batch())
 
     assert prepared["ratio_floor"].tolist() == pytest.approx([floor] * 3)
     assert prepared["ratio_ceiling"].tolist() == pytest.approx([ceiling] * 3)
 
 
 def test_the_settings_are_the_papers_where_nothing_else_is_said():
-    part = Bapo()
+    part = BAPO()
 
     assert (part.share, part.measure) == (0.4, "gradient")
     assert (part.floor_start, part.floor_end, part.floor_step) == (0.6, 0.9, 0.02)
@@ -56,7 +56,7 @@ def test_the_settings_are_the_papers_where_nothing_else_is_said():
 
 
 def test_with_the_bounds_it_found_it_is_ppo():
-    part, rows = Bapo(share=0.6, **PATHS), batch()
+    part, rows = BAPO(share=0.6, **PATHS), batch()
     bounds = part.prepare(rows)
     low = 1 - bounds["ratio_floor"][0].item()
     high = bounds["ratio_ceiling"][0].item() - 1
@@ -68,7 +68,7 @@ def test_with_the_bounds_it_found_it_is_ppo():
 
 
 def test_a_part_of_the_step_keeps_the_bounds_of_the_step():
-    part, rows = Bapo(share=0.7, **PATHS), batch()
+    part, rows = BAPO(share=0.7, **PATHS), batch()
     whole = part(rows.copy())["surrogate"]
 
     split = rows.copy().update(part.prepare(rows))
@@ -81,7 +81,7 @@ def test_a_part_of_the_step_keeps_the_bounds_of_the_step():
 
 
 def test_the_search_starts_anew_at_every_step():
-    part = Bapo(share=0.7, **PATHS)
+    part = BAPO(share=0.7, **PATHS)
     part.prepare(batch())
 
     assert part.prepare(batch()[:1])["ratio_floor"].tolist() == [0.6]
@@ -92,24 +92,24 @@ def test_likely_tokens_count_by_their_probability():
     rows["rollout_log_probs"][1, 0] = math.log(1e-6)
 
     # The negative token hardly counts: bounds that let the positive one in are enough.
-    assert Bapo(share=0.9, **PATHS).prepare(rows)["ratio_floor"].tolist() == [0.6] * 3
+    assert BAPO(share=0.9, **PATHS).prepare(rows)["ratio_floor"].tolist() == [0.6] * 3
 
 
 def test_a_token_without_a_record_counts_by_its_probability_now():
     rows = batch()
     rows["rollout_log_probs"][0, 0] = NAN
-    part = Bapo(share=0.6, **PATHS)
+    part = BAPO(share=0.6, **PATHS)
 
     bounds = part.prepare(rows)
 
     # Positive mass 1.35 e^-1.3 = 0.3679, negative 0.7 e^-1 = 0.2575: 0.5883 until the floor passes
     # 0.7 and leaves the positive token alone.
     assert bounds["ratio_floor"].tolist() == pytest.approx([0.8] * 3)
-    assert part.found.share == pytest.approx(1.0)
+    assert part.bounds.share == pytest.approx(1.0)
 
 
 def test_what_was_found_is_recorded():
-    part = Bapo(share=0.6, **PATHS)
+    part = BAPO(share=0.6, **PATHS)
 
     with recording() as ledger:
         part(batch())
@@ -132,7 +132,7 @@ def test_bounds_that_were_given_took_no_search():
     rows.update({"ratio_floor": torch.full((3,), 0.8), "ratio_ceiling": torch.full((3,), 1.3)})
 
     with recording() as ledger:
-        surrogate = Bapo(**PATHS)(rows)["surrogate"]
+        surrogate = BAPO(**PATHS)(rows)["surrogate"]
 
     # min(1.35, 1.3) and min(-0.7, -0.8)
     assert surrogate[:2, 0].tolist() == pytest.approx([1.3, -0.8])
@@ -150,4 +150,4 @@ def test_bounds_that_were_given_took_no_search():
 )
 def test_paths_that_lead_nowhere_are_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
-        Bapo(**arguments)
+        BAPO(**arguments)

@@ -2,7 +2,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.clip import Cispo
+from components.loss.trust_region.clip import CISPO
 from rlcomp.metrics import recording
 
 NAN = float("nan")
@@ -31,7 +31,7 @@ def batch():
 def test_the_gradient_is_the_bounded_ratio_times_the_advantage(bounds, weights):
     rows = batch()
 
-    Cispo(**bounds)(rows)["surrogate"].sum().backward()
+    CISPO(**bounds)(rows)["surrogate"].sum().backward()
 
     want = [weights[0], -weights[1], 2 * weights[2], 0]
     assert rows["log_probs"].grad[0].tolist() == pytest.approx(want)
@@ -40,21 +40,21 @@ def test_the_gradient_is_the_bounded_ratio_times_the_advantage(bounds, weights):
 def test_the_weight_itself_has_no_gradient():
     rows = batch()
 
-    Cispo()(rows)["surrogate"].sum().backward()
+    CISPO()(rows)["surrogate"].sum().backward()
 
     assert rows["ratio"].grad is None
 
 
 def test_the_value_is_that_of_weighted_log_probs():
     # 5 * 1 * -1, 0.1 * -1 * -2, 1 * 2 * -0.5
-    surrogate = Cispo()(batch())["surrogate"]
+    surrogate = CISPO()(batch())["surrogate"]
 
     torch.testing.assert_close(surrogate.detach(), torch.tensor([[-5.0, 0.2, -1.0, 0.0]]))
 
 
 def test_bounded_weights_are_counted_whatever_the_advantage():
     with recording() as ledger:
-        Cispo(clip_low=0.2, clip_high=0.28)(batch())
+        CISPO(clip_low=0.2, clip_high=0.28)(batch())
 
     assert ledger.means() == pytest.approx(
         {"trust_region/clip_fraction_low": 1 / 3, "trust_region/clip_fraction_high": 1 / 3}
@@ -63,7 +63,7 @@ def test_bounded_weights_are_counted_whatever_the_advantage():
 
 def test_without_a_lower_bound_nothing_is_counted_below():
     with recording() as ledger:
-        Cispo()(batch())
+        CISPO()(batch())
 
     assert ledger.means()["trust_region/clip_fraction_low"] == 0
 
@@ -73,7 +73,7 @@ def test_a_ratio_at_its_bound_is_not_clipped():
     rows["ratio"] = torch.tensor([[0.75, 1.25, 0.5, NAN]])
 
     with recording() as ledger:
-        Cispo(clip_low=0.25, clip_high=0.25)(rows)
+        CISPO(clip_low=0.25, clip_high=0.25)(rows)
 
     assert ledger.means()["trust_region/clip_fraction_low"] == pytest.approx(1 / 3)
     assert ledger.means()["trust_region/clip_fraction_high"] == 0

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.divergence import Dppo
+from components.loss.trust_region.divergence import DPPO
 from rlcomp.errors import ConfigError
 from rlcomp.functional.divergence import binary_kl, binary_total_variation
 from rlcomp.metrics import recording
@@ -29,15 +29,15 @@ def batch():
 
 
 def test_a_bound_that_no_total_variation_reaches_is_refused():
-    with pytest.raises(ConfigError, match=r"delta is 1: .*at most 1, .*divergence=kl"):
-        Dppo(delta=1.0)
-    Dppo(divergence="kl", delta=2.0)
+    with pytest.raises(ConfigError, match=r"delta is 1, .*at most 1, .*divergence=kl"):
+        DPPO(delta=1.0)
+    DPPO(divergence="kl", delta=2.0)
 
 
 def test_a_rare_token_stays_however_large_its_ratio_and_a_frequent_one_leaves():
     rows = batch()
 
-    surrogate = Dppo(delta=0.25)(rows)["surrogate"]
+    surrogate = DPPO(delta=0.25)(rows)["surrogate"]
     surrogate.sum().backward()
 
     # |p - p_old|: 0.09 0.2 0.2 0.3, and 0.3 0.4 0.4; of those above 0.25 the first goes against A,
@@ -49,7 +49,7 @@ def test_a_rare_token_stays_however_large_its_ratio_and_a_frequent_one_leaves():
 
 def test_the_side_that_moves_with_the_advantage_is_masked_and_counted():
     with recording() as ledger:
-        surrogate = Dppo(delta=0.15)(batch())["surrogate"].detach()
+        surrogate = DPPO(delta=0.15)(batch())["surrogate"].detach()
 
     torch.testing.assert_close(surrogate, torch.tensor([[10, 0, 0.6, 1 / 3], [0, 0, 0, 0]]))
     # 0.2 upwards of A > 0; 0.3 and 0.4 downwards of A < 0.
@@ -76,7 +76,7 @@ def test_a_divergence_of_delta_is_allowed(after, advantage, want):
     delta = binary_total_variation(old, new).item()
 
     with recording() as ledger:
-        result = Dppo(delta=delta)(TensorDict(entries, batch_size=[1]))
+        result = DPPO(delta=delta)(TensorDict(entries, batch_size=[1]))
 
     assert delta == pytest.approx(0.25)
     assert result["surrogate"].item() == want
@@ -91,7 +91,7 @@ def test_the_kl_of_this_token_or_another():
     # 0.071 0.087 0.087 0.226 0.226 0.335 0.511: at 0.08 the first stays, whose ratio is large.
     moves = [(0.01, 0.1), (0.5, 0.7), (0.5, 0.3), (0.9, 0.6), (0.9, 0.6), (0.6, 0.2), (0.5, 0.9)]
     with recording() as ledger:
-        surrogate = Dppo(divergence="kl", delta=0.08)(batch())["surrogate"].detach()
+        surrogate = DPPO(divergence="kl", delta=0.08)(batch())["surrogate"].detach()
 
     torch.testing.assert_close(surrogate, torch.tensor([[10, 0, 0.6, 1 / 3], [0, 0, 0, 0]]))
     assert ledger.means()["trust_region/divergence"] == pytest.approx(

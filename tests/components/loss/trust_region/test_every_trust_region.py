@@ -18,11 +18,11 @@ from components.loss.ratio import (
     WholeSequenceRatio,
 )
 from components.loss.reduction import SequenceMean
-from components.loss.trust_region.bapo import Bapo
-from components.loss.trust_region.clip import Cispo, Clip, DualClip, Gmpo, NoTrustRegion
+from components.loss.trust_region.bapo import BAPO
+from components.loss.trust_region.clip import CISPO, GMPO, Clip, DualClip, NoTrustRegion
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import Dppo, KLCov, KLPenalty, M2po
-from components.loss.trust_region.smooth import Sapo, Vespo
+from components.loss.trust_region.divergence import DPPO, M2PO, KLCov, KLPenalty
+from components.loss.trust_region.smooth import SAPO, VESPO
 from rlcomp.functional.reduction import sequence_mean
 from rlcomp.testing import check_component
 
@@ -32,20 +32,20 @@ TRUST_REGIONS = {
     "none": NoTrustRegion,
     "clip": Clip,
     "dual_clip": DualClip,
-    "cispo": Cispo,
-    "bapo": Bapo,
-    "bapo, value": lambda: Bapo(measure="value"),
-    "sapo": Sapo,
+    "cispo": CISPO,
+    "bapo": BAPO,
+    "bapo, value": lambda: BAPO(measure="value"),
+    "sapo": SAPO,
     "clip_cov": ClipCov,
     "clip_cov, half": lambda: ClipCov(share=0.5, covariance_low=-5.0),
     "kl_cov": KLCov,
     "kl_cov, half": lambda: KLCov(share=0.5),
     "kl_penalty": KLPenalty,
-    "gmpo": Gmpo,
-    "vespo": Vespo,
-    "dppo": lambda: Dppo(delta=0.05),
-    "dppo, kl": lambda: Dppo(divergence="kl", delta=0.01),
-    "m2po": M2po,
+    "gmpo": GMPO,
+    "vespo": VESPO,
+    "dppo": lambda: DPPO(delta=0.05),
+    "dppo, kl": lambda: DPPO(divergence="kl", delta=0.01),
+    "m2po": M2PO,
 }
 every = pytest.mark.parametrize("name", TRUST_REGIONS)
 # The gradient of CISPO and VESPO is not that of their value: the weight is held constant.

@@ -4,7 +4,7 @@ import pytest
 import torch
 from tensordict import TensorDict
 
-from components.loss.trust_region.clip import Gmpo
+from components.loss.trust_region.clip import GMPO
 from rlcomp.metrics import recording
 
 NAN = float("nan")
@@ -28,7 +28,7 @@ def batch():
 def test_it_is_the_geometric_mean_of_ratios_clipped_in_log_space():
     rows = batch()
 
-    surrogate = Gmpo(clip_low=0.4, clip_high=0.5)(rows)["surrogate"]
+    surrogate = GMPO(clip_low=0.4, clip_high=0.5)(rows)["surrogate"]
 
     # One value at all tokens of a response:
     # 2 exp((0.5 - 0.2 - 0.7) / 3), -exp((-0.4 + 0.3) / 2), 0.5 exp(0.5), 0, nothing
@@ -40,7 +40,7 @@ def test_it_is_the_geometric_mean_of_ratios_clipped_in_log_space():
 def test_a_clipped_token_has_no_gradient_and_leaves_the_others_theirs():
     rows = batch()
 
-    surrogate = Gmpo(clip_low=0.4, clip_high=0.5)(rows)["surrogate"]
+    surrogate = GMPO(clip_low=0.4, clip_high=0.5)(rows)["surrogate"]
     means = [surrogate[i][rows["response_mask"][i]].mean() for i in range(3)]
     torch.stack(means).sum().backward()
 
@@ -54,7 +54,7 @@ def test_a_clipped_token_has_no_gradient_and_leaves_the_others_theirs():
 
 def test_clipped_tokens_are_counted_on_their_side():
     with recording() as ledger:
-        Gmpo(clip_low=0.4, clip_high=0.5)(batch())
+        GMPO(clip_low=0.4, clip_high=0.5)(batch())
 
     # Of 8 tokens 0.9 twice with A > 0, -0.9 once with A < 0.
     assert ledger.means() == pytest.approx(
@@ -67,7 +67,7 @@ def test_a_bound_is_a_log_not_a_distance_from_1():
     rows["ratio"] = torch.full((5, 4), 1.45)
 
     with recording() as ledger:
-        Gmpo(clip_high=0.4)(rows)
+        GMPO(clip_high=0.4)(rows)
 
     assert log(1.45) < 0.4 < 1.45 - 1
     assert ledger.means()["trust_region/clip_fraction_high"] == 0

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.trust_region.divergence import M2po
+from components.loss.trust_region.divergence import M2PO
 from rlcomp.functional.moments import second_moment_outliers
 from rlcomp.metrics import recording
 
@@ -41,7 +41,7 @@ def batch():
     ],
 )
 def test_the_largest_leave_until_the_mean_of_the_rest_is_within_the_bound(tau, gone):
-    selected = M2po(tau=tau).prepare(batch())["selected"]
+    selected = M2PO(tau=tau).prepare(batch())["selected"]
 
     assert sorted(map(tuple, selected.nonzero().tolist())) == sorted(gone)
 
@@ -49,7 +49,7 @@ def test_the_largest_leave_until_the_mean_of_the_rest_is_within_the_bound(tau, g
 def test_what_stays_is_not_clipped():
     rows = batch()
 
-    surrogate = M2po(tau=0.05)(rows)["surrogate"]
+    surrogate = M2PO(tau=0.05)(rows)["surrogate"]
     surrogate.sum().backward()
 
     # The ratios that go against the advantage, exp(-0.9) and exp(0.9), stay whatever their size.
@@ -61,7 +61,7 @@ def test_what_stays_is_not_clipped():
 
 def test_the_share_that_leaves_and_the_second_moments_are_recorded():
     with recording() as ledger:
-        M2po(tau=0.05)(batch())
+        M2PO(tau=0.05)(batch())
 
     assert ledger.means() == pytest.approx(
         {
@@ -76,7 +76,7 @@ def test_where_nothing_can_leave_nothing_does():
     rows = batch()
     rows["ratio"] = torch.ones(3, 4)
 
-    assert not M2po(tau=1e-9).prepare(rows)["selected"].any()
+    assert not M2PO(tau=1e-9).prepare(rows)["selected"].any()
 
 
 @given(st.lists(st.floats(-3, 3), min_size=1, max_size=8), st.floats(1e-3, 2))

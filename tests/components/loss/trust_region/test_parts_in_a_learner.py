@@ -12,10 +12,10 @@ from components.loss.kl import KLFullLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
-from components.loss.trust_region.bapo import Bapo
+from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import NoTrustRegion
 from components.loss.trust_region.clip_cov import ClipCov
-from components.loss.trust_region.divergence import KLCov, KLPenalty, M2po
+from components.loss.trust_region.divergence import M2PO, KLCov, KLPenalty
 from components.loss.weight.importance import MaskedWeight, SelfNormalisedWeight, TruncatedWeight
 from components.loss.weight.rows import TopEntropy
 from rlcomp.component import is_loss_input
@@ -30,8 +30,8 @@ from rlcomp.text.tokenizer import character_tokenizer
 PARTS = {
     "kl_cov": {"trust_region": KLCov(share=0.2)},
     "clip_cov": {"trust_region": ClipCov(share=0.2, covariance_low=-50, covariance_high=50)},
-    "bapo": {"trust_region": Bapo(share=0.9)},
-    "m2po": {"trust_region": M2po(tau=1e-4)},
+    "bapo": {"trust_region": BAPO(share=0.9)},
+    "m2po": {"trust_region": M2PO(tau=1e-4)},
     "kl_penalty": {"trust_region": KLPenalty(target=1e-4)},
     "top_entropy": {"trust_region": NoTrustRegion(), "weight": {"top": TopEntropy(fraction=0.2)}},
     "tis": {"trust_region": NoTrustRegion(), "weight": {"tis": TruncatedWeight()}},

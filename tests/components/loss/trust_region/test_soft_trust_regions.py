@@ -5,7 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.loss.trust_region.clip import NoTrustRegion
-from components.loss.trust_region.smooth import Sapo
+from components.loss.trust_region.smooth import SAPO
 from rlcomp.errors import ConfigError
 
 NAN = float("nan")
@@ -35,7 +35,7 @@ def test_without_a_trust_region_it_is_the_plain_product():
 def test_sapo_s_gate_is_steeper_for_negative_advantages():
     rows = batch()
 
-    surrogate = Sapo(tau_positive=1.0, tau_negative=2.0)(rows)["surrogate"]
+    surrogate = SAPO(tau_positive=1.0, tau_negative=2.0)(rows)["surrogate"]
     surrogate.sum().backward()
 
     # 4 s(8) = 3.998659; -(4 / 2) s(2 * -0.5) = -2 * 0.2689414
@@ -48,4 +48,4 @@ def test_sapo_s_gate_is_steeper_for_negative_advantages():
 
 def test_a_gate_without_steepness_is_refused():
     with pytest.raises(ConfigError, match=r"tau_negative is 0.0: must be greater than 0"):
-        Sapo(tau_negative=0.0)
+        SAPO(tau_negative=0.0)

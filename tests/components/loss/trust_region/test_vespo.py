@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tensordict import TensorDict
 
-from components.loss.trust_region.smooth import Vespo
+from components.loss.trust_region.smooth import VESPO
 from rlcomp.functional.off_policy import gamma_weight
 from rlcomp.metrics import recording
 
@@ -34,7 +34,7 @@ def batch():
 def test_the_gradient_is_the_weight_times_the_advantage():
     rows = batch()
 
-    Vespo()(rows)["surrogate"].sum().backward()
+    VESPO()(rows)["surrogate"].sum().backward()
 
     want = torch.zeros(4, 3)
     want[0], want[1, 1], want[2, 0] = 1.5 * POSITIVE, -0.5 * LOW, -2 * HIGH
@@ -43,7 +43,7 @@ def test_the_gradient_is_the_weight_times_the_advantage():
 
 
 def test_each_sign_has_a_shape_and_a_rate_of_its_own():
-    part = Vespo(shape_positive=1.0, rate_positive=0.5, shape_negative=2.0, rate_negative=0.1)
+    part = VESPO(shape_positive=1.0, rate_positive=0.5, shape_negative=2.0, rate_negative=0.1)
 
     surrogate = part(batch())["surrogate"].detach()
 
@@ -55,7 +55,7 @@ def test_each_sign_has_a_shape_and_a_rate_of_its_own():
 
 def test_the_mean_weight_is_recorded():
     with recording() as ledger:
-        Vespo()(batch())
+        VESPO()(batch())
 
     assert ledger.means() == pytest.approx({"trust_region/weight": (5 * POSITIVE + LOW + HIGH) / 7})
 

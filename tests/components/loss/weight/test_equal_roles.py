@@ -8,7 +8,7 @@ from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from components.loss.trust_region.clip import Clip
-from components.loss.weight.rows import EqualRoles
+from components.loss.weight.rows import EqualRoleWeight
 from rlcomp.testing import check_component, check_loss
 from rlcomp.testing.example import example_batch
 
@@ -21,7 +21,7 @@ def loss(reduction):
         ratio=TokenRatio(),
         trust_region=Clip(clip_low=0.2, clip_high=0.28),
         reduction=reduction,
-        weight={"equal_roles": EqualRoles()},
+        weight={"equal_roles": EqualRoleWeight()},
     )
 
 
@@ -38,7 +38,7 @@ def batch(is_proposer=(True, False, False)):
 
 def test_the_worked_example():
     # The poser has 2 of 6 tokens and is to weigh 3 of them: 3/2; the others have 4: 3/4.
-    weight = EqualRoles()(batch())["token_weight"]
+    weight = EqualRoleWeight()(batch())["token_weight"]
 
     want = torch.tensor([[1.5, 1.5, 0], [0.75, 0.75, 0.75], [0.75, 0, 0]])
     torch.testing.assert_close(weight, want)
@@ -46,7 +46,7 @@ def test_the_worked_example():
 
 @pytest.mark.parametrize("is_proposer", [(True, True, True), (False, False, False)])
 def test_a_role_that_is_alone_keeps_its_weight(is_proposer):
-    weight = EqualRoles()(batch(is_proposer))["token_weight"]
+    weight = EqualRoleWeight()(batch(is_proposer))["token_weight"]
 
     assert weight.tolist() == batch()["response_mask"].float().tolist()
 
@@ -55,7 +55,7 @@ def test_a_role_whose_rows_are_masked_leaves_the_other_as_it_is():
     rows = batch()
     rows["response_mask"][0] = False
 
-    assert EqualRoles()(rows)["token_weight"][1:].max().item() == 1.0
+    assert EqualRoleWeight()(rows)["token_weight"][1:].max().item() == 1.0
 
 
 @pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda part: type(part).__name__)
@@ -92,5 +92,5 @@ def test_it_needs_no_look_at_the_model():
 
 @pytest.mark.parametrize("reduction", REDUCTIONS, ids=lambda part: type(part).__name__)
 def test_it_keeps_the_contract(reduction):
-    check_component(EqualRoles())
+    check_component(EqualRoleWeight())
     check_loss(loss(reduction))
