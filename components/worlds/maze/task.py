@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
 from string import ascii_uppercase
 
-from rlcomp.arguments import Checked, Fraction, NonNegativeInt, PositiveInt
+from rlcomp.arguments import Checked, ExampleCount, Fraction, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
@@ -52,15 +51,13 @@ class Maze(metaclass=Checked):
         loops: NonNegativeInt = 5,
         layout: NonNegativeInt = 2,
         walk: PositiveInt = 12,
-        examples: PositiveInt = 100_000,
+        examples: ExampleCount = 100_000,
         held_out: Fraction = 0.1,
     ) -> None:
         if not 2 <= size <= 5:
             raise ConfigError(f"Maze: size is {size}: must be from 2 to 5")
         if loops > (size - 1) ** 2:
             raise ConfigError(f"Maze: loops is {loops}: must be at most {(size - 1) ** 2}")
-        if examples > sys.maxsize:
-            raise ConfigError(f"Maze: examples is {examples}: must be at most {sys.maxsize}")
         self.size = size
         self.loops = loops
         self.walk = walk

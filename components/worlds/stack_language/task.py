@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import random
-import sys
 
 from components.worlds.stack_language.interpreter import run_program
-from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
-from rlcomp.errors import ConfigError
+from rlcomp.arguments import Checked, ExampleCount, Fraction, PositiveInt, Probability
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
@@ -51,11 +49,9 @@ class Program(metaclass=Checked):
         *,
         longest: PositiveInt = 2,
         asked: Probability = 0.4,
-        examples: PositiveInt = 100_000,
+        examples: ExampleCount = 100_000,
         held_out: Fraction = 0.25,
     ) -> None:
-        if examples > sys.maxsize:
-            raise ConfigError(f"Program: examples is {examples}: must be at most {sys.maxsize}")
         self.longest = longest
         self.asked = asked
         self.examples = examples

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
 
 from components.worlds.tactics.formula import Formula, is_tautology, write
 from components.worlds.tactics.natural_deduction import State, apply_tactic, state_of, state_text
 from components.worlds.tactics.search import prove
-from rlcomp.arguments import Checked, Fraction, PositiveInt
+from rlcomp.arguments import Checked, ExampleCount, Fraction, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
@@ -54,7 +53,7 @@ class Tactics(metaclass=Checked):
         depth: PositiveInt = 3,
         shortest: PositiveInt = 2,
         longest: PositiveInt = 12,
-        examples: PositiveInt = 100_000,
+        examples: ExampleCount = 100_000,
         held_out: Fraction = 0.1,
     ) -> None:
         for name, value, most in (("atoms", atoms, len(_ATOMS)), ("depth", depth, 4)):
@@ -62,8 +61,6 @@ class Tactics(metaclass=Checked):
                 raise ConfigError(f"Tactics: {name} is {value}: must be at most {most}")
         if longest < shortest:
             raise ConfigError(f"Tactics: longest is {longest}: must be at least {shortest}")
-        if examples > sys.maxsize:
-            raise ConfigError(f"Tactics: examples is {examples}: must be at most {sys.maxsize}")
         self.atoms = _ATOMS[:atoms]
         self.depth = depth
         self.shortest = shortest
