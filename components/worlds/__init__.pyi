@@ -29,7 +29,7 @@ from components.worlds.lookup.paid import PaidLookupTool as PaidLookupTool
 from components.worlds.lookup.task import Lookup as Lookup
 from components.worlds.matrix_game.environment import MatrixGame as MatrixGame
 from components.worlds.matrix_game.exploitability import Exploitability as Exploitability
-from components.worlds.matrix_game.moves import Moves as Moves
+from components.worlds.matrix_game.moves import MoveDemonstrations as MoveDemonstrations
 from components.worlds.maze.environment import MazeEnvironment as MazeEnvironment
 from components.worlds.maze.task import Maze as Maze
 from components.worlds.median.task import Median as Median
@@ -46,7 +46,7 @@ from components.worlds.running_sum.task import RunningSum as RunningSum
 from components.worlds.running_sum.task import RunningSums as RunningSums
 from components.worlds.sorting.graded import SortingGraded as SortingGraded
 from components.worlds.sorting.pairs import SortingPairs as SortingPairs
-from components.worlds.sorting.positional_accuracy import ShareInPlace as ShareInPlace
+from components.worlds.sorting.positional_accuracy import PositionalAccuracy as PositionalAccuracy
 from components.worlds.sorting.revisions import Revisions as Revisions
 from components.worlds.sorting.substitution import Substitution as Substitution
 from components.worlds.sorting.task import Sorting as Sorting
@@ -56,7 +56,7 @@ from components.worlds.sorting.unsaid_order import UnsaidOrder as UnsaidOrder
 from components.worlds.sorting.verdicts import Verdicts as Verdicts
 from components.worlds.stack_language.interpreter import ProgramError as ProgramError
 from components.worlds.stack_language.reward import StackProgram as StackProgram
-from components.worlds.stack_language.task import Program as Program
+from components.worlds.stack_language.task import ProgramRepair as ProgramRepair
 from components.worlds.stack_language.tool import StackInterpreter as StackInterpreter
 from components.worlds.tactics.environment import TacticsEnvironment as TacticsEnvironment
 from components.worlds.tactics.natural_deduction import Goal as Goal

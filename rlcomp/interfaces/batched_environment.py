@@ -276,8 +276,8 @@ class RewardsGoals(Protocol):
 
 
 @runtime_checkable
-class Walled(Protocol):
-    """A plane with a wall along its first axis, from the left edge to ``wall`` at height 0.
+class HasWall(Protocol):
+    """Plane with a wall on its first axis, from the left edge to ``wall``.
 
     Attributes:
         wall: end of the wall.

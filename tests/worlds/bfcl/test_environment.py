@@ -169,7 +169,7 @@ def test_episodes_whose_classes_are_not_simulated_are_left_out_and_counted(tmp_p
     with pytest.warns(RlcompWarning, match="1 of 2 episodes are left out"):
         task = Bfcl(path=written(tmp_path, other, EPISODE))
     assert (len(task), task.left_out) == (1, 1)
-    with pytest.raises(DataError, match="every episode .* among GorillaFileSystem"):
+    with pytest.raises(DataError, match=r"every episode .* among GorillaFileSystem"):
         Bfcl(path=written(tmp_path, other))
 
 
