@@ -72,6 +72,6 @@ def test_demonstrated_moves_have_the_given_shares():
 @pytest.mark.parametrize("strategies", [[[1, 0]], [[1, 0], [0, 0]], [[1, 0], [1, 0, 0]]])
 def test_strategies_are_shares_for_each_role(strategies):
     with pytest.raises(
-        ConfigError, match="strategies is .*2 roles, with a probability for each of 2 moves"
+        ConfigError, match=r"strategies is .*2 roles, with a probability for each of 2 moves"
     ):
         MoveDemonstrations(roles=["a", "b"], moves=["h", "t"], strategies=strategies)
