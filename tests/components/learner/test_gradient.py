@@ -596,9 +596,7 @@ def test_a_tensordict_module_that_writes_no_loss_is_refused():
 def test_a_foreign_loss_of_each_row_is_refused():
     module = TensorDictModule(lambda p: -p.sum(1), in_keys=["log_probs"], out_keys=["loss"])
 
-    with pytest.raises(
-        ConfigError, match=r"policy returned 'loss' of shape \[\d+\]: must be a"
-    ):
+    with pytest.raises(ConfigError, match=r"policy returned 'loss' of shape \[\d+\]: must be a"):
         learner(Table(), {"policy": module})(batch())
 
 

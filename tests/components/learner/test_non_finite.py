@@ -177,7 +177,7 @@ def test_an_infinite_loss_with_a_finite_gradient_is_no_step():
     assert same(state(made), before)
     assert ledger.means() == {"learner/non_finite": 1.0}
     again = learner({"value": made.losses["value"]}, non_finite=SkipNonFinite(limit=1))
-    with pytest.raises(NonFiniteSteps, match="the loss value is inf, although its gradient is finite"):
+    with pytest.raises(NonFiniteSteps, match="the loss value is inf, although its gradient"):
         again(rows)
 
 

@@ -10,5 +10,5 @@ def test_losses_are_numbers_whose_gradients_are_taken():
 
     assert values == {"policy": 0.5}
     assert copy.deepcopy(values) == values
-    with pytest.raises(AttributeError, match=r"without 'backward': accumulate .* learner\.step\(progr"):
+    with pytest.raises(AttributeError, match=r"without 'backward': .* learner\.step\(progr"):
         values.backward()
