@@ -11,13 +11,14 @@ from rlcomp.functional.branching import branch_probability
 class EntropyBranching(metaclass=Checked):
     """Entropy branching (ARPO): ``P(branch) = clip(p0 + w dH, 0, 1)``.
 
-    ``dH = H_t - H_init`` with ``H`` the entropy of the model's next token over ``log V``: ``H_t``
-    after an observation, ``H_init`` at the begin of the tree's first turn. ``dH`` is in [-1, 1],
-    so with the authors' numbers the probability is between .3 and .7.
+    ``dH = H_t - H_init``, with ``H`` the entropy of the policy's next token divided by ``log V``:
+    ``H_t`` after an observation, ``H_init`` at the begin of the tree's first turn. ``V`` is the
+    size of the vocabulary. ``dH`` is in [-1, 1], so that the probability is between 0.3 and 0.7
+    with the default arguments.
 
     Args:
-        probability: ``p0``; with ``entropy_weight`` 0 the same everywhere.
-        entropy_weight: ``w``.
+        probability: ``p0``, the probability at ``dH = 0``.
+        entropy_weight: ``w``; 0: all probabilities are ``p0``.
 
     Source:
         Dong et al. 2025 (ARPO), arXiv:2507.19849, eq. 4; numbers of the authors' code.

@@ -1,4 +1,4 @@
-"""Potentials of states."""
+"""Potentials of states, for potential-based reward shaping."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from rlcomp.model.token_scorer import TokenScorer
 
 
 class StepScore(Component):
-    """Potential ``Phi(s) = p_k``, the score of the latest complete step; 0 before the first.
+    """Potential ``Phi(s) = p_k``, the score of the state's latest complete step.
+
+    ``Phi(s) = 0`` before the end of the first step.
 
     Reads ``step_score``, ``step_end``, ``response_mask`` ``[B, T]``. Writes ``potential``
     ``[B, T]`` of the state before each token.
@@ -34,21 +36,22 @@ class StepScore(Component):
     writes = ("potential",)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the potential."""
+        """Write the potential; return the batch."""
         ends, score = batch["step_end"] & batch["response_mask"], batch["step_score"].detach()
         column = torch.arange(1, score.shape[1] + 1, device=score.device)
-        latest = (column * ends).cummax(1).values.roll(1, 1)
-        latest[:, 0] = 0
-        value = score.gather(1, (latest - 1).clamp(min=0))
-        batch["potential"] = masked(value, (latest > 0) & batch["response_mask"])
+        # Number, from 1, of the column of the latest end before each token; 0 if there is none.
+        latest_end = (column * ends).cummax(1).values.roll(1, 1)
+        latest_end[:, 0] = 0
+        value = score.gather(1, (latest_end - 1).clamp(min=0))
+        batch["potential"] = masked(value, (latest_end > 0) & batch["response_mask"])
         return batch
 
 
 class TokenScore(Component):
-    """Potential ``Phi(s) = s(q)`` with a process reward model's score ``q`` in the state.
+    """Potential ``Phi(s) = sigmoid(q)`` with a process reward model's score ``q`` of the state.
 
     If the model was trained on outcomes at all tokens (``loss=outcome_labels``), the potential is a
-    value function. The scorer is frozen here.
+    value function. This component does not train the scorer.
 
     Reads ``tokens``, ``attention_mask``, ``response_mask`` ``[B, T]``. Writes ``potential``
     ``[B, T]`` of the state before each token, in [0, 1].
@@ -68,11 +71,11 @@ class TokenScore(Component):
 
     def __init__(self, *, scorer: TokenScorer) -> None:
         super().__init__()
-        # Not a submodule: the node that is trained owns the tensors.
+        # Bypass nn.Module, because the node that trains the scorer owns its tensors.
         object.__setattr__(self, "scorer", scorer)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Write the potential."""
+        """Write the potential; return the batch."""
         with torch.no_grad():
             score = self.scorer.scores_before(batch)
         batch["potential"] = masked(score.sigmoid(), batch["response_mask"])

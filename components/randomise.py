@@ -1,4 +1,4 @@
-"""Domain randomisation."""
+"""Distributions of environment parameters for domain randomisation."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from rlcomp.interfaces.stages import Range, named_ranges
 
 
 class UniformDynamics(metaclass=Checked):
-    """Domain randomisation: uniform parameters in ``x (1 - w)..x (1 + w)`` for each episode.
+    """Domain randomisation: uniform parameters in ``[x (1 - w), x (1 + w)]`` for each episode.
+
+    ``x`` is the parameter's nominal value.
 
     Args:
         width: ``w`` of every parameter of the environment, in [0, 1); unused if ``ranges`` are
             given.
-        ranges: ``[low, high]`` by parameter, in its units; then only these are drawn. None: all.
+        ranges: ``[low, high]`` of each random parameter by name, in its units. None: all parameters
+            are random.
 
     Source:
         Tobin et al. 2017, arXiv:1703.06907; Peng et al. 2018, arXiv:1710.06537 (dynamics).
@@ -30,7 +33,7 @@ class UniformDynamics(metaclass=Checked):
         self, *, width: Fraction = 0.5, ranges: Mapping[str, list[float]] | None = None
     ) -> None:
         self.width = width
-        self.given = dict(ranges or {})
+        self.fixed_ranges = dict(ranges or {})
 
     def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
         """Return the lowest and the highest value of each random parameter.
@@ -39,10 +42,10 @@ class UniformDynamics(metaclass=Checked):
             ConfigError: a parameter is unknown, or a range is not ``[low, high]``.
         """
 
-        def around(value: float) -> Range:
+        def default_range(value: float) -> Range:
             return value * (1 - self.width), value * (1 + self.width)
 
-        return named_ranges(nominal, self.given, around, -math.inf)
+        return named_ranges(nominal, self.fixed_ranges, default_range, -math.inf)
 
     def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
         """Return ``low + (high - low) u`` with ``u`` uniform in [0, 1)."""
@@ -50,15 +53,15 @@ class UniformDynamics(metaclass=Checked):
 
 
 class LogUniform(metaclass=Checked):
-    """Domain randomisation: log-uniform parameters in ``x / f..x f`` for each episode.
+    """Domain randomisation: log-uniform parameters in ``[x / f, x f]`` for each episode.
 
-    For every factor half of the draws are below the nominal value and half above.
+    ``x`` is the parameter's nominal value. Half of the draws are below ``x`` and half above.
 
     Args:
         factor: ``f`` of every parameter of the environment, at least 1; unused if ``ranges``
             are given.
-        ranges: ``[low, high]`` by parameter, above 0, in its units; then only these are drawn.
-            None: all.
+        ranges: ``[low, high]`` above 0 of each random parameter by name, in its units. None: all
+            parameters are random.
 
     Source:
         Tobin et al. 2017, arXiv:1703.06907; Peng et al. 2018, arXiv:1710.06537, table 1
@@ -72,7 +75,7 @@ class LogUniform(metaclass=Checked):
         ranges: Mapping[str, list[float]] | None = None,
     ) -> None:
         self.factor = factor
-        self.given = dict(ranges or {})
+        self.fixed_ranges = dict(ranges or {})
 
     def ranges(self, nominal: Mapping[str, float]) -> dict[str, Range]:
         """Return the lowest and the highest value of each random parameter.
@@ -81,10 +84,10 @@ class LogUniform(metaclass=Checked):
             ConfigError: a parameter is unknown, or a range is not ``[low, high]``, above 0.
         """
 
-        def around(value: float) -> Range:
+        def default_range(value: float) -> Range:
             return value / self.factor, value * self.factor
 
-        return named_ranges(nominal, self.given, around, 0.0)
+        return named_ranges(nominal, self.fixed_ranges, default_range, 0.0)
 
     def draw(self, low: Tensor, high: Tensor, generator: torch.Generator) -> Tensor:
         """Return ``low (high / low)^u`` with ``u`` uniform in [0, 1)."""

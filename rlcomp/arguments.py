@@ -23,6 +23,8 @@ from rlcomp.errors import ConfigError
 
 PositiveInt = Annotated[int, Gt(0)]
 NonNegativeInt = Annotated[int, Ge(0)]
+# Number of examples of a task, which ``len`` must be able to return.
+ExampleCount = Annotated[int, Gt(0), Le(sys.maxsize)]
 PositiveFloat = Annotated[float, Gt(0)]
 NonNegativeFloat = Annotated[float, Ge(0)]
 Fraction = Annotated[float, Interval(ge=0, lt=1)]

@@ -1,4 +1,4 @@
-"""Episodes of control with actions as tokens."""
+"""Collector of episodes of control with actions as tokens."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from rlcomp.seed import new_generator
 class ActionEpisodes(Component):
     """Collector of one episode per copy of an environment, each a row of tokens.
 
-    The copies of a group start alike. An episode ends at the first step with the reward of the
-    goal, and its row is padded from there. The layout is that of an agent's episodes: a step is a
-    turn.
+    The copies of a group have equal starts. An episode ends at the first step with the reward of
+    the goal; the rest of its row is padding. The rows have the layout of an agent's episodes: each
+    step is a turn.
 
     Reads nothing. Writes a new batch: ``tokens``, ``attention_mask``, ``response_mask``,
     ``rollout_log_probs``, ``policy_version``, ``turn_id``, ``turn_reward`` ``[B, T]``,
@@ -29,11 +29,11 @@ class ActionEpisodes(Component):
     Args:
         environment: the environment, one copy per row.
         policy: the policy, whose actions are tokens.
-        group_size: number of copies that start alike.
+        group_size: number of copies with equal starts.
         goal_reward: reward of a step at the goal.
 
     Raises:
-        ConfigError: ``group_size`` does not divide the copies.
+        ConfigError: ``group_size`` does not divide the number of copies.
     """
 
     writes = (
@@ -59,7 +59,7 @@ class ActionEpisodes(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Play."""
+        """Play and return one episode per copy; the incoming batch is ignored."""
         start = self.environment.begin_groups(self.group_size)
         rows = play_rows(self.environment, self.policy, start, self.generator, self.goal_reward)
         copies = torch.arange(self.environment.num_envs)

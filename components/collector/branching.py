@@ -1,4 +1,4 @@
-"""Branching rollouts (ARPO): episodes that fork at observations."""
+"""Collector of branching rollouts (ARPO): episodes that fork at observations."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ class BranchingCollector(EpisodeCollector):
     """Collector of branching rollouts (ARPO): trees of ``group_size`` episodes per prompt.
 
     ``initial_rollouts`` episodes of each prompt start from the prompt. After an observation,
-    ``branching`` gives the probability that a further episode goes on from there, with the ids of
-    its parent and the state of its environment. The state comes from the environment's own
-    ``fork``, or from a replay of the same actions with the same seed. A replay that differs is
-    refused: the row has ``episode_error`` and no reward, and ``reward_check`` stops a run with
-    many such rows. When all episodes have ended, the rest of ``group_size`` starts from the prompt
-    (``fill``).
+    ``branching`` gives the probability that another episode (a branch) continues from it. The
+    branch has the token ids of its parent so far and the state of the parent's environment. The
+    state comes from the environment's ``fork``, or from a replay of the same actions with the same
+    seed. If a replay differs, the row has ``episode_error`` and no reward, and ``reward_check``
+    stops a run with many such rows. When all episodes have ended, the remaining episodes of
+    ``group_size`` start from the prompt (``fill``).
 
-    A row is a whole episode. If branches depend on the state of an episode, an unweighted mean over
-    rows has a biased gradient, even of the wrong sign. Weights ``branch_share`` remove the bias
-    (``attribution=share``).
+    A row is a whole episode. If the probability of a branch depends on the state of an episode, an
+    unweighted mean over rows has a biased gradient, which may have the wrong sign. The weights
+    ``branch_share`` remove the bias (``attribution=share``).
 
-    The environments of all ``group_size`` episodes are reset at the start, including those that
-    a branch later replaces.
+    The environments of all ``group_size`` episodes are reset at the start, including environments
+    that a branch replaces later.
 
-    Reads and writes what :class:`components.collector.episodes.EpisodeCollector` does, and writes
+    Reads and writes the keys of :class:`components.collector.episodes.EpisodeCollector`, and writes
     ``branch_depth``, ``branch_parent``, ``branch_share`` ``[B]``, ``turn_entropy`` ``[B, T]``.
 
-    Records the same (``rollout/tokens`` counts each sampled token once) and
-    ``branching/delta_entropy`` (over observations), ``branching/branches`` (share of rows that are
-    branches) and ``branching/trained_tokens`` (response tokens of all rows).
+    Records the metrics of that class, in which ``rollout/tokens`` counts each sampled token once,
+    and ``branching/delta_entropy`` (over observations), ``branching/branches`` (share of rows that
+    are branches) and ``branching/trained_tokens`` (response tokens of all rows).
 
     Args:
         player: the player of the episodes.
-        group_size: episodes per prompt; ``M`` of the paper.
+        group_size: episodes per prompt, ``M`` in the paper.
         branching: function from changes of entropy to probabilities of a branch.
-        initial_rollouts: episodes that start from the prompt at first, ``N`` of the paper; if None,
-            half of ``group_size`` (8 of 16 there) and at least one.
-        fill: whether the rest of ``group_size`` starts from the prompt. With it the number of trees
-            is random, and a mean over trees is a ratio of two random numbers. Without it groups
-            differ in size, and each has ``initial_rollouts`` trees.
+        initial_rollouts: episodes that start from the prompt at first, ``N`` in the paper. None:
+            half of ``group_size``, as in the paper (8 of 16), and at least one.
+        fill: whether the remaining episodes of ``group_size`` start from the prompt. If true, the
+            number of trees is random, and a mean over trees is a ratio of two random numbers. If
+            false, groups differ in size, and each has ``initial_rollouts`` trees.
 
     Raises:
-        ConfigError: there are more initial rollouts than episodes.
+        ConfigError: ``initial_rollouts`` is above ``group_size``.
 
     Source:
         Dong et al. 2025 (ARPO), arXiv:2507.19849, section 3.2.
@@ -80,15 +80,16 @@ class BranchingCollector(EpisodeCollector):
             initial_rollouts = max(group_size // 2, 1)
         if initial_rollouts > group_size:
             raise ConfigError(
-                f"rollout.initial_rollouts is {initial_rollouts}, and group_size {group_size}: "
-                "lower it, or raise group_size; branches take what is between them"
+                f"rollout.initial_rollouts is {initial_rollouts} and group_size {group_size}: "
+                "lower initial_rollouts or raise group_size; their difference is the number of "
+                "branches"
             )
         self.branching = branching
         self.initial_rollouts = initial_rollouts
         self.fill = fill
 
     def roll_out(self, batch: TensorDict, seed: int) -> TensorDict:
-        """Roll out trees of episodes."""
+        """Return the rows of trees of episodes; see :meth:`EpisodeCollector.roll_out`."""
         rows, delta = self.player.play_trees(
             batch,
             budget=Budget(self.group_size, self.initial_rollouts, self.fill, self.branching),

@@ -1,4 +1,4 @@
-"""Stale rollouts: an asynchronous sampler simulated in a synchronous run."""
+"""Collector of stale rollouts, which simulates an asynchronous sampler."""
 
 from __future__ import annotations
 
@@ -24,18 +24,19 @@ from rlcomp.metrics import Ledger, merge, recording
 class DelayedCollector(Component):
     """Collector that delays rollouts by ``staleness`` steps, like an asynchronous sampler.
 
-    The first call fills the queue: it rolls the same prompts out ``staleness`` more times.
+    The first call fills the queue: it makes ``staleness`` additional rollouts of its prompts.
 
-    It serves bit-reproducible studies of off-policy losses. With ``cluster=local`` beside it the
-    delay is real, and the numbers are the same. The queued rollouts are part of the checkpoint.
-    Metrics of a rollout are logged in the step that consumes it.
+    It is for bit-reproducible studies of off-policy losses. With ``cluster=local`` the delay is
+    real, and the numbers are the same. A checkpoint holds the queued rollouts. The metrics of a
+    rollout are logged in the step that uses it.
 
-    Reads and writes what the inner collector does; reads ``response_mask``, ``policy_version``
-    ``[B, T]`` of its rollouts.
+    Reads and writes the keys of the inner collector; reads ``response_mask`` and
+    ``policy_version`` ``[B, T]`` of its rollouts.
 
     Args:
-        collector: makes the rollouts.
-        staleness: steps (calls, inside a refill) a rollout waits.
+        collector: the inner collector, which makes the rollouts.
+        staleness: number of steps that a rollout waits in the queue. Inside a refill it counts
+            calls.
 
     Source:
         Noukhovitch et al. 2024, "Asynchronous RLHF", arXiv:2410.18252, section 3.2.
@@ -51,7 +52,7 @@ class DelayedCollector(Component):
 
     @property
     def undelayed(self) -> Component:
-        """The inner collector; on the workers of a cluster rollouts are delayed already."""
+        """The inner collector, for a cluster, whose rollouts have their own delay."""
         return self.collector
 
     def begin_phase(self) -> None:
@@ -59,12 +60,12 @@ class DelayedCollector(Component):
         self.queue.clear()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out; return the rollout made ``staleness`` steps ago."""
+        """Make a rollout; return the rollout of ``staleness`` steps ago."""
         while len(self.queue) <= self.staleness:
             with recording() as ledger:
                 self.queue.append(BufferedRollout(self.collector(batch.copy()), ledger))
         stale, newest = self.queue.popleft(), self.queue[-1].rows
-        # A new TensorDict: later stages write into it.
+        # A new TensorDict, because later stages write into it.
         rows = stale.on(newest["response_mask"].device)
         merge(stale.ledger)
         record_age(rows, int(newest["policy_version"].max()))
@@ -78,7 +79,7 @@ class DelayedCollector(Component):
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the queued rollouts; a checkpoint of 0.2 has no metrics of them."""
+        """Restore the queued rollouts and their metrics, which a checkpoint of 0.2 lacks."""
         queue = [field({"queue": row}, "queue", dict) for row in field(state, "queue", list)]
         required = {*self.collector.writes, "response_mask", "policy_version"}
         for rollout in queue:
@@ -88,6 +89,6 @@ class DelayedCollector(Component):
         ledgers = [Ledger() for _ in queue] if records is None else [*map(load_ledger, records)]
         if len(ledgers) != len(queue):
             raise CheckpointError(
-                f"'recorded' is of {len(ledgers)} rollouts, 'queue' of {len(queue)}"
+                f"'recorded' has {len(ledgers)} entries, but 'queue' has {len(queue)} rollouts"
             )
         self.queue = deque(map(BufferedRollout, map(load_rows, queue), ledgers))

@@ -1,4 +1,4 @@
-"""Episode rollouts."""
+"""Collectors of episodes between policy and environment, and of self-play matches."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ class EpisodeCollector(Collector):
 
     A row holds a whole episode: the prompt, then turns of the policy and observations.
     ``response_mask`` marks the tokens that the policy sampled. ``response`` is the text of the last
-    turn. An outside agent (``player=traces``) that rewrites its history has several rows.
+    turn. An episode has several rows if an outside agent (``player=traces``) rewrites its history.
 
-    ``truncated`` marks episodes whose last turn reached ``max_new_tokens``, that did not end within
-    ``max_turns``, or whose context was full. ``episode_error`` holds the failure of an
-    environment.
+    ``truncated`` marks an episode if its last turn reached ``max_new_tokens``, if it did not end
+    within ``max_turns``, or if its context was full. ``episode_error`` holds the error message of a
+    failed environment.
 
-    Reads ``prompt`` ``[P, W]``, and for the environment ``columns`` and ``answer`` if they are
-    there; uses ``policy_prompt`` instead of ``prompt`` if it is there. Writes a new batch of
-    at least ``P * group_size`` rows as every collector, and ``trajectory_id`` ``[B]``, ``turn_id``,
+    Reads ``policy_prompt`` ``[P, W]`` if it is there, else ``prompt`` ``[P, W]``; and optionally
+    ``columns`` and ``answer`` for the environment. Writes a new batch of at least
+    ``P * group_size`` rows with every collector's keys, and ``trajectory_id`` ``[B]``, ``turn_id``,
     ``turn_reward``, ``anchor_id`` ``[B, T]``, ``transcript``, ``episode_error`` ``[B, W]``,
     ``facts``.
 
-    Records once for each episode ``episode/turns``, ``episode/environment_reward`` (the sum over
-    its turns), ``episode/failed``, ``episode/observed`` (tokens after the first turn of a row that
-    were not sampled) and each fact as ``facts/<name>``. ``rollout/length`` counts sampled tokens.
+    Records for each episode ``episode/turns``, ``episode/environment_reward`` (the sum over its
+    turns), ``episode/failed``, ``episode/observed`` (tokens after the first turn of a row that were
+    not sampled) and each fact as ``facts/<name>``. ``rollout/length`` counts sampled tokens.
 
     Args:
         player: the player of the episodes.
@@ -68,14 +68,19 @@ class EpisodeCollector(Collector):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out episodes."""
+        """Return the rows of new episodes, and record their metrics."""
         seed = named_seed(self.generator.initial_seed(), "environments")
         rows = self.roll_out(batch, seed)
         _record(rows)
         return rows
 
     def roll_out(self, batch: TensorDict, seed: int) -> TensorDict:
-        """Return the rows of a batch of prompts; the seed fixes the environments' random draws."""
+        """Return the rows of episodes.
+
+        Args:
+            batch: the prompts.
+            seed: seed of the environments' random draws.
+        """
         return self.player.play(
             batch,
             group_size=self.group_size,
@@ -85,40 +90,41 @@ class EpisodeCollector(Collector):
         )
 
 
-def sampled(rows: TensorDict) -> Tensor:
-    """Return the response tokens that were sampled for the row itself, bool, shape ``[B, T]``.
+def sampled_mask(rows: TensorDict) -> Tensor:
+    """Return a mask of the response tokens that were sampled for their own row, ``[B, T]``.
 
-    Tokens that a branch shares with its parent were sampled once, for the parent.
+    The mask excludes tokens that a branch shares with its parent, which were sampled for the
+    parent.
     """
     mask: Tensor = rows["response_mask"]
     if "branch_depth" not in rows.keys():
         return mask
-    own: Tensor = torch.arange(mask.shape[1], device=mask.device) >= rows["branch_depth"][:, None]
-    return mask & own
+    position = torch.arange(mask.shape[1], device=mask.device)
+    return mask & (position >= rows["branch_depth"][:, None])
 
 
 def _record(rows: TensorDict) -> None:
-    """Record the metrics of episodes, each once even if it has several rows."""
+    """Record the metrics of episodes; an episode of several rows counts once."""
     episode, first = episodes_of(rows)
 
-    def summed(values: Tensor) -> Tensor:
+    def sum_by_episode(values: Tensor) -> Tensor:
         return values.new_zeros(len(first)).index_add(0, episode, values)
 
-    lengths = summed(rows["response_mask"].sum(1))
+    lengths = sum_by_episode(rows["response_mask"].sum(1))
     failed = torch.tensor([bool(text) for text in decode_texts(rows["episode_error"][first])])
     observed = rows["attention_mask"] & ~rows["response_mask"]
     observed &= rows["response_mask"].cumsum(1) > 0
     turns = rows["turn_id"].amax(1) + 1
     record("rollout/length", lengths)
-    record("rollout/truncated", summed(rows["truncated"].int()) > 0)
-    record_total("rollout/tokens", float(sampled(rows).sum()))
+    record("rollout/truncated", sum_by_episode(rows["truncated"].int()) > 0)
+    record_total("rollout/tokens", float(sampled_mask(rows).sum()))
     record(
         "episode/turns",
         turns.new_zeros(len(first)).scatter_reduce(0, episode, turns, "amax").float(),
     )
-    record("episode/environment_reward", summed(rows["turn_reward"].sum(1)))
+    record("episode/environment_reward", sum_by_episode(rows["turn_reward"].sum(1)))
     record("episode/failed", failed.float())
-    record("episode/observed", summed(observed.sum(1)))
+    record("episode/observed", sum_by_episode(observed.sum(1)))
     for name, fact in rows["facts"].items():
         record(f"facts/{name}", fact[first], where=~fact[first].isnan())
 
@@ -126,13 +132,13 @@ def _record(rows: TensorDict) -> None:
 class SelfPlayCollector(EpisodeCollector):
     """Collector of self-play: ``group_size`` matches per prompt, a row for each seat that moved.
 
-    Each seat reads its own transcript. The rows of a prompt and a seat are one group
-    (``group_id``), so that a baseline compares a player with itself in the same role. Each row is
-    a trajectory. The seats of a match share ``match_id``.
+    A seat is the role of a player in a match, and reads its own transcript. The rows with the same
+    prompt and seat are one group (``group_id``), so that a baseline compares players in the same
+    role. Each row is a trajectory. The rows of a match have the same ``match_id``.
 
-    Reads and writes what :class:`components.collector.episodes.EpisodeCollector` does, and writes
-    ``seat`` and ``match_id`` ``[B]``. Records the same, over the rows of all seats, and
-    ``self_play/reward_<seat>``, the environment's mean reward of a seat.
+    Reads and writes the keys of :class:`components.collector.episodes.EpisodeCollector`, and writes
+    ``seat`` and ``match_id`` ``[B]``. Records the metrics of that class over the rows of all seats,
+    and ``self_play/reward_<seat>``, the environment's mean reward of a seat.
 
     Args:
         player: the player of the matches.
@@ -145,9 +151,9 @@ class SelfPlayCollector(EpisodeCollector):
         super().__init__(player=player, group_size=group_size)
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Play the matches."""
+        """Return the rows of new matches, and record their metrics."""
         rows = super().forward(batch)
-        paid = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
+        reward = masked(rows["turn_reward"], rows["response_mask"]).sum(1)
         for seat in torch.unique(rows["seat"]).tolist():
-            record(f"self_play/reward_{seat}", paid, where=rows["seat"] == seat)
+            record(f"self_play/reward_{seat}", reward, where=rows["seat"] == seat)
         return rows

@@ -1,4 +1,4 @@
-"""Samples of a flow, as rows whose positions are the steps of its SDE."""
+"""Collector of samples of a flow; the positions of a row are the steps of the flow's SDE."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rlcomp.seed import new_generator, next_request
 
 
 class FlowSamples(Component):
-    """Collector of samples of a flow by its SDE, in groups that are compared.
+    """Collector of groups of samples of a flow, which are drawn by its SDE.
 
-    Each call is a request: the generator's seed and the call's number alone fix its draws.
+    The draws of a call depend only on the generator's seed and the number of the call.
 
     Reads nothing. Writes a new batch of ``B = num_groups * group_size`` rows: ``tokens`` (the
     number of the step), ``attention_mask``, ``response_mask`` (all true), ``rollout_log_probs``,
@@ -51,16 +51,16 @@ class FlowSamples(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Sample a new batch."""
+        """Return a new batch of samples; the incoming batch is ignored."""
         rows, steps = self.num_groups * self.group_size, self.policy.num_steps
         states, log_probs = self.policy.draw(rows, self.generator)
         next_request(self.generator)
-        everywhere = torch.ones(rows, steps, dtype=torch.bool)
+        mask = torch.ones(rows, steps, dtype=torch.bool)
         return TensorDict(
             {
                 "tokens": torch.arange(steps).expand(rows, steps).clone(),
-                "attention_mask": everywhere,
-                "response_mask": everywhere.clone(),
+                "attention_mask": mask,
+                "response_mask": mask.clone(),
                 "rollout_log_probs": log_probs,
                 "policy_version": torch.full((rows, steps), self.policy.version),
                 "flow_state": states[:, :-1],

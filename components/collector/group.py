@@ -1,4 +1,4 @@
-"""Group rollouts."""
+"""Collectors of groups of responses to the same prompt."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from rlcomp.text.prompt import or_text
 class GroupCollector(Collector):
     """Collector of ``group_size`` sampled responses per prompt.
 
-    The policy decodes with its own settings. Reads ``prompt`` ``[P, W]`` and ``columns``
-    (conversations); answers ``policy_prompt`` ``[P, W]`` if it is there. Writes a new batch of
+    The policy decodes with its own settings. Reads ``policy_prompt`` ``[P, W]`` if it is there,
+    else ``prompt`` ``[P, W]``; and optionally ``columns`` (conversations). Writes a new batch of
     ``B = P * group_size`` rows: the tokens, masks and log-probs of the rollout, its texts,
-    ``group_id`` and ``truncated``; the prompt's entries, repeated for each answer; and
+    ``group_id`` and ``truncated``; the prompt's entries, repeated for each response; and
     ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling replays masks.
 
     Args:
-        policy: the model that answers.
-        group_size: answers per prompt.
-        max_new_tokens: longest answer, in tokens.
-        prompt: how prompts become tokens; plain text if not given.
+        policy: the model that responds.
+        group_size: responses per prompt.
+        max_new_tokens: largest number of tokens of a response.
+        prompt: format that encodes prompts as tokens; None: plain text.
 
     Raises:
-        ConfigError: the policy does not stop where the format of the prompts ends a response.
+        ConfigError: the stop tokens of the policy do not include the end of a response in the
+            prompt's format.
     """
 
     optional = (*Collector.optional, "columns")
@@ -60,60 +61,64 @@ class GroupCollector(Collector):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out the responses."""
-        return self._sampled(batch)
+        """Return the rows of new responses, and record their metrics."""
+        return self._sample(batch)
 
     def encode(self, batch: TensorDict) -> list[list[int]]:
-        """Return the tokens of each prompt as the policy reads it."""
-        texts = decode_texts(batch[_asked(batch)])
+        """Return the token ids of each prompt."""
+        texts = decode_texts(batch[_prompt_key(batch)])
         ids = self.prompt.encode(texts, decode_columns(batch, [CONVERSATION]))
         return [list(prompt) for prompt in ids]
 
     def answered(self, batch: TensorDict, rollout: TensorDict) -> TensorDict:
-        """Return the rows of prompts with the responses sampled after :meth:`encode`.
-
-        Records their metrics.
+        """Return the rows of responses to prompts of :meth:`encode`, and record their metrics.
 
         Args:
             batch: the prompts.
-            rollout: the rows that :meth:`rlcomp.interfaces.policy.Policy.generate` returned.
+            rollout: rows from :meth:`rlcomp.interfaces.policy.Policy.generate`.
         """
-        texts = decode_texts(batch[_asked(batch)])
+        texts = decode_texts(batch[_prompt_key(batch)])
         rows = with_texts(self.policy, texts, rollout, self.group_size)
-        return _recorded(self._kept(rows, batch, self.group_size))
+        rows = self._add_prompt_entries(rows, batch, self.group_size)
+        _record(rows)
+        return rows
 
-    def _sampled(self, batch: TensorDict) -> TensorDict:
-        """Sample ``group_size`` responses per prompt; record their metrics."""
-        return _recorded(self._answers(batch, self.group_size, self.policy.decoding))
+    def _sample(self, batch: TensorDict) -> TensorDict:
+        """Return ``group_size`` sampled responses per prompt, and record their metrics."""
+        rows = self._answers(batch, self.group_size, self.policy.decoding)
+        _record(rows)
+        return rows
 
     def _answers(self, batch: TensorDict, group_size: int, decoding: Decoding) -> TensorDict:
         rollout = answer_prompts(
             self.policy,
-            decode_texts(batch[_asked(batch)]),
+            decode_texts(batch[_prompt_key(batch)]),
             prompt_ids=self.encode(batch),
             group_size=group_size,
             max_new_tokens=self.max_new_tokens,
             decoding=decoding,
             generator=self.generator,
         )
-        return self._kept(rollout, batch, group_size)
+        return self._add_prompt_entries(rollout, batch, group_size)
 
     @staticmethod
-    def _kept(rollout: TensorDict, batch: TensorDict, group_size: int) -> TensorDict:
+    def _add_prompt_entries(rollout: TensorDict, batch: TensorDict, group_size: int) -> TensorDict:
+        """Return the rollout with the entries of the prompts, repeated for each response."""
         rows = torch.arange(len(batch), device=rollout["tokens"].device)
         return keep_prompt(rollout, batch, rows.repeat_interleave(group_size))
 
 
-def _asked(batch: TensorDict) -> str:
+def _prompt_key(batch: TensorDict) -> str:
+    """Return the key of the prompts that the policy reads."""
     return "policy_prompt" if "policy_prompt" in batch.keys() else "prompt"
 
 
-def _recorded(rollout: TensorDict) -> TensorDict:
+def _record(rollout: TensorDict) -> None:
+    """Record the metrics of a rollout."""
     lengths = rollout["response_mask"].sum(1)
     record("rollout/length", lengths)
     record("rollout/truncated", rollout["truncated"])
     record_total("rollout/tokens", float(lengths.sum()))
-    return rollout
 
 
 class GreedyBaselineCollector(GroupCollector):
@@ -123,17 +128,17 @@ class GreedyBaselineCollector(GroupCollector):
     ``advantage=greedy_baseline``. Its ``rollout_log_probs`` are scored under the policy's own
     decoding settings, so that KL measurements refer to the same policy.
 
-    Reads ``prompt`` ``[P, W]``; answers ``policy_prompt`` ``[P, W]`` if it is there. Writes a
-    new batch of ``B = P * (group_size + 1)`` rows: the tokens, masks and log-probs of the rollout,
-    its texts, ``group_id``, ``truncated`` and ``greedy`` ``[B]``; the prompt's entries, repeated
-    for each answer; and ``sampling_mask`` ``[B, T, V/8]`` if the policy's sampling replays masks.
-    Its metrics are those of the sampled rows.
+    Reads ``policy_prompt`` ``[P, W]`` if it is there, else ``prompt`` ``[P, W]``; and optionally
+    ``columns`` (conversations). Writes a new batch of ``B = P * (group_size + 1)`` rows: the
+    tokens, masks and log-probs of the rollout, its texts, ``group_id``, ``truncated`` and
+    ``greedy`` ``[B]``; the prompt's entries, repeated for each response; and ``sampling_mask``
+    ``[B, T, V/8]`` if the policy's sampling replays masks. The metrics are of the sampled rows.
 
     Args:
-        policy: the model that answers.
-        group_size: sampled answers per prompt.
-        max_new_tokens: longest answer, in tokens.
-        prompt: how prompts become tokens; plain text if not given.
+        policy: the model that responds.
+        group_size: sampled responses per prompt.
+        max_new_tokens: largest number of tokens of a response.
+        prompt: format that encodes prompts as tokens; None: plain text.
 
     Source:
         Li et al. 2023, arXiv:2310.10505 (ReMax), algorithm 1.
@@ -149,21 +154,21 @@ class GreedyBaselineCollector(GroupCollector):
     }
     writes = (*GroupCollector.writes, "greedy")
     must_reach = ("greedy",)
-    refills = False  # a sampler that refills its slots does not make the greedy responses
+    refills = False  # A sampler that refills its decode slots makes no greedy responses.
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Roll out sampled and greedy responses."""
-        sampled = self._sampled(batch)
+        """Return the rows of new sampled and greedy responses."""
+        sampled = self._sample(batch)
         greedy = self._answers(batch, 1, replace(self.policy.decoding, temperature=0.0))
         sampled["greedy"] = torch.zeros_like(sampled["truncated"])
         greedy["greedy"] = torch.ones_like(greedy["truncated"])
         with torch.no_grad():
             greedy["rollout_log_probs"] = self.policy.log_probs(greedy)
-        return _beside(sampled, greedy)
+        return _join(sampled, greedy)
 
 
-def _beside(sampled: TensorDict, greedy: TensorDict) -> TensorDict:
-    """Join both batches; the responses to a prompt share a group and are contiguous."""
+def _join(sampled: TensorDict, greedy: TensorDict) -> TensorDict:
+    """Return the rows of both batches, sorted by group; sampled rows precede the greedy row."""
     joined = cat([sampled, greedy])
     joined["group_id"] = torch.cat([sampled["group_id"], greedy["group_id"]])
     return joined[joined["group_id"].argsort(stable=True)]

@@ -1,4 +1,4 @@
-"""Environments through a client of OpenEnv."""
+"""Adapter of environments that run on an OpenEnv server."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ class OpenEnv(Adapter):
     r"""Adapter of an environment of OpenEnv: ``sync()``, then ``reset``, ``step``, ``close``.
 
     Each episode has its own connection and so its own environment on the server. An action is a
-    mapping with one entry, or a record of the environment's class of actions.
+    mapping with one entry, or an object of the environment's class of actions.
 
     Args:
         name: dotted path of the client's class.
         settings: arguments of its constructor: ``base_url`` of a server on this machine.
-        action_class: dotted path of the class of actions; null: a mapping.
+        action_class: dotted path of the class of actions; None: actions are mappings.
         action_field: entry of an action that gets the policy's text.
-        observation_field: entry of an observation for the policy; null: the whole, as JSON.
-        stops: texts that end a turn of the policy; EOS always does.
-        action_pattern: regular expression whose group 1 is the action; null: the whole turn.
+        observation_field: entry of an observation that the policy reads; None: all of it, as JSON.
+        stops: texts that end a turn of the policy, in addition to EOS.
+        action_pattern: regular expression whose group 1 is the action; None: the whole turn.
         wording: template of an observation, with ``{observation}``.
 
     Raises:
@@ -61,27 +61,29 @@ class OpenEnv(Adapter):
         url = self.settings.get("base_url")
         if urlsplit(str(url)).hostname not in _LOOPBACK:
             raise ConfigError(
-                f"settings.base_url is {url!r}: must be that of a server on this machine, such as "
-                "http://127.0.0.1:8000"
+                f"settings.base_url is {url!r}: must be the URL of a server on this machine, "
+                "such as http://127.0.0.1:8000"
             )
         self.action: Any = dict if action_class is None else load(action_class, None)
         self.action_field = action_field
         self.observation_field = observation_field
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Connect, and reset the environment with the seed."""
+        """Connect to the server and reset the environment with the seed."""
         self.peer = self.make(**self.settings).sync()
         self.peer.connect()
-        return self._heard(self.peer.reset(seed=world_seed(example, seed)), first=True)
+        return self._read_result(self.peer.reset(seed=world_seed(example, seed)), first=True)
 
     def answer(self, action: str) -> Turn:
-        """Send an action and return the observation."""
-        return self._heard(self.peer.step(self.action(**{self.action_field: action})))
+        """Send an action to the server and return the observation."""
+        return self._read_result(self.peer.step(self.action(**{self.action_field: action})))
 
-    def _heard(self, result: Any, first: bool = False) -> Turn:  # noqa: ANN401
-        # Ignore the reward of a reset, mostly 0: no action has earned it.
+    def _read_result(self, result: Any, first: bool = False) -> Turn:  # noqa: ANN401
+        # The reward of a reset is ignored, because it belongs to no action.
         reward = 0.0 if first or result.reward is None else float(result.reward)
-        shown, field = result.observation, self.observation_field
-        if field is not None:
-            shown = shown[field] if isinstance(shown, Mapping) else getattr(shown, field)
-        return self.turn(as_text(shown), reward=reward, done=bool(result.done))
+        observation, field = result.observation, self.observation_field
+        if isinstance(observation, Mapping) and field is not None:
+            observation = observation[field]
+        elif field is not None:
+            observation = getattr(observation, field)
+        return self.turn(as_text(observation), reward=reward, done=bool(result.done))

@@ -1,4 +1,4 @@
-"""Environments in which theorems are proven."""
+"""Environments of proofs in Lean and of proof attempts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from rlcomp.prover.turns import ProofTurns
 from rlcomp.workers.call import load
 
 
-class _Kind(Checked, ABCMeta):
+class _CheckedAbstract(Checked, ABCMeta):
     """Metaclass that checks arguments and abstract methods."""
 
 
-class LeanEnvironment(ProofTurns[LeanState], metaclass=_Kind):
+class LeanEnvironment(ProofTurns[LeanState], metaclass=_CheckedAbstract):
     """Environment that answers a tactic of Lean with the open goals or with Lean's message.
 
     A tactic that could leave a hole, add an axiom or run code is refused without being run
-    (:func:`rlcomp.prover.lean.refusal`). A proof is complete, and paid, when the backend says
-    so **and** Lean accepts the theorem with all its tactics as one file. If the backend fails,
-    there is no verdict and the episode is invalid.
+    (:func:`rlcomp.prover.lean.refusal`). A proof is complete, with the reward 1, if the backend
+    has no open goals **and** Lean accepts the theorem with all its tactics as one file. If the
+    backend fails, the episode is invalid.
 
     Args:
         backend: the connection to Lean: ``lean_backend=replay|wasm|dojo``.
@@ -44,16 +44,18 @@ class LeanEnvironment(ProofTurns[LeanState], metaclass=_Kind):
 
     def apply(self, state: LeanState, action: str) -> LeanState | str:
         """Return the state after a tactic, or the error message."""
-        refused = refusal(action)
-        if refused:
-            return refused
-        new = self.backend.run(state, action)
-        if isinstance(new, str):
-            return new
-        if not new.completed:
-            return new if new.goals else "no goals, and no proof"
-        why = self.backend.rejection(new)
-        return f"the file is not accepted: {why}" if why else replace(new, accepted=True)
+        message = refusal(action)
+        if message:
+            return message
+        new_state = self.backend.run(state, action)
+        if isinstance(new_state, str):
+            return new_state
+        if not new_state.completed:
+            return new_state if new_state.goals else "no goals, and no proof"
+        reason = self.backend.rejection(new_state)
+        if reason:
+            return f"the file is not accepted: {reason}"
+        return replace(new_state, accepted=True)
 
     def solved(self, state: LeanState) -> bool:
         """Return whether Lean has accepted the whole file."""
@@ -71,22 +73,22 @@ class LeanEnvironment(ProofTurns[LeanState], metaclass=_Kind):
 class ProofAttempts(metaclass=Checked):
     r"""Environment that checks a script of tactics, one per line, in several attempts.
 
-    The accepted part of a failed script stays. The observation is then the checker's message with
-    the state reached, ``"no match\nh0:p\n⊢p∨q\n"``, and the next attempt continues from there. A
-    script that ends with open goals is ``not over``. A script with tactics after the end of the
-    proof fails, and is cut before the tactic that completed the proof. The attempt that completes
-    the proof is paid 1 and ends the episode. The last attempt ends the episode too.
+    The accepted tactics of a failed script stay. The observation is the checker's message and the
+    state after them, ``"no match\nh0:p\n⊢p∨q\n"``, from which the next attempt continues. A script
+    that ends with open goals has the message ``not over``. A script with tactics after the end of
+    the proof fails, and is cut before the tactic that completed the proof. An attempt that
+    completes the proof has the reward 1 and ends the episode. The last attempt also ends it.
 
     Facts: ``attempts``, ``proven``, ``first_proven``; in episodes with a second attempt also
     ``repaired``, whether a later attempt completed the proof.
 
     Args:
-        prover: an environment whose states can be searched: a class or its description.
+        prover: environment of proofs, such as :class:`LeanEnvironment`: a class or its description.
         attempts: number of attempts.
-        tells: ``message``: message and state; ``nothing``: only ``again``, as a control in which
-            the policy does not know where to continue.
+        tells: observation after a failed attempt. ``message``: message and state. ``nothing``:
+            ``again``, as a control in which the policy does not know where to continue.
         again: the observation with ``tells: nothing``.
-        stop: text that ends an attempt and is not part of it; EOS ends it as well.
+        stop: text that ends an attempt and is not part of it; EOS also ends an attempt.
 
     Source:
         Xin et al. 2024 (DeepSeek-Prover-V1.5), arXiv:2408.08152, section 3.2 (truncate and resume);
@@ -115,15 +117,15 @@ class ProofAttempts(metaclass=Checked):
         self.verdicts: list[bool] = []
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Start the proof; the prompt holds the goal."""
+        """Start the proof of the example, whose prompt holds the goal; ``seed`` is ignored."""
         del seed
         self.state = self.prover.start(example)
         return Turn(anchor=self.prover.text(self.state))
 
     def step(self, action: str) -> Turn:
-        """Check a script and pay for a proof."""
+        """Run a script; return the message and state, or end the episode."""
         script = [line for line in action.removesuffix(self.stop).split("\n") if line]
-        message = self._checked(script)
+        message = self._run_script(script)
         self.verdicts.append(not message)
         if not message:
             return Turn(reward=1.0, done=True)
@@ -133,17 +135,17 @@ class ProofAttempts(metaclass=Checked):
         observation = f"{message}\n{state}" if self.tells == "message" else self.again
         return Turn(observation=observation, closing="\n", anchor=state)
 
-    def _checked(self, script: list[str]) -> str:
+    def _run_script(self, script: list[str]) -> str:
         """Apply the tactics of a script; return the error message, empty for a proof."""
-        before = self.state
+        previous = self.state
         for tactic in script:
-            new = "no goals" if self.prover.solved(self.state) else None
-            new = new or self.prover.apply(self.state, tactic)
-            if isinstance(new, str):
-                if self.prover.solved(self.state):
-                    self.state = before
-                return new
-            before, self.state = self.state, new
+            if self.prover.solved(self.state):
+                self.state = previous
+                return "no goals"
+            result = self.prover.apply(self.state, tactic)
+            if isinstance(result, str):
+                return result
+            previous, self.state = self.state, result
         return "" if self.prover.solved(self.state) else "not over"
 
     def facts(self) -> Mapping[str, float]:

@@ -1,4 +1,4 @@
-"""Self-correction environment: an attempt, a message of the verifier, a second attempt."""
+"""Environment of two attempts with a message of the verifier between them."""
 
 from __future__ import annotations
 
@@ -15,34 +15,36 @@ from rlcomp.interfaces.task import Example
 class SecondAttempt(metaclass=Checked):
     """Environment that judges a first answer, replies, and takes a second answer.
 
-    ``r_1`` and ``r_2`` are 1 if an attempt is right, else 0. The first turn is paid ``r_1``, the
-    second one ``alpha (r_2 - r_1)`` for its improvement. The run's reward judges the last turn, so
-    that with ``advantage=turn_return`` the second attempt earns ``r_2 + alpha (r_2 - r_1)``.
+    ``r_1`` and ``r_2`` are 1 if the first and the second attempt are right, else 0. The reward of
+    the first turn is ``r_1``, the reward of the second turn ``alpha (r_2 - r_1)``. The run's reward
+    judges the last turn and adds ``r_2``, so that with ``advantage=turn_return`` the second attempt
+    has the reward ``r_2 + alpha (r_2 - r_1)``.
 
-    With ``advantage.gamma=0`` each attempt is credited with its own reward. With ``gamma=1`` a
-    right first attempt loses the bonus ``alpha``, so that failing first pays if ``alpha > 1``.
+    With ``advantage.gamma=0`` the credit of each attempt is its own reward. With ``gamma=1`` a
+    right first attempt loses the bonus ``alpha``, so that a wrong first attempt has a larger return
+    if ``alpha > 1``.
 
     Facts of episodes with two attempts, 1 or 0: ``first_right``, ``second_right``; ``helped``
     (wrong, then right), ``hurt`` (right, then wrong), ``stayed_right``, ``stayed_wrong``; and
     ``changed``, whether the texts differ.
 
     Args:
-        verifier: a reward that scores single texts, the one of the training.
+        verifier: reward that scores single texts, the same as the run's.
         improvement: ``alpha``.
-        tells: ``verdict``; or ``nothing`` but ``again``, so that the policy has to find the
-            mistake by itself.
+        tells: message after the first attempt. ``verdict``: ``right`` or ``wrong``. ``nothing``:
+            ``again``, so that the policy must find a mistake by itself.
         right: the message after a right first attempt.
         wrong: the message after a wrong first attempt.
         again: the message with ``tells: nothing``.
         closing: text after the message.
-        stop: text that ends an attempt and is not part of it; null: only the stop token ends it.
+        stop: text that ends an attempt and is not part of it; None: only the stop token ends it.
 
     Raises:
-        ConfigError: the verifier is no text reward that scores by itself.
+        ConfigError: the verifier is no reward that scores single texts.
 
     Source:
-        Kumar et al. 2024 (SCoRe), arXiv:2409.12917: two attempts and the bonus of the second stage,
-        there without a verdict.
+        Kumar et al. 2024 (SCoRe), arXiv:2409.12917, two attempts and the bonus of stage II. SCoRe
+        has no verdict.
     """
 
     def __init__(
@@ -69,13 +71,13 @@ class SecondAttempt(metaclass=Checked):
         self.verdicts: list[bool] = []
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Store the example; the first observation is empty."""
+        """Store the example and return an empty observation; ``seed`` is ignored."""
         del seed
         self.example = example
         return Turn()
 
     def step(self, action: str) -> Turn:
-        """Judge an attempt; reply to the first one and end the episode after the second."""
+        """Judge an attempt; return a message after the first one, or end the episode."""
         if self.stop and not self.attempts:
             action = action.removesuffix(self.stop)
         right = self.verifier.is_right(self.example, action)
@@ -88,7 +90,7 @@ class SecondAttempt(metaclass=Checked):
         return Turn(reward=self.improvement * (second - first), done=True)
 
     def facts(self) -> Mapping[str, float]:
-        """Return the facts of both attempts; none after only one."""
+        """Return the facts of both attempts; no facts after a single attempt."""
         if len(self.verdicts) < 2:
             return {}
         first, second = self.verdicts
@@ -103,4 +105,4 @@ class SecondAttempt(metaclass=Checked):
         }
 
     def close(self) -> None:
-        """No-op: it holds nothing."""
+        """No-op."""

@@ -19,33 +19,34 @@ from rlcomp.verify.columns import gold_answers
 from rlcomp.verify.notes import notes_hold, notes_of
 from rlcomp.workers.call import load
 
-# Most characters of a result.
-_LONGEST = 100_000
+# Largest number of characters of a result.
+_MAX_CHARACTERS = 100_000
 
 
 class Tools(metaclass=Checked):
-    """Environment with tools: a turn that ends in a call gets its result, any other is the answer.
+    """Environment with tools: a turn that ends in a call gets its result; another is the answer.
 
-    The reason of a tool that refuses a call (:class:`rlcomp.interfaces.tool.ToolError`) is the
-    result. Any other exception makes the episode invalid. A call that costs more than the rest of
-    the budget is not made, and the result says so.
+    If a tool raises :class:`rlcomp.interfaces.tool.ToolError`, its message is the result of the
+    call. Any other exception makes the episode invalid. A call that costs more than the remaining
+    budget is not made; its result is an error message.
 
-    Facts: ``calls``; ``tool_errors``, the refused ones; ``useful_calls``, those with a result;
-    ``tools_used``, the tools with a useful call; ``malformed`` turns; ``cost``; ``calls_<name>``,
-    the calls of each tool. With ``notes`` also ``note_words``, the words of the policy's notes, and
-    ``notes_hold_answer``, whether they hold the gold answer or one of the column ``answers``.
+    Facts: numbers of ``calls``, of calls with a ToolError (``tool_errors``), of calls with a
+    non-empty result (``useful_calls``), of tools with a useful call (``tools_used``), of
+    ``malformed`` turns, and of calls of each tool (``calls_<name>``); and the ``cost`` of all
+    calls. With ``notes`` also the number of words of the policy's notes (``note_words``), and
+    whether they contain the gold answer or one of the column ``answers`` (``notes_hold_answer``).
 
     Args:
         tools: tools by name: a class, its description, or the description of a plain function,
             whose result is written as text.
-        protocol: format of calls and results; tags if not given.
-        prices: price of a call, by tool; 0 for the others.
-        budget: most cost of an episode's calls; null: no limit.
-        notes: tag of the policy's notes on results, such as ``refine``; null: none.
+        protocol: format of calls and results; None: tags.
+        prices: price of a call by the tool's name; other tools have the price 0.
+        budget: largest cost of all calls of an episode; None: no limit.
+        notes: tag of the policy's notes on results, such as ``refine``; None: no facts of notes.
 
     Raises:
-        ConfigError: there is no tool, a price names no tool, or the protocol cannot tell two tools
-            apart.
+        ConfigError: there is no tool, a price has the name of no tool, or the protocol cannot
+            distinguish two tools.
     """
 
     def __init__(
@@ -62,21 +63,21 @@ class Tools(metaclass=Checked):
         for name in prices or {}:
             if name not in tools:
                 raise ConfigError(f"Tools: prices names {name!r}{nearest(name, list(tools))}")
-        self.tools = {name: _tool(name, tool) for name, tool in tools.items()}
+        self.tools = {name: _build_tool(name, tool) for name, tool in tools.items()}
         self.names = [*self.tools]
-        self.protocol: ToolProtocol = Tags() if protocol is None else _made(protocol, made=True)
+        self.protocol: ToolProtocol = Tags() if protocol is None else _load_object(protocol)
         self.prices = prices or {}
         self.budget = budget
         self.stops = self.protocol.stops(self.names)
         self.counts = dict.fromkeys(["calls", "tool_errors", "useful_calls", "malformed"], 0)
         self.counts |= {f"calls_{name}": 0 for name in self.names}
-        self.used = set[str]()
+        self.used_tools = set[str]()
         self.cost = 0.0
         self.notes = notes
-        self.said, self.gold = "", list[str]()
+        self.policy_text, self.gold = "", list[str]()
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Pass the example to the tools; the first observation is empty."""
+        """Pass the example to the tools and return an empty observation; ``seed`` is ignored."""
         del seed
         self.gold = gold_answers({**example.columns, "answer": example.answer})
         for tool in self.tools.values():
@@ -86,16 +87,17 @@ class Tools(metaclass=Checked):
 
     def step(self, action: str) -> Turn:
         """Return the result of a call, or end the episode."""
-        self.said += action
-        call, wrong = self.protocol.read(action, self.names)
-        if call is None and not wrong:
+        self.policy_text += action
+        call, fault = self.protocol.read(action, self.names)
+        if call is None and not fault:
             return Turn(done=True)
         if call is None:
             self.counts["malformed"] += 1
-            return self._said(f"error: {wrong}")
-        return self._said(self._answer(call))
+            return self._result_turn(f"error: {fault}")
+        return self._result_turn(self._make_call(call))
 
-    def _answer(self, call: Call) -> str:
+    def _make_call(self, call: Call) -> str:
+        """Return the result of a call or an error message, and count the call."""
         price = self.prices.get(call.name, 0.0)
         if self.budget is not None and self.cost + price > self.budget:
             return "error: the budget is spent"
@@ -103,39 +105,44 @@ class Tools(metaclass=Checked):
         self.counts[f"calls_{call.name}"] += 1
         self.cost += price
         try:
-            result = self._called(call)
+            result = self._run_tool(call)
         except ToolError as error:
             self.counts["tool_errors"] += 1
             return f"error: {error}"
         if result:
             self.counts["useful_calls"] += 1
-            self.used.add(call.name)
+            self.used_tools.add(call.name)
         return result
 
-    def _called(self, call: Call) -> str:
+    def _run_tool(self, call: Call) -> str:
+        """Return the result of a call."""
         tool = self.tools[call.name]
         bound = bind(tool, call)
-        if not isinstance(tool, FunctionTool):  # a FunctionTool converts texts to numbers first
+        if not isinstance(tool, FunctionTool):  # A FunctionTool converts texts to numbers itself.
             check_kinds(bound)
         result = tool(*call.positional, **call.arguments)
         if not isinstance(result, str):
             raise TypeError(f"the tool {call.name} returned {result!r:.60}: must be a text")
-        return result[:_LONGEST]
+        return result[:_MAX_CHARACTERS]
 
-    def _said(self, result: str) -> Turn:
+    def _result_turn(self, result: str) -> Turn:
         observation, closing = self.protocol.told(result, self.names)
         return Turn(observation=observation, closing=closing)
 
     def facts(self) -> Mapping[str, float]:
-        """Return counts and cost of the calls, and facts of the notes."""
+        """Return the facts of the calls and of the notes."""
         counts = {name: float(count) for name, count in self.counts.items()}
-        return counts | {"tools_used": float(len(self.used)), "cost": self.cost} | self._noted()
+        return (
+            counts
+            | {"tools_used": float(len(self.used_tools)), "cost": self.cost}
+            | self._note_facts()
+        )
 
-    def _noted(self) -> dict[str, float]:
+    def _note_facts(self) -> dict[str, float]:
         if self.notes is None:
             return {}
-        words = len(notes_of(self.said, self.notes).split())
-        held = notes_hold(self.said, self.notes, self.gold)
+        words = len(notes_of(self.policy_text, self.notes).split())
+        held = notes_hold(self.policy_text, self.notes, self.gold)
         return {"note_words": float(words), "notes_hold_answer": float(held)}
 
     def close(self) -> None:
@@ -145,22 +152,20 @@ class Tools(metaclass=Checked):
                 close()
 
 
-def _tool(name: str, part: object) -> Tool:
+def _build_tool(name: str, part: object) -> Tool:
     """Return the tool of a description: a new object for this episode, or a function."""
     target = load(part.target, None) if isinstance(part, Unbuilt) else part
     if isinstance(part, Unbuilt) and inspect.isfunction(target):
         return FunctionTool(functools.partial(target, **part.arguments))
-    tool = _made(part)
+    tool = _load_object(part) if isinstance(part, Unbuilt) else part()  # type: ignore[operator]
     if not callable(tool):
         raise ConfigError(
-            f"Tools: the tool {name} is {tool!r:.60}, which cannot be called: it is a function, or "
-            "a class with a method __call__(self, query) (docs/how_to/tools.md)"
+            f"Tools: the tool {name} is {tool!r:.60}, which cannot be called: must be a function, "
+            "or a class with a method __call__(self, query) (docs/how_to/tools.md)"
         )
     return tool  # type: ignore[no-any-return]
 
 
-def _made(part: Any, *, made: bool = False) -> Any:  # noqa: ANN401
-    """Return the object of a description, or the result of calling a class or a function."""
-    if isinstance(part, Unbuilt):
-        return load(part.target, part.arguments)
-    return part if made else part()
+def _load_object(part: Any) -> Any:  # noqa: ANN401
+    """Return the object of a description; another value is returned unchanged."""
+    return load(part.target, part.arguments) if isinstance(part, Unbuilt) else part

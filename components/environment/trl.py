@@ -1,4 +1,4 @@
-"""Environments written for TRL's ``environment_factory``."""
+"""Adapter of environments for TRL's ``environment_factory``."""
 
 from __future__ import annotations
 
@@ -19,25 +19,29 @@ from rlcomp.workers.call import load
 
 
 class TRL(metaclass=Checked):
-    """Adapter of an environment of TRL: ``reset(**row)``, public methods as tools.
+    """Adapter of a TRL environment, which has ``reset(**row)`` and public methods as tools.
 
-    ``reset`` gets the example's columns, ``prompt``, and ``answer`` if there is one; its text is
-    never cut. A turn calls tools by ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>``;
-    their results come back in ``<tool_response>`` tags. A turn without a call ends the episode, and
-    then ``get_reward()`` is called if there is one. The policy reads the message of wrong arguments
-    and of a ValueError; any other exception makes the episode fail (TRL returns all messages).
+    ``reset`` gets ``prompt``, ``answer`` if the example has one, and the example's columns; the
+    text that it returns is never cut. A turn calls tools by
+    ``<tool_call>{"name": ..., "arguments": {...}}</tool_call>`` and gets their results in
+    ``<tool_response>`` tags. A turn without a call ends the episode, and then the adapter calls
+    ``get_reward()`` if there is one. Wrong arguments and a ValueError have a result with the error
+    message; any other exception makes the episode fail. (TRL returns all messages.)
+
+    As every environment, an object plays one episode; TRL resets the same object again.
 
     Args:
         name: dotted path of the class.
         settings: arguments of its constructor.
         describe: whether the first observation holds JSON schemas of the tools, made from
             annotations and docstrings.
-        reward_each_turn: whether each turn is paid the increase of ``get_reward``, also in episodes
-            that reach a limit; otherwise the last turn is paid all of it.
-        stops: texts that end a turn of the policy; EOS always does.
+        reward_each_turn: whether the reward of each turn is the increase of ``get_reward``, so that
+            episodes that reach a limit have rewards, too. Otherwise the reward of the last turn is
+            ``get_reward``, and the other turns have 0.
+        stops: texts that end a turn of the policy, in addition to EOS.
 
     Raises:
-        ConfigError: the class has no ``reset``, no tool, or one that is asynchronous.
+        ConfigError: the class has no ``reset`` or no tool, or has an asynchronous tool.
 
     Source:
         TRL 1.16, ``GRPOTrainer(environment_factory=...)``.
@@ -62,30 +66,30 @@ class TRL(metaclass=Checked):
         self.reward_each_turn = reward_each_turn
         self.stops = tuple(stops)
         self.calls = AnsweredCalls(partial(call_method, self.tools))
-        self.paid = 0.0
+        self.previous_reward = 0.0
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Reset with the example's row, without a seed: its interface has none."""
+        """Reset the environment with the example; ``seed`` is ignored, as TRL has none."""
         del seed
         answer = {"answer": example.answer} if example.answer else {}
         text = self.begin(**{"prompt": example.prompt, **answer, **example.columns}) or ""
         return Turn(closing=described(self.tools) + text if self.describe else text)
 
     def step(self, action: str) -> Turn:
-        """Make the calls of a turn; end the episode if there is none."""
+        """Return the results of a turn's calls; a turn without a call ends the episode."""
         calls = parse_calls(action)
         turn = self.calls.turn(calls) if calls else Turn(done=True)
-        owed = self._owed() if turn.done or self.reward_each_turn else 0.0
-        return replace(turn, reward=owed)
+        reward = self._reward_increase() if turn.done or self.reward_each_turn else 0.0
+        return replace(turn, reward=reward)
 
-    def _owed(self) -> float:
-        """Return the part of the reward that is not paid yet."""
-        before, self.paid = self.paid, float(self.reward())
-        return self.paid - before
+    def _reward_increase(self) -> float:
+        """Return the increase of the reward since the last call of this method."""
+        previous, self.previous_reward = self.previous_reward, float(self.reward())
+        return self.previous_reward - previous
 
     def facts(self) -> Mapping[str, float]:
         """Return the number of ``calls``, and of those that ``failed``."""
         return self.calls.facts()
 
     def close(self) -> None:
-        """No-op: its interface has no ``close``."""
+        """No-op, because TRL's environments have no ``close``."""

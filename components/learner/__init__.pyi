@@ -2,9 +2,9 @@
 
 from components.learner.gradient import Learner as Learner
 from components.learner.gradient_passes import GradientPasses as GradientPasses
-from components.learner.gradient_rows import OnPolicy as OnPolicy
+from components.learner.gradient_rows import OnPolicyTest as OnPolicyTest
 from components.learner.gradient_spike.median import MedianSpike as MedianSpike
-from components.learner.loss_value import Values as Values
+from components.learner.loss_value import LossValues as LossValues
 from components.learner.natural_gradient import NaturalGradientLearner as NaturalGradientLearner
 from components.learner.non_finite.skip import SkipNonFinite as SkipNonFinite
 from components.learner.optimizer_step import OptimizerStep as OptimizerStep

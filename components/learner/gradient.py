@@ -1,4 +1,4 @@
-"""The learner: minibatch gradient steps on a batch."""
+"""Learner that takes minibatch gradient steps on a batch."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from components.learner.checks import (
     check_micro_batches,
     check_rows,
     check_sampling,
-    wanted_keys,
+    read_keys,
 )
 from components.learner.gradient_passes import GradientPasses
-from components.learner.gradient_rows import needed_rows
+from components.learner.gradient_rows import select_rows
 from components.learner.gradient_spike.median import MedianSpike
-from components.learner.loss_value import Values
-from components.learner.minibatch_step import minibatch_count, minibatch_step
+from components.learner.loss_value import LossValues
+from components.learner.minibatch_step import limit_minibatches, minibatch_step
 from components.learner.non_finite.skip import SkipNonFinite
 from components.learner.optimizer_step import OptimizerStep
-from components.learner.trace import trace
+from components.learner.trace import trace_step
 from rlcomp.arguments import MinLen, NonEmptyText, PositiveFloat, PositiveInt
 from rlcomp.checkpoint.state_fields import field
 from rlcomp.component import Component
@@ -33,7 +33,7 @@ from rlcomp.engine.minibatch import minibatches
 from rlcomp.errors import CheckpointError, ConfigError, NonFiniteSteps
 from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import Policy, ScoresRows
-from rlcomp.metrics import progress as now
+from rlcomp.metrics import progress as current_progress
 from rlcomp.metrics import record, record_total
 from rlcomp.parallel.data_parallel import choose_strategy
 from rlcomp.seed import new_generator
@@ -48,34 +48,36 @@ def constant(progress: float) -> float:
 class Learner(Component):
     """Learner: epochs of minibatch optimiser steps, with gradient accumulation over micro-batches.
 
-    One model forward per micro-batch, shared by all losses. Rows that no loss has a gradient
-    through (of zero advantage, where there is no KL in the loss and no entropy bonus) are not
-    differentiated, and on the first step after sampling not read: their log-probs are known.
+    The model runs once per micro-batch for all losses. Rows that contribute no gradient to any loss
+    are not differentiated: rows with advantage 0, if the losses have no KL and no entropy bonus. On
+    the first step after sampling such rows need no forward either, because their log-probs are
+    recorded.
 
-    Reads what the model and the losses read. Writes nothing into the batch.
+    Reads the keys that the model and the losses read. Writes nothing into the batch.
 
     Args:
-        model: writes ``log_probs``, ``entropy``, ...; null when the losses hold their own
-            (torchrl's).
-        losses: by objective name; every entry they return whose name starts with ``loss`` is
-            summed.
-        optimizer: called with the named parameters, e.g. a partial of ``torch.optim.AdamW``.
-        schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
+        model: module that writes ``log_probs``, ``entropy``, ...; None: each loss holds its own
+            model, as torchrl's losses do.
+        losses: losses by name. The learner minimises the sum of all their entries whose names start
+            with ``loss``.
+        optimizer: function of the named parameters, e.g. a partial of ``torch.optim.AdamW``.
+        schedule: learning-rate multiplier as a function of the phase's progress in (0, 1].
         num_minibatches: optimiser steps per pass over the batch.
         epochs: passes over the batch.
-        micro_batch_tokens: tokens per forward, as the model reads them (padding counts where it
-            pads); null for no split. Changes memory, not numbers.
-        max_grad_norm: gradients are scaled down to this norm; null for no clipping.
-        name: what its metrics are called: ``learner/grad_norm``.
-        non_finite: counts skipped steps, whose loss or gradient is not finite, and says when to
-            stop; null: one with its defaults.
-        gradient_spike: tells steps whose gradient is far above the usual; null: one with its
-            defaults.
+        micro_batch_tokens: tokens per forward; padding counts if the model pads. None: no split.
+            It changes the memory, not the numbers.
+        max_grad_norm: largest norm of the gradient; a larger gradient is scaled down to it. None:
+            no clipping.
+        name: prefix of the metrics, as in ``learner/grad_norm``.
+        non_finite: counter of the steps skipped because their loss or gradient is not finite, which
+            also stops the run. None: the counter with its defaults.
+        gradient_spike: detector of steps with a far larger gradient than usual. None: the detector
+            with its defaults.
 
     Raises:
-        ConfigError: one of the losses is none, or averages over what it is given while there are
-            micro-batches.
-        NonFiniteSteps: a loss or the gradient was not finite in several steps in a row.
+        ConfigError: a module in ``losses`` is no loss, a loss is a mean over its rows although
+            ``micro_batch_tokens`` is set, or sampling settings do not fit the number of steps.
+        NonFiniteSteps: a loss or the gradient was not finite in several consecutive steps.
     """
 
     runs = ("model", "losses")
@@ -111,10 +113,10 @@ class Learner(Component):
         self.gradient_spike = gradient_spike or MedianSpike()
         self.generator = new_generator()
         self.frozen: frozenset[str] = frozenset()
-        self.moved = False
+        self.weights_changed = False
         decoding = model.decoding if isinstance(model, Policy) else Decoding()
         check_sampling(decoding, num_minibatches * epochs)
-        self.replayed = num_minibatches * epochs > 1 and decoding.truncates
+        self.replays_sampling = num_minibatches * epochs > 1 and decoding.truncates
         self._build_step(optimizer)
 
     def _build_step(
@@ -122,19 +124,19 @@ class Learner(Component):
     ) -> None:
         """Build the strategy, the passes and the optimiser of a step."""
         named = [(name, p) for name, p in self.named_parameters() if p.requires_grad]
-        others = [p for p in self.losses.parameters() if p.requires_grad]
+        loss_parameters = [p for p in self.losses.parameters() if p.requires_grad]
         sums = all(isinstance(loss, Loss) for loss in self.losses.values())
-        self.strategy = choose_strategy(self.model, others, sums=sums)
-        self.wanted = wanted_keys(dict(self.losses.items()))
+        self.strategy = choose_strategy(self.model, loss_parameters, sums=sums)
+        self.loss_keys = read_keys(dict(self.losses.items()))
         self.passes = GradientPasses(
             self.model,
             self.losses,
-            self.wanted,
+            self.loss_keys,
             self.strategy,
             micro_batch_tokens=self.micro_batch_tokens,
             name=self.name,
         )
-        self.own, self.unit_rows = self.passes.own, self.passes.unit_rows
+        self.row_losses, self.unit_rows = self.passes.row_losses, self.passes.unit_rows
         self.optimizer_step = OptimizerStep(
             named,
             self.strategy,
@@ -146,70 +148,72 @@ class Learner(Component):
         self.trained, self.trained_names = self.optimizer_step.parameters, self.optimizer_step.names
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Take ``epochs * num_minibatches`` optimiser steps."""
-        if self.strategy.run(self, "update", self._needed(batch)):
+        """Take ``epochs * num_minibatches`` optimiser steps; return the batch unchanged."""
+        if self.strategy.run(self, "update", self._select_rows(batch)):
             self._count_update()
         return batch
 
     def update(self, rows: TensorDict) -> bool:
         """Take the optimiser steps of a batch; return whether one was taken."""
-        if not len(rows):  # a filter has dropped all
+        if not len(rows):  # A filter has dropped all rows.
             record_total(f"{self.name}/tokens", 0.0)
             return False
-        rows, self.moved = self._on_device(rows), False
-        count = minibatch_count(len(rows) // self.unit_rows, self.num_minibatches, self.name)
+        rows, self.weights_changed = self._on_device(rows), False
+        count = limit_minibatches(len(rows) // self.unit_rows, self.num_minibatches, self.name)
         try:
             for _ in range(self.epochs):
-                for part in minibatches(rows, count, self.unit_rows, self.generator):
-                    self.moved = minibatch_step(self, part) or self.moved
+                for minibatch in minibatches(rows, count, self.unit_rows, self.generator):
+                    self.weights_changed |= minibatch_step(self, minibatch)
         except NonFiniteSteps:
             self.strategy.write_back()
             raise
         self.strategy.write_back()
-        moved, self.moved = self.moved, False
-        return moved
+        changed, self.weights_changed = self.weights_changed, False
+        return changed
 
     def _count_update(self) -> None:
+        """Tell the policy that its weights have changed."""
         if isinstance(self.model, ScoresRows):
             self.model.updated()
 
     def accumulate(self, batch: TensorDict) -> dict[str, float]:
         """Add the gradient of a batch to ``.grad``; return the losses by name.
 
-        For loops of one's own, with :meth:`step`. The losses are means over this batch: the
-        gradients of several batches are summed.
+        A user's own loop calls it before :meth:`step`. The losses are means over this batch. The
+        gradients of several calls add up.
 
         Args:
-            batch: the rows of an optimiser step, or some of them.
+            batch: all rows of an optimiser step, or some of them.
 
         Raises:
             ConfigError: the batch lacks keys that the losses read.
         """
         if self.model is not None:
-            check_rows(type(self).__name__, batch, self.own.values(), {*self.model.out_keys})
-        return Values(self.strategy.run(self, "differentiate", self._needed(batch)))
+            check_rows(type(self).__name__, batch, self.row_losses.values(), {*self.model.out_keys})
+        return LossValues(self.strategy.run(self, "differentiate", self._select_rows(batch)))
 
     def step(self, progress: float | None = None) -> float:
         """Take an optimiser step along the gradient in ``.grad``, and clear it.
 
         Args:
-            progress: of the phase, in (0, 1], for the learning rate; the run's own if not given.
+            progress: progress of the phase in (0, 1], for the learning rate. None: the progress of
+                the current run.
 
         Returns:
-            The norm of the gradient, before it is clipped.
+            The norm of the gradient before clipping.
 
         Raises:
-            ConfigError: there is no run and no progress, or progress is out of its range.
-            NumericalError: the gradient is not finite; names the first bad tensor. It is cleared,
-                and nothing else changes.
+            ConfigError: there is no run and no progress, or progress is not in (0, 1].
+            NumericalError: the gradient is not finite; the message names the first such tensor. The
+                gradient is cleared, and nothing else changes.
         """
-        at = now() if progress is None else progress
-        if not 0 < at <= 1:
+        value = current_progress() if progress is None else progress
+        if not 0 < value <= 1:
             raise ConfigError(
-                f"{self.name}.step: progress is {at}, and the learning rate follows it: give how "
-                "much of the phase is over after this step, above 0 and at most 1"
+                f"{self.name}.step: progress is {value}: give the share of the phase that is over "
+                "after this step, above 0 and at most 1, for the learning rate"
             )
-        norm = self.strategy.run(self, "step_along", at)
+        norm = self.strategy.run(self, "step_along", value)
         self._count_update()
         return float(norm)
 
@@ -224,48 +228,51 @@ class Learner(Component):
         return norm
 
     def trace(self, batch: TensorDict) -> dict[str, str | None]:
-        """Repeat an optimiser step without taking it; return the first bad key of each stage."""
-        return trace(self, batch.to(self.trained[0].device))
+        """Repeat an optimiser step without taking it; return each stage's first non-finite key."""
+        return trace_step(self, batch.to(self.trained[0].device))
 
-    def _needed(self, batch: TensorDict) -> TensorDict:
-        """Return the rows with the keys that model and losses read, checked and canonical."""
+    def _select_rows(self, batch: TensorDict) -> TensorDict:
+        """Return the rows, checked and canonical, with the keys that model and losses read."""
         if self.passes.reads_whole_batch:
             return batch.reshape(-1)
         assert self.model is not None
         name = type(self).__name__
-        rows = needed_rows(self.model, batch, self.wanted, replayed=self.replayed, name=name)
+        rows = select_rows(
+            self.model, batch, self.loss_keys, replays_sampling=self.replays_sampling, name=name
+        )
         return self._on_device(rows)
 
     def _on_device(self, rows: TensorDict) -> TensorDict:
+        """Return the rows on the device of the trained parameters."""
         device = self.trained[0].device
         return rows if device.type == "cpu" else rows.to(device)
 
     def differentiate(self, batch: TensorDict) -> dict[str, float]:
         """Accumulate the gradient of an optimiser step in ``.grad``; return its losses by name."""
-        return self.passes.differentiate(batch, self.moved)
+        return self.passes.differentiate(batch, self.weights_changed)
 
     def take(self, norm: Tensor, progress: float) -> None:
         """Step along the gradient in ``.grad``; record its norm and the learning rate."""
         lr = self.optimizer_step.take(norm, progress)
-        for loss in self.own.values():
+        for loss in self.row_losses.values():
             loss.after_step()
         record(f"{self.name}/grad_norm", norm)
         record(f"{self.name}/lr", lr)
 
     def freeze(self, names: Iterable[str]) -> None:
-        """Leave these parameters, and only these, out of the steps from here on."""
+        """Freeze exactly these parameters in all later steps."""
         self.frozen = frozenset(names)
 
     def forget_moments(self) -> None:
-        """Reset the optimiser, as if it had never stepped."""
+        """Clear the optimiser state on every rank."""
         self.strategy.run(self, "clear_moments")
 
     def clear_moments(self) -> None:
-        """Clear the optimiser state."""
+        """Clear the optimiser state of this process."""
         self.optimizer.state.clear()
 
     def run_state(self) -> dict[str, object]:
-        """Return the optimiser state, and the frozen parameters where there are any."""
+        """Return the optimiser state, and the names of the frozen parameters if there are any."""
         frozen = {"frozen": sorted(self.frozen)} if self.frozen else {}
         return {"optimizer": self.strategy.run(self, "moments"), **frozen}
 
@@ -274,18 +281,20 @@ class Learner(Component):
         return self.optimizer_step.state()
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Restore the moments by the parameters' names; hyperparameters are the config's.
+        """Restore the optimiser's moments by the names of parameters, and the frozen parameters.
+
+        The hyperparameters of the optimiser stay as in the config.
 
         Raises:
-            CheckpointError: the state is another optimiser's, or of other parameters.
+            CheckpointError: the state is of another optimiser or of other parameters.
         """
         frozen = frozenset(field({"frozen": [], **state}, "frozen", list))
         if unknown := frozen.difference(self.trained_names):
             raise CheckpointError(f"frozen names parameters that {self.name} lacks: {unknown}")
-        moments = self.optimizer_step.matched(self.name, field(state, "optimizer", dict))
-        self.strategy.run(self, "take_moments", moments)
+        moments = self.optimizer_step.match_state(self.name, field(state, "optimizer", dict))
+        self.strategy.run(self, "load_moments", moments)
         self.frozen = frozen
 
-    def take_moments(self, whole: dict[str, Any]) -> None:
+    def load_moments(self, state: dict[str, Any]) -> None:
         """Load an optimiser state of whole parameters."""
-        self.optimizer_step.load(whole)
+        self.optimizer_step.load(state)

@@ -12,7 +12,7 @@ from tensordict.nn import TensorDictModuleBase
 from torch import Tensor, nn
 
 from components.learner.checks import check_gradient
-from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs
+from components.learner.gradient_rows import OnPolicyTest, gradient_rows, recorded_outputs
 from components.learner.loss_value import loss_value
 from rlcomp.component import limit_outputs
 from rlcomp.engine.minibatch import micro_batches
@@ -24,7 +24,8 @@ from rlcomp.metrics import record, recording
 from rlcomp.parallel.load_balancing import ROW
 from rlcomp.parallel.update_strategy import LocalUpdate, Pass
 
-# The entry that the passes add to the batch. It is no identifier, so no key has this name.
+# Entry of a batch that holds the step-level keys of each loss by its name. It is no identifier, so
+# that no key of a component has this name.
 PREPARED = "(prepared)"
 
 
@@ -32,24 +33,25 @@ class GradientPasses:
     """Forward and backward passes over the micro-batches of an optimiser step.
 
     Args:
-        model: writes the entries that losses read; None where the losses hold their own models.
-        losses: by name.
-        wanted: keys that the losses read.
-        strategy: runs the passes.
-        micro_batch_tokens: tokens per forward; None for no split.
-        name: of the learner, for its metrics.
+        model: module that writes entries that losses read; None: each loss holds its own model.
+        losses: losses by name.
+        loss_keys: keys that the losses read.
+        strategy: strategy that runs the passes, in one process or on several ranks.
+        micro_batch_tokens: tokens per forward; None: no split.
+        name: name of the learner, for its metrics.
 
     Attributes:
-        own: the losses that are a ``Loss``, by name; others average over the rows they are given.
-        others: further modules whose state a step changes.
-        unit_rows: number of adjacent rows that stay together.
+        row_losses: the losses that are a ``Loss`` and so sum over rows, by name. The other losses
+            are means over their rows.
+        other_modules: modules other than losses, model and optimiser whose state a step changes.
+        unit_rows: number of adjacent rows that stay in one micro-batch.
     """
 
     def __init__(
         self,
         model: TensorDictModuleBase | None,
         losses: nn.ModuleDict,
-        wanted: set[str],
+        loss_keys: set[str],
         strategy: LocalUpdate,
         *,
         micro_batch_tokens: int | None,
@@ -57,61 +59,74 @@ class GradientPasses:
     ) -> None:
         self.model = model
         self.losses = losses
-        self.wanted = wanted
+        self.loss_keys = loss_keys
         self.strategy = strategy
         self.micro_batch_tokens = micro_batch_tokens
         self.name = name
-        self.own = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
-        self.others: list[nn.Module] = []
+        self.row_losses = {name: loss for name, loss in losses.items() if isinstance(loss, Loss)}
+        self.other_modules: list[nn.Module] = []
         self.packed = isinstance(model, PacksRows) and model.packs
-        self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.own.values()))
+        self.unit_rows = math.lcm(*(loss.unit_rows for loss in self.row_losses.values()))
 
     @property
     def reads_whole_batch(self) -> bool:
-        """True where losses may read any entry: foreign ones, or with their own models."""
-        return len(self.own) < len(self.losses) or self.model is None
+        """Whether losses may read any entry: those of other libraries, or with their own model."""
+        return len(self.row_losses) < len(self.losses) or self.model is None
 
     @property
     def parts(self) -> list[nn.Module]:
-        """Modules beside model and optimiser whose state a step changes."""
-        return [*self.own.values(), *self.others]
+        """Modules other than model and optimiser whose state a step changes."""
+        return [*self.row_losses.values(), *self.other_modules]
 
-    def differentiate(self, batch: TensorDict, moved: bool) -> dict[str, float]:
+    def differentiate(self, batch: TensorDict, weights_changed: bool) -> dict[str, float]:
         """Accumulate the gradient of an optimiser step in ``.grad``; return its losses by name.
 
         Args:
             batch: rows of the step.
-            moved: whether the weights have changed since the rows came.
+            weights_changed: whether the weights have changed since the learner got the rows.
         """
         outputs = self.with_full_batch_outputs(batch)
-        prepared = {name: loss.prepare(loss.view(outputs)) for name, loss in self.own.items()}
+        prepared = {
+            name: loss.prepare(loss.view(outputs)) for name, loss in self.row_losses.items()
+        }
         rows = batch.copy().update({(PREPARED, name): entry for name, entry in prepared.items()})
-        with_gradient, rest = self._split(rows)
-        on_policy = OnPolicy(self.model, self.wanted, moved)
-        compare = on_policy.compare if rest is not None else None
-        totals = self.add_up(with_gradient, partial(self._pass, compare=compare), list(self.losses))
-        if rest is not None:
-            self._add_without_gradient(rest, on_policy.knows(rest), totals)
+        with_gradient, without_gradient = self._split(rows)
+        on_policy = OnPolicyTest(self.model, self.loss_keys, weights_changed)
+        compare = on_policy.compare if without_gradient is not None else None
+        run_pass = partial(self._pass, compare=compare)
+        totals = self.sum_passes(with_gradient, run_pass, list(self.losses))
+        if without_gradient is not None:
+            recorded = on_policy.has_recorded_log_probs(without_gradient)
+            self._add_without_gradient(without_gradient, recorded, totals)
         return totals
 
-    def add_up(self, rows: TensorDict, one: Pass, names: Sequence[str]) -> dict[str, float]:
-        """Run a pass over each micro-batch of a step; return the sums of its values by name."""
+    def sum_passes(
+        self, rows: TensorDict, run_pass: Pass, names: Sequence[str]
+    ) -> dict[str, float]:
+        """Run a pass over each micro-batch of a step; return the sums of its values by name.
+
+        Args:
+            rows: rows of the step.
+            run_pass: function of a micro-batch that returns values by name.
+            names: names of the values.
+        """
         return self.strategy.accumulate(
-            rows, self.micro_batches, one, self._idle, names=names, parts=self.parts
+            rows, self.micro_batches, run_pass, self._empty_pass, names=names, parts=self.parts
         )
 
     def micro_batches(self, rows: TensorDict, tokens: int | None = None) -> Iterator[TensorDict]:
         """Split the rows of an optimiser step as the model reads them.
 
         Args:
-            rows: of the step.
-            tokens: limit of a micro-batch, where it is below ``micro_batch_tokens``.
+            rows: rows of the step.
+            tokens: largest number of tokens of a micro-batch, if it is below
+                ``micro_batch_tokens``; None: no further limit.
         """
         limits = [limit for limit in (tokens, self.micro_batch_tokens) if limit is not None]
         return micro_batches(rows, min(limits, default=None), self.unit_rows, packed=self.packed)
 
-    def read(self, micro: TensorDict) -> TensorDict:
-        """Return a micro-batch with the model's outputs; record their entropy."""
+    def run_model(self, micro: TensorDict) -> TensorDict:
+        """Return a micro-batch with the model's outputs; record the policy's entropy."""
         rows = micro.exclude(PREPARED)
         module = self.strategy.module
         outputs = rows if module is None else module(rows)
@@ -121,18 +136,18 @@ class GradientPasses:
 
     def with_full_batch_outputs(self, batch: TensorDict) -> TensorDict:
         """Add model outputs without gradient for all rows of the step, if a loss needs them."""
-        needed = any(loss.needs_full_batch_forward for loss in self.own.values())
+        needed = any(loss.needs_full_batch_forward for loss in self.row_losses.values())
         if self.model is None or not needed:
             return batch
-        forward = partial(full_batch_forward, self.strategy.module, batch, self.wanted)
+        forward = partial(full_batch_forward, self.strategy.module, batch, self.loss_keys)
         return batch.copy().update(self.strategy.forward_all(forward, self.micro_batches))
 
     def _pass(
         self, micro: TensorDict, compare: Callable[[TensorDict], None] | None = None
     ) -> dict[str, float]:
         """Add the gradient of a micro-batch to ``.grad``; return its losses by name."""
-        with torch.enable_grad(), limit_outputs(self.wanted):
-            outputs = self.read(micro)
+        with torch.enable_grad(), limit_outputs(self.loss_keys):
+            outputs = self.run_model(micro)
             try:
                 values = self._values(outputs, micro)
             except NumericalError:
@@ -147,17 +162,17 @@ class GradientPasses:
             compare(outputs)
         return {name: float(value.detach()) for name, value in values.items()}
 
-    def _idle(self, micro: TensorDict) -> dict[str, float]:
-        """Run a pass that adds nothing."""
-        with torch.enable_grad(), limit_outputs(self.wanted), recording():
-            self.strategy.backward_zero(self.read(micro))
+    def _empty_pass(self, micro: TensorDict) -> dict[str, float]:
+        """Run a pass that adds a gradient of 0, for a rank that waits for other ranks."""
+        with torch.enable_grad(), limit_outputs(self.loss_keys), recording():
+            self.strategy.backward_zero(self.run_model(micro))
         return {}
 
     def _split(self, rows: TensorDict) -> tuple[TensorDict, TensorDict | None]:
-        """Return the rows that the gradient flows through, and the others; None for no others."""
+        """Return the rows with a gradient and the rows without one; None: all have a gradient."""
         if self.reads_whole_batch:
             return rows, None
-        needed = gradient_rows(self.own.values(), rows.exclude(PREPARED), self.unit_rows)
+        needed = gradient_rows(self.row_losses.values(), rows.exclude(PREPARED), self.unit_rows)
         if needed is None:
             return rows, None
         record(f"{self.name}/rows_without_gradient", ~needed)
@@ -166,15 +181,22 @@ class GradientPasses:
         return rows[needed], rows[~needed]
 
     def _add_without_gradient(
-        self, rows: TensorDict, known: bool, totals: dict[str, float]
+        self, rows: TensorDict, recorded: bool, totals: dict[str, float]
     ) -> None:
-        """Add the losses of rows without a gradient to the totals, and record their metrics."""
-        with torch.no_grad(), limit_outputs(self.wanted):
-            if known:
+        """Add the losses of rows without a gradient to the totals, and record their metrics.
+
+        Args:
+            rows: the rows.
+            recorded: whether their recorded log-probs are the policy's, so that no forward is
+                needed.
+            totals: values of the losses by name.
+        """
+        with torch.no_grad(), limit_outputs(self.loss_keys):
+            if recorded:
                 _add(totals, self._values(recorded_outputs(rows.exclude(PREPARED)), rows))
                 return
             for micro in self.micro_batches(rows):
-                _add(totals, self._values(self.read(micro), micro))
+                _add(totals, self._values(self.run_model(micro), micro))
 
     def _values(self, outputs: TensorDict, micro: TensorDict) -> dict[str, Tensor]:
         """Return the losses of a micro-batch by name."""
@@ -184,11 +206,12 @@ class GradientPasses:
         }
 
     def _view(self, name: str, outputs: TensorDict, micro: TensorDict) -> TensorDict:
-        """Return the micro-batch as a loss reads it, with its step-level keys."""
-        return outputs.copy().update(micro[PREPARED, name]) if name in self.own else outputs
+        """Return the micro-batch that a loss reads, with its step-level keys."""
+        return outputs.copy().update(micro[PREPARED, name]) if name in self.row_losses else outputs
 
 
 def _add(totals: dict[str, float], values: dict[str, Tensor]) -> None:
+    """Add values to the totals with the same names, in place."""
     for name, value in values.items():
         totals[name] += float(value.detach())
 
@@ -196,29 +219,29 @@ def _add(totals: dict[str, float], values: dict[str, Tensor]) -> None:
 def full_batch_forward(
     model: TensorDictModuleBase,
     batch: TensorDict,
-    wanted: Set[str],
+    loss_keys: Set[str],
     micro_batches: Callable[[TensorDict], Iterator[TensorDict]],
 ) -> dict[str, Tensor]:
     """Return the model's outputs for all rows, without a gradient, in the rows' order.
 
     Args:
-        model: writes some of the wanted keys.
+        model: module that writes some of ``loss_keys``.
         batch: rows ``[B]`` of ``T`` tokens.
-        wanted: keys that losses read. Full distributions are left out: ``[B, T, V]`` of a whole
-            step is too large.
-        micro_batches: splits rows as the model reads them, in any order.
+        loss_keys: keys that losses read. Full distributions are left out, because ``[B, T, V]`` for
+            all rows of a step is too large.
+        micro_batches: function that splits rows into micro-batches, in any order.
 
     Returns:
-        By key, shape ``[B, T]``.
+        Each output by its key, shape ``[B, T]``.
     """
     rows = batch.copy()
     rows[ROW] = torch.arange(batch.shape[0], device=batch["attention_mask"].device)
-    small = {key for key in wanted if not (spec := lookup(key)) or spec.per_token}
+    small = {key for key in loss_keys if not (spec := lookup(key)) or spec.per_token}
     outputs: dict[str, Tensor] = {}
     with torch.no_grad(), limit_outputs(small):
         for micro in micro_batches(rows):
-            part = model(micro.copy())
+            result = model(micro.copy())
             for key in small & set(model.out_keys):
-                empty = part[key].new_zeros(batch["attention_mask"].shape)
-                outputs.setdefault(key, empty)[micro[ROW], : part[key].shape[1]] = part[key]
+                empty = result[key].new_zeros(batch["attention_mask"].shape)
+                outputs.setdefault(key, empty)[micro[ROW], : result[key].shape[1]] = result[key]
     return outputs

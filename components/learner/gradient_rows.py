@@ -1,8 +1,8 @@
-"""Rows of an optimiser step with and without a gradient, and known outputs of the latter.
+"""Split of an optimiser step into rows with and without a gradient.
 
-A row whose advantage is 0 at every token adds 0 to the gradient of a policy loss. It enters
-denominators (``Loss.prepare``) and metrics alone. Metrics need its log-probs: on the first step
-after sampling they are what the sampler recorded; later they are read without a gradient.
+A row whose advantage is 0 at every token adds 0 to the gradient of a policy loss. It only enters
+denominators (``Loss.prepare``) and metrics. The metrics need its log-probs. On the first step after
+sampling these are the log-probs that the sampler recorded; later they need a forward pass.
 """
 
 from __future__ import annotations
@@ -23,36 +23,37 @@ from rlcomp.interfaces.loss import Loss
 from rlcomp.interfaces.policy import Policy
 from rlcomp.metrics import record
 
-# Nats. Recorded log-probs within this distance count as the policy's own: ten times the rounding of
-# a float32 forward pass.
-_ROUNDING = 1e-4
-# Keys of the policy's recorded log-probs, best first.
-_RECORDED = ("old_log_probs", "rollout_log_probs")
+# Largest difference (nats) between recorded log-probs and the policy's own. It is ten times the
+# rounding error of a float32 forward pass.
+_TOLERANCE = 1e-4
+# Keys of recorded log-probs of the policy; the first one in a batch is used.
+_RECORDED_LOG_PROBS = ("old_log_probs", "rollout_log_probs")
 # Keys that describe how a batch was sampled.
-_SAMPLED = (*_RECORDED, "policy_version")
+_SAMPLING_KEYS = (*_RECORDED_LOG_PROBS, "policy_version")
 
 
-def sampled_keys(batch: TensorDict) -> set[str]:
-    """Return the keys of a batch that describe how its tokens were sampled; all are optional."""
+def sampling_keys(batch: TensorDict) -> set[str]:
+    """Return the keys of a batch that describe how its tokens were sampled."""
     mask = batch.get("response_mask", None)
     return {
         key
-        for key in _SAMPLED
+        for key in _SAMPLING_KEYS
         if mask is not None and key in batch.keys() and batch[key].shape == mask.shape
     }
 
 
 def gradient_rows(losses: Iterable[Loss], rows: TensorDict, unit_rows: int) -> Tensor | None:
-    """Return a mask of the rows that the gradient of losses flows through; None for any row.
+    """Return a mask of the rows with a gradient; None: all rows may have one.
 
     Args:
-        losses: see :meth:`rlcomp.interfaces.loss.Loss.gradient_rows`.
-        rows: of an optimiser step, ``[B]``.
+        losses: losses with :meth:`rlcomp.interfaces.loss.Loss.gradient_rows`.
+        rows: rows of an optimiser step, ``[B]``.
         unit_rows: number of adjacent rows that stay together.
 
     Returns:
-        Shape ``[B]``, bool, at least one unit. Without any, parameters would have no gradient, and
-        an optimiser would skip them; at a gradient of 0 it decays them.
+        Mask ``[B]``, bool, which is true for at least one unit. Otherwise parameters would have no
+        gradient, and an optimiser would skip their weight decay, which it applies with a gradient
+        of 0.
     """
     needed = torch.zeros(rows.batch_size, dtype=torch.bool)
     for loss in losses:
@@ -66,84 +67,86 @@ def gradient_rows(losses: Iterable[Loss], rows: TensorDict, unit_rows: int) -> T
     return needed
 
 
-def needed_rows(
-    model: TensorDictModuleBase, batch: TensorDict, wanted: Set[str], *, replayed: bool, name: str
+def select_rows(
+    model: TensorDictModuleBase,
+    batch: TensorDict,
+    loss_keys: Set[str],
+    *,
+    replays_sampling: bool,
+    name: str,
 ) -> TensorDict:
-    """Return the rows with the keys that model and losses read, checked and canonical.
+    """Return the rows, checked and canonical, with the keys that model and losses read.
 
     Args:
-        model: that is trained.
-        batch: of the learner.
-        wanted: keys that the losses read.
-        replayed: whether truncated sampling must be replayed from ``sampling_mask``.
-        name: of the learner's class, for messages.
+        model: the trained model.
+        batch: batch of the learner.
+        loss_keys: keys that the losses read.
+        replays_sampling: whether the model replays truncated sampling from ``sampling_mask``.
+        name: name of the learner's class, for messages.
 
     Raises:
-        ConfigError: the batch lacks the sampling sets or the routes that must be replayed.
+        ConfigError: the batch lacks the sampling sets or the routes to replay.
     """
-    if replayed and "sampling_mask" not in batch.keys():
+    if replays_sampling and "sampling_mask" not in batch.keys():
         raise ConfigError(
             "decoding.replay is true and the learner takes several optimiser steps a batch, "
             "but the batch has no sampling_mask: its rows are not the policy's own rollouts; "
             "use decoding=full, or one optimiser step a batch"
         )
-    check_routes(model, batch, wanted)
-    needed = {*wanted, *model.in_keys, "attention_mask"}
+    check_routes(model, batch, loss_keys)
+    keys = {*loss_keys, *model.in_keys, "attention_mask"}
     if isinstance(model, Component):
-        needed |= set(model.optional)
-    needed |= sampled_keys(batch)
-    return canonical(name, batch.select(*needed, strict=False), needed)
+        keys |= set(model.optional)
+    keys |= sampling_keys(batch)
+    return canonical(name, batch.select(*keys, strict=False), keys)
 
 
-class OnPolicy:
-    """Test whether a step's rows were sampled by the present policy, so log-probs are known.
+class OnPolicyTest:
+    """Test whether the current policy sampled a step's rows, so that their log-probs are recorded.
 
-    The rows with a gradient decide: their recorded log-probs must be the policy's own up to
-    rounding. This detects another engine, another distribution, and weights that have moved.
+    The test compares the rows with a gradient: their recorded log-probs must equal the policy's own
+    up to rounding. So it detects another engine, another distribution, and changed weights.
 
     Args:
         model: the trained model.
-        asked: keys that losses read.
-        moved: whether the weights have changed since the rows came.
+        loss_keys: keys that the losses read.
+        weights_changed: whether the weights have changed since the learner got the rows.
     """
 
-    def __init__(self, model: object, asked: set[str], moved: bool) -> None:
+    def __init__(self, model: object, loss_keys: set[str], weights_changed: bool) -> None:
         self.version: int | None = None
-        outputs = asked.intersection(getattr(model, "out_keys", ()))
-        # Under a filter the entropy of the full distribution is not known.
-        if isinstance(model, Policy) and not moved and not model.decoding.truncates:
+        outputs = loss_keys.intersection(getattr(model, "out_keys", ()))
+        # Truncated sampling does not give the entropy of the full distribution.
+        if isinstance(model, Policy) and not weights_changed and not model.decoding.truncates:
             self.version = model.version if outputs <= {"log_probs"} else None
         self.agrees = self.version is not None
 
     def compare(self, outputs: TensorDict) -> None:
-        """Compare the recorded log-probs of rows with the model's own."""
-        key = _recorded(outputs)
+        """Compare the recorded log-probs of rows with the model's outputs; store the result."""
+        key = _recorded_key(outputs)
         if not self.agrees or key is None or "response_mask" not in outputs.keys():
             self.agrees = False
             return
-        gap = (
-            masked(outputs["log_probs"].detach() - outputs[key], outputs["response_mask"])
-            .abs()
-            .max()
-        )
-        self.agrees = bool(gap <= _ROUNDING)
+        gap = outputs["log_probs"].detach() - outputs[key]
+        difference = masked(gap, outputs["response_mask"]).abs().max()
+        self.agrees = bool(difference <= _TOLERANCE)
 
-    def knows(self, rows: TensorDict) -> bool:
-        """Return whether the log-probs of these rows are known."""
-        key = _recorded(rows)
+    def has_recorded_log_probs(self, rows: TensorDict) -> bool:
+        """Return whether the recorded log-probs of these rows are the current policy's."""
+        key = _recorded_key(rows)
         if not self.agrees or key is None or "policy_version" not in rows.keys():
             return False
-        unlike = (rows["policy_version"] != self.version) | ~rows[key].isfinite()
-        return not bool((unlike & rows["response_mask"]).any())
+        differs = (rows["policy_version"] != self.version) | ~rows[key].isfinite()
+        return not bool((differs & rows["response_mask"]).any())
 
 
 def recorded_outputs(rows: TensorDict) -> TensorDict:
-    """Return rows with recorded log-probs as the model's; record their entropy.
+    """Return rows whose ``log_probs`` are the recorded ones; record ``policy/entropy``.
 
-    The entropy of ``policy/entropy`` is estimated from the sampled tokens: the mean of ``-log
-    pi(a_t|s_t)`` over samples is the entropy.
+    The entropy is estimated as the mean of ``-log pi(a_t|s_t)`` over the sampled tokens ``a_t``
+    with their contexts ``s_t``.
     """
-    key = _recorded(rows)
+    key = _recorded_key(rows)
     assert key is not None
     mask = rows["response_mask"]
     log_probs = masked(rows[key], mask)
@@ -151,5 +154,6 @@ def recorded_outputs(rows: TensorDict) -> TensorDict:
     return rows.copy().set("log_probs", log_probs)
 
 
-def _recorded(rows: TensorDict) -> str | None:
-    return next((key for key in _RECORDED if key in rows.keys()), None)
+def _recorded_key(rows: TensorDict) -> str | None:
+    """Return the key of the recorded log-probs that are used; None if there are none."""
+    return next((key for key in _RECORDED_LOG_PROBS if key in rows.keys()), None)

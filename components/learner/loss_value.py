@@ -1,4 +1,4 @@
-"""Value of a loss on a micro-batch, also of losses from other libraries."""
+"""Value of a loss on a micro-batch; the loss may be of another library."""
 
 from __future__ import annotations
 
@@ -16,27 +16,28 @@ from rlcomp.metrics import record
 def loss_value(name: str, loss: nn.Module, view: TensorDict) -> Tensor:
     """Return the sum of the entries of a loss whose names start with ``loss``, a scalar.
 
-    Further scalars that it returns are recorded, as ``NAME/KEY``.
+    Other scalars that the loss returns are recorded as ``NAME/KEY``.
 
     Args:
-        name: of the loss in ``learner.losses``.
-        loss: takes a TensorDict and returns one.
-        view: a micro-batch as the loss reads it.
+        name: name of the loss in ``learner.losses``.
+        loss: module from a TensorDict to a TensorDict.
+        view: micro-batch with the keys that the loss reads.
 
     Raises:
-        ConfigError: there is no such entry, or one is not a scalar.
+        ConfigError: the loss returns no entry whose name starts with ``loss``, or such an entry is
+            not a scalar.
     """
     result = loss(view)
-    if not isinstance(loss, Loss):  # a foreign module may return its inputs as well
-        written: Any = loss.out_keys
-        result = result.select(*written, strict=False)
-    for key, other in result.items():  # further metrics of a foreign loss
-        if not key.startswith("loss") and other.numel() == 1:
-            record(f"{name}/{key}", other)
-    return _summed(name, result)
+    if not isinstance(loss, Loss):  # A module of another library may also return its inputs.
+        output_keys: Any = loss.out_keys
+        result = result.select(*output_keys, strict=False)
+    for key, value in result.items():
+        if not key.startswith("loss") and value.numel() == 1:
+            record(f"{name}/{key}", value)
+    return _sum_losses(name, result)
 
 
-def _summed(name: str, result: TensorDict) -> Tensor:
+def _sum_losses(name: str, result: TensorDict) -> Tensor:
     terms = {key: value for key, value in result.items() if key.startswith("loss")}
     if not terms:
         raise ConfigError(
@@ -46,30 +47,30 @@ def _summed(name: str, result: TensorDict) -> Tensor:
     for key, value in terms.items():
         if value.numel() != 1:
             raise ConfigError(
-                f"learner.losses.{name} returned '{key}' of shape {list(value.shape)}: a loss "
-                "is one number; let it reduce over the rows (torchrl: reduction=mean)"
+                f"learner.losses.{name} returned '{key}' of shape {list(value.shape)}: must be "
+                "a scalar; reduce it over the rows (torchrl: reduction=mean)"
             )
     return torch.stack([value.reshape(()) for value in terms.values()]).sum()
 
 
-class Values(dict[str, float]):
-    """Values of losses by name: numbers, no tensors to differentiate.
+class LossValues(dict[str, float]):
+    """Values of losses by name, as numbers without a gradient.
 
     Examples:
-        >>> Values(loss=0.5).backward()
+        >>> LossValues(loss=0.5).backward()
         Traceback (most recent call last):
             ...
-        AttributeError: these are numbers by name, {'loss': 0.5}, with no 'backward': accumulate \
-has added their gradients to .grad; go on with learner.step(progress=...)
+        AttributeError: the losses {'loss': 0.5} are numbers without 'backward': accumulate has \
+added their gradients to .grad; call learner.step(progress=...) next
     """
 
     def __getattr__(self, name: str) -> None:
-        """Refuse tensor methods: the gradients are added already.
+        """Refuse attributes of tensors, such as ``backward``.
 
         Raises:
             AttributeError: always.
         """
         raise AttributeError(
-            f"these are numbers by name, {dict(self)}, with no {name!r}: accumulate has added "
-            "their gradients to .grad; go on with learner.step(progress=...)"
+            f"the losses {dict(self)} are numbers without {name!r}: accumulate has added their "
+            "gradients to .grad; call learner.step(progress=...) next"
         )

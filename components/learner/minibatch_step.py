@@ -1,4 +1,4 @@
-"""Step on a minibatch: gradient, checks of its numbers, and the update or a skip."""
+"""Optimiser step on a minibatch, which is skipped if its numbers are not finite."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from components.learner.gradient import Learner
 
 
-def minibatch_count(units: int, requested: int, name: str) -> int:
+def limit_minibatches(units: int, requested: int, name: str) -> int:
     """Return the requested number of minibatches, or the number of units if that is smaller.
 
     Args:
-        units: of the batch; a filter may have left few.
+        units: number of units of the batch, which a filter may have reduced.
         requested: ``num_minibatches``.
-        name: of the learner, for the warning.
+        name: name of the learner, for the warning.
     """
     if not 0 < units < requested:
         return requested
     warnings.warn(
-        f"{name}: num_minibatches is {requested}, but a batch has only {units} units to share and "
-        f"takes {units} optimiser steps: lower num_minibatches or let more rows through",
+        f"{name}: num_minibatches is {requested}, but a batch has only {units} units, so that "
+        f"it takes {units} optimiser steps: lower num_minibatches or filter fewer rows",
         RlcompWarning,
         stacklevel=2,
     )
@@ -41,40 +41,45 @@ def minibatch_step(learner: Learner, batch: TensorDict) -> bool:
     """Take an optimiser step on a minibatch, or skip it; return whether it was taken.
 
     A step is skipped if its loss or gradient is not finite, or if its gradient is a spike and
-    spikes are skipped. A skipped step changes nothing.
+    ``gradient_spike.action`` is ``skip``. A skipped step changes nothing but its count.
+
+    Args:
+        learner: the learner.
+        batch: rows of the minibatch.
 
     Raises:
-        NonFiniteSteps: so many steps in a row were not finite that the run must stop.
+        NonFiniteSteps: the number of consecutive steps that were not finite reaches
+            ``non_finite.limit``.
     """
-    undo = undoing(learner.passes.parts)
+    restore_state = snapshot_state(learner.passes.parts)
     learner.optimizer.zero_grad()
     try:
         norm = _gradient(learner, batch)
     except NumericalError as error:
-        undo()
+        restore_state()
         _count_non_finite(learner, batch, error)
         return False
     spike = learner.gradient_spike.is_spike(float(norm))
     skipped = spike and learner.gradient_spike.action == "skip"
     if skipped:
-        undo()
+        restore_state()
     else:
         learner.take(norm, progress())
-    learner.non_finite.taken()
+    learner.non_finite.reset()
     record_total(f"{learner.name}/non_finite", 0.0)
     record_total(f"{learner.name}/gradient_spikes", float(spike))
     return not skipped
 
 
 def _gradient(learner: Learner, batch: TensorDict) -> Tensor:
-    """Put the gradient of an optimiser step into ``.grad``; return its norm."""
+    """Add the gradient of an optimiser step to ``.grad``; record its losses and return its norm."""
     if "response_mask" in batch.keys():
         record_total(f"{learner.name}/tokens", float(batch["response_mask"].sum()))
     losses = learner.differentiate(batch)
     norm = learner.optimizer_step.norm(learner.frozen)
     for name, value in losses.items():
         if not math.isfinite(value):
-            raise NumericalError(f"the loss {name} is {value}, its gradient is finite")
+            raise NumericalError(f"the loss {name} is {value}, although its gradient is finite")
         record(f"loss/{name}", value)
     return norm
 
@@ -82,58 +87,57 @@ def _gradient(learner: Learner, batch: TensorDict) -> Tensor:
 def _count_non_finite(learner: Learner, batch: TensorDict, error: NumericalError) -> None:
     """Count a step that is not finite; raise if the limit is reached."""
     record_total(f"{learner.name}/non_finite", 1.0)
-    if not learner.non_finite.skipped():
+    if not learner.non_finite.count_skip():
         return
     number, limit = learner.non_finite.in_a_row, learner.non_finite.limit
     steps = f"{number} optimiser steps in a row were" if number > 1 else "an optimiser step was"
-    bad = [f"{key} (in its {stage})" for stage, key in learner.trace(batch).items() if key]
-    first = bad[0] if bad else str(error)
+    bad_keys = [f"{key} (in its {stage})" for stage, key in learner.trace(batch).items() if key]
+    first = bad_keys[0] if bad_keys else str(error)
     raise NonFiniteSteps(
         f"{steps} not finite ({learner.name}.non_finite.limit is {limit}); first bad key: {first}; "
-        f"{error}: mend what writes that key, or lower the learning rate",
+        f"{error}: correct the stage that writes this key, or lower the learning rate",
         learner,
         batch,
     ) from error
 
 
-def undoing(parts: Iterable[nn.Module]) -> Callable[[], None]:
-    """Return a function that restores parts of a step, random streams and metrics.
+def snapshot_state(parts: Iterable[nn.Module]) -> Callable[[], None]:
+    """Return a function that restores the current state of modules, random streams and metrics.
 
-    The state of a part is its buffers, generators and plain numbers; these sum up the measurements
-    of its micro-batches.
+    The state of a module is its buffers, its generators and its attributes of type int or float.
 
     Args:
-        parts: losses and aggregators; they hold no model.
+        parts: losses and aggregators, which hold no model.
 
     Returns:
-        A function without arguments; it may be called several times.
+        Function without arguments, which may be called several times.
     """
     modules = [module for part in parts for module in part.modules()]
     buffers = [(b, b.clone()) for module in modules for b in module.buffers(recurse=False)]
-    plain = [
+    numbers = [
         (vars(m), {k: v for k, v in vars(m).items() if type(v) in (int, float)}) for m in modules
     ]
-    drawing = {
+    generators = {
         id(value): value
         for module in modules
         for value in vars(module).values()
         if isinstance(value, torch.Generator)
     }
-    streams = [(generator, generator.get_state()) for generator in drawing.values()]
-    cpu, restore = torch.get_rng_state(), restore_point()
-    gpus = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
+    streams = [(generator, generator.get_state()) for generator in generators.values()]
+    cpu_state, restore_metrics = torch.get_rng_state(), restore_point()
+    gpu_states = torch.cuda.get_rng_state_all() if torch.cuda.is_available() else []
 
-    def undo() -> None:
+    def restore() -> None:
         with torch.no_grad():
             for buffer, value in buffers:
                 buffer.copy_(value)
-        for attributes, values in plain:
+        for attributes, values in numbers:
             attributes.update(values)
         for generator, state in streams:
             generator.set_state(state)
-        torch.set_rng_state(cpu)
-        if gpus:
-            torch.cuda.set_rng_state_all(gpus)
-        restore()
+        torch.set_rng_state(cpu_state)
+        if gpu_states:
+            torch.cuda.set_rng_state_all(gpu_states)
+        restore_metrics()
 
-    return undo
+    return restore

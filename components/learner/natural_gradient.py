@@ -1,4 +1,4 @@
-"""The natural-gradient learner of TRPO: a step within a ball of KL divergence."""
+"""Natural-gradient learner of TRPO, whose step is bounded in KL divergence."""
 
 from __future__ import annotations
 
@@ -18,35 +18,43 @@ from rlcomp.functional.moments import whiten
 from rlcomp.metrics import record
 
 
-class _Measured(NamedTuple):
-    """Of a policy on a batch, with graph."""
+class _PolicyMeasures(NamedTuple):
+    """Surrogate and KL divergence of a policy on a batch, scalars with a graph.
+
+    Attributes:
+        surrogate: ``mean (pi / pi_old) A``.
+        kl: ``mean KL(pi_old || pi)`` over the states.
+    """
 
     surrogate: Tensor
     kl: Tensor
 
 
 class NaturalGradientLearner(Component):
-    """Trust-region policy optimisation: one natural-gradient step a batch, never beyond ``max_kl``.
+    """Trust-region policy optimisation: one natural-gradient step a batch, within ``max_kl``.
 
-    ``x = F^-1 g`` by conjugate gradient, ``g`` the gradient of the surrogate
-    ``mean (pi / pi_old) A`` at the old weights; the step ``sqrt(2 delta / x'Fx) x`` is shrunk until
-    the surrogate rose and the KL from the old policy is at most ``delta``. If it never is, the
-    weights stay, to the bit.
+    ``x = F^-1 g`` by conjugate gradient, with ``g`` the gradient of the surrogate
+    ``mean (pi / pi_old) A`` at the old weights and ``F`` the Fisher matrix of the policy there. The
+    first candidate step is ``sqrt(2 delta / x'Fx) x``. It is shrunk until the surrogate is higher
+    and the KL divergence from the old policy is at most ``delta``. If no shrunk step is valid, the
+    weights stay unchanged, to the bit.
 
-    Records ``trust_region/kl``, ``trust_region/surrogate_gain`` and ``trust_region/shrinks`` (the
-    number of times a step was shrunk; -1: no step).
+    ``pi`` is the policy, ``pi_old`` the policy before the step, and ``A`` the whitened advantage.
 
-    The batch is that of the present policy, whose log-probs are computed again.
+    Records ``trust_region/kl``, ``trust_region/surrogate_gain`` and ``trust_region/shrinks``, the
+    number of times that the step was shrunk (-1: no step).
+
+    The current policy must have sampled the batch; its log-probs are computed anew.
 
     Reads ``observation``, ``action`` and torchrl's ``advantage`` ``[N, T, 1]``. Writes nothing.
 
     Args:
-        policy: torchrl's actor over a distribution whose KL is known.
-        max_kl: ``delta``, mean KL over the states, nats.
-        damping: added to the diagonal of the Fisher matrix.
-        iterations: of conjugate gradient.
-        shrink: factor of each shrinking, in (0, 1).
-        max_shrinks: give up after so many.
+        policy: torchrl's actor, whose distribution must have a registered KL divergence.
+        max_kl: ``delta``, largest mean KL divergence over the states, in nats.
+        damping: number that is added to the diagonal of ``F``.
+        iterations: iterations of conjugate gradient.
+        shrink: factor of each shrinking, in [0, 1).
+        max_shrinks: largest number of times that a step is shrunk.
 
     Source:
         Schulman et al. 2015, arXiv:1502.05477, section 6 and appendix C.
@@ -75,35 +83,41 @@ class NaturalGradientLearner(Component):
 
     @torch.enable_grad()
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Take the step."""
+        """Take the step; return the batch unchanged."""
         rows = batch.reshape(-1)
         with torch.no_grad():
             old = self.policy.get_dist(rows.select("observation"))
-        measure = self._measuring(rows, old)
-        now = measure()
-        slope = flat(torch.autograd.grad(now.surrogate, self.trained, retain_graph=True))
-        product = fisher_product(now.kl, self.trained, self.damping)
-        direction = conjugate_gradient(product, slope.detach(), self.iterations)
+        measure = self._measure_function(rows, old)
+        before = measure()
+        gradient = flat(torch.autograd.grad(before.surrogate, self.trained, retain_graph=True))
+        product = fisher_product(before.kl, self.trained, self.damping)
+        direction = conjugate_gradient(product, gradient.detach(), self.iterations)
         curvature = float(direction.dot(product(direction)))
-        if curvature > 0:  # else there is no gradient
-            self._search((2 * self.max_kl / curvature) ** 0.5 * direction, now, measure)
+        if curvature > 0:  # It is 0 if the gradient is 0.
+            step = (2 * self.max_kl / curvature) ** 0.5 * direction
+            self._line_search(step, before, measure)
         return batch
 
-    def _measuring(self, rows: TensorDict, old: Distribution) -> Callable[[], _Measured]:
-        """Measures the present policy on the batch, against the old one."""
+    def _measure_function(
+        self, rows: TensorDict, old: Distribution
+    ) -> Callable[[], _PolicyMeasures]:
+        """Return a function that measures the current policy on the rows."""
         advantage = rows["advantage"].reshape(1, -1)
         advantage = whiten(advantage, torch.ones_like(advantage, dtype=torch.bool))[0]
-        behaviour = old.log_prob(rows["action"])
+        old_log_probs = old.log_prob(rows["action"])
 
-        def measure() -> _Measured:
-            now = self.policy.get_dist(rows.select("observation"))
-            ratio = (now.log_prob(rows["action"]) - behaviour).exp()
-            return _Measured((ratio * advantage).mean(), kl_divergence(old, now).mean())
+        def measure() -> _PolicyMeasures:
+            current = self.policy.get_dist(rows.select("observation"))
+            ratio = (current.log_prob(rows["action"]) - old_log_probs).exp()
+            return _PolicyMeasures((ratio * advantage).mean(), kl_divergence(old, current).mean())
 
         return measure
 
     @torch.no_grad()
-    def _search(self, step: Tensor, before: _Measured, measure: Callable[[], _Measured]) -> None:
+    def _line_search(
+        self, step: Tensor, before: _PolicyMeasures, measure: Callable[[], _PolicyMeasures]
+    ) -> None:
+        """Take the first valid step of the shrunk ones, or leave the weights unchanged."""
         start = flat(self.trained).clone()
         for shrinks in range(self.max_shrinks + 1):
             assign(self.trained, start + self.shrink**shrinks * step)

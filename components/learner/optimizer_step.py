@@ -1,4 +1,4 @@
-"""Step of an optimiser: gradient norm, clipping, learning rate, and the optimiser's state."""
+"""Step of an optimiser with gradient clipping and a learning-rate schedule."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ class OptimizerStep:
     """An optimiser with gradient clipping and a learning-rate schedule.
 
     Args:
-        named: the trained parameters with their names.
-        strategy: chooses the part of each parameter that is trained here.
-        optimizer: called with the named parts.
+        named: names and trained parameters.
+        strategy: strategy that chooses the part of each parameter that this process trains.
+        optimizer: function of the named parts that returns an optimiser.
         schedule: learning-rate multiplier as a function of the phase's progress.
-        max_grad_norm: gradients are scaled down to this norm; None for no clipping.
+        max_grad_norm: largest norm of the gradient; a larger gradient is scaled down to it. None:
+            no clipping.
 
     Attributes:
-        names: of the trained parts.
+        names: name of each trained part.
         parameters: the trained parts.
-        base_lr: learning rate of each group before the schedule.
+        base_lr: learning rate of each parameter group before the schedule.
     """
 
     def __init__(
@@ -56,21 +57,24 @@ class OptimizerStep:
         self.base_lr = [float(group["lr"]) for group in self.optimizer.param_groups]
 
     def norm(self, frozen: Collection[str]) -> Tensor:
-        """Drop the gradients of frozen parameters; return the norm of the others.
+        """Clear the gradients of frozen parameters; return the norm of the remaining gradient.
 
         Raises:
-            NumericalError: the norm is not finite; names the first bad gradient.
+            NumericalError: the norm is not finite; the message names the first such gradient.
         """
         for name, parameter in zip(self.names, self.parameters, strict=True):
             if name in frozen:
-                parameter.grad = None  # optimisers skip it then, weight decay included
+                parameter.grad = None  # So the optimiser skips it, including its weight decay.
         norm = self.strategy.norm(self.parameters)
         if not bool(norm.isfinite()):
             raise NumericalError(str(self.first_bad_gradient()))
         return norm
 
     def first_bad_gradient(self) -> str | None:
-        """Describe the first gradient that is not finite; the norm alone may overflow as well."""
+        """Return a message about the first gradient that is not finite; None: all are finite.
+
+        If all gradients are finite, their common norm may still overflow.
+        """
         gradients = [p.grad for p in self.parameters]
         bad = [n for n, g in enumerate(gradients) if g is not None and not bool(g.isfinite().all())]
         first = self.strategy.smallest(bad[0] if bad else None)
@@ -78,14 +82,14 @@ class OptimizerStep:
             return f"the gradient of {self.names[first]} is not finite"
         if bool(self.strategy.norm(self.parameters).isfinite()):
             return None
-        return "the gradient of all parameters together is not finite"
+        return "the norm of the whole gradient is not finite"
 
     def take(self, norm: Tensor, progress: float) -> float:
         """Clip the gradient and step; return the learning rate of the first group.
 
         Args:
-            norm: of the gradient.
-            progress: of the phase, for the schedule.
+            norm: norm of the gradient.
+            progress: progress of the phase, for the schedule.
         """
         limit = self.max_grad_norm or float("inf")
         torch.nn.utils.clip_grads_with_norm_(self.parameters, limit, norm)
@@ -100,15 +104,15 @@ class OptimizerStep:
         """Return the optimiser state of whole parameters."""
         return self.strategy.gather_state(self.optimizer.state_dict(), self.optimizer)
 
-    def matched(self, learner: str, saved: object) -> dict[str, Any]:
-        """Check a saved state, and match it with this optimiser by the names of parameters.
+    def match_state(self, learner: str, saved: object) -> dict[str, Any]:
+        """Return a saved state, checked and in the order of this optimiser's parameters.
 
         Args:
-            learner: its name, for the message.
-            saved: of whole parameters.
+            learner: name of the learner, for the message.
+            saved: optimiser state of whole parameters, matched by their names.
 
         Raises:
-            CheckpointError: the state is another optimiser's, or of other parameters.
+            CheckpointError: the state is of another optimiser or of other parameters.
         """
         checked = check_optimizer_state(saved)
         state = match_optimizer_state(learner, checked, self.optimizer.state_dict())
@@ -116,5 +120,5 @@ class OptimizerStep:
         return state
 
     def load(self, state: dict[str, Any]) -> None:
-        """Load a matched state of whole parameters."""
+        """Load a state of whole parameters from :meth:`match_state`."""
         self.optimizer.load_state_dict(self.strategy.split_state(state, self.optimizer))

@@ -1,4 +1,4 @@
-"""Multi-objective learner: one gradient per objective, aggregated (MGDA, UPGrad, ...)."""
+"""Multi-objective learner that aggregates one gradient per objective (MGDA, UPGrad, ...)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from tensordict.nn import TensorDictModuleBase
 from torch import Tensor
 
-from components.learner.checks import compared_parameters, reading_advantage
+from components.learner.checks import objective_losses, select_parameters
 from components.learner.gradient import Learner, constant
 from components.learner.gradient_passes import PREPARED
 from components.learner.gradient_spike.median import MedianSpike
@@ -27,57 +27,62 @@ from rlcomp.pareto.objectives import stacked
 class PerObjectiveLearner(Learner):
     """Multi-gradient learner: steps along an aggregated gradient of several objectives.
 
-    ``g = sum_k w_k grad L_k + grad L_other`` with ``w`` from the aggregator (MGDA, UPGrad, ...).
+    ``g = sum_k w_k grad L_k + grad L_other``. ``L_k`` is the sum of the losses that read
+    ``advantage``, with the advantage of objective ``k`` of ``K``; ``L_other`` is the sum of the
+    other losses; the aggregator (MGDA, UPGrad, ...) chooses the weights ``w``.
 
-    In every optimiser step the losses that read ``advantage`` are differentiated once per
-    objective, on ``advantages[..., k]``, after one model forward per micro-batch; when all
-    micro-batches are in, the aggregator weighs the rows of that Jacobian. Other losses (KL,
-    entropy, value) are no objectives: their gradient is added once, with weight 1. A penalty inside
-    the policy loss is part of every objective. What the policy loss records is a mean over the
-    objectives; ``loss/policy`` is their weighted sum.
+    In every optimiser step ``L_1`` to ``L_K`` are differentiated with the advantages
+    ``advantages[..., k]``, after one model forward per micro-batch. The sums of these gradients
+    over all micro-batches are the rows of the Jacobian that the aggregator weighs. Losses that do
+    not read ``advantage`` (KL, entropy, value) have the weight 1. A penalty inside the policy loss
+    is a part of every objective. The metrics of the policy loss are means over the objectives;
+    ``loss/policy`` is their weighted sum.
 
-    What an aggregator promises (UPGrad: to go against no objective) holds for the gradients of the
-    step's rows, noise included, and along the combined gradient; an objective whose gradient is
-    mostly noise may still fall, and Adam, which scales each coordinate, takes another direction.
+    An aggregator's guarantee (UPGrad: no objective gets worse) holds for the gradients of the
+    step's rows, with their noise, and along the combined gradient. An objective whose gradient is
+    mostly noise may still get worse. Adam scales each coordinate and so takes another direction.
 
-    The aggregator of ``advantage=per_objective`` has no effect on the policy loss here: it makes
-    ``advantage``, and each objective's own stands in ``advantages``. Those are divided by
-    ``advantage_scale``; an aggregator of returns (``dg/dJ``) is shown the gradients times it.
+    The aggregator of ``advantage=per_objective`` has no effect on the policy loss of this learner:
+    that aggregator computes ``advantage``, and this learner reads ``advantages``. These are divided
+    by ``advantage_scale``. An aggregator of returns (``dg/dJ``) gets the gradients multiplied by
+    ``advantage_scale``.
 
-    Time: one forward and ``K`` backward passes. Memory beside the learner's own: the Jacobian,
-    ``K`` numbers for each compared parameter, in its dtype (recorded as ``pareto/jacobian_mib``),
-    and one more row of it while a micro-batch is added.
+    Time: one forward pass and ``K`` backward passes. Additional memory: the Jacobian, ``K`` numbers
+    for each compared parameter in its dtype (recorded as ``pareto/jacobian_mib``), and one more row
+    of the Jacobian during a backward pass.
 
     Reads ``advantages`` ``[B, T, K]``, ``rewards`` (``{name: [B]}``: names and returns, in the same
-    order), ``reward_valid`` ``[B]``, where they are there ``advantage_scale`` and ``preference``
-    (``[B, K]``), and what the model and the losses read. Writes nothing into the batch.
+    order), ``reward_valid`` ``[B]``, optionally ``advantage_scale`` and ``preference`` ``[B, K]``,
+    and the keys that the model and the losses read. Writes nothing into the batch.
 
     Args:
-        model: writes ``log_probs``, ``entropy``, ...
-        losses: by name; at least one reads ``advantage``.
-        aggregator: weighs the objectives' gradients (of what is maximised); must give one weight
-            per objective.
-        compared: a regular expression, found in the names of the trained parameters whose
-            gradients are compared, e.g. ``lora_``; null for all. The others follow the same
-            weighted sum, which a second pass over the micro-batches finds.
-        optimizer: called with the named parameters, e.g. a partial of ``torch.optim.AdamW``.
-        schedule: learning-rate multiplier as a function of the phase's progress in (0, 1).
+        model: module that writes ``log_probs``, ``entropy``, ...
+        losses: losses by name; at least one must read ``advantage``.
+        aggregator: aggregator of the gradients of the objectives, which are maximised. It must
+            return one weight per objective.
+        optimizer: function of the named parameters, e.g. a partial of ``torch.optim.AdamW``.
+        compared: regular expression; parameters in whose names it is found, e.g. ``lora_``, are the
+            columns of the Jacobian. None: all trained parameters. The other parameters get the
+            gradient of the weighted sum in a second pass over the micro-batches.
+        schedule: learning-rate multiplier as a function of the phase's progress in (0, 1].
         num_minibatches: optimiser steps per pass over the batch.
         epochs: passes over the batch.
-        micro_batch_tokens: tokens per forward; null for no split. Changes memory, not numbers.
-        max_grad_norm: the combined gradient is scaled down to this norm; null for no clipping.
-        name: what its metrics are called: ``learner/grad_norm``.
-        non_finite: counts skipped steps, whose loss or gradient is not finite, and says when to
-            stop; null: one with its defaults.
-        gradient_spike: tells steps whose gradient is far above the usual; null: one with its
-            defaults.
+        micro_batch_tokens: tokens per forward; None: no split. It changes the memory, not the
+            numbers.
+        max_grad_norm: largest norm of the combined gradient; None: no clipping.
+        name: prefix of the metrics, as in ``learner/grad_norm``.
+        non_finite: counter of the steps skipped because their loss or gradient is not finite, which
+            also stops the run. None: the counter with its defaults.
+        gradient_spike: detector of steps with a far larger gradient than usual. None: the detector
+            with its defaults.
 
     Raises:
-        ConfigError: a loss holds its own model, no loss reads ``advantage``, ``compared`` is found
-            in no name, or the aggregator weighs row by row.
+        ConfigError: a loss holds its own model, no loss reads ``advantage``, ``compared`` matches
+            no name, or the aggregator returns weights for each row.
         MissingExtra: torchjd is not installed.
-        NonFiniteSteps: as :class:`Learner`; names the objective.
-        ShapeError: ``advantages`` does not have one advantage for each of ``rewards``.
+        NonFiniteSteps: a loss or the gradient was not finite in several consecutive steps; the
+            message names the objective.
+        ShapeError: ``advantages`` and ``rewards`` have different numbers of objectives.
 
     Source:
         Quinton & Rey 2024, arXiv:2406.16232 (Jacobian descent); Désidéri 2012 (MGDA).
@@ -130,53 +135,58 @@ class PerObjectiveLearner(Learner):
         )
         if self.strategy.in_parts:
             raise ConfigError(
-                "learner compares whole gradients of objectives, and parallel=shard has parts of "
-                "them: use parallel=replicate"
+                "learner compares whole gradients of objectives, but parallel=shard splits them: "
+                "use parallel=replicate"
             )
         self._jac = require("torchjd", "pareto").autojac.jac
-        self._per_objective = reading_advantage(losses)
-        self._shared = [name for name in losses if name not in self._per_objective]
+        self._objective_losses = objective_losses(losses)
+        self._shared_losses = [name for name in losses if name not in self._objective_losses]
         self.compared = compared
-        self._selected = compared_parameters(self.named_parameters(), compared)
-        chosen = {id(parameter) for parameter in self._selected}
-        self._left_out = [p for p in self.trained if id(p) not in chosen]
+        self._compared = select_parameters(self.named_parameters(), compared)
+        compared_ids = {id(parameter) for parameter in self._compared}
+        self._not_compared = [p for p in self.trained if id(p) not in compared_ids]
         self.aggregator = aggregator
-        self.passes.others.append(aggregator)
-        self.wanted.update(self.reads, self.optional)  # the set of the passes
+        self.passes.other_modules.append(aggregator)
+        # In place, because the passes hold the same set.
+        self.loss_keys.update(self.reads, self.optional)
 
     def differentiate(self, batch: TensorDict) -> dict[str, float]:
-        """Put the aggregated gradient of a step into ``.grad``; return its losses by name."""
+        """Add the combined gradient of a step to ``.grad``; return its losses by name."""
         names, rewards = stacked(batch["rewards"])
-        known = rewards.masked_fill(~batch["reward_valid"].cpu()[:, None], torch.nan)
-        rows = self._prepared(batch, len(names))
-        used: set[int] = set()
-        jacobian = [p.new_zeros(len(names), *p.shape) for p in self._selected]
+        valid_rewards = rewards.masked_fill(~batch["reward_valid"].cpu()[:, None], torch.nan)
+        rows = self._prepare_rows(batch, len(names))
+        reached_ids: set[int] = set()
+        jacobian = [p.new_zeros(len(names), *p.shape) for p in self._compared]
 
-        def one(micro: TensorDict) -> dict[str, float]:
-            with torch.enable_grad(), limit_outputs(self.wanted):
-                values = self._add_rows(jacobian, used, micro)
+        def run_pass(micro: TensorDict) -> dict[str, float]:
+            with torch.enable_grad(), limit_outputs(self.loss_keys):
+                values = self._add_to_jacobian(jacobian, reached_ids, micro)
             return {entry: float(value.detach()) for entry, value in values.items()}
 
-        totals = self.passes.add_up(rows, one, [*rows[PREPARED].keys()])
-        jacobian = [self.strategy.total(part) for part in jacobian]
-        own_places = {place for place, p in enumerate(self._selected) if id(p) in used}
-        reached_by_any = self.strategy.union(own_places)
-        weights = self._weights(names, known, jacobian, batch)
-        for place, (parameter, part) in enumerate(zip(self._selected, jacobian, strict=True)):
-            # Without a gradient the optimiser skips it; at 0 it would decay it.
-            if place not in reached_by_any:
+        totals = self.passes.sum_passes(rows, run_pass, [*rows[PREPARED].keys()])
+        jacobian = [self.strategy.total(block) for block in jacobian]
+        reached_here = {n for n, p in enumerate(self._compared) if id(p) in reached_ids}
+        reached_by_any = self.strategy.union(reached_here)
+        weights = self._weights(names, valid_rewards, jacobian, batch)
+        for number, (parameter, block) in enumerate(zip(self._compared, jacobian, strict=True)):
+            # The optimiser skips a parameter without a gradient. It would decay it at a gradient
+            # of 0.
+            if number not in reached_by_any:
                 continue
-            own = combined_row(weights, part)
-            parameter.grad = own if parameter.grad is None else parameter.grad + own
-        if self._left_out:
-            self._follow(rows, weights)
-        return {name: totals[name] for name in self._shared} | {
+            gradient = combined_row(weights, block)
+            parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
+        if self._not_compared:
+            self._add_weighted_gradient(rows, weights)
+        return {name: totals[name] for name in self._shared_losses} | {
             name: sum(float(w) * totals[f"{name}.{k}"] for k, w in enumerate(weights))
-            for name in self._per_objective
+            for name in self._objective_losses
         }
 
-    def _prepared(self, batch: TensorDict, number: int) -> TensorDict:
-        """Return the rows with the step-level keys of each loss, per objective if it reads one."""
+    def _prepare_rows(self, batch: TensorDict, number: int) -> TensorDict:
+        """Return the rows with the step-level keys of each loss.
+
+        A loss that reads ``advantage`` has step-level keys for each of ``number`` objectives.
+        """
         if batch["advantages"].shape[-1] != number:
             raise ShapeError(
                 f"'advantages' has shape {list(batch['advantages'].shape)}, but 'rewards' holds "
@@ -184,43 +194,51 @@ class PerObjectiveLearner(Learner):
             )
         outputs = self.passes.with_full_batch_outputs(batch)
         entries = {
-            name: self.own[name].prepare(self.own[name].view(outputs)) for name in self._shared
+            name: self.row_losses[name].prepare(self.row_losses[name].view(outputs))
+            for name in self._shared_losses
         }
         for k in range(number):
             advantage = batch["advantages"][..., k]
-            of_objective = outputs.copy().set("advantage", advantage)
-            for name in self._per_objective:
-                loss = self.own[name]
-                prepared = loss.prepare(loss.view(of_objective))
-                # A name cannot hold a dot: it is the name of a module.
+            objective_outputs = outputs.copy().set("advantage", advantage)
+            for name in self._objective_losses:
+                loss = self.row_losses[name]
+                prepared = loss.prepare(loss.view(objective_outputs))
+                # No loss has such a name, because the name of a module contains no dot.
                 entries[f"{name}.{k}"] = prepared.copy().set("advantage", advantage)
         return batch.copy().update({(PREPARED, name): entry for name, entry in entries.items()})
 
-    def _add_rows(
-        self, jacobian: list[Tensor], used: set[int], micro: TensorDict
+    def _add_to_jacobian(
+        self, jacobian: list[Tensor], reached_ids: set[int], micro: TensorDict
     ) -> dict[str, Tensor]:
         """Add a micro-batch to the Jacobian, and the gradient of the other losses to ``.grad``.
 
-        The ids of the parameters that have a row are added to ``used``.
+        Args:
+            jacobian: gradients ``[K, *shape]`` of each compared parameter, changed in place.
+            reached_ids: set to which the ids of the parameters with a gradient are added.
+            micro: the micro-batch.
+
+        Returns:
+            The values of the losses by name, with the objective's number after a dot.
         """
-        outputs = self.passes.read(micro)
-        shared = {name: self._value(name, name, outputs, micro) for name in self._shared}
+        outputs = self.passes.run_model(micro)
+        shared = {name: self._value(name, name, outputs, micro) for name in self._shared_losses}
         if shared:
             torch.stack([*shared.values()]).sum().backward(retain_graph=True)  # type: ignore[no-untyped-call]
         number = len(jacobian[0])
         for k in range(number):
             values = {
-                f"{n}.{k}": self._value(n, f"{n}.{k}", outputs, micro) for n in self._per_objective
+                f"{name}.{k}": self._value(name, f"{name}.{k}", outputs, micro)
+                for name in self._objective_losses
             }
             shared |= values
-            # Our own functions have no rule for torch.vmap: one row at a time.
+            # One row at a time, because our autograd functions have no rule for torch.vmap.
             loss = torch.stack([*values.values()]).sum()
-            used |= reached(loss, self._selected)
+            reached_ids |= reached(loss, self._compared)
             rows = self._jac(
-                [loss], self._selected, retain_graph=k + 1 < number, parallel_chunk_size=1
+                [loss], self._compared, retain_graph=k + 1 < number, parallel_chunk_size=1
             )
-            for part, row in zip(jacobian, rows, strict=True):
-                part[k] += row[0]
+            for block, row in zip(jacobian, rows, strict=True):
+                block[k] += row[0]
         return shared
 
     def _value(self, name: str, entry: str, outputs: TensorDict, micro: TensorDict) -> Tensor:
@@ -229,42 +247,43 @@ class PerObjectiveLearner(Learner):
     def _weights(
         self, names: tuple[str, ...], rewards: Tensor, jacobian: list[Tensor], batch: TensorDict
     ) -> Tensor:
-        size = sum(part.numel() * part.element_size() for part in jacobian)
+        """Return the aggregator's weights ``[K]`` and record the size of the Jacobian."""
+        size = sum(block.numel() * block.element_size() for block in jacobian)
         record("pareto/jacobian_mib", size / 2**20)
-        wanted, units = batch.get("preference", None), batch.get("advantage_scale", None)
+        preference, units = batch.get("preference", None), batch.get("advantage_scale", None)
         gram, means = row_moments(jacobian)
         weights = weighed(
             self.aggregator,
             Objectives(
                 names=names,
                 returns=rewards.nanmean(0),
-                means=-means,  # a loss falls where its objective rises
+                means=-means,  # A loss is the negative of its objective.
                 gram=gram,
-                preference=None if wanted is None else wanted.double().cpu(),
+                preference=None if preference is None else preference.double().cpu(),
                 units=None if units is None else units[0].double().cpu(),
             ),
             "gradient",
         )
         if weights.ndim != 1:
             raise ConfigError(
-                f"learner.aggregator is {type(self.aggregator).__name__}, which weighs the "
-                "objectives row by row, but a gradient belongs to all rows: give it to "
+                f"learner.aggregator is {type(self.aggregator).__name__}, which returns "
+                "weights for each row, but a gradient belongs to all rows: use it in "
                 "advantage=per_objective (pareto@advantage.aggregator=...) with learner=policy"
             )
         return weights
 
-    def _follow(self, rows: TensorDict, weights: Tensor) -> None:
+    def _add_weighted_gradient(self, rows: TensorDict, weights: Tensor) -> None:
         """Add the gradient of the weighted sum to the parameters outside the Jacobian."""
 
-        def one(micro: TensorDict) -> dict[str, float]:
-            with torch.enable_grad(), limit_outputs(self.wanted), recording():
-                outputs = self.passes.read(micro)
+        def run_pass(micro: TensorDict) -> dict[str, float]:
+            with torch.enable_grad(), limit_outputs(self.loss_keys), recording():
+                outputs = self.passes.run_model(micro)
                 values = [
                     float(weight) * self._value(name, f"{name}.{k}", outputs, micro)
                     for k, weight in enumerate(weights)
-                    for name in self._per_objective
+                    for name in self._objective_losses
                 ]
-                torch.autograd.backward(torch.stack(values).sum(), inputs=self._left_out)
+                torch.autograd.backward(torch.stack(values).sum(), inputs=self._not_compared)
             return {}
 
-        self.passes.add_up(rows, one, [])
+        self.passes.sum_passes(rows, run_pass, [])

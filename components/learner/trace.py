@@ -1,4 +1,4 @@
-"""Trace of an optimiser step: the first value of each stage that is not finite."""
+"""Search for the first value of an optimiser step that is not finite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from tensordict import TensorDict
 
-from components.learner.minibatch_step import undoing
+from components.learner.minibatch_step import snapshot_state
 from rlcomp.component import limit_outputs
 from rlcomp.engine.finite import first_non_finite
 from rlcomp.errors import NumericalError
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
     from components.learner.gradient import Learner
 
 
-def trace(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
-    """Repeat an optimiser step without taking it; return the first bad value of each stage.
+def trace_step(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
+    """Repeat an optimiser step without taking it; return each stage's first non-finite key.
 
     Args:
-        learner: of the step; afterwards it is as before, without gradients.
-        batch: the rows of the step.
+        learner: learner of the step. Its state is restored, and its gradients are cleared.
+        batch: rows of the step.
 
     Returns:
-        By stage, in their order: the first bad key, in words, or None. Stages behind one that
-        ended the step are missing.
+        For each stage in order a message about the first key that is not finite; None: all are
+        finite. If a stage raises an error, later stages are missing.
     """
-    undo = undoing(learner.passes.parts)
+    restore_state = snapshot_state(learner.passes.parts)
     bad_keys = {"batch": first_non_finite(batch), "parameters": _first_bad_parameter(learner)}
     try:
         bad_keys["outputs"] = _first_bad_output(learner, batch)
@@ -40,7 +40,7 @@ def trace(learner: Learner, batch: TensorDict) -> dict[str, str | None]:
     except NumericalError as error:
         bad_keys["losses" if "outputs" in bad_keys else "outputs"] = str(error)
     finally:
-        undo()
+        restore_state()
         learner.optimizer.zero_grad()
     return bad_keys
 
@@ -56,7 +56,7 @@ def _first_bad_output(learner: Learner, batch: TensorDict) -> str | None:
     model = learner.strategy.module
     if model is None:
         return None
-    with torch.no_grad(), limit_outputs(learner.wanted):
+    with torch.no_grad(), limit_outputs(learner.loss_keys):
         for micro in learner.passes.micro_batches(batch):
             outputs = model(micro.copy())
             learner.strategy.end_forward()

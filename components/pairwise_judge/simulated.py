@@ -28,8 +28,8 @@ class Simulated(metaclass=Checked):
         Biases of judges: Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, section 3.3.
 
     Examples:
-        >>> from components.worlds.sorting.positional_accuracy import ShareInPlace
-        >>> judge = Simulated(quality=ShareInPlace(), temperature=0.5)
+        >>> from components.worlds.sorting.positional_accuracy import PositionalAccuracy
+        >>> judge = Simulated(quality=PositionalAccuracy(), temperature=0.5)
         >>> pairs = [AnswerPair("", "12", "13", "12"), AnswerPair("", "3", "4", "12")]
         >>> [round(p, 2) for p in judge(pairs)]
         [0.73, 0.5]

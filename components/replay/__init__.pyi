@@ -1,7 +1,7 @@
 """Parts, for editors; docs/make_stubs.py writes this file."""
 
-from components.replay.episode_rows import Drawn as Drawn
 from components.replay.episode_rows import EpisodeRows as EpisodeRows
+from components.replay.episode_rows import ReplayDraw as ReplayDraw
 from components.replay.extend import Extend as Extend
 from components.replay.extend import ExtendGoals as ExtendGoals
 from components.replay.extend import ExtendInterventions as ExtendInterventions

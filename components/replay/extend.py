@@ -1,4 +1,4 @@
-"""Stages that extend a replay buffer."""
+"""Stages that store steps in a replay."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from rlcomp.metrics import record
 class Extend(Component):
     """Stage that stores the steps of a batch of any shape and returns the batch.
 
-    It stores only the entries that it declares and leaves out others (a policy's ``loc`` and
-    ``scale``). Records ``replay/size``.
+    It stores only the entries that it declares, and not, for example, a policy's ``loc`` and
+    ``scale``. Records ``replay/size``.
 
     Args:
-        replay: the replay that stores them.
+        replay: the replay that stores the steps.
     """
 
     reads: ClassVar[tuple[str, ...]] = (
@@ -36,7 +36,7 @@ class Extend(Component):
         self.replay = replay
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Store the steps."""
+        """Store the steps; return the batch."""
         keys = [nested(key) for key in (*self.reads, *self.optional)]
         self.replay.extend(batch.select(*keys, strict=False).reshape(-1))
         record("replay/size", len(self.replay))
@@ -49,7 +49,7 @@ class ExtendGoals(Extend):
     Records ``replay/size``.
 
     Args:
-        replay: the replay that stores them.
+        replay: the replay that stores the steps.
     """
 
     reads: ClassVar[tuple[str, ...]] = (
@@ -63,11 +63,11 @@ class ExtendGoals(Extend):
 class ExtendInterventions(Component):
     """Stage that stores the steps in which the intervener acted and returns the batch.
 
-    The policy's own replay has these steps as well. Without an intervener there is no
-    ``intervened``, and nothing is stored.
+    The policy's own replay also stores these steps. A batch without ``intervened``, which has no
+    intervener, stores nothing.
 
     Args:
-        replay: the demonstrations.
+        replay: the replay of demonstrations.
 
     Source:
         Luo et al. 2024, arXiv:2410.21845, section 3.3.
@@ -81,11 +81,11 @@ class ExtendInterventions(Component):
         self.replay = replay
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Store those steps like demonstrations, without the flag."""
+        """Store the steps of the intervener, without ``intervened``; return the batch."""
         if "intervened" in batch.keys():
             keys = [nested(key) for key in (*self.reads, *self.optional) if key != "intervened"]
-            over = batch["intervened"].reshape(-1)
-            rows = batch.select(*keys, strict=False).reshape(-1)[over]
+            mask = batch["intervened"].reshape(-1)
+            rows = batch.select(*keys, strict=False).reshape(-1)[mask]
             if len(rows):
                 self.replay.extend(rows)
         return batch
@@ -97,7 +97,7 @@ class ExtendLabelled(Component):
     Records ``replay/size``, the number of labels so far.
 
     Args:
-        replay: the replay that stores them; in DAgger the union of all rounds.
+        replay: the replay that stores the observations; in DAgger the union of all rounds.
     """
 
     reads = ("observation", "expert_action")
@@ -107,7 +107,7 @@ class ExtendLabelled(Component):
         self.replay = replay
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Store the states."""
+        """Store the observations and the actions; return the batch."""
         self.replay.extend(batch.select(*self.reads).reshape(-1))
         record("replay/size", len(self.replay))
         return batch

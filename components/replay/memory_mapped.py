@@ -29,14 +29,15 @@ _NAME = re.compile(r"rows-(\d{15})-(\d{15})\.safetensors")
 class MemoryMappedReplay(UniformReplay):
     """Replay of the last ``capacity`` steps in memory-mapped files, with uniform draws.
 
-    Draws are with replacement. A checkpoint does not hold the rows: rows since the last checkpoint
-    go to a new file (a segment) under ``directory``, and the checkpoint names the segments with
-    size and digest. A resumed run deletes segments of abandoned continuations. For older
-    checkpoints as many overwritten rows are kept as the replay holds.
+    Draws are with replacement. A checkpoint does not hold the rows. The rows since the last
+    checkpoint are written to a new file (a segment) under ``directory``, and the checkpoint holds
+    the name, size and digest of each segment. A resumed run deletes the segments of abandoned
+    continuations. The directory also keeps the last ``capacity`` overwritten rows, for older
+    checkpoints.
 
     Args:
-        capacity: rows it holds; the oldest are overwritten.
-        directory: directory of its files.
+        capacity: largest number of rows; a full replay overwrites the oldest.
+        directory: directory of the files.
     """
 
     def __init__(self, *, capacity: PositiveInt = 1000000, directory: NonEmptyText) -> None:
@@ -50,12 +51,14 @@ class MemoryMappedReplay(UniformReplay):
 
     @property
     def segment_folder(self) -> Path:
-        """The folder of the segments."""
+        """The directory of the segments."""
         return self.directory / "segments"
 
     def extend(self, rows: TensorDict) -> None:
         """Store rows ``[R]``; a full replay overwrites the oldest."""
-        if not self.live:  # create files only now, so that reading a run creates none
+        if (
+            not self.live
+        ):  # Files are created at the first write, so that reading a run creates none.
             storage = LazyMemmapStorage(
                 self.capacity, scratch_dir=str(self.directory / "live"), existsok=True
             )
@@ -66,7 +69,7 @@ class MemoryMappedReplay(UniformReplay):
         self.total += len(rows)
 
     def run_state(self) -> dict[str, object]:
-        """Write the new rows; return the names of all segments with rows of the replay.
+        """Write the new rows; return the segments, their folder and the number of rows written.
 
         Raises:
             CheckpointError: the rows cannot be written.
@@ -75,13 +78,13 @@ class MemoryMappedReplay(UniformReplay):
             self._write()
         except (OSError, SafetensorError) as error:
             raise CheckpointError(
-                f"{self.segment_folder}: the rows of the replay cannot be written ({error}): is "
-                "the directory writable, the disk full?"
+                f"{self.segment_folder}: the rows of the replay cannot be written ({error}): make "
+                "the directory writable, or free disk space"
             ) from error
-        named = [[name, size, sha] for name, (size, sha) in sorted(self.segments.items())]
+        segments = [[name, size, sha] for name, (size, sha) in sorted(self.segments.items())]
         return {
             "total": self.total,
-            "segments": named,
+            "segments": segments,
             "folder": str(self.segment_folder.resolve()),
         }
 
@@ -90,10 +93,10 @@ class MemoryMappedReplay(UniformReplay):
             return
         first, folder = max(self.saved, self.total - self.capacity), self.segment_folder
         folder.mkdir(parents=True, exist_ok=True)
-        self._bring()
+        self._copy_segments()
         name = f"rows-{first:015d}-{self.total:015d}.safetensors"
         for file in self._files(folder):
-            # These belong to an abandoned continuation, or are too old for any checkpoint.
+            # The segment belongs to an abandoned continuation, or is too old for any checkpoint.
             start, end = _range(file.name)
             if start >= first or end <= self.total - 2 * self.capacity:
                 file.unlink()
@@ -102,18 +105,19 @@ class MemoryMappedReplay(UniformReplay):
             sync(draft)
             entry = (draft.stat().st_size, file_digest(draft))
         sync(folder)
-        held = {key: value for key, value in self.segments.items() if self._holds(key)}
-        self.segments = {**held, name: entry}
+        current = {key: value for key, value in self.segments.items() if self._is_current(key)}
+        self.segments = {**current, name: entry}
         self.saved = self.total
 
-    def _bring(self) -> None:
+    def _copy_segments(self) -> None:
         """Copy segments from the run that this run continues."""
         for name in self.segments:
-            if self._holds(name) and not (self.segment_folder / name).is_file():
+            if self._is_current(name) and not (self.segment_folder / name).is_file():
                 shutil.copyfile(self.source / name, self.segment_folder / name)
         self.source = self.segment_folder
 
-    def _holds(self, name: str) -> bool:
+    def _is_current(self, name: str) -> bool:
+        """Return whether the replay still has rows of a segment."""
         return _range(name)[1] > self.total - self.capacity
 
     def _rows(self, first: int, last: int) -> dict[str, Tensor]:
@@ -121,7 +125,7 @@ class MemoryMappedReplay(UniformReplay):
         stored = self.stored()
         assert stored is not None
         rows = stored[torch.arange(first, last) % self.capacity]
-        # torchrl writes a row's place beside it whenever it stores the row, so leave it out.
+        # Without torchrl's entry "index", which it writes again when it stores a row.
         flat = rows.exclude("index").flatten_keys(".").to_dict()
         return {key: value.contiguous() for key, value in flat.items()}
 
@@ -133,48 +137,49 @@ class MemoryMappedReplay(UniformReplay):
         """Restore the rows from the segments.
 
         Raises:
-            CheckpointError: a segment is missing or damaged, or its rows are not of such a replay.
+            CheckpointError: a segment is missing or damaged, or does not fit the capacity.
         """
         total = field(state, "total", NonNegativeInt)
-        segments = _checked(field(state, "segments", list))
+        segments = _parse_segments(field(state, "segments", list))
         folder = Path(field(state, "folder", str))
-        held = min(total, self.capacity)
-        rows = self._read(segments, folder, total, held)
+        size = min(total, self.capacity)
+        rows = self._read(segments, folder, total, size)
         self.buffer.empty()
         self.total = self.saved = 0
         if rows is not None:
             # Restore rows to their places, so that the next row overwrites the oldest.
-            place = torch.arange(total - held, total) % self.capacity
+            place = torch.arange(total - size, total) % self.capacity
             self.extend(rows[place.argsort()])
             self.buffer._writer._cursor = total % self.capacity
         self.total = self.saved = total
         self.segments = segments
 
     def _read(
-        self, segments: dict[str, tuple[int, str]], folder: Path, total: int, held: int
+        self, segments: dict[str, tuple[int, str]], folder: Path, total: int, size: int
     ) -> TensorDict | None:
-        """Return the last ``held`` rows in the order of writing."""
-        parts, at = [], total - held
+        """Return the last ``size`` of ``total`` rows in writing order; None if there are none."""
+        parts, next_row = [], total - size
         for name, entry in sorted(segments.items()):
             first, last = _range(name)
-            if last <= at:
+            if last <= next_row:
                 continue
-            if first > at or last > total:
+            if first > next_row or last > total:
                 break
-            parts.append(_segment(self._file(name, folder), entry, last - first)[at - first :])
-            at = last
-        if at != total:
+            parts.append(
+                _read_segment(self._file(name, folder), entry, last - first)[next_row - first :]
+            )
+            next_row = last
+        if next_row != total:
             raise CheckpointError(
-                f"the segments of the replay end at row {at} of {total}: they are not those of "
+                f"the segments of the replay end at row {next_row} of {total}: they do not fit "
                 f"capacity={self.capacity}"
             )
         return torch.cat(parts) if parts else None
 
     def _file(self, name: str, folder: Path) -> Path:
         """Return the path of a segment, in this run's folder or in the checkpoint's."""
-        own = self.segment_folder / name
-        self.source = self.segment_folder if own.is_file() else folder
-        return own if own.is_file() else folder / name
+        self.source = self.segment_folder if (self.segment_folder / name).is_file() else folder
+        return self.source / name
 
 
 def _range(name: str) -> tuple[int, int]:
@@ -184,27 +189,31 @@ def _range(name: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _checked(listed: list[object]) -> dict[str, tuple[int, str]]:
-    """Return size and digest of each segment, by its name."""
+def _parse_segments(entries: list[object]) -> dict[str, tuple[int, str]]:
+    """Return the size and the digest of each segment by name, checked."""
     segments: dict[str, tuple[int, str]] = {}
-    for entry in listed:
+    for entry in entries:
         name, size, sha = entry if isinstance(entry, list) and len(entry) == 3 else (0, 0, 0)
         if not (isinstance(name, str) and _NAME.fullmatch(name)):
             raise CheckpointError(f"{entry!r} is no segment of a replay: [name, size, digest]")
         if type(size) is not int or not isinstance(sha, str):
-            raise CheckpointError(f"{name} has size {size!r} and digest {sha!r}, which are none")
+            raise CheckpointError(
+                f"{name} has size {size!r} and digest {sha!r}: must be an integer and a text"
+            )
         segments[name] = (size, sha)
     return segments
 
 
-def _segment(file: Path, entry: tuple[int, str], rows: int) -> TensorDict:
+def _read_segment(file: Path, entry: tuple[int, str], rows: int) -> TensorDict:
     if not file.is_file() or file.is_symlink():
         raise CheckpointError(f"{file}, a segment of the replay, is missing")
     if (file.stat().st_size, file_digest(file)) != entry:
-        raise CheckpointError(f"{file} is not what was written: size or checksum differ")
+        raise CheckpointError(
+            f"{file} has changed since it was written: its size or digest differs"
+        )
     try:
         with safe_open(file, framework="pt") as opened:
             flat = {nested(key): opened.get_tensor(key) for key in opened.keys()}
         return TensorDict(flat, batch_size=[rows])
     except (SafetensorError, RuntimeError, ValueError) as error:
-        raise CheckpointError(f"{file} has not the rows of a replay: {error}") from error
+        raise CheckpointError(f"{file} does not hold the rows of a replay: {error}") from error

@@ -19,15 +19,16 @@ from rlcomp.metrics import record
 class PrioritizedReplay(UniformReplay):
     """Replay of the last ``capacity`` steps, ``P(i) ~ p_i^alpha``, ``p_i = |delta_i| + eps``.
 
-    A new row has the greatest priority so far, so that it is drawn soon. The stage
-    :class:`~components.replay.prioritized.Reprioritise` updates the errors of drawn rows. A draw
-    has ``index`` and ``priority_weight`` ``[N]``; torchrl's losses weight their rows with it.
+    ``P(i)`` is the probability of row ``i``, ``p_i`` its priority and ``delta_i`` its error. A new
+    row has the greatest priority so far, so that it is drawn soon. The stage
+    :class:`~components.replay.prioritized.Reprioritise` updates the errors of drawn rows. Drawn
+    rows have ``index`` and ``priority_weight`` ``[N]``, with which torchrl's losses weight rows.
 
     Args:
-        capacity: rows it holds; the oldest are overwritten.
+        capacity: largest number of rows; a full replay overwrites the oldest.
         alpha: exponent of the priorities; 0: uniform draws, 1: proportional to the priority.
         beta: exponent of the importance weights; 1 corrects the priorities fully.
-        epsilon: priority of a row without error.
+        epsilon: ``eps``, priority of a row with error 0.
 
     Source:
         Schaul et al. 2016, arXiv:1511.05952.
@@ -59,7 +60,7 @@ class PrioritizedReplay(UniformReplay):
         self.priority = priority
 
     def sample(self, rows: int) -> TensorDict:
-        """Draw rows with replacement."""
+        """Return ``rows`` rows, drawn with replacement by priority."""
         stored = self.stored()
         assert stored is not None
         probability = priority_probability(self.priority, self.alpha)
@@ -70,10 +71,10 @@ class PrioritizedReplay(UniformReplay):
         return drawn
 
     def reprioritise(self, index: Tensor, error: Tensor) -> None:
-        """Set the priorities of rows by their errors; rows without a finite error keep theirs.
+        """Set the priorities of rows by their errors; a non-finite error changes no priority.
 
         Args:
-            index: places of the rows, ``[N]``.
+            index: positions of the rows in the replay, ``[N]``.
             error: ``|delta|``, ``[N]``.
         """
         priority = error.detach().float().abs() + self.epsilon
@@ -83,14 +84,14 @@ class PrioritizedReplay(UniformReplay):
         self.greatest = max([self.greatest, *priority[finite].tolist()])
 
     def run_state(self) -> dict[str, object]:
-        """Return the rows, the place of the next row, and the priorities."""
+        """Return the rows, the position of the next row, and the priorities."""
         return {**super().run_state(), "priority": self.priority, "greatest": self.greatest}
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Restore rows, place and priorities.
+        """Restore the rows, the position of the next row, and the priorities.
 
         Raises:
-            CheckpointError: the rows are not of such a replay, or the priorities do not fit.
+            CheckpointError: the rows do not fit the replay, or the priorities do not fit the rows.
         """
         priority = field(state, "priority", Tensor)
         greatest = field(state, "greatest", PositiveFloat)
@@ -98,8 +99,8 @@ class PrioritizedReplay(UniformReplay):
         finite = bool(priority.isfinite().all() & (priority >= 0).all())
         if priority.shape != (len(self),) or not finite:
             raise CheckpointError(
-                f"priorities of shape {list(priority.shape)} are not those of {len(self)} rows, "
-                "each at least 0"
+                f"priorities of shape {list(priority.shape)}: must be {len(self)} finite numbers, "
+                "one for each row, each at least 0"
             )
         self.priority, self.greatest = priority.clone(), greatest
 
@@ -116,12 +117,12 @@ class Reprioritise(Component):
 
     def __init__(self, *, loss: HasTdErrors, replay: PrioritizedReplay) -> None:
         super().__init__()
-        # Not submodules: both are nodes of their own.
+        # Bypass nn.Module, because the loss is another node's submodule.
         object.__setattr__(self, "loss", loss)
         self.replay = replay
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Pass the errors on, if the loss has computed any."""
+        """Pass the errors to the replay, if the loss has computed any; return the batch."""
         if self.loss.errors is not None:
             index, error = self.loss.errors
             self.replay.reprioritise(index, error)

@@ -24,7 +24,7 @@ from rlcomp.seed import new_generator
 class Sample(Component):
     """Stage that draws a new batch of steps from a replay.
 
-    Reads nothing. Writes what :class:`~components.replay.extend.Extend` stored.
+    Reads nothing. Writes the keys that :class:`~components.replay.extend.Extend` stored.
 
     Args:
         replay: the replay to draw from.
@@ -32,7 +32,7 @@ class Sample(Component):
 
     Raises:
         ConfigError: the capacity of the replay is smaller than a batch.
-        FlowError: the replay holds fewer rows.
+        FlowError: the replay holds fewer rows than a batch.
     """
 
     writes: ClassVar[tuple[str, ...]] = (*Extend.reads,)
@@ -46,7 +46,7 @@ class Sample(Component):
         self.batch_size = batch_size
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Draw the rows."""
+        """Return drawn rows; the incoming batch is ignored."""
         if len(self.replay) < self.batch_size:
             raise FlowError(
                 f"the replay holds {len(self.replay)} steps, batch_size is {self.batch_size}: "
@@ -58,9 +58,9 @@ class Sample(Component):
 class SampleFuture(Component):
     """Stage that draws steps with goals that their own episode achieved later.
 
-    The goal of a step is the one achieved ``k`` steps later, ``p(k) ~ gamma^(k - 1)``, ``k >= 1``,
-    within the episode. For a contrastive critic step and goal are a positive pair, and the goals of
-    other rows are the negatives.
+    The goal of a step is the goal achieved ``k`` steps later in its episode, with the probability
+    ``p(k) ~ gamma^(k - 1)``, ``k >= 1``. For a contrastive critic a step and its goal are a
+    positive pair, and a step and the goal of another row a negative pair.
 
     Reads nothing. Writes ``observation``, ``action`` and ``desired_goal``.
 
@@ -71,7 +71,7 @@ class SampleFuture(Component):
 
     Raises:
         ConfigError: the capacity of the replay is smaller than a batch.
-        FlowError: the replay holds fewer rows.
+        FlowError: the replay holds fewer rows than a batch.
 
     Source:
         Eysenbach et al. 2022, arXiv:2206.07568, section 4.1.
@@ -96,7 +96,7 @@ class SampleFuture(Component):
         self.gamma = gamma
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Draw the rows and their goals."""
+        """Return drawn rows with their goals; the incoming batch is ignored."""
         drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(self.batch_size, generator=self.generator)
         later = geometric_places(drawn.place, drawn.last, uniform, self.gamma)
@@ -108,10 +108,11 @@ class SampleFuture(Component):
 class SampleHalfHalf(Component):
     """Stage that draws half a batch from demonstrations and half from the policy's replay.
 
-    The first half is demonstrations, even if there are few. Records ``replay/demonstrations``, the
-    number of their steps.
+    The first half is demonstrations, which repeat if there are few. Records
+    ``replay/demonstrations``, the number of their steps.
 
-    Reads nothing. Writes what :class:`~components.replay.extend.Extend` stored in both.
+    Reads nothing. Writes the keys that :class:`~components.replay.extend.Extend` stored in both
+    replays.
 
     Args:
         replay: the replay of the policy's own steps.
@@ -135,14 +136,14 @@ class SampleHalfHalf(Component):
     ) -> None:
         super().__init__()
         if batch_size % 2:
-            raise ConfigError(f"batch_size is {batch_size}: two halves need an even number")
+            raise ConfigError(f"batch_size is {batch_size}: must be even, for two halves")
         replay.check_draws(batch_size // 2)
         self.replay = replay
         self.demonstrations = demonstrations
         self.batch_size = batch_size
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Draw both halves."""
+        """Return a batch of both halves; the incoming batch is ignored."""
         half = self.batch_size // 2
         if not len(self.demonstrations):
             raise FlowError(
@@ -164,20 +165,20 @@ class SampleHalfHalf(Component):
 class SampleHindsight(Component):
     """Stage that draws steps and gives some of them a goal achieved later in their episode.
 
-    With probability ``fraction`` the goal of a step ``t`` becomes the goal achieved after step
-    ``f``, ``f`` uniform in ``t..T-1`` of the episode in the replay. The reward is computed for the
-    new goal. (torchrl's ``HERReplayBuffer`` takes goals from other copies, and may take the state
-    before a step as its goal.)
+    With probability ``fraction`` the goal of step ``t`` becomes the goal achieved after step ``f``,
+    with ``f`` uniform in ``t, ..., T - 1`` and ``T`` the number of the episode's steps. The reward
+    is computed for the new goal. (torchrl's ``HERReplayBuffer`` also takes goals from other
+    environment copies, and may take the state before a step as its goal.)
 
-    Reads nothing. Writes what :class:`~components.replay.extend.ExtendGoals` stored.
+    Reads nothing. Writes the keys that :class:`~components.replay.extend.ExtendGoals` stored.
 
     Args:
         replay: the replay to draw from.
-        environment: the environment, for the reward of any goal.
+        environment: the environment, which computes the reward for any goal.
         batch_size: rows per batch (``N``).
         fraction: probability of a new goal; 0: no new goals.
         terminate_on_goal: whether a step that reaches its new goal terminates; for environments
-            that end at the goal.
+            that terminate at the goal.
 
     Raises:
         ConfigError: the environment has no goals, or the capacity of the replay is smaller than a
@@ -203,38 +204,38 @@ class SampleHindsight(Component):
         super().__init__()
         if not isinstance(environment, RewardsGoals):
             raise ConfigError(
-                f"{type(environment).__name__} has no reward_of, the reward of another goal: begin "
-                "with recipe=her, or draw without hindsight (replay@sample=sample)"
+                f"{type(environment).__name__} has no method reward_of for the reward of a goal: "
+                "begin with recipe=her, or draw without hindsight (replay@sample=sample)"
             )
         replay.check_draws(batch_size)
         self.replay = replay
         self.rows = EpisodeRows(replay)
         self.batch_size = batch_size
         self.generator = new_generator()
-        # Not a submodule: the environment is a node of its own; only its reward is used here.
+        # Bypass nn.Module, because the environment is another node's submodule.
         object.__setattr__(self, "environment", environment)
         self.fraction = fraction
         self.terminate_on_goal = terminate_on_goal
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Draw the rows and replace the goals of some."""
+        """Return drawn rows, some with new goals; the incoming batch is ignored."""
         drawn = self.rows.draw(self.batch_size, self.generator)
         uniform = torch.rand(2, self.batch_size, generator=self.generator)
         goal = drawn.achieved_after(future_places(drawn.place, drawn.last, uniform[1]))
-        return self._asking(drawn.steps, goal, (uniform[0] < self.fraction)[:, None])
+        return self._replace_goals(drawn.steps, goal, (uniform[0] < self.fraction)[:, None])
 
-    def _asking(self, drawn: TensorDict, goal: Tensor, asks: Tensor) -> TensorDict:
-        """Replace the goals, rewards and ends of the marked steps."""
-        goal = torch.where(asks, goal, drawn["desired_goal"])
-        after = drawn["next"]
+    def _replace_goals(self, steps: TensorDict, goal: Tensor, mask: Tensor) -> TensorDict:
+        """Replace goals, rewards and ends of the steps in the mask ``[N, 1]``; return the steps."""
+        goal = torch.where(mask, goal, steps["desired_goal"])
+        after = steps["next"]
         reward = self.environment.reward_of(after["achieved_goal"], goal)[:, None]
         if self.terminate_on_goal:
-            there = asks & (goal == after["achieved_goal"]).all(-1, keepdim=True)
-            after["terminated"] = after["terminated"] | there
-            after["done"] = after["done"] | there
-        drawn["desired_goal"], after["desired_goal"] = goal, goal
-        after["reward"] = torch.where(asks, reward, after["reward"])
-        return drawn
+            reached = mask & (goal == after["achieved_goal"]).all(-1, keepdim=True)
+            after["terminated"] = after["terminated"] | reached
+            after["done"] = after["done"] | reached
+        steps["desired_goal"], after["desired_goal"] = goal, goal
+        after["reward"] = torch.where(mask, reward, after["reward"])
+        return steps
 
 
 class SampleLabelled(Sample):
@@ -247,7 +248,7 @@ class SampleLabelled(Sample):
         batch_size: rows per batch (``N``).
 
     Raises:
-        FlowError: the replay holds fewer rows.
+        FlowError: the replay holds fewer rows than a batch.
     """
 
     writes: ClassVar[tuple[str, ...]] = (*ExtendLabelled.reads,)
@@ -258,7 +259,7 @@ class SampleLabelled(Sample):
 
 
 class ShuffledRewards(Component):
-    """Control that gives each step the reward of another one, so that nothing can be learnt.
+    """Control that permutes the rewards of the steps, so that they hold no information.
 
     Reads and writes ``next.reward`` ``[N, 1]``.
     """
@@ -271,7 +272,7 @@ class ShuffledRewards(Component):
         self.generator = new_generator()
 
     def forward(self, batch: TensorDict) -> TensorDict:
-        """Permute the rewards."""
+        """Permute the rewards in place; return the batch."""
         reward = batch["next", "reward"]
         order = torch.randperm(reward.shape[0], generator=self.generator)
         batch["next", "reward"] = reward[order]

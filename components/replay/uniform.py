@@ -20,13 +20,14 @@ from rlcomp.seed import new_generator
 
 
 class UniformReplay(nn.Module):
-    """Replay of the last ``capacity`` steps with uniform draws: torchrl's buffer.
+    """Replay of the last ``capacity`` steps with uniform draws, on torchrl's buffer.
 
-    Draws are with replacement. Rows, place and generator are saved, so that a resumed run draws the
-    same rows. (torchrl's own ``state_dict`` loses the storage's batch size in a file.)
+    Draws are with replacement. A checkpoint holds the rows, the position of the next row and the
+    generator, so that a resumed run draws the same rows. (torchrl's ``state_dict`` loses the batch
+    size of the storage in a file.)
 
     Args:
-        capacity: rows it holds; the oldest are overwritten.
+        capacity: largest number of rows; a full replay overwrites the oldest.
 
     Source:
         Lin 1992; Mnih et al. 2015, doi:10.1038/nature14236.
@@ -48,24 +49,24 @@ class UniformReplay(nn.Module):
 
     def extend(self, rows: TensorDict) -> None:
         """Store rows ``[R]``; a full replay overwrites the oldest."""
-        with _without_notes():
+        with _silence_torchrl():
             self.buffer.extend(rows)
 
     def sample(self, rows: int) -> TensorDict:
-        """Draw rows."""
+        """Return ``rows`` rows, drawn with replacement."""
         drawn: TensorDict = self.buffer.sample(rows)
         return drawn
 
     def check_draws(self, rows: int) -> None:
-        """Refuse batches that are larger than the capacity.
+        """Refuse a batch of ``rows`` rows if it is larger than the capacity.
 
         Raises:
-            ConfigError: names both numbers.
+            ConfigError: the batch is larger; the message names both numbers.
         """
         if rows > self.capacity:
             raise ConfigError(
-                f"replay.capacity is {self.capacity}, and {rows} rows are drawn at a time: raise "
-                "it, or lower batch_size"
+                f"replay.capacity is {self.capacity}, but {rows} rows are drawn at a time: raise "
+                "replay.capacity or lower batch_size"
             )
 
     @property
@@ -76,26 +77,26 @@ class UniformReplay(nn.Module):
 
     @property
     def cursor(self) -> int:
-        """The place of the next row."""
-        place: int = self.buffer._writer._cursor
-        return place
+        """The position of the next row."""
+        position: int = self.buffer._writer._cursor
+        return position
 
     def stored(self) -> TensorDict | None:
-        """Return the rows by place; None if there are none yet."""
+        """Return the rows in the order of the storage; None if there are none."""
         return self.buffer[: len(self)] if len(self) else None
 
     def run_state(self) -> dict[str, object]:
-        """Return the rows as flat tensors, and the place of the next row."""
+        """Return the rows as flat tensors, and the position of the next row."""
         rows = self.stored()
         flat = {} if rows is None else rows.flatten_keys(".").to_dict()
         # Sorted, because a restored replay has the same entries in another order.
         return {"rows": dict(sorted(flat.items())), "cursor": self.cursor}
 
     def load_run_state(self, state: dict[str, object]) -> None:
-        """Restore rows and place.
+        """Restore the rows and the position of the next row.
 
         Raises:
-            CheckpointError: the rows are not of such a replay.
+            CheckpointError: the rows do not fit the replay.
         """
         entries: dict[str, Tensor] = field(state, "rows", dict)
         if not all(isinstance(entry, Tensor) and entry.dim() for entry in entries.values()):
@@ -103,15 +104,15 @@ class UniformReplay(nn.Module):
         cursor = field(state, "cursor", NonNegativeInt)
         sizes = {entry.shape[:1] for entry in entries.values()}
         size = next(iter(sizes))[0] if sizes else 0
-        partly = size < self.capacity
+        is_full = size >= self.capacity
         if (
             len(sizes) > 1
             or size > self.capacity
             or cursor >= self.capacity
-            or (partly and cursor != size)
+            or (not is_full and cursor != size)
         ):
             raise CheckpointError(
-                f"{size} rows, the next at {cursor}, are no replay of capacity={self.capacity}"
+                f"{size} rows with the next row at {cursor} do not fit capacity={self.capacity}"
             )
         self.buffer.empty()
         if entries:
@@ -121,7 +122,7 @@ class UniformReplay(nn.Module):
 
 
 @contextlib.contextmanager
-def _without_notes() -> Iterator[None]:
+def _silence_torchrl() -> Iterator[None]:
     """Silence torchrl's message about allocating the storage."""
     logger = logging.getLogger("torchrl")
     level = logger.level

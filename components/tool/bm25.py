@@ -1,4 +1,4 @@
-"""BM25 search tool over a corpus of documents."""
+"""Tool that searches a corpus of documents by BM25."""
 
 from __future__ import annotations
 
@@ -15,23 +15,24 @@ from rlcomp.interfaces.tool import ToolError
 from rlcomp.workers.call import load
 
 _WORD = re.compile(r"\w+")
-# Most words of a query.
-_LONGEST_QUERY = 64
+# Largest number of words of a query that are used.
+_MAX_QUERY_WORDS = 64
 
 
 class BM25Search(metaclass=Checked):
-    """The documents that answer a query best, by BM25; "" where none shares a word with it.
+    """Tool that returns the documents with the largest BM25 scores for a query.
 
-    Words are runs of letters, digits and ``_`` in lower case; there are no stop words. A process
-    makes the index once, with the first tool of its kind.
+    The result is "" if no document shares a word with the query. Words are runs of letters, digits
+    and ``_`` in lower case; there are no stop words. The tools of a process with the same arguments
+    share one index.
 
     Args:
         corpus: a ``.jsonl``, ``.jsonl.gz`` or ``.parquet`` file, or the description of a function
             that returns documents as mappings.
-        indexed: template of the searched text, with a document's columns. A title that it holds
-            twice weighs more.
-        shown: template of the result.
-        top_k: number of documents, the best one first, one per line.
+        indexed: template of the searched text, with a document's columns as fields. A field that
+            occurs twice has more weight.
+        shown: template of a document in the result.
+        top_k: number of documents in the result, one per line, the best one first.
 
     Raises:
         ConfigError: a template names a missing column.
@@ -57,10 +58,10 @@ class BM25Search(metaclass=Checked):
         shown: NonEmptyText = "{contents}",
         top_k: PositiveInt = 3,
     ) -> None:
-        described = [corpus.target, dict(corpus.arguments)] if isinstance(corpus, Unbuilt) else []
+        description = [corpus.target, dict(corpus.arguments)] if isinstance(corpus, Unbuilt) else []
         path = corpus if isinstance(corpus, str) else ""
-        self.index, self.shown = _index(path, json.dumps(described), indexed, shown)
-        self.top_k = min(top_k, len(self.shown))
+        self.index, self.documents = _build_index(path, json.dumps(description), indexed, shown)
+        self.top_k = min(top_k, len(self.documents))
 
     def __call__(self, query: str) -> str:
         """Return the best documents for a query.
@@ -68,12 +69,12 @@ class BM25Search(metaclass=Checked):
         Raises:
             ToolError: the query has no word.
         """
-        words = _words(query)[:_LONGEST_QUERY]
+        words = _words(query)[:_MAX_QUERY_WORDS]
         if not words:
             raise ToolError("the query has no word")
         results = self.index.retrieve([words], k=self.top_k, show_progress=False)
         pairs = zip(results.documents[0].tolist(), results.scores[0].tolist(), strict=True)
-        return "\n".join(self.shown[document] for document, score in pairs if score > 0)
+        return "\n".join(self.documents[document] for document, score in pairs if score > 0)
 
 
 def _words(text: str) -> list[str]:
@@ -81,24 +82,28 @@ def _words(text: str) -> list[str]:
 
 
 @lru_cache(maxsize=4)
-def _index(path: str, described: str, indexed: str, shown: str) -> tuple[Any, Sequence[str]]:
+def _build_index(
+    path: str, description: str, indexed: str, shown: str
+) -> tuple[Any, Sequence[str]]:
     """Return the index and the result text of each document."""
     bm25s = require("bm25s", "search")
-    rows = [*(read_rows(path) if path else _made(*json.loads(described)))]
-    texts = [_words(_filled("indexed", indexed, row)) for row in rows]
+    rows = [*(read_rows(path) if path else _load_documents(*json.loads(description)))]
+    texts = [_words(_fill_template("indexed", indexed, row)) for row in rows]
     if not any(texts):
-        raise DataError(f"corpus {path or described}: its documents have no words")
+        raise DataError(f"corpus {path or description}: its documents have no words")
     index = bm25s.BM25()
     index.index(texts, show_progress=False)
-    return index, [_filled("shown", shown, row) for row in rows]
+    return index, [_fill_template("shown", shown, row) for row in rows]
 
 
-def _made(target: str, arguments: Mapping[str, object]) -> Iterable[Row]:
+def _load_documents(target: str, arguments: Mapping[str, object]) -> Iterable[Row]:
+    """Return the documents that a function returns, as rows."""
     documents: Any = load(target, arguments)
     return [Row(f"{target}:{number}", row) for number, row in enumerate(documents, start=1)]
 
 
-def _filled(name: str, template: str, row: Row) -> str:
+def _fill_template(name: str, template: str, row: Row) -> str:
+    """Return a template with the columns of a document in place of its fields."""
     columns = {column: str(value) for column, value in row.columns.items()}
 
     def value(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Calculator tool."""
+"""Tool that evaluates arithmetic expressions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from fractions import Fraction
 
 from rlcomp.interfaces.tool import ToolError
 
-_LONGEST = 200
-# Most digits that numerator or denominator of a result may have.
-_MOST_DIGITS = 100
+_MAX_CHARACTERS = 200
+# Largest number of digits of the numerator and of the denominator of a value.
+_MAX_DIGITS = 100
 
 _OPERATIONS: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
     ast.Add: operator.add,
@@ -22,9 +22,9 @@ _OPERATIONS: dict[type, Callable[[Fraction, Fraction], Fraction]] = {
 
 
 class Calculator:
-    """Answers an expression of numbers with ``+ - * / ( )``, exactly.
+    """Tool that returns the exact value of an expression of numbers with ``+ - * / ( )``.
 
-    A whole result is written as an integer, any other as a fraction. It has no state.
+    An integer value is written as an integer, another value as a fraction. The tool has no state.
 
     Examples:
         >>> Calculator()("7*8-1"), Calculator()("1/3 + 1/6")
@@ -35,12 +35,13 @@ class Calculator:
         """Return the value of an expression.
 
         Raises:
-            ToolError: it is no such expression, divides by 0, or has more than 100 digits.
+            ToolError: the query is no such expression, has more than 200 characters, divides by 0,
+                or has a value with more than 100 digits.
         """
-        if len(query) > _LONGEST:
-            raise ToolError(f"more than {_LONGEST} characters")
+        if len(query) > _MAX_CHARACTERS:
+            raise ToolError(f"more than {_MAX_CHARACTERS} characters")
         try:
-            value = _value(ast.parse(query.strip(), mode="eval").body)
+            value = _evaluate(ast.parse(query.strip(), mode="eval").body)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             raise ToolError("no expression of numbers with + - * / ( )") from error
         except ZeroDivisionError as error:
@@ -48,17 +49,19 @@ class Calculator:
         return str(value)
 
 
-def _value(node: ast.expr) -> Fraction:
+def _evaluate(node: ast.expr) -> Fraction:
+    """Return the exact value of a syntax tree of numbers and operators."""
     if isinstance(node, ast.Constant) and type(node.value) in (int, float):
-        return _short(Fraction(str(node.value)))
+        return _check_size(Fraction(str(node.value)))
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -_value(node.operand)
+        return -_evaluate(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _OPERATIONS:
-        return _short(_OPERATIONS[type(node.op)](_value(node.left), _value(node.right)))
+        return _check_size(_OPERATIONS[type(node.op)](_evaluate(node.left), _evaluate(node.right)))
     raise ValueError
 
 
-def _short(value: Fraction) -> Fraction:
-    if max(abs(value.numerator), value.denominator) >= 10**_MOST_DIGITS:
-        raise ToolError(f"more than {_MOST_DIGITS} digits")
+def _check_size(value: Fraction) -> Fraction:
+    """Return a value unless it has too many digits."""
+    if max(abs(value.numerator), value.denominator) >= 10**_MAX_DIGITS:
+        raise ToolError(f"more than {_MAX_DIGITS} digits")
     return value

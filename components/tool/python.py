@@ -1,4 +1,4 @@
-"""Python tool, which runs programs of the policy in the sandbox."""
+"""Tool that runs Python programs of the policy in the sandbox."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from rlcomp.workers.call import load
 
 
 class PythonInterpreter(metaclass=Checked):
-    """Runs a program in the sandbox; tells what it prints, and the value of a last expression.
+    """Tool that runs a program in the sandbox and returns its output.
 
-    Every call has a new interpreter, without a state. A program that raises or exceeds a limit is a
-    wrong call: the result is the last line of its error, or the limit. The episode goes on, unless
-    the policy's tokenizer cannot encode the result (a character tokenizer; ``tokenizer=byte``
-    encodes everything).
+    The output is the text that the program prints, then the value of an expression in its last
+    line. Every call has a new interpreter without a state. A program that raises an error or
+    exceeds a limit is a wrong call, whose result is the last line of the error, or the limit. The
+    episode continues unless the policy's tokenizer cannot encode the result; ``tokenizer=byte``
+    encodes every result.
 
     Args:
-        sandbox: the sandbox, which runs the programs of a process one after the other, or its
-            description.
+        sandbox: the sandbox, or its description. It runs one program of a process at a time.
         timeout: time limit of a program, in seconds; must be below the limit of a step
             (``environment_pool.timeout``).
         memory_mib: memory limit of a program, in MiB.
-        longest: most characters of a result; the rest is cut.
+        longest: largest number of characters of a result; a longer one is cut.
 
     Raises:
-        ConfigError: this machine has no such sandbox.
+        ConfigError: the sandbox does not work on this machine.
 
     Source:
         Feng et al. 2025 (ReTool), arXiv:2504.11536, section 2.3, for the results.
@@ -49,7 +49,7 @@ class PythonInterpreter(metaclass=Checked):
         self.sandbox = sandbox
         self.limits = Limits(wall=timeout, cpu=timeout, memory=memory_mib * MEBIBYTE)
         self.longest = longest
-        _runner(sandbox).check(StdioJob, measured=False)
+        _get_runner(sandbox).check(StdioJob, measured=False)
 
     def __call__(self, code: str) -> str:
         """Return the output of a program.
@@ -58,26 +58,27 @@ class PythonInterpreter(metaclass=Checked):
             ToolError: the program raised or exceeded a limit.
             RlcompError: the sandbox failed.
         """
-        outcome = _runner(self.sandbox).run_stdio(as_cell(code), limits=self.limits)
+        outcome = _get_runner(self.sandbox).run_stdio(as_cell(code), limits=self.limits)
         if outcome.status != "passed":
-            raise ToolError(self._told(outcome.message))
-        return self._told(outcome.stdout.rstrip())
+            raise ToolError(self._format_result(outcome.message))
+        return self._format_result(outcome.stdout.rstrip())
 
-    def _told(self, text: str) -> str:
-        whole = text[: self.longest].encode("utf-8", "replace").decode()
-        # Addresses differ between processes, and a replay of the episode must print the same.
-        return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", whole)
+    def _format_result(self, text: str) -> str:
+        """Return a text as a result: cut, without surrogates and memory addresses."""
+        result = text[: self.longest].encode("utf-8", "replace").decode()
+        # Addresses differ between processes, but a replay of the episode must have equal results.
+        return re.sub(r"\b0x[0-9a-f]{6,}", "0x...", result)
 
 
-def _runner(sandbox: ProgramRunner | Unbuilt) -> ProgramRunner:
+def _get_runner(sandbox: ProgramRunner | Unbuilt) -> ProgramRunner:
     """Return the sandbox of this process."""
     if not isinstance(sandbox, Unbuilt):
         return sandbox
-    return _made(sandbox.target, json.dumps(dict(sandbox.arguments)), os.getpid())
+    return _load_runner(sandbox.target, json.dumps(dict(sandbox.arguments)), os.getpid())
 
 
 @functools.cache
-def _made(target: str, arguments: str, process: int) -> ProgramRunner:
-    del process  # a fork cannot use its parent's sandbox
+def _load_runner(target: str, arguments: str, process: int) -> ProgramRunner:
+    del process  # Part of the cache key, because a fork cannot use its parent's sandbox.
     runner: ProgramRunner = load(target, json.loads(arguments))  # type: ignore[assignment]
     return runner

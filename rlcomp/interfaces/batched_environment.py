@@ -281,7 +281,7 @@ class RewardsGoals(Protocol):
 
 @runtime_checkable
 class HasWall(Protocol):
-    """A plane with a wall along its first axis, from the left edge to ``wall`` at height 0.
+    """Plane with a wall on its first axis, from the left edge to ``wall``.
 
     Attributes:
         wall: end of the wall.

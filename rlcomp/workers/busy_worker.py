@@ -74,7 +74,7 @@ class Worker:
         if self.gave_way or self.jobs[0].together:
             return
         self.gave_way = queue.careful = True
-        queue.take_back(self.jobs[1:])
+        queue.restore_point(self.jobs[1:])
         self.jobs = self.jobs[:1]
         if queue.mean_seconds is not None:  # others are quick: this one is the exception
             self.process.lower_priority()

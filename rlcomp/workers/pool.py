@@ -155,7 +155,7 @@ class WorkerPool(metaclass=Checked):
         else:
             why = f"its process died of signal {-code} ({signal.Signals(-code).name})"
         if worker.loading and worker.known:  # another worker will report
-            return queue.take_back(worker.jobs)
+            return queue.restore_point(worker.jobs)
         if worker.loading:
             raise unloadable(function, why)
         kind = "time" if -code == signal.SIGXCPU and not worker.process.garbled else "died"

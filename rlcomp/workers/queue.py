@@ -159,9 +159,9 @@ class Queue:
             return
         for job in jobs[:1]:
             end(job, reply)
-        self.take_back(jobs[1:])
+        self.restore_point(jobs[1:])
 
-    def take_back(self, jobs: Sequence[Job]) -> None:
+    def restore_point(self, jobs: Sequence[Job]) -> None:
         """Take back calls that were handed out, but not begun."""
         for job in reversed(jobs):
             job.tries -= 1

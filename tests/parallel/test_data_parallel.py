@@ -151,7 +151,7 @@ def learner(make, case, dtype):
 
 def rows(learner, case, dtype):
     shape, written = case.split("/")[2], {*learner.model.out_keys, "loss_weight"}
-    keys = {"tokens", "attention_mask", "response_mask", "reward_valid", *learner.wanted}
+    keys = {"tokens", "attention_mask", "response_mask", "reward_valid", *learner.loss_keys}
     parts = [part for loss in learner.losses.values() for part in loss.modules()]
     made = {key for part in parts for key in getattr(part, "out_keys", ())}
     made |= {key for part in parts for key in getattr(part, "step_keys", ())}

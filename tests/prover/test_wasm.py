@@ -11,7 +11,7 @@ import re
 
 import pytest
 
-from components.worlds.tactics.lean_theorem import game_theorem
+from components.worlds.tactics.lean_theorem import write_lean_theorem
 from components.worlds.tactics.natural_deduction import proves
 from components.worlds.tactics.task import Tactics
 from rlcomp.errors import ConfigError, DataError
@@ -135,7 +135,7 @@ def test_statements_of_minif2f_parse_where_they_need_no_mathlib(shared_data):
 def test_the_game_s_verdicts_are_lean_s():
     lean = real_lean()
     found = cases()
-    theorems = [game_theorem(f"t{n}", *case) for n, case in enumerate(found)]
+    theorems = [write_lean_theorem(f"t{n}", *case) for n, case in enumerate(found)]
     accepted = [not why for why in lean.check(theorems)]
     assert accepted == [proves(*case) for case in found]
     assert sum(accepted[:100]) == 100

@@ -1,4 +1,4 @@
-"""Gradient spikes: norms far above their running median."""
+"""Detector of gradient norms far above their running median."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ _LOG = logging.getLogger(__name__)
 
 
 class MedianSpike(nn.Module, metaclass=Checked):
-    """Gradient spike: ``||g|| > factor * median`` of the norms of the last ``window`` steps.
+    """Detector of gradient spikes: ``||g|| > factor * median(||g_1||, ..., ||g_W||)``.
 
-    Norms before they are clipped. There is no verdict until ``window`` steps were seen; steps
-    without a gradient (a norm of 0) do not count. A spike belongs to the window as well, so that a
-    lasting change of scale becomes the median. The learner records ``learner/gradient_spikes`` (how
-    many).
+    ``||g||`` is the norm of a step's gradient before clipping, and ``||g_1||`` to ``||g_W||`` are
+    the norms of the last ``W = window`` steps. The first ``window`` steps are no spikes. Steps with
+    a norm of 0 are ignored. A spike enters the window, so that a lasting change of scale changes
+    the median. The learner records the number of spikes as ``learner/gradient_spikes``.
 
     Args:
-        factor: how many medians a norm may have.
-        window: optimiser steps.
-        action: ``count`` only, ``warn`` on the console as well, or ``skip`` the step, too, which
-            leaves everything as it was.
+        factor: largest ratio of a norm to the median that is no spike.
+        window: ``W``, in optimiser steps.
+        action: action at a spike. ``count``: the metric alone. ``warn``: also a warning on the
+            console. ``skip``: also skip the optimiser step.
 
     Source:
         This project.
     """
 
-    begins_anew = True  # checkpoints without it: no norm seen yet
+    begins_anew = True  # A checkpoint without its state starts with an empty window.
 
     def __init__(
         self,
@@ -53,28 +53,28 @@ class MedianSpike(nn.Module, metaclass=Checked):
         """Return whether a gradient norm is a spike, and add it to the window."""
         if norm == 0:
             return False
-        full = len(self.norms) == self.window
-        median = statistics.median(self.norms) if full else float("inf")
+        is_full = len(self.norms) == self.window
+        median = statistics.median(self.norms) if is_full else float("inf")
         self.norms = [*self.norms, norm][-self.window :]
         spike = norm > self.factor * median
         if spike and self.action != "count":
-            done = "skipped" if self.action == "skip" else "taken, clipped where there is a limit"
+            outcome = "skipped" if self.action == "skip" else "taken, with clipping if it is set"
             _LOG.warning(
                 "step %d: the gradient norm %.3g is %.3g times its median, more than factor=%g: "
-                "the optimiser step is %s; where this comes often, lower the learning rate",
+                "the optimiser step is %s; if this is frequent, lower the learning rate",
                 step() + 1,
                 norm,
                 norm / median,
                 self.factor,
-                done,
+                outcome,
             )
         return spike
 
     def run_state(self) -> dict[str, object]:
-        """Return the norms of the window."""
+        """Return the norms in the window, ``norms``."""
         return {"norms": self.norms}
 
     def load_run_state(self, state: dict[str, Any]) -> None:
-        """Restore the window."""
+        """Restore the norms in the window."""
         norms = field(state, "norms", list[NonNegativeFloat])
         self.norms = [float(norm) for norm in norms][-self.window :]

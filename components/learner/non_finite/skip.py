@@ -1,4 +1,4 @@
-"""Non-finite guard: skips optimiser steps that are not finite; stops after several in a row."""
+"""Counter of optimiser steps that are skipped because they are not finite."""
 
 from __future__ import annotations
 
@@ -8,38 +8,37 @@ from rlcomp.arguments import Checked, PositiveInt
 
 
 class SkipNonFinite(nn.Module, metaclass=Checked):
-    """Non-finite guard: a step whose loss or gradient is NaN or infinite is not taken.
+    """Counter of consecutive optimiser steps whose loss or gradient is NaN or infinite.
 
-    The learner leaves parameters, optimiser, random streams and the state of its losses as they
-    were before such a step, records ``learner/non_finite`` (how many), and stops the run at the
-    ``limit``-th in a row. The count is saved with the run.
+    The learner does not take such a step: parameters, optimiser, random streams and the state of
+    its losses stay unchanged. It records the number of such steps as ``learner/non_finite``, and
+    stops the run at the ``limit``-th consecutive one. A checkpoint holds the count.
 
     Args:
-        limit: skipped steps in a row that stop the run; 1: the first one does.
+        limit: number of consecutive skipped steps that stops the run.
 
     Source:
-        dynamic loss scaling, Micikevicius et al. 2018, arXiv:1710.03740, section 3.2: skip the
-        update.
+        Micikevicius et al. 2018, arXiv:1710.03740, section 3.2 (dynamic loss scaling).
     """
 
-    begins_anew = True  # checkpoints without it: none in a row
+    begins_anew = True  # A checkpoint without its state starts with a count of 0.
 
     def __init__(self, *, limit: PositiveInt = 3) -> None:
         super().__init__()
         self.limit = limit
         self.in_a_row = 0
 
-    def skipped(self) -> bool:
+    def count_skip(self) -> bool:
         """Count a skipped step; return whether the run must stop."""
         self.in_a_row += 1
         return self.in_a_row >= self.limit
 
-    def taken(self) -> None:
+    def reset(self) -> None:
         """Reset the count after a finite step."""
         self.in_a_row = 0
 
     def run_state(self) -> dict[str, object]:
-        """Return the number of steps skipped in a row."""
+        """Return the number of consecutive skipped steps, ``in_a_row``."""
         return {"in_a_row": self.in_a_row}
 
     def load_run_state(self, state: dict[str, object]) -> None:

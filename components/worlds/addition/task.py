@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+from annotated_types import Le
+
 from rlcomp.arguments import Checked, Fraction, PositiveInt
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 
 
 class Addition(metaclass=Checked):
-    """Task of sums: ``"12+34="`` has the answer ``"46"``; every pair of numbers is one example.
+    """Task of sums: ``"12+34="`` has the answer ``"46"``; each pair of numbers is an example.
 
     Args:
-        digits: digits of the largest number, at most 9. Numbers are 0 to ``10**digits - 1``,
-            without leading zeros. There are ``100**digits`` examples; none is stored.
+        digits: number of digits of the largest number, at most 9. Numbers are 0 to
+            ``10**digits - 1``, without leading zeros. There are ``100**digits`` examples.
         held_out: share of the prompts that only evaluators see.
-
-    Raises:
-        ConfigError: ``digits`` is above 9, so that the examples cannot be counted.
 
     Examples:
         >>> example = Addition(digits=2).example(1234)
@@ -24,9 +24,9 @@ class Addition(metaclass=Checked):
         ('12+34=', '46', '46')
     """
 
-    def __init__(self, *, digits: PositiveInt = 2, held_out: Fraction = 0.1) -> None:
-        if digits > 9:
-            raise ConfigError(f"Addition: digits is {digits}: must be at most 9 (10**18 examples)")
+    def __init__(
+        self, *, digits: Annotated[PositiveInt, Le(9)] = 2, held_out: Fraction = 0.1
+    ) -> None:
         self.digits = digits
         self.held_out = held_out
 
@@ -35,7 +35,7 @@ class Addition(metaclass=Checked):
         return int(100**self.digits)
 
     def example(self, index: int) -> Example:
-        """Return the example with the index's leading and trailing digits as numbers."""
+        """Return the example of the numbers ``index // 10**digits`` and ``index % 10**digits``."""
         left, right = divmod(index, 10**self.digits)
         answer = str(left + right)
         return Example(prompt=f"{left}+{right}=", answer=answer, demonstration=answer)

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from decimal import Context, Decimal
 from typing import Any
 
-from components.worlds.bfcl.service import Refused, Result, Service
+from components.worlds.bfcl.service import Result, Service, ServiceError
 
 _DIGITS = 50
-# Units in metres, kilograms, litres or seconds; and powers of ten by prefix.
+# Dimension of each unit and its size in metres or kilograms.
 _UNITS = {
     "inch": ("m", 0.0254),
     "foot": ("m", 0.3048),
@@ -24,6 +24,7 @@ _UNITS = {
     "g": ("kg", 0.001),
     "kg": ("kg", 1.0),
 }
+# Power of ten of each SI prefix.
 _PREFIXES = {"n": -9, "u": -6, "m": -3, "c": -2, "d": -1, "": 0, "da": 1, "h": 2, "k": 3, "M": 6}
 _BASES = ("m", "g", "s", "A", "K", "mol", "L")
 
@@ -32,7 +33,7 @@ class MathService(Service):
     """Service of arithmetic, without a state.
 
     Args:
-        config: ignored.
+        config: initial state in the data; ignored.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -48,18 +49,18 @@ class MathService(Service):
         return {"result": a - b}
 
     def multiply(self, a: float, b: float) -> Result:
-        """Return the product."""
+        """Return the product of two numbers."""
         return {"result": a * b}
 
     def divide(self, a: float, b: float) -> Result:
-        """Return the quotient."""
+        """Return the first number divided by the second."""
         return {"result": a / b}
 
     def power(self, base: float, exponent: float) -> Result:
         """Return the base to the power of the exponent."""
         result = float(base) ** float(exponent)
         if isinstance(result, complex):
-            raise Refused("the power is no real number")
+            raise ServiceError("the power is no real number")
         return {"result": result}
 
     def absolute_value(self, number: float) -> Result:
@@ -67,7 +68,7 @@ class MathService(Service):
         return {"result": abs(number)}
 
     def percentage(self, part: float, whole: float) -> Result:
-        """Return 100 part / whole."""
+        """Return ``part`` as a percentage of ``whole``."""
         return {"result": 100 * part / whole}
 
     def round_number(self, number: float, decimal_places: int = 0) -> Result:
@@ -75,25 +76,25 @@ class MathService(Service):
         return {"result": round(float(number), decimal_places)}
 
     def logarithm(self, value: float, base: float, precision: int) -> Result:
-        """Return the logarithm to a number of digits."""
+        """Return the logarithm of a value, with ``precision`` significant digits."""
         context = _context(precision)
         if value <= 0 or base <= 0:
-            raise Refused("value and base must be above 0")
+            raise ServiceError("value and base must be above 0")
         logs = [context.ln(Decimal(number)) for number in (value, base)]
         return {"result": float(context.divide(*logs))}
 
     def square_root(self, number: float, precision: int) -> Result:
-        """Return the square root to a number of digits."""
+        """Return the square root, with ``precision`` significant digits."""
         if number < 0:
-            raise Refused("number must not be below 0")
+            raise ServiceError("number must not be below 0")
         return {"result": float(_context(precision).sqrt(Decimal(number)))}
 
     def sum_values(self, numbers: list[float]) -> Result:
-        """Return the sum."""
+        """Return the sum of the numbers."""
         return {"result": sum(numbers)}
 
     def mean(self, numbers: list[float]) -> Result:
-        """Return the mean."""
+        """Return the mean of the numbers."""
         return {"result": sum(numbers) / len(numbers)}
 
     def standard_deviation(self, numbers: list[float]) -> Result:
@@ -101,35 +102,36 @@ class MathService(Service):
         return {"result": statistics.pstdev(map(float, numbers))}
 
     def max_value(self, numbers: list[float]) -> Result:
-        """Return the largest."""
+        """Return the largest number."""
         return {"result": max(numbers)}
 
     def min_value(self, numbers: list[float]) -> Result:
-        """Return the smallest."""
+        """Return the smallest number."""
         return {"result": min(numbers)}
 
     def imperial_si_conversion(self, value: float, unit_in: str, unit_out: str) -> Result:
-        """Convert between units of length or of mass."""
-        kinds = [_UNITS.get(unit) for unit in (unit_in, unit_out)]
-        first, second = kinds
-        if first is None or second is None or first[0] != second[0]:
-            raise Refused(f"{unit_in} to {unit_out} is not known")
-        return {"result": value * first[1] / second[1]}
+        """Return a value in another unit of length or of mass."""
+        source, target = _UNITS.get(unit_in), _UNITS.get(unit_out)
+        if source is None or target is None or source[0] != target[0]:
+            raise ServiceError(f"{unit_in} to {unit_out} is not known")
+        return {"result": value * source[1] / target[1]}
 
     def si_unit_conversion(self, value: float, unit_in: str, unit_out: str) -> Result:
-        """Convert between prefixes of one SI unit."""
+        """Return a value with another prefix of the same SI unit."""
         for base in _BASES:
-            first, second = (_power_of(unit, base) for unit in (unit_in, unit_out))
-            if first is not None and second is not None:
-                return {"result": value * 10.0 ** (first - second)}
-        raise Refused(f"{unit_in} to {unit_out} is not known")
+            source, target = (_power_of_ten(unit, base) for unit in (unit_in, unit_out))
+            if source is not None and target is not None:
+                return {"result": value * 10.0 ** (source - target)}
+        raise ServiceError(f"{unit_in} to {unit_out} is not known")
 
 
 def _context(precision: int) -> Context:
+    """Return a decimal context with ``precision`` significant digits."""
     if not 1 <= precision <= _DIGITS:
-        raise Refused(f"precision is {precision}: must be from 1 to {_DIGITS}")
+        raise ServiceError(f"precision is {precision}: must be from 1 to {_DIGITS}")
     return Context(prec=precision)
 
 
-def _power_of(unit: str, base: str) -> int | None:
+def _power_of_ten(unit: str, base: str) -> int | None:
+    """Return the power of ten of a unit's prefix; None if the unit is not of this base."""
     return _PREFIXES.get(unit.removesuffix(base)) if unit.endswith(base) else None

@@ -1,4 +1,4 @@
-"""BFCL's multi-turn episodes with simulated services, judged by their state."""
+"""Environment of BFCL's multi-turn episodes with simulated services."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
+from components.worlds.bfcl.episode_services import EpisodeServices, GoldSolution, run_gold
 from components.worlds.bfcl.service import Result
-from components.worlds.bfcl.world import Gold, World, run_gold
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.episodes.answered_calls import AnsweredCalls
 from rlcomp.episodes.tool_calls import Call, parse_calls, parse_python_calls
@@ -22,26 +22,32 @@ from rlcomp.verify.tool_calls import CLOSE
 class BfclEnvironment(metaclass=Checked):
     r"""Environment with functions of simulated services and several requests (``task=bfcl``).
 
-    A turn of the policy with calls gets their answers. A turn without a call says that the request
-    is done, and gets the user's next request, which is never cut. After the last request the
-    episode is over.
+    A turn of the policy with calls gets their answers. A turn without a call ends the request; its
+    observation is the user's next request, which is never cut. The episode ends after the last
+    request.
 
-    It is solved, and pays 1, if two conditions hold. The state of every service equals the state
-    after the calls of the ground truth. Every value that the last request only asks for (calls that
-    change nothing) was answered to a call of the policy since that request. The policy's words are
-    not judged. The working directory is not part of the state, but of the anchor.
+    The reward is 1 if two conditions hold, and else 0:
+
+    - The state of every service equals the state after the calls of the ground truth.
+    - The ground truth's calls of the last request that change nothing ask for values. Since that
+      request, calls of the policy have returned each of these values.
+
+    The policy's text is not judged. The working directory is a part of the anchor and not of the
+    state.
 
     The services follow BFCL's function documents, because its data does not include the classes.
-    So answers may be worded differently.
+    So their answers may differ from BFCL's in wording.
 
     Args:
-        protocol: format of calls: ``json``, one object in each pair of ``<tool_call>`` tags;
-            ``python``, a turn that is a list such as ``[cd(folder='x'), ls()]``.
+        protocol: format of calls. ``json``: one object in each pair of ``<tool_call>`` tags.
+            ``python``: a turn that is a list such as ``[cd(folder='x'), ls()]``.
         wording: template of a request, with ``{question}``.
-        stops: texts that end a turn of the policy; EOS always does. ``python`` needs others.
+        stops: texts that end a turn of the policy, in addition to EOS. The default is for
+            ``protocol=json``.
 
     Raises:
-        DataError: (at the begin of an episode) a column is missing, or the ground truth is refused.
+        DataError: (at the begin of an episode) a column is missing, or a call of the ground truth
+            fails.
 
     Source:
         Patil et al. 2025, the Berkeley Function Calling Leaderboard (multi-turn, state-based).
@@ -57,70 +63,77 @@ class BfclEnvironment(metaclass=Checked):
         self.protocol = protocol
         self.wording = wording
         self.stops = tuple(stops)
-        self.world = World((), {})
-        self.gold = Gold({}, [])
+        self.services = EpisodeServices((), {})
+        self.gold = GoldSolution({}, [])
         self.requests: list[str] = []
-        self.calls = AnsweredCalls(self._called)
-        self.done = 0
+        self.calls = AnsweredCalls(self._answer_call)
+        self.done_requests = 0
         self.solved = False
-        self.answered: list[Result] = []
+        # Results of the policy's calls since the last request.
+        self.results: list[Result] = []
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Start with the first request, which the prompt holds; nothing is random."""
+        """Start the services of an example; its prompt holds the first request.
+
+        Args:
+            example: example of ``task=bfcl``.
+            seed: ignored, because nothing is random.
+        """
         del seed
-        self.requests = list(_told(example, "requests"))
-        self.gold = run_gold(_world(example), _told(example, "ground_truth"))
-        self.world = _world(example)
+        self.requests = list(_read_column(example, "requests"))
+        self.gold = run_gold(_start_services(example), _read_column(example, "ground_truth"))
+        self.services = _start_services(example)
         return Turn(anchor=self._anchor())
 
     def step(self, action: str) -> Turn:
         """Answer the calls of a turn; without a call return the next request."""
-        calls = self._read(action)
+        calls = self._parse_calls(action)
         if calls:
             turn = self.calls.turn(calls)
             return replace(turn, anchor=self._anchor())
-        self.done += 1
-        if self.done < len(self.requests):
-            self.answered = []
-            request = self.wording.replace("{question}", self.requests[self.done])
+        self.done_requests += 1
+        if self.done_requests < len(self.requests):
+            self.results = []
+            request = self.wording.replace("{question}", self.requests[self.done_requests])
             return Turn(closing=request, anchor=self._anchor())
-        self.solved = self.world.state() == self.gold.state and all(
-            value in self.answered for value in self.gold.values
+        self.solved = self.services.state() == self.gold.state and all(
+            value in self.results for value in self.gold.values
         )
         return Turn(reward=float(self.solved), done=True)
 
-    def _read(self, action: str) -> list[Call] | str:
+    def _parse_calls(self, action: str) -> list[Call] | str:
         """Return the calls of a turn, or the error message."""
         if self.protocol == "json":
             return parse_calls(action)
         text = action.strip()
         return parse_python_calls(text) if text.startswith("[") else []
 
-    def _called(self, call: Call) -> tuple[str, bool]:
-        result = self.world.call(call)
-        self.answered.append(result)
+    def _answer_call(self, call: Call) -> tuple[str, bool]:
+        """Return the JSON text of a call's result, and whether the call failed."""
+        result = self.services.call(call)
+        self.results.append(result)
         return json.dumps(result, ensure_ascii=False), "error" in result
 
     def _anchor(self) -> str:
-        """Return the hash of the services' states and the number of requests done."""
-        text = json.dumps([self.done, self.world.snapshot()], sort_keys=True)
+        """Return a hash of the number of finished requests and the services' snapshots."""
+        text = json.dumps([self.done_requests, self.services.snapshot()], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def facts(self) -> Mapping[str, float]:
-        """Return ``calls``, ``failed`` calls, ``requests`` done and ``solved``."""
-        own = {"requests": float(self.done), "solved": float(self.solved)}
-        return {**self.calls.facts(), **own}
+        """Return ``calls``, ``failed`` calls, finished ``requests`` and ``solved`` (0 or 1)."""
+        outcome = {"requests": float(self.done_requests), "solved": float(self.solved)}
+        return {**self.calls.facts(), **outcome}
 
     def close(self) -> None:
-        """No-op: it holds nothing."""
+        """No-op."""
 
 
-def _told(example: Example, name: str) -> Any:  # noqa: ANN401
+def _read_column(example: Example, name: str) -> Any:  # noqa: ANN401
     return column(example.columns, name, "environment=bfcl")
 
 
-def _world(example: Example) -> World:
+def _start_services(example: Example) -> EpisodeServices:
     excluded = example.columns.get("excluded_function") or ()
     assert isinstance(excluded, Sequence)
-    config = _told(example, "initial_config")
-    return World(_told(example, "involved_classes"), config, excluded)
+    config = _read_column(example, "initial_config")
+    return EpisodeServices(_read_column(example, "involved_classes"), config, excluded)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-# Cities from BFCL's documents. Its episodes name only the airports SFO, LAX, JFK, BOS, CIA, RMS,
-# CRH and PHV.
+# Airport of each city in BFCL's documents, by distance. BFCL's episodes name only the codes SFO,
+# LAX, JFK, BOS, CIA, RMS, CRH and PHV; the others are invented where the city is.
 _NEAR = {
     "Rivermist": "RMS",
     "Stonebrook": "SBK",
@@ -35,10 +35,10 @@ _FAR = {
 }
 AIRPORTS = {**_NEAR, **_FAR}
 # The episodes have one fare: 2800 dollars from SFO to CIA in business class, in October.
-_SHORT, _LONG = 220.0, 1400.0
-_CLASSES = {"economy": 1.0, "business": 2.0, "first": 5.0}
-_SEASON, _SEASONAL = (7, 8, 12), 1.25
-# Rates for one dollar; the episodes have the rates of RMB and EUR.
+_SHORT_FARE, _LONG_FARE = 220.0, 1400.0
+_CLASS_FACTORS = {"economy": 1.0, "business": 2.0, "first": 5.0}
+_PEAK_MONTHS, _PEAK_FACTOR = (7, 8, 12), 1.25
+# Units of each currency for one dollar. The rates of RMB and EUR are from the episodes.
 _RATES = {
     "USD": 1.0,
     "RMB": 7.0,
@@ -59,21 +59,21 @@ def fare(travel_from: str, travel_to: str, date: datetime.date, travel_class: st
 
     Args:
         travel_from: code of one of :data:`AIRPORTS`.
-        travel_to: code of another one.
+        travel_to: code of another airport of :data:`AIRPORTS`.
         date: date of the flight; July, August and December are more expensive.
         travel_class: economy, business or first.
     """
-    # Two airports in _FAR count as far from each other too: few of these cities are close.
-    far = bool({travel_from, travel_to} & {*_FAR.values()})
-    season = _SEASONAL if date.month in _SEASON else 1.0
-    return (_LONG if far else _SHORT) * _CLASSES[travel_class] * season
+    # A flight between two airports of _FAR is long, too: few of these cities are close.
+    is_long = bool({travel_from, travel_to} & {*_FAR.values()})
+    season = _PEAK_FACTOR if date.month in _PEAK_MONTHS else 1.0
+    return (_LONG_FARE if is_long else _SHORT_FARE) * _CLASS_FACTORS[travel_class] * season
 
 
-def exchanged(value: float, base: str, target: str) -> float:
-    """Return a sum in another currency, rounded to cents.
+def exchange(value: float, base: str, target: str) -> float:
+    """Return a sum of the currency ``base`` in the currency ``target``, rounded to cents.
 
     Examples:
-        >>> exchanged(20_000.0, "RMB", "USD")
+        >>> exchange(20_000.0, "RMB", "USD")
         2857.14
     """
     return round(value / _RATES[base] * _RATES[target], 2)

@@ -15,55 +15,56 @@ from rlcomp.episodes.tool_calls import Call
 Result = dict[str, Any]
 
 
-class Refused(ValueError):
-    """Refusal of a service, with the reason as its message."""
+class ServiceError(ValueError):
+    """Failure of a call; its message is the answer of the service."""
 
 
 class Service:
-    """Service whose public methods are its functions, which change ``state``.
+    """Simulated service: a subclass's public methods are its functions, which change ``state``.
 
     Attributes:
-        state: values that JSON can hold; equal states are equal worlds.
+        state: JSON values. Two services with equal states are judged equal.
     """
 
     state: dict[str, Any]
 
     def functions(self) -> dict[str, typing.Callable[..., Result]]:
-        """Return the functions by name."""
+        """Return the service's functions by name."""
         methods = inspect.getmembers(type(self), predicate=inspect.isfunction)
-        own = [
-            name for name, _ in methods if not name.startswith("_") and name not in vars(Service)
-        ]
-        return {name: getattr(self, name) for name in own}
+        return {
+            name: getattr(self, name)
+            for name, _ in methods
+            if not name.startswith("_") and name not in vars(Service)
+        }
 
     def snapshot(self) -> object:
-        """Return all that answers depend on, for comparison: the state and the place in it."""
+        """Return a copy of everything that answers depend on, for comparison."""
         return copy.deepcopy(self.state)
 
 
 def call_function(functions: Mapping[str, typing.Callable[..., Result]], call: Call) -> Result:
-    """Return the answer of a function, ``{"error": ...}`` if it is missing or refuses."""
+    """Return the answer of a function, or ``{"error": message}`` if the call fails."""
     try:
         if call.name not in functions:
-            raise Refused(f"there is no function {call.name!r}")
+            raise ServiceError(f"there is no function {call.name!r}")
         function = functions[call.name]
-        arguments = _bound(function, call)
-        result = function(**arguments)
+        result = function(**_bind_arguments(function, call))
         json.dumps(result, allow_nan=False)
-    except Refused as error:
+    except ServiceError as error:
         return {"error": str(error)}
     except (ArithmeticError, ValueError) as error:
         return {"error": f"this cannot be computed: {error}"}
     return result
 
 
-def _bound(function: typing.Callable[..., Result], call: Call) -> dict[str, Any]:
+def _bind_arguments(function: typing.Callable[..., Result], call: Call) -> dict[str, Any]:
+    """Return the arguments of a call by name, checked against the function's annotations."""
     try:
-        bound = inspect.signature(function).bind(*call.positional, **call.arguments).arguments
+        arguments = inspect.signature(function).bind(*call.positional, **call.arguments).arguments
     except TypeError as error:
-        raise Refused(f"{call.name}: {error}") from error
+        raise ServiceError(f"{call.name}: {error}") from error
     hints = typing.get_type_hints(function)
-    for name, value in bound.items():
+    for name, value in arguments.items():
         if fault := problem(hints[name], value):
-            raise Refused(f"{call.name}: {name} is {value!r:.60}: {fault}")
-    return dict(bound)
+            raise ServiceError(f"{call.name}: {name} is {value!r:.60}: {fault}")
+    return dict(arguments)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from components.worlds.bfcl.world import SERVICES, World
+from components.worlds.bfcl.episode_services import SERVICES, EpisodeServices
 from rlcomp.arguments import Checked, Fraction, NonEmptyText
 from rlcomp.data.records import read_rows
 from rlcomp.data.template import field_names
@@ -22,20 +22,20 @@ _COLUMNS = ("initial_config", "involved_classes", "ground_truth")
 class Bfcl(metaclass=Checked):
     r"""Task of episodes of BFCL's multi-turn data, for ``environment=bfcl``.
 
-    The prompt holds the functions and the first request; the column ``requests`` the other ones.
-    Episodes with a class that is not simulated are left out and counted (``left_out``).
+    The prompt holds the functions and the first request; the column ``requests`` holds all
+    requests. Episodes with a class that is not simulated are left out; ``left_out`` counts them.
 
     Args:
         path: file of the episodes, such as ``bfcl_multi_turn_base.jsonl.gz``.
         documents: file of the functions' documents, such as
-            ``bfcl_multi_turn_func_doc.jsonl.gz``; null: the prompt has none.
-        prompt_template: the prompt's wording, with ``{functions}`` (one JSON schema per line) and
+            ``bfcl_multi_turn_func_doc.jsonl.gz``; None: the prompt describes no functions.
+        prompt_template: text of the prompt, with ``{functions}`` (one JSON schema per line) and
             ``{question}``.
         held_out: share of the episodes that only evaluators see.
 
     Raises:
-        ConfigError: the template has other fields, or ``{functions}`` without documents.
-        DataError: a file is missing, a row is no such episode, or all rows are left out.
+        ConfigError: the template lacks ``{question}`` or has an unknown field.
+        DataError: a file is missing, a row lacks a column, or all rows are left out.
 
     Source:
         Patil et al. 2025, the Berkeley Function Calling Leaderboard.
@@ -57,16 +57,21 @@ class Bfcl(metaclass=Checked):
             )
         self.prompt_template = prompt_template
         self.held_out = held_out
-        self.documents = _documents(documents)
+        self.documents = _read_documents(documents)
         rows = [row.columns for row in read_rows(path)]
-        self.rows = [row for row in rows if set(_told(row, "involved_classes")) <= SERVICES.keys()]
+        self.rows = [
+            row for row in rows if set(_read_column(row, "involved_classes")) <= SERVICES.keys()
+        ]
         self.left_out = len(rows) - len(self.rows)
         if not self.rows:
-            raise DataError(f"{path}: no episode has simulated classes alone: {[*SERVICES]}")
+            raise DataError(
+                f"{path}: every episode has a class that is not simulated; use episodes whose "
+                f"classes are among {', '.join(SERVICES)}"
+            )
         if self.left_out:
             warnings.warn(
-                f"{self.left_out} of {len(rows)} episodes are left out: of their classes some are "
-                f"not simulated; {', '.join(SERVICES)} are",
+                f"{path}: {self.left_out} of {len(rows)} episodes are left out, because they have "
+                f"classes that are not simulated; the simulated ones are {', '.join(SERVICES)}",
                 RlcompWarning,
                 stacklevel=2,
             )
@@ -78,33 +83,31 @@ class Bfcl(metaclass=Checked):
     def example(self, index: int) -> Example:
         """Return an episode."""
         row = self.rows[index]
-        columns = {name: _told(row, name) for name in _COLUMNS}
+        columns = {name: _read_column(row, name) for name in _COLUMNS}
         columns["excluded_function"] = row.get("excluded_function") or []
-        columns["requests"] = [_asked(turn) for turn in _told(row, "question")]
+        columns["requests"] = [
+            "\n".join(message["content"] for message in turn)
+            for turn in _read_column(row, "question")
+        ]
         prompt = self.prompt_template.format(
-            functions=self._functions(columns), question=columns["requests"][0]
+            functions=self._function_documents(columns), question=columns["requests"][0]
         )
         return Example(prompt, "", "", source=str(row["id"]), columns=columns)
 
-    def _functions(self, columns: Mapping[str, Any]) -> str:
-        """Return the documents of the available functions."""
+    def _function_documents(self, columns: Mapping[str, Any]) -> str:
+        """Return the documents of the available functions, one per line."""
         classes, excluded = columns["involved_classes"], columns["excluded_function"]
-        callable_ones = World(classes, {}, excluded).functions
-        return "\n".join(self.documents[name] for name in callable_ones if name in self.documents)
+        names = EpisodeServices(classes, {}, excluded).functions
+        return "\n".join(self.documents[name] for name in names if name in self.documents)
 
 
-def _told(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401
+def _read_column(row: Mapping[str, Any], name: str) -> Any:  # noqa: ANN401
     return column(row, name, "task=bfcl")
 
 
-def _asked(turn: Sequence[Mapping[str, str]]) -> str:
-    """Return the user's text of a turn, which holds only user messages."""
-    return "\n".join(message["content"] for message in turn)
-
-
-def _documents(path: str | None) -> dict[str, str]:
-    """Return each function's document as a JSON schema by name, without its answers."""
+def _read_documents(path: str | None) -> dict[str, str]:
+    """Return the JSON schema of each function by name, without the schema of its answer."""
     keys = ("name", "description", "parameters")
     rows = [row.columns for row in (read_rows(path) if path else ())]
-    documents = [{key: column(row, key, "task.documents") for key in keys} for row in rows]
-    return {str(each["name"]): json.dumps(each, ensure_ascii=False) for each in documents}
+    schemas = [{key: column(row, key, "task.documents") for key in keys} for row in rows]
+    return {str(schema["name"]): json.dumps(schema, ensure_ascii=False) for schema in schemas}

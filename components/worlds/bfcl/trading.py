@@ -6,10 +6,10 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from components.worlds.bfcl.service import Refused, Result, Service
+from components.worlds.bfcl.service import Result, Service, ServiceError
 
-# Invented, as the data has no sectors, companies, time, or orders of an account without a list.
-# The episodes ask for order 12446 and expect the first four stocks in Technology.
+# Invented, because the data has no sectors, companies or times, and no orders for accounts whose
+# config has none. The episodes ask for order 12446 and expect these four stocks in Technology.
 _SECTORS = {"Technology": ["AAPL", "GOOG", "MSFT", "NVDA"], "Automobile": ["TSLA"]}
 _COMPANIES = {
     "Apple": "AAPL",
@@ -24,8 +24,8 @@ _COMPANIES = {
     "Synex Solutions": "SYNX",
     "Zeta Corp": "ZETA",
 }
-_TIME, _NOW = "10:30 AM", "2024-10-28 10:30:00"
-_ORDERS = {
+_TIME, _TIMESTAMP = "10:30 AM", "2024-10-28 10:30:00"
+_DEFAULT_ORDERS = {
     12446: {
         "order_type": "Sell",
         "symbol": "GOOG",
@@ -36,19 +36,21 @@ _ORDERS = {
 }
 
 
-class Trading(Service):
+class TradingService(Service):
     """Service of an account with orders and a watchlist; orders stay open until cancelled.
 
     Args:
-        config: any of ``orders``, ``account_info``, ``authenticated``, ``order_counter``,
-            ``stocks``, ``watch_list``, ``transaction_history``.
+        config: initial values, any of ``orders``, ``account_info``, ``authenticated``,
+            ``order_counter``, ``stocks``, ``watch_list``, ``transaction_history``.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         entries = copy.deepcopy(dict(config))
         orders = entries.get("orders")
         self.state = {
-            "orders": _orders(orders) if orders is not None else copy.deepcopy(_ORDERS),
+            "orders": _parse_orders(orders)
+            if orders is not None
+            else copy.deepcopy(_DEFAULT_ORDERS),
             "account_info": entries.get("account_info", {"balance": 10_000.0}),
             "authenticated": entries.get("authenticated", False),
             "order_counter": entries.get("order_counter", 12446),
@@ -59,18 +61,18 @@ class Trading(Service):
 
     def _account(self) -> dict[str, Any]:
         if not self.state["authenticated"]:
-            raise Refused("nobody is logged in: call trading_login")
+            raise ServiceError("nobody is logged in: call trading_login")
         return self.state["account_info"]  # type: ignore[no-any-return]
 
     def _stock(self, symbol: str) -> dict[str, Any]:
         if symbol not in self.state["stocks"]:
-            raise Refused(f"there is no stock {symbol!r}")
+            raise ServiceError(f"there is no stock {symbol!r}")
         return self.state["stocks"][symbol]  # type: ignore[no-any-return]
 
     def _order(self, order_id: int) -> dict[str, Any]:
         self._account()
         if order_id not in self.state["orders"]:
-            raise Refused(f"there is no order {order_id}")
+            raise ServiceError(f"there is no order {order_id}")
         return self.state["orders"][order_id]  # type: ignore[no-any-return]
 
     def trading_get_login_status(self) -> Result:
@@ -80,7 +82,7 @@ class Trading(Service):
     def trading_login(self, username: str, password: str) -> Result:
         """Log in with any name and password, as the data has none."""
         if not (username and password):
-            raise Refused("a name and a password are needed")
+            raise ServiceError("a name and a password are needed")
         self.state["authenticated"] = True
         return {"status": "logged in"}
 
@@ -99,7 +101,7 @@ class Trading(Service):
         return {"symbol": _COMPANIES.get(name, "Stock not found")}
 
     def get_stock_info(self, symbol: str) -> Result:
-        """Return a stock's figures."""
+        """Return the price and other figures of a stock."""
         return dict(self._stock(symbol))
 
     def get_available_stocks(self, sector: str) -> Result:
@@ -110,15 +112,19 @@ class Trading(Service):
         self, stocks: list[str], min_price: float, max_price: float
     ) -> Result:
         """Return the given stocks with a price in a range."""
-        known = [symbol for symbol in stocks if symbol in self.state["stocks"]]
-        prices = {symbol: self._stock(symbol)["price"] for symbol in known}
-        return {"filtered_stocks": [s for s in known if min_price <= prices[s] <= max_price]}
+        symbols = [
+            symbol
+            for symbol in stocks
+            if symbol in self.state["stocks"]
+            and min_price <= self._stock(symbol)["price"] <= max_price
+        ]
+        return {"filtered_stocks": symbols}
 
     def notify_price_change(self, stocks: list[str], threshold: float) -> Result:
         """Return the given stocks that changed by more than a percentage."""
-        moved = [s for s in stocks if abs(self._stock(s)["percent_change"]) > threshold]
-        text = f"changed by more than {threshold} %: {', '.join(moved)}"
-        return {"notification": text if moved else "no significant change"}
+        changed = [s for s in stocks if abs(self._stock(s)["percent_change"]) > threshold]
+        text = f"changed by more than {threshold} %: {', '.join(changed)}"
+        return {"notification": text if changed else "no significant change"}
 
     def get_account_info(self) -> Result:
         """Return the account's number, balance and card."""
@@ -126,26 +132,27 @@ class Trading(Service):
 
     def fund_account(self, amount: float) -> Result:
         """Deposit a sum."""
-        return self._moved("deposit", amount)
+        return self._transfer("deposit", amount)
 
     def withdraw_funds(self, amount: float) -> Result:
         """Withdraw a sum."""
-        return self._moved("withdrawal", amount)
+        return self._transfer("withdrawal", amount)
 
-    def _moved(self, kind: str, amount: float) -> Result:
+    def _transfer(self, kind: str, amount: float) -> Result:
+        """Make a ``deposit`` or a ``withdrawal`` and record it."""
         account, sign = self._account(), 1 if kind == "deposit" else -1
         if amount <= 0 or account["balance"] + sign * amount < 0:
-            raise Refused(f"amount is {amount}: must be above 0, and covered by the balance")
+            raise ServiceError(f"amount is {amount}: must be above 0, and covered by the balance")
         account["balance"] += sign * amount
         self.state["transaction_history"].append(
-            {"type": kind, "amount": amount, "timestamp": _NOW}
+            {"type": kind, "amount": amount, "timestamp": _TIMESTAMP}
         )
         return {"status": f"{kind} made", "new_balance": account["balance"]}
 
     def get_transaction_history(
         self, start_date: str | None = None, end_date: str | None = None
     ) -> Result:
-        """Return the transactions from one day to another, as YYYY-MM-DD."""
+        """Return the transactions between two days in the format YYYY-MM-DD, inclusive."""
         self._account()
         transactions = [
             entry
@@ -155,21 +162,21 @@ class Trading(Service):
         return {"transaction_history": copy.deepcopy(transactions)}
 
     def place_order(self, order_type: str, symbol: str, price: float, amount: int) -> Result:
-        """Place an order; the balance must cover a purchase."""
+        """Place an order, whose cost the balance must cover if it is a purchase."""
         account = self._account()
         self._stock(symbol)
         if order_type not in ("Buy", "Sell"):
-            raise Refused(f"order_type is {order_type!r}: must be Buy or Sell")
+            raise ServiceError(f"order_type is {order_type!r}: must be Buy or Sell")
         if price <= 0 or amount <= 0:
-            raise Refused("price and amount must be above 0")
+            raise ServiceError("price and amount must be above 0")
         if order_type == "Buy" and price * amount > account["balance"]:
-            raise Refused(f"{price} times {amount} is more than the balance")
+            raise ServiceError(f"{price} times {amount} is more than the balance")
         order = {"order_type": order_type, "symbol": symbol, "price": price, "amount": amount}
         number = self.state["order_counter"]
         self.state["orders"][number] = {**order, "status": "Open"}
         self.state["order_counter"] += 1
-        shown = ("order_type", "status", "price", "amount")
-        return {"order_id": number, **{key: self._order(number)[key] for key in shown}}
+        fields = ("order_type", "status", "price", "amount")
+        return {"order_id": number, **{name: self._order(number)[name] for name in fields}}
 
     def get_order_details(self, order_id: int) -> Result:
         """Return an order."""
@@ -179,7 +186,7 @@ class Trading(Service):
         """Cancel an order that is not completed."""
         order = self._order(order_id)
         if order["status"] in ("Completed", "Cancelled"):
-            raise Refused(f"the order {order_id} is {order['status'].lower()}")
+            raise ServiceError(f"the order {order_id} is {order['status'].lower()}")
         order["status"] = "Cancelled"
         return {"order_id": order_id, "status": "Cancelled"}
 
@@ -193,26 +200,30 @@ class Trading(Service):
         return {"watchlist": [*self.state["watch_list"]]}
 
     def add_to_watchlist(self, stock: str) -> Result:
-        """Add a stock unless it is there."""
+        """Add a stock to the watchlist unless it is there."""
         self._stock(stock)
         if stock not in self.state["watch_list"]:
             self.state["watch_list"].append(stock)
         return self.get_watchlist()
 
     def remove_stock_from_watchlist(self, symbol: str) -> Result:
-        """Remove a stock."""
+        """Remove a stock from the watchlist."""
         if symbol not in self.state["watch_list"]:
-            raise Refused(f"{symbol} is not on the watchlist")
+            raise ServiceError(f"{symbol} is not on the watchlist")
         self.state["watch_list"].remove(symbol)
         return {"status": f"{symbol} removed"}
 
 
-def _orders(entries: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    """Return the orders by number; the data has one ``order_type`` for all beside them."""
-    numbered = {key: order for key, order in entries.items() if key.isdecimal()}
-    kind = {"order_type": entries["order_type"]} if "order_type" in entries else {}
-    other_names = {"num_shares": "amount"}
-    return {
-        int(key): {**kind, **{other_names.get(name, name): value for name, value in order.items()}}
-        for key, order in numbered.items()
-    }
+def _parse_orders(entries: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    """Return the orders by number.
+
+    In the data an ``order_type`` beside the orders holds for all of them, and ``num_shares`` is
+    another name of ``amount``.
+    """
+    shared = {"order_type": entries["order_type"]} if "order_type" in entries else {}
+    orders = {}
+    for key, order in entries.items():
+        if key.isdecimal():
+            fields = {"amount" if name == "num_shares" else name: order[name] for name in order}
+            orders[int(key)] = {**shared, **fields}
+    return orders

@@ -7,28 +7,29 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from components.worlds.bfcl.fares import AIRPORTS, fare
-from components.worlds.bfcl.service import Refused, Result
-from components.worlds.bfcl.travel_account import TravelAccount, checked_date
+from components.worlds.bfcl.service import Result, ServiceError
+from components.worlds.bfcl.travel_account import TravelAccount, parse_date
 
 
-class Travel(TravelAccount):
+class TravelService(TravelAccount):
     """Service of flights and insurance, paid by credit card.
 
     Args:
-        config: any of ``booking_record`` and the entries of :class:`TravelAccount`.
+        config: initial values, any of ``booking_record`` and the entries of
+            :class:`TravelAccount`.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         super().__init__({"booking_record": {}, "insurance_record": {}, **config})
 
     def list_all_airports(self) -> Result:
-        """Return all codes."""
+        """Return the codes of all airports."""
         return {"airports": [*AIRPORTS.values()]}
 
     def get_nearest_airport_by_city(self, location: str) -> Result:
         """Return the code of a city's airport."""
         if location not in AIRPORTS:
-            raise Refused(f"no airport is known near {location!r}")
+            raise ServiceError(f"no airport is known near {location!r}")
         return {"nearest_airport": AIRPORTS[location]}
 
     def get_flight_cost(
@@ -38,13 +39,13 @@ class Travel(TravelAccount):
         travel_date: str,
         travel_class: Literal["economy", "business", "first"],
     ) -> Result:
-        """Return the cost of a flight in dollars, as one fare."""
+        """Return the cost of a flight, in dollars, as a list of one fare."""
         for code in (travel_from, travel_to):
             if code not in AIRPORTS.values():
-                raise Refused(f"there is no airport {code!r}")
+                raise ServiceError(f"there is no airport {code!r}")
         if travel_from == travel_to:
-            raise Refused("travel_from and travel_to are the same airport")
-        date = checked_date("travel_date", travel_date)
+            raise ServiceError("travel_from and travel_to are the same airport")
+        date = parse_date("travel_date", travel_date)
         return {"travel_cost_list": [fare(travel_from, travel_to, date, travel_class)]}
 
     def book_flight(
@@ -58,10 +59,10 @@ class Travel(TravelAccount):
     ) -> Result:
         """Book and pay a flight."""
         self._check_token(access_token)
-        answer = self.get_flight_cost(travel_from, travel_to, travel_date, travel_class)
-        (cost,) = answer["travel_cost_list"]
+        flight = self.get_flight_cost(travel_from, travel_to, travel_date, travel_class)
+        (cost,) = flight["travel_cost_list"]
         self._pay(card_id, cost)
-        booking, transaction = self._issue("booking"), self._issue("transaction")
+        booking, transaction = self._issue_number("booking"), self._issue_number("transaction")
         self.state["booking_record"][booking] = {
             "card_id": card_id,
             "travel_date": travel_date,
@@ -71,8 +72,12 @@ class Travel(TravelAccount):
             "travel_cost": cost,
             "transaction_id": transaction,
         }
-        issued = {"booking_id": booking, "transaction_id": transaction}
-        return {**issued, "booking_status": True, "booking_history": {}}
+        return {
+            "booking_id": booking,
+            "transaction_id": transaction,
+            "booking_status": True,
+            "booking_history": {},
+        }
 
     def cancel_booking(self, access_token: str, booking_id: str) -> Result:
         """Cancel a booking and refund its cost to the card that paid."""
@@ -96,13 +101,13 @@ class Travel(TravelAccount):
         booking_id: str,
         card_id: str,
     ) -> Result:
-        """Insure a booking."""
+        """Insure a booking and pay for the insurance."""
         self._check_token(access_token)
         self._entry("booking_record", "booking", booking_id)
         if insurance_cost <= 0:
-            raise Refused(f"insurance_cost is {insurance_cost}: must be above 0")
+            raise ServiceError(f"insurance_cost is {insurance_cost}: must be above 0")
         self._pay(card_id, insurance_cost)
-        number = self._issue("insurance")
+        number = self._issue_number("insurance")
         self.state["insurance_record"][number] = {
             "booking_id": booking_id,
             "insurance_type": insurance_type,
@@ -116,7 +121,7 @@ class Travel(TravelAccount):
         """Return the payments for a booking, for an insurance, or for both."""
         self._check_token(access_token)
         if booking_id is None and insurance_id is None:
-            raise Refused("booking_id or insurance_id is needed")
+            raise ServiceError("booking_id or insurance_id is needed")
         invoice: Result = {}
         if insurance_id is not None:
             insurance = self._entry("insurance_record", "insurance", insurance_id)
@@ -130,5 +135,5 @@ class Travel(TravelAccount):
         """Return an answer to a message about a booking, without any effect."""
         self._entry("booking_record", "booking", booking_id)
         if not message:
-            raise Refused("the message is empty")
+            raise ServiceError("the message is empty")
         return {"customer_support_message": f"We look into the booking {booking_id}."}

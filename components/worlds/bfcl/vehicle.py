@@ -6,13 +6,13 @@ import copy
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from components.worlds.bfcl.service import Refused, Result, Service
+from components.worlds.bfcl.service import Result, Service, ServiceError
 
-_TANK = 50.0
-_LITRES = 3.785411784
-# The episodes have these codes, and the distances in km of the first three pairs; the others are
-# invented. So are the range of a gallon, the braking forces and the place of the tyre shop.
-_CODES = {
+_TANK_GALLONS = 50.0
+_LITRES_PER_GALLON = 3.785411784
+# The episodes have these ZIP codes, and the distances (km) of the first three pairs. The other
+# distances are invented, and so are the mileage, the forces (N) and the tyre shop.
+_ZIP_CODES = {
     "San Francisco": "94016",
     "Rivermist": "83214",
     "Stonebrook": "74532",
@@ -28,14 +28,14 @@ _DISTANCES = {
     frozenset({"94016", "74532"}): 880.0,
     frozenset({"62947", "47329"}): 760.0,
 }
-_MILES_A_GALLON = 20.0
+_MILES_PER_GALLON = 20.0
 _PARKING_FORCE, _PEDAL_FORCE = 400.0, 1000.0
-_SHOP = "456 Oakwood Avenue, Rivermist, 83214"
-_OUTSIDE = 22.0
+_TYRE_SHOP = "456 Oakwood Avenue, Rivermist, 83214"
+_OUTSIDE_CELSIUS = 22.0
 _DOORS = ("driver", "passenger", "rear_left", "rear_right")
 _TYRES = ("frontLeft", "frontRight", "rearLeft", "rearRight")
-# Entries of the state that displayCarStatus shows.
-_SHOWN = {
+# Entries of the state for each option of displayCarStatus.
+_STATUS_ENTRIES = {
     "fuel": ("fuelLevel",),
     "battery": ("batteryVoltage",),
     "doors": ("doorStatus",),
@@ -47,11 +47,13 @@ _SHOWN = {
 }
 
 
-class Vehicle(Service):
-    """Service of a standing car; its engine starts with doors locked, fuel and the pedal down.
+class VehicleService(Service):
+    """Service of a standing car.
+
+    Its engine starts if the doors are locked, the tank has fuel and the brake pedal is down.
 
     Args:
-        config: any of its values, by BFCL's names.
+        config: initial values of entries of the state, by BFCL's names.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -78,45 +80,47 @@ class Vehicle(Service):
             **copy.deepcopy(dict(config)),
         }
 
-    def _shown(self, *names: str) -> Result:
+    def _copy_entries(self, *names: str) -> Result:
         return {name: copy.deepcopy(self.state[name]) for name in names}
 
     def startEngine(self, ignitionMode: Literal["START", "STOP"]) -> Result:
         """Start or stop the engine."""
         if ignitionMode == "START":
             if "unlocked" in self.state["doorStatus"].values():
-                raise Refused("doors are unlocked: call lockDoors")
+                raise ServiceError("doors are unlocked: call lockDoors")
             if self.state["fuelLevel"] <= 0:
-                raise Refused("the tank is empty: call fillFuelTank")
+                raise ServiceError("the tank is empty: call fillFuelTank")
             if self.state["brakePedalForce"] < _PEDAL_FORCE:
-                raise Refused("the brake pedal is not down: call pressBrakePedal")
+                raise ServiceError("the brake pedal is not down: call pressBrakePedal")
         self.state["engineState"] = "running" if ignitionMode == "START" else "stopped"
-        return self._shown("engineState", "fuelLevel", "batteryVoltage")
+        return self._copy_entries("engineState", "fuelLevel", "batteryVoltage")
 
     def fillFuelTank(self, fuelAmount: float) -> Result:
         """Add fuel, in gallons."""
         level = self.state["fuelLevel"] + fuelAmount
-        if fuelAmount <= 0 or level > _TANK:
-            raise Refused(f"fuelAmount is {fuelAmount}: the tank would hold {level} of {_TANK}")
+        if fuelAmount <= 0 or level > _TANK_GALLONS:
+            raise ServiceError(
+                f"fuelAmount is {fuelAmount}: the tank would hold {level} of {_TANK_GALLONS}"
+            )
         self.state["fuelLevel"] = level
-        return self._shown("fuelLevel")
+        return self._copy_entries("fuelLevel")
 
     def lockDoors(self, unlock: bool, door: list[str]) -> Result:
         """Lock or unlock doors."""
         if not set(door) <= set(_DOORS):
-            raise Refused(f"door must be some of {', '.join(_DOORS)}")
+            raise ServiceError(f"door must be some of {', '.join(_DOORS)}")
         status = "unlocked" if unlock else "locked"
         self.state["doorStatus"].update(dict.fromkeys(door, status))
-        left = [*self.state["doorStatus"].values()].count("unlocked")
-        return {"lockStatus": status, "remainingUnlockedDoors": left}
+        unlocked = [*self.state["doorStatus"].values()].count("unlocked")
+        return {"lockStatus": status, "remainingUnlockedDoors": unlocked}
 
     def pressBrakePedal(self, pedalPosition: float) -> Result:
-        """Press the brake pedal, from 0 to 1."""
+        """Press the brake pedal; 0 releases it and 1 presses it fully."""
         if not 0 <= pedalPosition <= 1:
-            raise Refused(f"pedalPosition is {pedalPosition}: must be from 0 to 1")
+            raise ServiceError(f"pedalPosition is {pedalPosition}: must be from 0 to 1")
         self.state["brakePedalStatus"] = "pressed" if pedalPosition > 0 else "released"
         self.state["brakePedalForce"] = _PEDAL_FORCE * pedalPosition
-        return self._shown("brakePedalStatus", "brakePedalForce")
+        return self._copy_entries("brakePedalStatus", "brakePedalForce")
 
     def releaseBrakePedal(self) -> Result:
         """Release the brake pedal."""
@@ -126,9 +130,11 @@ class Vehicle(Service):
         """Engage or release the parking brake."""
         self.state["parkingBrakeStatus"] = f"{mode}d"
         self.state["parkingBrakeForce"] = _PARKING_FORCE if mode == "engage" else 0.0
-        shown = self._shown("parkingBrakeForce", "slopeAngle")
-        hidden = {f"_{name}": value for name, value in shown.items()}
-        return {**self._shown("parkingBrakeStatus"), **hidden}
+        return {
+            "parkingBrakeStatus": self.state["parkingBrakeStatus"],
+            "_parkingBrakeForce": self.state["parkingBrakeForce"],
+            "_slopeAngle": self.state["slopeAngle"],
+        }
 
     def setHeadlights(self, mode: Literal["on", "off", "auto"]) -> Result:
         """Turn the headlights on or off; ``auto`` is off by day."""
@@ -142,13 +148,16 @@ class Vehicle(Service):
         fanSpeed: int = 50,
         mode: Literal["auto", "cool", "heat", "defrost"] = "auto",
     ) -> Result:
-        """Set temperature, fan and mode."""
+        """Set the temperature, the fan's speed (percent) and the mode of the climate control."""
         if not 0 <= fanSpeed <= 100:
-            raise Refused(f"fanSpeed is {fanSpeed}: must be from 0 to 100")
+            raise ServiceError(f"fanSpeed is {fanSpeed}: must be from 0 to 100")
         degrees = temperature if unit == "celsius" else (temperature - 32) * 5 / 9
         self.state |= {"acTemperature": degrees, "fanSpeed": fanSpeed, "acMode": mode}
-        shown = self._shown("humidityLevel")
-        return {"currentTemperature": degrees, "climateMode": mode, **shown}
+        return {
+            "currentTemperature": degrees,
+            "climateMode": mode,
+            "humidityLevel": self.state["humidityLevel"],
+        }
 
     def setCruiseControl(
         self,
@@ -158,13 +167,13 @@ class Vehicle(Service):
     ) -> Result:
         """Set the cruise speed, in miles per hour."""
         if activate and self.state["engineState"] != "running":
-            raise Refused("the engine is stopped: call startEngine")
+            raise ServiceError("the engine is stopped: call startEngine")
         if not 0 <= speed <= 120 or speed % 5:
-            raise Refused(f"speed is {speed}: must be a multiple of 5 from 0 to 120")
+            raise ServiceError(f"speed is {speed}: must be a multiple of 5 from 0 to 120")
         self.state["cruiseStatus"] = "active" if activate else "inactive"
         self.state["distanceToNextVehicle"] = distanceToNextVehicle
         self.state["currentSpeed"] = speed if activate else 0.0
-        return self._shown("cruiseStatus", "currentSpeed", "distanceToNextVehicle")
+        return self._copy_entries("cruiseStatus", "currentSpeed", "distanceToNextVehicle")
 
     def set_navigation(self, destination: str) -> Result:
         """Set the destination."""
@@ -185,53 +194,53 @@ class Vehicle(Service):
         ],
     ) -> Result:
         """Return a part of the state."""
-        return {"status": self._shown(*_SHOWN[option])}
+        return {"status": self._copy_entries(*_STATUS_ENTRIES[option])}
 
     def check_tire_pressure(self) -> Result:
         """Return the pressure of each tyre, in PSI."""
-        return {"tirePressure": self._shown(*(f"{tyre}TirePressure" for tyre in _TYRES))}
+        return {"tirePressure": self._copy_entries(*(f"{tyre}TirePressure" for tyre in _TYRES))}
 
     def find_nearest_tire_shop(self) -> Result:
         """Return the address of the nearest tyre shop."""
-        return {"shopLocation": _SHOP}
+        return {"shopLocation": _TYRE_SHOP}
 
     def display_log(self, messages: list[str]) -> Result:
-        """Return the messages of the log."""
+        """Return the messages, as if the car showed them."""
         return {"log": messages}
 
     def get_current_speed(self) -> Result:
-        """Return the speed."""
-        return self._shown("currentSpeed")
+        """Return the current speed, in miles per hour."""
+        return self._copy_entries("currentSpeed")
 
     def get_outside_temperature_from_google(self) -> Result:
-        """Return the temperature, in degrees Celsius."""
-        return {"outsideTemperature": _OUTSIDE}
+        """Return the constant outside temperature, in degrees Celsius."""
+        return {"outsideTemperature": _OUTSIDE_CELSIUS}
 
     def get_outside_temperature_from_weather_com(self) -> Result:
-        """Return the temperature, in degrees Celsius."""
-        return {"outsideTemperature": _OUTSIDE}
+        """Return the constant outside temperature, in degrees Celsius."""
+        return {"outsideTemperature": _OUTSIDE_CELSIUS}
 
     def get_zipcode_based_on_city(self, city: str) -> Result:
         """Return the ZIP code of a city."""
-        if city not in _CODES:
-            raise Refused(f"no code of {city!r} is known")
-        return {"zipcode": _CODES[city]}
+        if city not in _ZIP_CODES:
+            raise ServiceError(f"no code of {city!r} is known")
+        return {"zipcode": _ZIP_CODES[city]}
 
     def estimate_distance(self, cityA: str, cityB: str) -> Result:
-        """Return the distance of two ZIP codes, in km."""
+        """Return the distance between two ZIP codes, in km."""
         pair = frozenset({cityA, cityB})
         if pair not in _DISTANCES:
-            raise Refused(f"no distance of {cityA!r} and {cityB!r} is known")
+            raise ServiceError(f"no distance of {cityA!r} and {cityB!r} is known")
         return {"distance": _DISTANCES[pair]}
 
     def estimate_drive_feasibility_by_mileage(self, distance: float) -> Result:
         """Return whether the fuel lasts for a distance in miles."""
-        return {"canDrive": distance <= self.state["fuelLevel"] * _MILES_A_GALLON}
+        return {"canDrive": distance <= self.state["fuelLevel"] * _MILES_PER_GALLON}
 
     def gallon_to_liter(self, gallon: float) -> Result:
-        """Convert gallons to litres."""
-        return {"liter": gallon * _LITRES}
+        """Return a volume in litres."""
+        return {"liter": gallon * _LITRES_PER_GALLON}
 
     def liter_to_gallon(self, liter: float) -> Result:
-        """Convert litres to gallons."""
-        return {"gallon": liter / _LITRES}
+        """Return a volume in gallons."""
+        return {"gallon": liter / _LITRES_PER_GALLON}

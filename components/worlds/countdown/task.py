@@ -1,4 +1,4 @@
-"""Countdown task: expressions of a target with + - *."""
+"""Countdown task: expressions with + - * that have a given value."""
 
 from __future__ import annotations
 
@@ -11,8 +11,14 @@ from rlcomp.seed import named_seed
 
 
 @dataclass(frozen=True)
-class _Term:
-    """Partial expression, its value, and whether its top-level operator is + or -."""
+class _PartialExpression:
+    """Expression of some of the numbers.
+
+    Attributes:
+        text: the expression.
+        value: its value.
+        additive: whether its outermost operator is + or -.
+    """
 
     text: str
     value: int
@@ -20,16 +26,16 @@ class _Term:
 
 
 class Countdown(metaclass=Checked):
-    """Task of puzzles: ``"3 7 2:13="`` asks for an expression of 13 with 3, 7 and 2 once each.
+    """Task of puzzles: ``"3 7 2:13="`` asks for an expression of value 13 with 3, 7 and 2.
 
-    Every puzzle is made from its index alone by combining the numbers at random, so that it is
-    solvable. Targets are never negative. The demonstration is the expression of its construction,
-    the answer is the target.
+    The expression must contain each number once. Every puzzle has a solution, because its target is
+    the value of a random expression of its numbers. That expression is the demonstration, and the
+    target is the answer. No target is negative.
 
     Args:
-        numbers: numbers per puzzle.
-        largest: largest number; the smallest is 1.
-        size: number of puzzles; none is stored.
+        numbers: number of numbers in a puzzle.
+        largest: largest of the numbers; the smallest is 1.
+        size: number of puzzles.
         held_out: share of the prompts that only evaluators see.
 
     Examples:
@@ -56,10 +62,10 @@ class Countdown(metaclass=Checked):
         return self.size
 
     def example(self, index: int) -> Example:
-        """Return the puzzle of an index."""
+        """Return the puzzle of an index, which depends only on the index."""
         draw = random.Random(named_seed(index, "countdown"))
         numbers = [draw.randint(1, self.largest) for _ in range(self.numbers)]
-        terms = [_Term(str(number), number) for number in numbers]
+        terms = [_PartialExpression(str(number), number) for number in numbers]
         while len(terms) > 1:
             draw.shuffle(terms)
             terms.append(_combine(terms.pop(), draw.choice("+-*"), terms.pop()))
@@ -67,15 +73,25 @@ class Countdown(metaclass=Checked):
         return Example(prompt, answer=str(terms[0].value), demonstration=terms[0].text)
 
 
-def _combine(left: _Term, operator: str, right: _Term) -> _Term:
+def _combine(
+    left: _PartialExpression, operator: str, right: _PartialExpression
+) -> _PartialExpression:
+    """Return the sum, product or difference; the smaller value is subtracted from the larger."""
     if operator == "+":
-        return _Term(f"{left.text}+{right.text}", left.value + right.value, additive=True)
+        return _PartialExpression(
+            f"{left.text}+{right.text}", left.value + right.value, additive=True
+        )
     if operator == "*":
-        return _Term(f"{_factor(left)}*{_factor(right)}", left.value * right.value)
+        return _PartialExpression(
+            f"{_write_factor(left)}*{_write_factor(right)}", left.value * right.value
+        )
     if left.value < right.value:
         left, right = right, left
-    return _Term(f"{left.text}-{_factor(right)}", left.value - right.value, additive=True)
+    return _PartialExpression(
+        f"{left.text}-{_write_factor(right)}", left.value - right.value, additive=True
+    )
 
 
-def _factor(term: _Term) -> str:
+def _write_factor(term: _PartialExpression) -> str:
+    """Return the text of an expression as an operand of ``*`` or on the right of ``-``."""
     return f"({term.text})" if term.additive else term.text

@@ -1,4 +1,4 @@
-"""Expression task: an expression of x for three input/output pairs."""
+"""Task of expressions of x that fit three pairs of input and output."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rlcomp.arguments import Checked, Fraction, PositiveInt
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
-# Text of a form and its value at x, for the numbers a (2 to 9) and b (1 to 9).
+# Template of each form and its value at x, for the numbers a (2 to 9) and b (1 to 9).
 _FORMS: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
     ("x*{a}+{b}", lambda x, a, b: x * a + b),
     ("x*{a}-{b}", lambda x, a, b: x * a - b),
@@ -20,21 +20,21 @@ _FORMS: tuple[tuple[str, Callable[[int, int, int], int]], ...] = (
     ("x*x+{b}", lambda x, a, b: x * x + b),
     ("x*x-{b}", lambda x, a, b: x * x - b),
 )
-_SHOWN = range(1, 6)
-_TESTED = (0, 1, 3, 7, 11)
+_PROMPT_INPUTS = range(1, 6)
+_TEST_INPUTS = (0, 1, 3, 7, 11)
 
 
 class Expression(metaclass=Checked):
-    """Task of expressions: three pairs ``x:y``, ``"2:-4,5:17,3:1>"``, ask for ``"x*x-8"``.
+    """Task of expressions: the pairs ``x:y`` in ``"2:-4,5:17,3:1>"`` ask for ``"x*x-8"``.
 
     The expression has one of eight forms, ``x*a+b``, ``x*a-b``, ``x+b``, ``x-b``, ``x*a``, ``b-x``,
-    ``x*x+b``, ``x*x-b``, with ``a`` of 2 to 9 and ``b`` of 1 to 9. The three ``x`` differ and are
-    of 1 to 5. It is judged at other places: the columns ``inputs`` and ``outputs``
-    (``reward=code_expression``) hold x = 0, 1, 3, 7, 11, so that a table of the pairs is wrong.
-    Every expression with the right values is right.
+    ``x*x+b``, ``x*x-b``, with ``a`` of 2 to 9 and ``b`` of 1 to 9. The three ``x`` are
+    different numbers of 1 to 5. The columns ``inputs`` and ``outputs`` (for
+    ``reward=code_expression``) hold the values at x = 0, 1, 3, 7, 11, so that a table of the
+    prompt's pairs is wrong. Every expression with these values is right.
 
     Args:
-        size: number of prompts; none is stored.
+        size: number of prompts.
         held_out: share of the prompts that only evaluators see.
 
     Examples:
@@ -56,14 +56,14 @@ class Expression(metaclass=Checked):
         draw = random.Random(named_seed(index, "expression"))
         form, value = draw.choice(_FORMS)
         a, b = draw.randint(2, 9), draw.randint(1, 9)
-        shown = draw.sample(_SHOWN, 3)
+        inputs = draw.sample(_PROMPT_INPUTS, 3)
         text = form.format(a=a, b=b)
         return Example(
-            prompt=",".join(f"{x}:{value(x, a, b)}" for x in shown) + ">",
+            prompt=",".join(f"{x}:{value(x, a, b)}" for x in inputs) + ">",
             answer=text,
             demonstration=text,
             columns={
-                "inputs": [[x] for x in _TESTED],
-                "outputs": [value(x, a, b) for x in _TESTED],
+                "inputs": [[x] for x in _TEST_INPUTS],
+                "outputs": [value(x, a, b) for x in _TEST_INPUTS],
             },
         )

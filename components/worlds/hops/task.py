@@ -1,12 +1,11 @@
-"""Hops: questions over a generated knowledge base that need several searches."""
+"""Task of questions that need several searches in a generated knowledge base."""
 
 from __future__ import annotations
 
 import random
-import sys
 from functools import lru_cache
 
-from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt, Probability
+from rlcomp.arguments import Checked, ExampleCount, Fraction, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
@@ -14,21 +13,21 @@ from rlcomp.seed import named_seed
 RELATIONS = ("mother", "father", "friend")
 AGE = "age"
 # Largest number that a question adds to an age.
-_MOST_ADDED = 9
+_LARGEST_SUMMAND = 9
 
 
 def knowledge_base(
     *, letters: NonEmptyText = "bcdfghjklmnp", shuffled: bool = False
 ) -> list[dict[str, str]]:
-    """Return documents of invented people: ``{"title": "bc mother", "text": "df"}``.
+    """Return documents about invented people: ``{"title": "bc mother", "text": "df"}``.
 
-    A name consists of two of the letters; every person has a mother, a father, a friend and an age.
-    Names also occur in the texts of others, so that a search can find wrong documents.
+    A name is two of the letters. Every person has a mother, a father, a friend and an age. Names
+    also occur in the documents of other people, so that a search can find wrong documents.
 
     Args:
         letters: letters of the names.
-        shuffled: whether the texts of each relation are permuted: the documents look the same but
-            hold no information.
+        shuffled: whether to permute the texts of each relation, as a control: the documents look
+            alike but hold no information.
 
     Raises:
         ConfigError: a letter occurs twice.
@@ -37,26 +36,28 @@ def knowledge_base(
         >>> len(knowledge_base(letters="bcd"))
         36
     """
-    facts = _facts(letters)
+    facts = _draw_facts(letters)
     documents = []
     for relation in (*RELATIONS, AGE):
-        texts = [facts[name, relation] for name in _names(letters)]
+        texts = [facts[name, relation] for name in _list_names(letters)]
         if shuffled:
             random.Random(named_seed(0, f"shuffled {relation}")).shuffle(texts)
-        titles = [f"{name} {relation}" for name in _names(letters)]
+        titles = [f"{name} {relation}" for name in _list_names(letters)]
         documents += [{"title": a, "text": b} for a, b in zip(titles, texts, strict=True)]
     return documents
 
 
-def _names(letters: str) -> list[str]:
+def _list_names(letters: str) -> list[str]:
+    """Return all names of two letters."""
     return [a + b for a in letters for b in letters]
 
 
 @lru_cache(maxsize=4)
-def _facts(letters: str) -> dict[tuple[str, str], str]:
+def _draw_facts(letters: str) -> dict[tuple[str, str], str]:
+    """Return the value of each name and relation."""
     if len({*letters}) < len(letters):
-        raise ConfigError(f"letters is {letters!r}: a letter is there twice")
-    names, draw = _names(letters), random.Random(named_seed(0, f"kinship {letters}"))
+        raise ConfigError(f"letters is {letters!r}: every letter must be there only once")
+    names, draw = _list_names(letters), random.Random(named_seed(0, f"kinship {letters}"))
     facts = {(name, relation): draw.choice(names) for relation in RELATIONS for name in names}
     return facts | {(name, AGE): str(draw.randint(10, 89)) for name in names}
 
@@ -64,21 +65,22 @@ def _facts(letters: str) -> dict[tuple[str, str], str]:
 class Hops(metaclass=Checked):
     """Task of questions: ``"bc mother friend?"`` asks for the friend of bc's mother.
 
-    Only the documents of :func:`knowledge_base` hold the relations. One search per turn finds them:
-    ``<search>bc mother</search>``, answered by the documents, then ``<search>df friend</search>``,
-    then ``<answer>gh</answer>``. With ``sums`` every second question ends in an age and a number,
-    ``"bc mother age+7?"``: another tool adds them, ``<calculator>41+7</calculator>``.
+    Only the documents of :func:`knowledge_base` hold the relations. The policy makes one search
+    in each turn, ``<search>bc mother</search>``, and gets documents. Then it searches
+    ``<search>df friend</search>`` and answers ``<answer>gh</answer>``. With ``sums`` every second
+    question ends in an age and a number, ``"bc mother age+7?"``. A second tool adds them:
+    ``<calculator>41+7</calculator>``.
 
-    A demonstration asks before each step with probability ``asked``; otherwise it gives a random
-    name or number as the answer. With probability ``noted`` it first writes the result of a search
-    into ``<refine>...</refine>``.
+    A demonstration makes the next call with probability ``asked``. Otherwise it ends with a random
+    name or number as its answer. With probability ``noted`` it repeats the result of a call in
+    ``<refine>...</refine>`` at the begin of its next turn.
 
     Args:
-        letters: letters of the names, the same as those of the tool's corpus.
-        hops: most relations in a question; all numbers up to it alternate.
+        letters: letters of the names; the tool's corpus must have the same letters.
+        hops: largest number of relations in a question; the numbers from 1 to it alternate.
         sums: whether every second question ends in a sum.
-        asked: probability that a demonstration asks once more.
-        noted: probability that it notes a result.
+        asked: probability that a demonstration makes the next call.
+        noted: probability that a demonstration repeats a result.
         examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
@@ -99,13 +101,11 @@ class Hops(metaclass=Checked):
         sums: bool = False,
         asked: Probability = 0.4,
         noted: Probability = 0.0,
-        examples: PositiveInt = 100_000,
+        examples: ExampleCount = 100_000,
         held_out: Fraction = 0.1,
     ) -> None:
-        if examples > sys.maxsize:
-            raise ConfigError(f"Hops: examples is {examples}: must be at most {sys.maxsize}")
-        self.facts = _facts(letters)
-        self.names = _names(letters)
+        self.facts = _draw_facts(letters)
+        self.names = _list_names(letters)
         self.hops = hops
         self.sums = sums
         self.asked = asked
@@ -118,49 +118,57 @@ class Hops(metaclass=Checked):
         return self.examples
 
     def example(self, index: int) -> Example:
-        """Return a question; the lengths alternate."""
+        """Return the question of an index; the numbers of relations alternate."""
         draw = random.Random(named_seed(index, "hops"))
         number, odd = divmod(index, 2)
         relations = draw.choices(RELATIONS, k=1 + number % self.hops)
         if self.sums and odd:
             relations[-1] = AGE
-        chain = _Demonstration(draw, self.asked, self.noted)
-        subject = first = draw.choice(self.names)
+        demonstration = _Demonstration(draw, self.asked, self.noted)
+        subject = person = draw.choice(self.names)
         for relation in relations:
             fact = self.facts[subject, relation]
-            chain.call("search", f"{subject} {relation}", f"{subject} {relation} {fact}", fact)
+            query = f"{subject} {relation}"
+            demonstration.add_call("search", query, f"{query} {fact}", fact)
             subject = fact
-        question = f"{first} {' '.join(relations)}"
+        question = f"{person} {' '.join(relations)}"
         if relations[-1] == AGE:
-            added = draw.randint(1, _MOST_ADDED)
-            question, total = f"{question}+{added}", str(int(subject) + added)
-            chain.call("calculator", f"{subject}+{added}", total, total)
+            summand = draw.randint(1, _LARGEST_SUMMAND)
+            question, total = f"{question}+{summand}", str(int(subject) + summand)
+            demonstration.add_call("calculator", f"{subject}+{summand}", total, total)
             subject = total
-        other = str(draw.randint(10, 98)) if relations[-1] == AGE else draw.choice(self.names)
-        turns = chain.answered(subject if chain.shown else other)
+        guess = str(draw.randint(10, 98)) if relations[-1] == AGE else draw.choice(self.names)
+        turns = demonstration.finish(subject if demonstration.calls_tools else guess)
         return Example(f"{question}?", subject, "".join(turns), turns=turns)
 
 
 class _Demonstration:
-    """Turns of a demonstration, until it gives up asking."""
+    """Turns of a demonstration, which makes calls until its first draw against a call."""
 
     def __init__(self, draw: random.Random, asked: float, noted: float) -> None:
         self.draw, self.asked, self.noted = draw, asked, noted
-        self.shown = True
+        self.calls_tools = True
         self.turns: list[str] = []
         self.note = ""
 
-    def call(self, tool: str, query: str, result: str, told: str) -> None:
-        """Add a call, unless it has given up."""
-        asks = self.draw.random() < self.asked
-        notes = self.draw.random() < self.noted
-        self.shown = self.shown and asks
-        if not self.shown:
+    def add_call(self, tool: str, query: str, result: str, fact: str) -> None:
+        """Add a call and its result, unless this or an earlier draw is against a call.
+
+        Args:
+            tool: name of the tool.
+            query: text of the call.
+            result: text that the tool returns.
+            fact: the result's information, to repeat in the next turn.
+        """
+        calls_tool = self.draw.random() < self.asked
+        repeats_fact = self.draw.random() < self.noted
+        self.calls_tools = self.calls_tools and calls_tool
+        if not self.calls_tools:
             return
         self.turns.append(f"{self.note}<{tool}>{query}</{tool}>")
         self.turns.append(f"<information>{result}</information>")
-        self.note = f"<refine>{told}</refine>" if notes else ""
+        self.note = f"<refine>{fact}</refine>" if repeats_fact else ""
 
-    def answered(self, answer: str) -> tuple[str, ...]:
-        """Return all turns, the answer last."""
+    def finish(self, answer: str) -> tuple[str, ...]:
+        """Return all turns; the last one holds the answer."""
         return (*self.turns, f"{self.note}<answer>{answer}</answer>")

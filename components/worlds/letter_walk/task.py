@@ -1,34 +1,33 @@
-"""Synthetic corpus of letter walks: spans follow from the context in a known number of hops."""
+"""Synthetic corpus of letter walks, whose letters follow from the context in known hops."""
 
 from __future__ import annotations
 
 from string import ascii_lowercase, ascii_uppercase
+from typing import Annotated
+
+from annotated_types import Le
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
-
-# Even steps return after 13 letters, and a step of 13 after two.
-_MOST = len(ascii_uppercase) // 2 - 1
 
 
 class LetterWalk(metaclass=Checked):
     """Task of documents such as ``"c:DGJMPS"``: a step, and letters at this distance.
 
-    ``x_{i+1} = x_i + step (mod 26)``, with the step in lower case, ``a`` for 1. Each letter follows
-    from the one before and the step, so that ``k`` masked letters need ``k`` hops. No letter occurs
-    twice in a document, and all are equally frequent at every place. So no letter is a good guess,
-    and two roles cannot agree on a fixed letter, as most documents lack it.
+    ``x_{i+1} = x_i + step (mod 26)``, where ``x_i`` is the number of the ``i``-th letter. The step
+    is written in lower case, with ``a`` for 1. Each letter follows from the step and the previous
+    letter, so that ``k`` masked letters need ``k`` hops. No letter occurs twice in a document, and
+    every letter is equally frequent at every position. So no letter is a good guess. Two roles
+    cannot agree on a fixed letter either, because most documents lack it.
 
-    The answer is the document; the demonstration continues after the step.
+    The answer is the document. The demonstration is the document without the step.
 
     Args:
-        steps: number of different steps, at most 12; each starts at every letter.
-        longest: hops of the longest span, at most 11; the walk has two letters more.
+        steps: number of different steps, at most 12. Each step has a document for every first
+            letter.
+        longest: number of hops of the longest span, at most 11. The walk has ``longest + 2``
+            letters.
         held_out: share of the documents that only evaluators see.
-
-    Raises:
-        ConfigError: ``steps`` is above 12, or ``longest`` above 11: a letter would occur twice.
 
     Examples:
         >>> LetterWalk().example(55).answer
@@ -36,14 +35,12 @@ class LetterWalk(metaclass=Checked):
     """
 
     def __init__(
-        self, *, steps: PositiveInt = 12, longest: PositiveInt = 4, held_out: Fraction = 0.1
+        self,
+        *,
+        steps: Annotated[PositiveInt, Le(12)] = 12,
+        longest: Annotated[PositiveInt, Le(11)] = 4,
+        held_out: Fraction = 0.1,
     ) -> None:
-        for name, value, most in (("steps", steps, _MOST), ("longest", longest, _MOST - 1)):
-            if value > most:
-                raise ConfigError(
-                    f"LetterWalk: {name} is {value}: must be at most {most}, or a letter comes "
-                    "twice"
-                )
         self.steps = steps
         self.longest = longest
         self.held_out = held_out
@@ -53,9 +50,12 @@ class LetterWalk(metaclass=Checked):
         return self.steps * len(ascii_uppercase)
 
     def example(self, index: int) -> Example:
-        """Return the walk of a letter and a step."""
-        step, first = divmod(index, len(ascii_uppercase))
-        places = range(first, first + (step + 1) * (self.longest + 2), step + 1)
-        walk = "".join(ascii_uppercase[place % len(ascii_uppercase)] for place in places)
-        known = f"{ascii_lowercase[step]}:"
-        return Example(known, known + walk, walk, source=known + walk)
+        """Return the walk with step ``1 + index // 26`` from letter ``index % 26``."""
+        quotient, first = divmod(index, len(ascii_uppercase))
+        # With a step of 13 the third letter would equal the first. The 14th letter of a walk with
+        # an even step would, too.
+        step = 1 + quotient
+        numbers = range(first, first + step * (self.longest + 2), step)
+        walk = "".join(ascii_uppercase[number % len(ascii_uppercase)] for number in numbers)
+        prompt = f"{ascii_lowercase[quotient]}:"
+        return Example(prompt, prompt + walk, walk, source=prompt + walk)

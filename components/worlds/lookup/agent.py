@@ -1,4 +1,4 @@
-"""Lookup agent: a loop around plain HTTP without rlcomp (``task=lookup``)."""
+"""Agent for ``task=lookup`` that calls the policy by plain HTTP, without rlcomp."""
 
 import json
 from string import ascii_lowercase
@@ -7,22 +7,30 @@ from urllib.request import Request, urlopen
 
 
 def agent(base_url: str, example: dict[str, Any]) -> float:
-    """Answer the policy's questions ``<a`` from the map until it answers; return 1 if right."""
-    tool = dict(zip(ascii_lowercase, example["map"], strict=False))
+    """Play one example and return 1 if the policy's answer is right, else 0.
+
+    The example's map answers the policy's questions, such as ``<a>``. A response without a question
+    is the answer.
+
+    Args:
+        base_url: URL of an endpoint that serves the policy.
+        example: ``prompt``, ``answer`` and ``map`` of the example.
+    """
+    images = dict(zip(ascii_lowercase, example["map"], strict=False))
     messages = [{"role": "user", "content": example["prompt"]}]
     for _ in range(8):
         body = {"model": "policy", "messages": messages, "stop": [">"]}
         request = Request(f"{base_url}/chat/completions", json.dumps(body).encode())
         with urlopen(request) as reply:
             text = json.load(reply)["choices"][0]["message"]["content"]
-        _, asks, letter = text.rpartition("<")
-        if not asks:
+        _, bracket, letter = text.rpartition("<")
+        if not bracket:
             return float(text == example["answer"])
         messages.append({"role": "assistant", "content": f"{text}>"})
-        messages.append({"role": "user", "content": f"{tool.get(letter, '?')}|"})
+        messages.append({"role": "user", "content": f"{images.get(letter, '?')}|"})
     return 0.0
 
 
 def untold(base_url: str, example: dict[str, Any]) -> float:
-    """Run the control, whose tool has no information."""
+    """Play one example as a control: without its map, so that every question gets ``?``."""
     return agent(base_url, {**example, "map": ""})

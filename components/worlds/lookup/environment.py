@@ -1,4 +1,4 @@
-"""Lookup tool, which applies a hidden map to a letter."""
+"""Environment whose tool applies a hidden map to a letter."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from string import ascii_lowercase
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
-ASKED = re.compile(r"<(.)>")
+QUESTION = re.compile(r"<(.)>")
 
 
 class LookupTool:
-    """Environment that answers ``<a>`` with the example's ``map`` of ``a``, such as ``c|``.
+    """Environment that answers the question ``<a>`` with the image of ``a``, such as ``c|``.
 
-    A turn that does not end in such a question is the answer and ends the episode. If a turn has
-    several questions, the last one counts. Other text between the brackets gets ``?|``.
+    The example's column ``map`` holds the images. A turn that does not end in ``>`` is the
+    policy's answer and ends the episode. In a turn with several questions only the last one gets an
+    answer. A question without a letter of the map gets ``?|``.
 
-    The state of a turn (``anchor``) is the question with the known part of the map in the order of
-    the letters: ``a2= ab bc``.
+    The state of a turn (``anchor``) is the prompt with the letters and images that the policy
+    knows, in the order of the letters: ``a2= ab bc``.
 
     Examples:
         >>> tool = LookupTool()
@@ -33,31 +34,34 @@ class LookupTool:
 
     def __init__(self) -> None:
         self.map = ""
-        self.question = ""
+        self.prompt = ""
         self.questions = 0
-        self.known = dict[str, str]()
+        # Image of each letter that the policy has asked for.
+        self.known_images = dict[str, str]()
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Store the example's map; the first observation is empty."""
+        """Store the example's map and return an empty observation; ``seed`` is ignored."""
         del seed
         self.map = str(example.columns["map"])
-        self.question = example.prompt
+        self.prompt = example.prompt
         return Turn(anchor=example.prompt)
 
     def step(self, action: str) -> Turn:
-        """Answer a question or end the episode."""
+        """Return the answer to a question, or end the episode."""
         if not action.endswith(">"):
             return Turn(done=True)
         self.questions += 1
-        questions = ASKED.findall(action)
-        letters = dict(zip(ascii_lowercase, self.map, strict=False))
-        answers = {letter: letters[letter] for letter in questions[-1:] if letter in letters}
-        self.known = {**self.known, **answers}  # a new dict, because a fork has its own
-        state = " ".join([self.question, *sorted(a + b for a, b in self.known.items())])
-        return Turn(observation=f"{''.join(answers.values()) or '?'}|", anchor=state)
+        questions = QUESTION.findall(action)
+        images = dict(zip(ascii_lowercase, self.map, strict=False))
+        answers = {letter: images[letter] for letter in questions[-1:] if letter in images}
+        # Not updated in place, because forks share the dict.
+        self.known_images = {**self.known_images, **answers}
+        pairs = sorted(letter + image for letter, image in self.known_images.items())
+        anchor = " ".join([self.prompt, *pairs])
+        return Turn(observation=f"{''.join(answers.values()) or '?'}|", anchor=anchor)
 
     def facts(self) -> Mapping[str, float]:
-        """Return ``questions``, the number of questions."""
+        """Return the number of turns with a question, ``questions``."""
         return {"questions": float(self.questions)}
 
     def fork(self) -> LookupTool:
@@ -65,4 +69,4 @@ class LookupTool:
         return copy.copy(self)
 
     def close(self) -> None:
-        """No-op: it holds nothing."""
+        """No-op."""

@@ -2,4 +2,4 @@
 
 from components.worlds.matrix_game.environment import MatrixGame as MatrixGame
 from components.worlds.matrix_game.exploitability import Exploitability as Exploitability
-from components.worlds.matrix_game.moves import Moves as Moves
+from components.worlds.matrix_game.moves import MoveDemonstrations as MoveDemonstrations

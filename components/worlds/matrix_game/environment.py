@@ -1,4 +1,4 @@
-"""Matrix game of two players with simultaneous moves."""
+"""Environment of a matrix game between two players."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from rlcomp.interfaces.task import Example
 
 
 class MatrixGame:
-    """Zero-sum matrix game: seat 0 is paid ``u(a, b)`` and seat 1 ``-u(a, b)``.
+    """Zero-sum matrix game: ``u(a, b)`` is the payoff of seat 0, ``-u(a, b)`` that of seat 1.
 
-    Each seat reads its role (``roles``) and not the other's move. A turn ends with the first move
-    in it. A turn with any other text pays the worst payoff.
+    ``a`` is the move of seat 0, ``b`` the move of seat 1. Each seat observes its role (``roles``)
+    but not the other seat's move. The text of a move ends the turn. A seat whose turn is another
+    text gets the worst payoff, ``-max |u|``; if both do so, both get 0.
 
     Args:
-        moves: texts of the moves, none within another.
-        payoffs: ``u``: a row for each move of seat 0, a column for each move of seat 1.
-        roles: text for each seat.
+        moves: texts of the moves; no text may contain another.
+        payoffs: ``u``, with a row for each move of seat 0 and a column for each move of seat 1.
+        roles: text for each of the two seats.
 
     Raises:
         ConfigError: ``payoffs`` is not a square matrix of the size of ``moves``, or there are not
@@ -38,35 +39,36 @@ class MatrixGame:
         if len(payoffs) != len(moves) or any(len(row) != len(moves) for row in payoffs):
             raise ConfigError(
                 f"environment.payoffs is {payoffs}: must be {len(moves)} rows of {len(moves)} "
-                "numbers, one for each move of either seat"
+                "numbers, a row for each move of seat 0 and a column for each move of seat 1"
             )
         if len(roles) != 2:
-            raise ConfigError(f"environment.roles is {roles}: must be a text for each of two seats")
+            raise ConfigError(f"environment.roles is {roles}: must be two texts, one for each seat")
         self.stops = tuple(moves)
         self.moves = list(moves)
         self.payoffs = [[float(value) for value in row] for row in payoffs]
         self.roles = list(roles)
-        self.first: str | None = None
+        self.first_move: str | None = None
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Return the role of seat 0."""
+        """Start a game and return the role of seat 0; nothing is random."""
         del example, seed
-        self.first = None
+        self.first_move = None
         return Turn(observation=self.roles[0], seat=0)
 
     def step(self, action: str) -> Turn:
-        """Store a move; pay after the second."""
-        if self.first is None:
-            self.first = action
+        """Store the move of seat 0; after the move of seat 1 return the payoffs."""
+        if self.first_move is None:
+            self.first_move = action
             return Turn(observation=self.roles[1], seat=1)
-        paid = self._paid(self.first, action)
-        return Turn(done=True, payoffs=(paid, -paid))
+        payoff = self._payoff(self.first_move, action)
+        return Turn(done=True, payoffs=(payoff, -payoff))
 
-    def _paid(self, first: str, second: str) -> float:
-        lost = max(abs(value) for row in self.payoffs for value in row)
-        known = first in self.moves, second in self.moves
-        if not all(known):
-            return 0.0 if not any(known) else lost if known[0] else -lost
+    def _payoff(self, first: str, second: str) -> float:
+        """Return the payoff of seat 0."""
+        is_move = first in self.moves, second in self.moves
+        if not all(is_move):
+            largest = max(abs(value) for row in self.payoffs for value in row)
+            return largest * (is_move[0] - is_move[1])
         return self.payoffs[self.moves.index(first)][self.moves.index(second)]
 
     def facts(self) -> Mapping[str, float]:
@@ -78,4 +80,4 @@ class MatrixGame:
         return copy.copy(self)
 
     def close(self) -> None:
-        """No-op: it holds nothing."""
+        """No-op."""

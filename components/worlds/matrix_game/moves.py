@@ -1,4 +1,4 @@
-"""Demonstrated moves of a game in which the seats see only their role."""
+"""Task of demonstrated moves in a game in which each seat sees only its role."""
 
 from __future__ import annotations
 
@@ -11,24 +11,27 @@ from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
 
-class Moves(metaclass=Checked):
-    """Task of moves: ``"?a"`` asks the seat with role ``a`` for a move drawn from ``strategies``.
+class MoveDemonstrations(metaclass=Checked):
+    """Task of moves: ``"?a"`` asks the seat with role ``a`` for a move drawn from its strategy.
 
-    A policy imitates these strategies before it plays. They need not be good ones.
+    A policy imitates the strategies before it plays. They need not be good strategies.
 
     Args:
         prompt: text before the role.
         roles: text for each seat.
         moves: texts of the moves.
-        strategies: probability of each move, for each seat.
+        strategies: for each seat a weight of each move, proportional to its probability.
         examples: number of examples; the seats alternate.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: ``strategies`` are not probabilities of each move for each role.
+        ConfigError: ``strategies`` is not a weight of each move for each role, or the weights of a
+            role are negative or all 0.
 
     Examples:
-        >>> task = Moves(roles=["a", "b"], moves=["h", "t"], strategies=[[1, 0], [0, 1]])
+        >>> task = MoveDemonstrations(
+        ...     roles=["a", "b"], moves=["h", "t"], strategies=[[1, 0], [0, 1]]
+        ... )
         >>> [(e.prompt, e.demonstration) for e in map(task.example, (0, 1))]
         [('?a', 'h'), ('?b', 't')]
     """
@@ -43,16 +46,16 @@ class Moves(metaclass=Checked):
         examples: PositiveInt = 10_000,
         held_out: Fraction = 0.1,
     ) -> None:
-        good = [len(each) == len(moves) and min(each) >= 0 < sum(each) for each in strategies]
-        if len(strategies) != len(roles) or not all(good):
+        valid = [len(row) == len(moves) and min(row) >= 0 < sum(row) for row in strategies]
+        if len(strategies) != len(roles) or not all(valid):
             raise ConfigError(
-                f"Moves: strategies is {strategies}: must hold, for each of {len(roles)} roles, "
-                f"{len(moves)} probabilities, one for each move"
+                f"MoveDemonstrations: strategies is {strategies}: must be a list for each of "
+                f"{len(roles)} roles, with a probability for each of {len(moves)} moves"
             )
         self.prompt = prompt
         self.roles = list(roles)
         self.moves = list(moves)
-        self.strategies = [list(each) for each in strategies]
+        self.strategies = [list(row) for row in strategies]
         self.examples = examples
         self.held_out = held_out
 
@@ -61,7 +64,7 @@ class Moves(metaclass=Checked):
         return self.examples
 
     def example(self, index: int) -> Example:
-        """Return a move of the seat that the index chooses."""
+        """Return a move of the seat ``index % len(roles)``."""
         seat = index % len(self.roles)
         draw = random.Random(named_seed(index, "moves"))
         (move,) = draw.choices(self.moves, self.strategies[seat])

@@ -1,4 +1,4 @@
-"""Maze of text rooms: a move is a letter, the observation is the next room."""
+"""Environment of a maze of rooms, with letters as moves and observations."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from rlcomp.interfaces.task import Example
 
 
 class MazeEnvironment(metaclass=Checked):
-    """Environment that answers ``n``, ``e``, ``s`` or ``w`` with the next room; the exit pays.
+    """Environment whose moves are ``n``, ``e``, ``s`` and ``w`` and whose observation is the room.
 
-    The example's prompt ends with the start room, and its answer is the exit, which ends the
-    episode. Its column ``ways`` holds for each move the next room of every room, in order. A move
-    against a wall, or other text, stays in the room.
+    The example's prompt ends with the start room. Its answer is the exit, where the episode ends
+    with the reward ``discount ** (moves - 1)``. Its column ``ways`` holds for each move the next
+    room of every room, in order. A move against a wall stays in the room, and so does other text.
 
     The state of a turn (``anchor``) is the room.
 
     Args:
-        discount: factor of the pay, 1, for each move after the first.
+        discount: factor of the reward for each move after the first.
 
     Examples:
         >>> maze = MazeEnvironment()
@@ -39,7 +39,7 @@ class MazeEnvironment(metaclass=Checked):
         self.moves = 0
 
     def reset(self, example: Example, seed: int) -> Turn:
-        """Start in the first room, which the prompt names."""
+        """Start in the last room of the prompt; ``seed`` is ignored."""
         del seed
         ways = example.columns["ways"]
         assert isinstance(ways, Mapping)
@@ -48,17 +48,17 @@ class MazeEnvironment(metaclass=Checked):
         return Turn(anchor=self.room)
 
     def step(self, action: str) -> Turn:
-        """Make a move and return the room."""
+        """Make a move and return the room, or the reward at the exit."""
         self.moves += 1
-        ways = self.ways.get(action[-1:])
-        if ways is not None:
-            self.room = ways[ord(self.room) - ord("A")]
+        next_rooms = self.ways.get(action[-1:])
+        if next_rooms is not None:
+            self.room = next_rooms[ord(self.room) - ord("A")]
         if self.room == self.exit:
             return Turn(reward=self.discount ** (self.moves - 1), done=True)
         return Turn(observation=self.room, anchor=self.room)
 
     def facts(self) -> Mapping[str, float]:
-        """Return ``moves`` so far and ``success``: whether the room is the exit."""
+        """Return the number of ``moves``, and ``success``: 1 in the exit, else 0."""
         return {"moves": float(self.moves), "success": float(self.room == self.exit)}
 
     def fork(self) -> MazeEnvironment:
@@ -66,4 +66,4 @@ class MazeEnvironment(metaclass=Checked):
         return copy.copy(self)
 
     def close(self) -> None:
-        """No-op: it holds nothing."""
+        """No-op."""

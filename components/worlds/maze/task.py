@@ -1,12 +1,14 @@
-"""Maze: a toy task of many turns with a reward only at the exit."""
+"""Task of mazes: many turns with a reward only at the exit."""
 
 from __future__ import annotations
 
 import random
-import sys
 from string import ascii_uppercase
+from typing import Annotated
 
-from rlcomp.arguments import Checked, Fraction, NonNegativeInt, PositiveInt
+from annotated_types import Interval
+
+from rlcomp.arguments import Checked, ExampleCount, Fraction, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
@@ -18,26 +20,25 @@ MOVES = {"n": (-1, 0), "e": (0, 1), "s": (1, 0), "w": (0, -1)}
 class Maze(metaclass=Checked):
     """Task of mazes: the prompt ``"F"`` is the start room; the exit is the last room of a square.
 
-    The rooms ``A``, ``B``, ... are in rows. All examples have the same random maze, from
-    ``layout``: doors that connect all rooms, and ``loops`` more doors. The prompt does not hold the
-    doors; a move returns the room
-    (:class:`components.worlds.maze.environment.MazeEnvironment`). All rooms but the exit alternate
-    as start.
+    The rooms ``A``, ``B``, ... are numbered row by row. All examples have the same random maze: a
+    tree of doors that connects all rooms, and ``loops`` more doors. The prompt does not hold the
+    doors; the observation of a move is the next room
+    (:class:`components.worlds.maze.environment.MazeEnvironment`). The start alternates between all
+    rooms except the exit.
 
-    A demonstration walks at random until the exit or for ``walk`` moves. Walks are held out, not
-    rooms: every room is a start in training and evaluation.
+    A demonstration is a random walk that ends at the exit or after ``walk`` moves. The held-out
+    split is of walks: every room is a start in training and in evaluation.
 
     Args:
         size: rooms per side, from 2 to 5.
-        loops: doors that could be closed with all rooms still connected; at most
-            ``(size - 1)^2``.
+        loops: number of doors in addition to the tree, at most ``(size - 1)^2``.
         layout: seed of the maze.
-        walk: most moves of a demonstration.
+        walk: largest number of moves of a demonstration.
         examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: there are too few letters for the rooms, or too few walls for the loops.
+        ConfigError: ``loops`` is above ``(size - 1)^2``, the number of walls without a door.
 
     Examples:
         >>> example = Maze(size=2, loops=1, walk=3).example(1)
@@ -48,79 +49,78 @@ class Maze(metaclass=Checked):
     def __init__(
         self,
         *,
-        size: PositiveInt = 4,
+        size: Annotated[int, Interval(ge=2, le=5)] = 4,
         loops: NonNegativeInt = 5,
         layout: NonNegativeInt = 2,
         walk: PositiveInt = 12,
-        examples: PositiveInt = 100_000,
+        examples: ExampleCount = 100_000,
         held_out: Fraction = 0.1,
     ) -> None:
-        if not 2 <= size <= 5:
-            raise ConfigError(f"Maze: size is {size}: must be from 2 to 5")
         if loops > (size - 1) ** 2:
             raise ConfigError(f"Maze: loops is {loops}: must be at most {(size - 1) ** 2}")
-        if examples > sys.maxsize:
-            raise ConfigError(f"Maze: examples is {examples}: must be at most {sys.maxsize}")
         self.size = size
         self.loops = loops
         self.walk = walk
         self.examples = examples
         self.held_out = held_out
         self.rooms = ascii_uppercase[: size * size]
-        self.ways = self._ways(random.Random(named_seed(layout, "maze")))
+        self.ways = self._draw_ways(random.Random(named_seed(layout, "maze")))
 
-    def _ways(self, draw: random.Random) -> dict[str, str]:
-        """Return each move's next rooms: Kruskal's tree, and doors in more walls."""
+    def _draw_ways(self, draw: random.Random) -> dict[str, str]:
+        """Return each move's next rooms in a maze of Kruskal's spanning tree and more doors."""
         walls = [
-            (room, self._beside(room, move))
+            (room, self._neighbour(room, move))
             for room in range(len(self.rooms))
             for move in "es"
-            if self._beside(room, move) != room
+            if self._neighbour(room, move) != room
         ]
         draw.shuffle(walls)
-        part = list(range(len(self.rooms)))
-        doors, spare = list[tuple[int, int]](), list[tuple[int, int]]()
-        for room, other in walls:
-            (spare if part[room] == part[other] else doors).append((room, other))
-            old = part[other]
-            part = [part[room] if each == old else each for each in part]
-        open_ = {frozenset(door) for door in doors + spare[: self.loops]}
+        component = list(range(len(self.rooms)))
+        tree, closed = list[tuple[int, int]](), list[tuple[int, int]]()
+        for room, neighbour in walls:
+            is_connected = component[room] == component[neighbour]
+            (closed if is_connected else tree).append((room, neighbour))
+            old = component[neighbour]
+            component = [component[room] if number == old else number for number in component]
+        doors = {frozenset(door) for door in tree + closed[: self.loops]}
         return {
-            move: "".join(self._led(n, move, open_) for n in range(len(part))) for move in MOVES
+            move: "".join(self._next_room(room, move, doors) for room in range(len(component)))
+            for move in MOVES
         }
 
-    def _beside(self, room: int, move: str) -> int:
-        """Return the room on this side, or the same room at the border."""
+    def _neighbour(self, room: int, move: str) -> int:
+        """Return the number of the room in this direction, or the same room at the border."""
         row, column = divmod(room, self.size)
         down, right = MOVES[move]
         if not (0 <= row + down < self.size and 0 <= column + right < self.size):
             return room
         return room + down * self.size + right
 
-    def _led(self, room: int, move: str, doors: set[frozenset[int]]) -> str:
-        beside = self._beside(room, move)
-        return self.rooms[beside if frozenset((room, beside)) in doors else room]
+    def _next_room(self, room: int, move: str, doors: set[frozenset[int]]) -> str:
+        """Return the letter of the room after a move."""
+        neighbour = self._neighbour(room, move)
+        return self.rooms[neighbour if frozenset((room, neighbour)) in doors else room]
 
     def __len__(self) -> int:
         """Return the number of examples, training and held out."""
         return self.examples
 
     def example(self, index: int) -> Example:
-        """Return a start room (they alternate) and a walk from there."""
+        """Return the start room of an index and a walk from there."""
         draw = random.Random(named_seed(index, "walk"))
-        starts, last = self.rooms[:-1], self.rooms[-1]
+        starts, exit_room = self.rooms[:-1], self.rooms[-1]
         prompt = starts[index % len(starts)]
         turns, room = list[str](), prompt
         for _ in range(self.walk):
             move = draw.choice("nesw")
             room = self.ways[move][ord(room) - ord("A")]
             turns += [move, room]
-            if room == last:
+            if room == exit_room:
                 break
-        turns.pop()  # no observation after the last move
+        turns.pop()  # The last turn is a move without an observation.
         return Example(
             prompt,
-            last,
+            exit_room,
             "".join(turns),
             source=f"{prompt}{index}",
             columns={"ways": self.ways},

@@ -1,9 +1,11 @@
-"""Middle digit of a number: a toy task with unnecessary reasoning."""
+"""Task of the middle digit of a number, whose reasoning is unnecessary."""
 
 from __future__ import annotations
 
 import random
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_types import Le
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
 from rlcomp.errors import ConfigError
@@ -12,22 +14,24 @@ from rlcomp.seed import named_seed
 
 
 class Median(metaclass=Checked):
-    """Task of medians: ``"52941>"``, ``"4"``, the middle digit; ``"12459=4"`` sorts first.
+    """Task of medians: the prompt ``"52941>"`` has the answer ``"4"``, its middle digit.
 
-    A response is right if the text after its last ``=`` is right. So right responses differ in
-    length: the result alone, after the sorted digits, or after these twice. The result is number
-    ``n // 2`` (from 0) of the ``n`` sorted digits. The column ``reasoning`` holds the response that
-    sorts once.
+    The answer is number ``n // 2`` (from 0) of the ``n`` sorted digits. A response is right if the
+    text after its last ``=`` is right. So right responses differ in length: ``"4"``, ``"12459=4"``
+    with the sorted digits, or ``"1245912459=4"`` with them twice. The column ``reasoning`` holds
+    the response with the sorted digits once.
 
     Args:
-        length: digits of the prompt, at most 18; nothing is stored.
+        length: digits of the prompt, at most 18.
         held_out: share of the prompts that only evaluators see.
-        plain: share of the demonstrations with only the result.
-        twice: share of the demonstrations that sort twice; the rest sorts once.
-        flawed: share of the sorting demonstrations with a wrong digit; their result is right.
+        plain: share of the demonstrations with the result alone.
+        twice: share of the demonstrations with the sorted digits twice; the other ones have them
+            once.
+        flawed: share, among the demonstrations with sorted digits, of those with a wrong digit
+            among them; their result is right.
 
     Raises:
-        ConfigError: ``length`` is above 18, or ``plain`` and ``twice`` sum to more than 1.
+        ConfigError: ``plain`` and ``twice`` sum to more than 1.
 
     Examples:
         >>> example = Median(length=5).example(52941)
@@ -38,14 +42,12 @@ class Median(metaclass=Checked):
     def __init__(
         self,
         *,
-        length: PositiveInt = 6,
+        length: Annotated[PositiveInt, Le(18)] = 6,
         held_out: Fraction = 0.1,
         plain: Probability = 0.0,
         twice: Probability = 0.0,
         flawed: Probability = 0.0,
     ) -> None:
-        if length > 18:
-            raise ConfigError(f"Median: length is {length}: must be at most 18 (10**18 examples)")
         if plain + twice > 1:
             raise ConfigError(
                 f"Median: plain is {plain:g} and twice {twice:g}: must sum to at most 1"
@@ -66,16 +68,17 @@ class Median(metaclass=Checked):
         ordered = "".join(sorted(digits))
         result = ordered[self.length // 2]
         columns: dict[str, Any] = {"reasoning": f"{ordered}={result}"}
-        shown = self._demonstration(ordered, result, random.Random(named_seed(index, "median")))
-        return Example(f"{digits}>", result, shown, columns=columns)
+        draw = random.Random(named_seed(index, "median"))
+        demonstration = self._demonstration(ordered, result, draw)
+        return Example(f"{digits}>", result, demonstration, columns=columns)
 
     def _demonstration(self, ordered: str, result: str, draw: random.Random) -> str:
         kind = draw.random()
         if kind < self.plain:
             return result
-        written = ordered * 2 if kind < self.plain + self.twice else ordered
+        reasoning = ordered * 2 if kind < self.plain + self.twice else ordered
         if draw.random() < self.flawed:
-            place = draw.randrange(len(written))
-            other = draw.choice([digit for digit in "0123456789" if digit != written[place]])
-            written = written[:place] + other + written[place + 1 :]
-        return f"{written}={result}"
+            position = draw.randrange(len(reasoning))
+            wrong = draw.choice([digit for digit in "0123456789" if digit != reasoning[position]])
+            reasoning = reasoning[:position] + wrong + reasoning[position + 1 :]
+        return f"{reasoning}={result}"

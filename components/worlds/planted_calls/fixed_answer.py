@@ -1,4 +1,4 @@
-"""Fixed answer tool, a control."""
+"""Tool with a fixed answer, as a control."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from rlcomp.arguments import Checked
 
 
 class FixedAnswer(metaclass=Checked):
-    """Answers every call by the same text: a tool that is of no use.
+    """Tool that answers every call with the same text, so that it is useless.
 
-    Its calls (``facts/calls_<name>``) show how much a reward pays for calls as such.
+    The number of its calls (``facts/calls_<name>``) shows whether a reward encourages useless
+    calls.
 
     Args:
-        says: the text; "" stands for no result and is no useful call.
+        says: the text of every answer; "" means that a call has no result and is not useful.
     """
 
     def __init__(self, *, says: str = "") -> None:
         self.says = says
 
     def __call__(self, query: str) -> str:
-        """Return the text."""
+        """Return the fixed text; the query is ignored."""
         del query
         return self.says

@@ -1,4 +1,4 @@
-"""Planted calls: demonstrations that also call a useless tool."""
+"""Task whose demonstrations also call a useless tool."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ from rlcomp.seed import named_seed
 
 
 class PlantedCalls(metaclass=Checked):
-    """Another task, with an empty call of a planted tool before some demonstrations.
+    """Task that adds an empty call of a useless tool to some demonstrations of another task.
 
-    The call is ``<idle></idle>``, answered by ``<information></information>``
-    (``tool_protocol=tags``). So a policy knows the tool when RL begins, and RL changes how often
-    it calls the tool.
+    The demonstration then begins with the turns ``<idle></idle>`` and
+    ``<information></information>`` (``tool_protocol=tags``). So an imitating policy calls the tool
+    when RL begins, and RL changes how often it does.
 
     Args:
-        task: the other task, with demonstrations in turns.
-        tool: the planted tool.
-        says: its answer (:class:`components.worlds.planted_calls.fixed_answer.FixedAnswer`).
-        often: probability that a demonstration calls it.
+        task: the other task; its demonstrations must have turns.
+        tool: name of the useless tool.
+        says: answer of the tool
+            (:class:`components.worlds.planted_calls.fixed_answer.FixedAnswer`).
+        often: probability that a demonstration begins with the call.
 
     Raises:
-        ConfigError: (when called) the task has no turns.
+        ConfigError: (when called) the example of the other task has no turns.
 
     Examples:
         >>> from components.worlds.hops.task import Hops
@@ -53,10 +54,12 @@ class PlantedCalls(metaclass=Checked):
         return len(self.task)
 
     def example(self, index: int) -> Example:
-        """Return the example of the other task."""
+        """Return the example of the other task, with or without the call."""
         example = self.task.example(index)
         if not example.turns:
-            raise ConfigError("PlantedCalls: its demonstrations have no turns: set task=hops")
+            raise ConfigError(
+                "PlantedCalls: a demonstration of its task has no turns: set task=hops"
+            )
         if random.Random(named_seed(index, "planted")).random() >= self.often:
             return example
         call = f"<{self.tool}></{self.tool}>", f"<information>{self.says}</information>"

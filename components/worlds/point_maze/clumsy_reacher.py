@@ -1,4 +1,4 @@
-"""Clumsy expert for reach, to imitate and surpass."""
+"""Noisy expert for the environment ``reach``, which an imitating policy can surpass."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from rlcomp.model.action_tokens import ActionTokenPolicy
 
 
 class ClumsyReacher(metaclass=Checked):
-    """Expert with ``a = clip(gain (g - x) / stride + noise n)``, ``n ~ N(0, I)``.
+    """Noisy expert ``a = gain (g - x) / stride + noise n``, ``n ~ N(0, I)``.
 
-    Its actions are in the tokens of the policy that imitates it. Its log-probs are 0, because it is
-    imitated without reweighting.
+    ``x`` is the point and ``g`` the goal, ``[N, 2]`` each. The tokenizer of the policy that
+    imitates the expert clips and discretises the action ``a``. The expert's log-probs are 0,
+    because imitation does not reweight them.
 
     Args:
-        policy: the policy that defines the tokens.
+        policy: the policy whose tokens the actions are written in.
         stride: largest move of a step, for each coordinate.
-        gain: share of the remaining distance in a step.
-        noise: standard deviation of the noise on its actions, in units of their bounds.
+        gain: share of the remaining distance that a step moves without noise.
+        noise: standard deviation of the noise on an action, in units of its bound.
     """
 
     def __init__(
@@ -35,7 +36,12 @@ class ClumsyReacher(metaclass=Checked):
         self.seen_size = policy.seen_size
 
     def act(self, seen: TensorDict, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
-        """Return tokens ``[N, D + A]`` of a step; without a generator there is no noise."""
+        """Return the tokens ``[N, D + A]`` of a step and log-probs ``[N, A]`` of 0.
+
+        Args:
+            seen: ``observation`` and ``desired_goal``, ``[N, 2]`` each.
+            generator: generator of the noise; None: no noise.
+        """
         action = self.gain * (seen["desired_goal"] - seen["observation"]) / self.stride
         if generator is not None:
             action = action + self.noise * torch.randn(action.shape, generator=generator)
@@ -43,5 +49,5 @@ class ClumsyReacher(metaclass=Checked):
         return tokens, torch.zeros_like(action)
 
     def action_of(self, tokens: Tensor) -> Tensor:
-        """Return the action of the tokens of a step."""
+        """Return the action ``[N, A]`` of the tokens of a step."""
         return self.policy.action_of(tokens)

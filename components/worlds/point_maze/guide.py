@@ -9,12 +9,12 @@ from torch import Tensor
 from rlcomp.component import Component
 from rlcomp.interfaces.batched_environment import HasWall
 
-# Distance from the end of the wall at which it turns.
+# Distance between the end of the wall and the point at which the expert turns.
 _MARGIN = 0.1
 
 
 class UMazeGuide(Component):
-    """Expert that walks to the goal, around the end of the wall if it is in the way.
+    """Expert that moves straight to the goal, or first to the end of a wall between them.
 
     Reads ``observation`` and ``desired_goal`` ``[N, 2]``. Writes ``action`` ``[N, 2]``.
 
@@ -27,19 +27,19 @@ class UMazeGuide(Component):
 
     def __init__(self, *, environment: HasWall) -> None:
         super().__init__()
-        # Not a submodule: the environment is a node of its own; only its walls are used here.
+        # Bypass nn.Module, because the environment is another node's submodule.
         object.__setattr__(self, "environment", environment)
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Write the action."""
         point, goal = batch["observation"], batch["desired_goal"]
         corner = point.new_tensor([self.environment.wall + _MARGIN, 0.0])
-        hidden = self.environment.blocked(point, goal)[:, None]
-        away = torch.where(hidden, corner, goal) - point
-        batch["action"] = (away / self.environment.stride).clamp(-1.0, 1.0)
+        is_blocked = self.environment.blocked(point, goal)[:, None]
+        offset = torch.where(is_blocked, corner, goal) - point
+        batch["action"] = (offset / self.environment.stride).clamp(-1.0, 1.0)
         return batch
 
     def left(self, batch: TensorDict) -> Tensor:
         """Return the length of the path to the goal, ``[N]``."""
-        left: Tensor = self.environment.way(batch["observation"], batch["desired_goal"])
-        return left
+        length: Tensor = self.environment.way(batch["observation"], batch["desired_goal"])
+        return length

@@ -1,4 +1,4 @@
-"""Gaussians on a ring."""
+"""Distribution of Gaussians on a ring."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rlcomp.arguments import Checked, PositiveFloat, PositiveInt
 class RingOfGaussians(metaclass=Checked):
     """Mixture of ``M`` equal Gaussians in the plane with means evenly spaced on a circle.
 
-    ``c_m = r (cos 2 pi m / M, sin 2 pi m / M)``.
+    The means are ``c_m = r (cos 2 pi m / M, sin 2 pi m / M)``, ``m = 0 ... M - 1``.
 
     Args:
         num_modes: ``M``, number of Gaussians.
@@ -29,6 +29,6 @@ class RingOfGaussians(metaclass=Checked):
         self.centres = radius * torch.stack([angle.cos(), angle.sin()], dim=1)
 
     def draw(self, rows: int, generator: torch.Generator) -> Tensor:
-        """Draw points, ``[rows, 2]``."""
+        """Draw and return points, ``[rows, 2]``."""
         mode = torch.randint(self.num_modes, (rows,), generator=generator)
         return self.centres[mode] + self.std * torch.randn(rows, 2, generator=generator)

@@ -1,4 +1,4 @@
-"""Reward of samples by the distance to a mode."""
+"""Reward of a sample by its distance to a mode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlcomp.interfaces.stages import HasModes, nearest_mode
 
 
 class ModeDistance(Component):
-    """Reward ``R = -|x - c_m|``, the negative distance of a sample to a mode.
+    """Reward ``R = -|x - c_m|``, the negative distance of a sample ``x`` to the mode ``c_m``.
 
     A sample is correct if no other mode is nearer.
 
@@ -21,10 +21,10 @@ class ModeDistance(Component):
 
     Args:
         distribution: the distribution with the modes.
-        mode: number of the rewarded mode.
+        mode: number ``m`` of the rewarded mode, from 0.
 
     Raises:
-        ConfigError: there is no such mode.
+        ConfigError: the distribution has no mode of this number.
     """
 
     keys = {"sample": ("B D", "float", "a point: of the data, or what a flow has led to")}
@@ -45,5 +45,5 @@ class ModeDistance(Component):
         """Write the reward."""
         points, centres = batch["sample"].detach(), self.distribution.centres
         reward = -(points - centres[self.mode]).norm(dim=-1)
-        right = nearest_mode(points, centres) == self.mode
-        return write_reward(batch, reward, {"mode": reward}, right, reward.isfinite())
+        correct = nearest_mode(points, centres) == self.mode
+        return write_reward(batch, reward, {"mode": reward}, correct, reward.isfinite())

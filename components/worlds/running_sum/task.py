@@ -1,4 +1,4 @@
-"""Synthetic corpus of modular sums, in which only the last token needs computation."""
+"""Synthetic corpus of modular sums, whose last token alone needs computation."""
 
 from __future__ import annotations
 
@@ -7,6 +7,9 @@ import random
 import re
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
+from typing import Annotated
+
+from annotated_types import Ge, Interval
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
 from rlcomp.errors import ConfigError
@@ -17,27 +20,27 @@ from rlcomp.seed import named_seed
 class RunningSum(metaclass=Checked):
     """Task of documents such as ``"7+5+8+3=3"``: digits and the last digit of their sum.
 
-    In this corpus all tokens but one are noise, and that one follows from all others. The answer is
-    the document, and the demonstration continues after its first digit. Short documents are
-    repeated.
+    All tokens except the last one are noise; the last one follows from them. The answer is the
+    document. The demonstration is the document without its first digit. Short documents occur
+    repeatedly.
 
-    With ``probabilities`` the digits after the second follow these probabilities,
-    ``H = -sum_d p_d log p_d`` nats each, while the first two stay uniform. Then the result is
-    uniform (``log modulus`` nats) and independent of all operands without the first, and of all
-    without the second. So a model that cannot add predicts it no better.
+    With ``probabilities`` the digits from the third on have the probabilities ``p_d``, and an
+    entropy of ``H = -sum_d p_d log p_d`` nats each. The first two digits stay uniform. So the
+    result stays uniform (``log modulus`` nats) given all digits except the first, and given all
+    digits except the second. A model that cannot add gains nothing from the other digits.
 
     Args:
         modulus: modulus of the sums; digits are below it.
-        shortest: fewest digits in a sum, at least 2.
-        longest: most digits in a sum; all numbers in between are equally frequent.
-        probabilities: probabilities of the digits 0, 1, ... from the third operand on; null: all
-            are equal.
-        size: number of documents; none is stored.
+        shortest: smallest number of digits in a sum, at least 2.
+        longest: largest number of digits in a sum; all numbers in between are equally frequent.
+        probabilities: ``p_d`` of the digits 0, 1, ... from the third digit on; None: all digits are
+            uniform.
+        size: number of documents.
         held_out: share of the documents that only evaluators see.
 
     Raises:
-        ConfigError: ``modulus`` is not one of 2 to 10, or ``shortest`` is below 2 or above
-            ``longest``; ``probabilities`` are not ``modulus`` numbers that sum to 1.
+        ConfigError: ``shortest`` is above ``longest``, or ``probabilities`` are not ``modulus``
+            numbers that sum to 1.
 
     Examples:
         >>> RunningSum().example(0).answer
@@ -47,21 +50,20 @@ class RunningSum(metaclass=Checked):
     def __init__(
         self,
         *,
-        modulus: PositiveInt = 10,
-        shortest: PositiveInt = 3,
+        modulus: Annotated[int, Interval(ge=2, le=10)] = 10,
+        shortest: Annotated[int, Ge(2)] = 3,
         longest: PositiveInt = 6,
         probabilities: Sequence[Probability] | None = None,
         size: PositiveInt = 5_000,
         held_out: Fraction = 0.1,
     ) -> None:
-        if not 2 <= modulus <= 10:
-            raise ConfigError(f"RunningSum: modulus is {modulus}: must be 2 to 10")
-        if not 2 <= shortest <= longest:
+        if shortest > longest:
             raise ConfigError(
-                f"RunningSum: shortest is {shortest}: must be at least 2 and at most longest, "
-                f"{longest}"
+                f"RunningSum: shortest is {shortest}: must be at most longest, {longest}"
             )
-        if probabilities is not None and not _fits(probabilities, modulus):
+        if probabilities is not None and (
+            len(probabilities) != modulus or not math.isclose(sum(probabilities), 1, abs_tol=1e-6)
+        ):
             raise ConfigError(
                 f"RunningSum: probabilities is {list(probabilities)}: must be {modulus} numbers, "
                 "one for each digit below modulus, that sum to 1"
@@ -81,20 +83,16 @@ class RunningSum(metaclass=Checked):
         """Return the document of an index."""
         draw = random.Random(named_seed(index, "running sum"))
         count = draw.randint(self.shortest, self.longest)
-        uniform = count if self.probabilities is None else 2
-        digits = [draw.randrange(self.modulus) for _ in range(uniform)]
+        uniform_count = count if self.probabilities is None else 2
+        digits = [draw.randrange(self.modulus) for _ in range(uniform_count)]
         if self.probabilities is not None:
-            digits += draw.choices(range(self.modulus), self.probabilities, k=count - uniform)
+            digits += draw.choices(range(self.modulus), self.probabilities, k=count - uniform_count)
         text = f"{'+'.join(map(str, digits))}={sum(digits) % self.modulus}"
         return Example(text[:1], text, text[1:], source=text)
 
 
-def _fits(probabilities: Sequence[float], modulus: int) -> bool:
-    return len(probabilities) == modulus and math.isclose(sum(probabilities), 1, abs_tol=1e-6)
-
-
 class RunningSums(metaclass=Checked):
-    """Running sums of a text's last line, as a chain of thought of demonstrations.
+    """Function that writes the running sums of a text's last line as a chain of thought.
 
     Args:
         modulus: modulus of the sums.
@@ -108,7 +106,7 @@ class RunningSums(metaclass=Checked):
         self.modulus = modulus
 
     def __call__(self, context: str) -> str:
-        """Return the thought of a context."""
+        """Return the running sums of the digits in the last line of ``context``."""
         digits = [int(digit) for digit in re.findall("[0-9]", context.rpartition("\n")[2])]
         sums = accumulate(digits, lambda total, digit: (total + digit) % self.modulus)
         steps = zip(pairwise(sums), digits[1:], strict=True)

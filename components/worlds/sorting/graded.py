@@ -1,8 +1,11 @@
-"""Sorting digits with some of them wrong, rated as a whole and digit by digit."""
+"""Task of sorting with partly wrong answers and labels of their quality."""
 
 from __future__ import annotations
 
 import random
+from typing import Annotated
+
+from annotated_types import Le
 
 from components.worlds.sorting.task import Sorting
 from rlcomp.arguments import Fraction, PositiveInt, Probability
@@ -12,23 +15,24 @@ from rlcomp.seed import named_seed
 
 
 class SortingGraded(Sorting):
-    """Task of answers such as ``"12?579"`` to ``"529417>"``, some wrong, with three labels.
+    """Task of sorting whose demonstrations have 0 to ``most`` wrong digits, with labels.
 
-    The demonstration is such an answer and not for imitation. Its columns are ``rating``, 1 +
-    ``most`` minus the number of wrong digits; ``desirable``, whether no digit is wrong; ``steps``,
-    the digits; and ``step_labels``, whether a digit and all before it are right.
+    The demonstrations are not for imitation. The labels of a demonstration are its columns:
+    ``rating``, 1 + ``most`` minus the number of wrong digits; ``desirable``, whether all digits are
+    right; ``steps``, the digits; and ``step_labels``, whether a digit and all digits before it are
+    right.
 
-    The numbers and the places of wrong digits are equally frequent.
+    Every number of wrong digits is equally frequent, and so is every position of a wrong digit.
 
     Args:
-        length: digits of a prompt, at most 18; nothing is stored.
-        most: wrong digits of the worst answers; at most ``length``.
+        length: digits of a prompt, at most 18.
+        most: largest number of wrong digits, at most ``length``.
         held_out: share of the prompts that only evaluators see.
-        mislabelled: share of the answers with the labels of another draw; 1 is a control without
-            information.
+        mislabelled: share of the training examples whose labels belong to other, random wrong
+            digits; 1 is a control without information.
 
     Raises:
-        ConfigError: ``length`` is above 18, or ``most`` above ``length``.
+        ConfigError: ``most`` is above ``length``.
 
     Examples:
         >>> example = SortingGraded(length=6, most=2).example(529417)
@@ -41,7 +45,7 @@ class SortingGraded(Sorting):
     def __init__(
         self,
         *,
-        length: PositiveInt = 6,
+        length: Annotated[PositiveInt, Le(18)] = 6,
         most: PositiveInt = 4,
         held_out: Fraction = 0.1,
         mislabelled: Probability = 0.0,
@@ -53,25 +57,28 @@ class SortingGraded(Sorting):
         self.mislabelled = mislabelled
 
     def example(self, index: int) -> Example:
-        """Return the example whose prompt is the index, which also fixes the wrong digits."""
+        """Return the example whose prompt is the index; its wrong digits follow from the index."""
         right = super().example(index)
         draw = random.Random(named_seed(index, "graded"))
-        wrong = self._places(draw)
+        wrong = self._draw_positions(draw)
         digits = [
-            str((int(digit) + draw.randint(1, 9)) % 10) if place in wrong else digit
-            for place, digit in enumerate(right.answer)
+            str((int(digit) + draw.randint(1, 9)) % 10) if position in wrong else digit
+            for position, digit in enumerate(right.answer)
         ]
-        chosen = is_held_out(f"?{right.prompt}", self.mislabelled)  # not the hash of the split
-        if chosen and not right.is_held_out(self.held_out):
-            wrong = self._places(random.Random(named_seed(index, "labels of another answer")))
+        # A hash other than the hash of the held-out split.
+        is_mislabelled = is_held_out(f"?{right.prompt}", self.mislabelled)
+        if is_mislabelled and not right.is_held_out(self.held_out):
+            wrong = self._draw_positions(
+                random.Random(named_seed(index, "labels of another answer"))
+            )
         columns = {
             "rating": 1 + self.most - len(wrong),
             "desirable": not wrong,
             "steps": digits,
-            "step_labels": [not any(n <= place for n in wrong) for place in range(self.length)],
+            "step_labels": [min(wrong, default=self.length) > n for n in range(self.length)],
         }
         return Example(right.prompt, right.answer, "".join(digits), columns=columns)
 
-    def _places(self, draw: random.Random) -> set[int]:
-        """Return the places of the wrong digits."""
+    def _draw_positions(self, draw: random.Random) -> set[int]:
+        """Draw the positions of the wrong digits."""
         return set(draw.sample(range(self.length), draw.randint(0, self.most)))

@@ -1,6 +1,10 @@
-"""Sorting digits as pairs: the right answer, and the same with one wrong digit."""
+"""Task of pairs of answers: the sorted digits, and the same with one wrong digit."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Le
 
 from components.worlds.sorting.task import Sorting
 from rlcomp.arguments import Fraction, PositiveInt, Probability
@@ -10,22 +14,24 @@ from rlcomp.seed import named_seed
 
 
 class SortingPairs(Sorting):
-    """Task of pairs: ``"529417>"`` with ``"124579"`` chosen and ``"1245?9"`` rejected.
+    """Task of pairs: for ``"529417>"`` the answer ``"124579"`` is chosen, ``"1245?9"`` rejected.
 
-    The two answers share a prefix, so that a loss of their difference alone can lower both.
+    ``?`` stands for a random wrong digit. The two answers share a prefix, so that a loss that
+    depends only on the difference of their log-probs can lower both.
 
     Args:
-        length: digits of a prompt, at most 18; nothing is stored.
-        position: place of the wrong digit of the rejected answer, from 1.
-        ties: share of the pairs without a preference: the other answer is the right one in round
-            brackets.
+        length: digits of a prompt, at most 18.
+        position: position of the wrong digit of the rejected answer, from 1.
         held_out: share of the prompts that only evaluators see.
-        uneven: share of the pairs with a shorter rejected answer, which ends with the wrong digit.
-        mislabelled: share of the other pairs with the wrong answer as the chosen one; 1/2 is a
-            control without information.
+        ties: share of the pairs without a preference: their rejected answer is the chosen answer in
+            round brackets, and the column ``tie`` is true.
+        uneven: share of the other pairs whose rejected answer ends with the wrong digit, so that it
+            is shorter.
+        mislabelled: share of the training pairs, except ties, with the chosen and the rejected
+            answer exchanged; 1/2 is a control without information.
 
     Raises:
-        ConfigError: ``length`` is above 18, or ``position`` above ``length``.
+        ConfigError: ``position`` is above ``length``.
 
     Examples:
         >>> example = SortingPairs(length=6, position=5).example(529417)
@@ -38,7 +44,7 @@ class SortingPairs(Sorting):
     def __init__(
         self,
         *,
-        length: PositiveInt = 6,
+        length: Annotated[PositiveInt, Le(18)] = 6,
         position: PositiveInt = 5,
         held_out: Fraction = 0.1,
         ties: Probability = 0.0,
@@ -56,19 +62,19 @@ class SortingPairs(Sorting):
         self.mislabelled = mislabelled
 
     def example(self, index: int) -> Example:
-        """Return the example whose prompt is the index, which also fixes the wrong digit."""
+        """Return the example whose prompt is the index; its wrong digit follows from the index."""
         right = super().example(index)
-        if is_held_out(f"={right.prompt}", self.ties):  # not the hash of the split
+        # Hashes other than the hash of the held-out split, so that all shares are independent.
+        if is_held_out(f"={right.prompt}", self.ties):
             tie = {"rejected": f"({right.answer})", "tie": True, "label_noise": 0.5}
             return Example(right.prompt, right.answer, right.answer, columns=tie)
-        place = self.position - 1
+        prefix, digit = right.answer[: self.position - 1], right.answer[self.position - 1]
         shift = 1 + named_seed(index, "wrong digit") % 9
-        wrong = (int(right.answer[place]) + shift) % 10
-        shorter = is_held_out(f"|{right.prompt}", self.uneven)  # a third hash
-        rest = "" if shorter else right.answer[self.position :]
-        rejected = f"{right.answer[:place]}{wrong}{rest}"
+        is_shorter = is_held_out(f"|{right.prompt}", self.uneven)
+        suffix = "" if is_shorter else right.answer[self.position :]
+        rejected = f"{prefix}{(int(digit) + shift) % 10}{suffix}"
         chosen = right.answer
-        exchanged = is_held_out(f"?{right.prompt}", self.mislabelled)  # a fourth hash
-        if exchanged and not right.is_held_out(self.held_out):
+        is_mislabelled = is_held_out(f"?{right.prompt}", self.mislabelled)
+        if is_mislabelled and not right.is_held_out(self.held_out):
             chosen, rejected = rejected, chosen
         return Example(right.prompt, right.answer, chosen, columns={"rejected": rejected})

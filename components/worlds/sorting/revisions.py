@@ -1,10 +1,13 @@
-"""Critiques and revisions of answers to sorting prompts."""
+"""Task of critiques and revisions of answers to sorting prompts."""
 
 from __future__ import annotations
 
 import random
+from typing import Annotated
 
-from components.worlds.sorting.verdicts import draw_digits, other_order
+from annotated_types import Interval
+
+from components.worlds.sorting.verdicts import draw_digits, draw_wrong_order
 from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
@@ -12,24 +15,24 @@ from rlcomp.seed import named_seed
 
 
 class Revisions(metaclass=Checked):
-    """Task of revisions: ``"52>52:"``, ``"-=25"`` (critique, separator, revision).
+    """Task of revisions: the prompt ``"52>52:"`` has the answer ``"-=25"``.
 
-    The principle is that digits are sorted upwards. The critique is ``+`` for a sorted answer,
-    ``-`` for others; the revision is the sorted answer. One half of the answers are sorted
-    downwards, a quarter upwards, a quarter in another order. An example is held out if its sorting
-    prompt is.
+    The prompt is a sorting prompt and a response to it. The answer is a critique, a separator and a
+    revision. The principle of the critique is that the digits ascend. The critique is ``+`` for an
+    ascending response, else ``-``; the revision ascends. One half of the responses descend, a
+    quarter ascend, and a quarter have another order. An example is held out if its sorting prompt
+    is.
 
     Args:
-        length: digits that are sorted, 2 to 18.
-        template: the prompt's wording, with ``{prompt}`` and ``{response}``.
+        length: number of digits to sort, 2 to 18.
+        template: template of the prompt, with ``{prompt}`` and ``{response}``.
         separator: text between critique and revision.
-        size: number of examples; none is stored.
-        flawed: share of the demonstrations with a revision in another order, which breaks the
-            principle.
+        size: number of examples.
+        flawed: share of the demonstrations whose revision does not ascend, against the principle.
         held_out: share of the sorting prompts that only evaluators see.
 
     Raises:
-        ConfigError: ``length`` is not one of 2 to 18, or ``template`` lacks a field.
+        ConfigError: ``template`` lacks a field.
 
     Source:
         Bai et al. 2022 (Constitutional AI), arXiv:2212.08073, section 3.1.
@@ -43,18 +46,16 @@ class Revisions(metaclass=Checked):
     def __init__(
         self,
         *,
-        length: PositiveInt = 6,
+        length: Annotated[int, Interval(ge=2, le=18)] = 6,
         template: NonEmptyText = "{prompt}{response}:",
         separator: NonEmptyText = "=",
         size: PositiveInt = 5_000,
         flawed: Probability = 0.0,
         held_out: Fraction = 0.1,
     ) -> None:
-        if not 2 <= length <= 18:
-            raise ConfigError(f"Revisions: length is {length}: must be 2 to 18")
         for field in ("{prompt}", "{response}"):
             if field not in template:
-                raise ConfigError(f"Revisions: template is {template!r}: must hold {field}")
+                raise ConfigError(f"Revisions: template is {template!r}: must contain {field}")
         self.length = length
         self.template = template
         self.separator = separator
@@ -71,9 +72,9 @@ class Revisions(metaclass=Checked):
         draw = random.Random(named_seed(index, "revisions"))
         digits = draw_digits(draw, self.length)
         right = "".join(sorted(digits))
-        other = other_order(draw, digits, right)
+        other = draw_wrong_order(draw, digits, right)
         response = draw.choice((right[::-1], right[::-1], right, other))
         prompt = self.template.replace("{prompt}", f"{digits}>").replace("{response}", response)
         critique = f"{'+' if response == right else '-'}{self.separator}"
-        shown = other if draw.random() < self.flawed else right
-        return Example(prompt, critique + right, critique + shown, source=f"{digits}>")
+        revision = other if draw.random() < self.flawed else right
+        return Example(prompt, critique + right, critique + revision, source=f"{digits}>")

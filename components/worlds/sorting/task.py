@@ -1,6 +1,10 @@
-"""Sorting digits: a toy task for tests of every algorithm."""
+"""Task of sorting digits, a small task for every algorithm."""
 
 from __future__ import annotations
+
+from typing import Annotated
+
+from annotated_types import Le
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt, Probability
 from rlcomp.data.task import permutation
@@ -9,23 +13,23 @@ from rlcomp.interfaces.task import Example, is_held_out
 
 
 class Sorting(metaclass=Checked):
-    """Task of sorting: ``"529417>"``, ``"124579"``; all strings of ``length`` digits.
+    """Task of sorting: the prompt ``"529417>"`` has the answer ``"124579"``.
+
+    Every string of ``length`` digits is a prompt.
 
     Args:
-        length: digits of the longest prompt, at most 18; nothing is stored.
+        length: digits of the longest prompt, at most 18.
         held_out: share of the prompts that only evaluators see.
-        shortest: digits of the shortest prompt; all lengths from there on are equally frequent, so
-            that right answers differ in length. None: ``length``.
-        bracketed: share of the demonstrations in round brackets, so that a policy that imitates
-            them can be rewarded for a format.
-        descending: share of the demonstrations that are sorted downwards and so mostly wrong; with
-            more than half of them the majority of an imitating policy is wrong.
-        shuffled: share of the demonstrations in random order: an imitating policy knows the form of
-            an answer but is right only by chance.
+        shortest: digits of the shortest prompt; all lengths from it to ``length`` are equally
+            frequent. None: ``length``.
+        bracketed: share of the demonstrations in round brackets, for rewards of a format.
+        descending: share of the demonstrations that descend, which are mostly wrong. Above 1/2, the
+            majority of an imitating policy's answers is wrong.
+        shuffled: share of the demonstrations in random order. A policy that imitates them knows the
+            form of an answer but is right only by chance.
 
     Raises:
-        ConfigError: ``length`` is above 18, so that the examples cannot be counted, or ``shortest``
-            above ``length``.
+        ConfigError: ``shortest`` is above ``length``.
 
     Examples:
         >>> Sorting(length=6).example(529417).answer
@@ -39,15 +43,13 @@ class Sorting(metaclass=Checked):
     def __init__(
         self,
         *,
-        length: PositiveInt = 6,
+        length: Annotated[PositiveInt, Le(18)] = 6,
         held_out: Fraction = 0.1,
         shortest: PositiveInt | None = None,
         bracketed: Probability = 0.0,
         descending: Probability = 0.0,
         shuffled: Probability = 0.0,
     ) -> None:
-        if length > 18:
-            raise ConfigError(f"Sorting: length is {length}: must be at most 18 (10**18 examples)")
         if shortest is not None and shortest > length:
             raise ConfigError(f"Sorting: shortest is {shortest}: must be at most length, {length}")
         self.length = length
@@ -59,27 +61,24 @@ class Sorting(metaclass=Checked):
         self._lengths = range(shortest or length, length + 1)
 
     def __len__(self) -> int:
-        """Return the number of examples, training and held out; short prompts are repeated."""
+        """Return the number of examples, training and held out; short prompts occur repeatedly."""
         return len(self._lengths) * int(10**self.length)
 
     def example(self, index: int) -> Example:
         """Return the example whose prompt is the index with leading zeros.
 
-        With several lengths the remainder of the index chooses the length, and the last digits of
-        the quotient are the prompt.
+        With ``n > 1`` lengths, ``index % n`` chooses the length, and the prompt is the last digits
+        of ``index // n``.
         """
-        number, which = divmod(index, len(self._lengths))
-        length = self._lengths[which]
+        number, remainder = divmod(index, len(self._lengths))
+        length = self._lengths[remainder]
         digits = f"{number % 10**length:0{length}d}"
         answer = "".join(sorted(digits))
-        # Hashes other than the split's, so that neither depends on being held out.
-        shown = answer[::-1] if is_held_out(f"<{digits}", self.descending) else answer
+        # Hashes other than the hash of the held-out split, so that all shares are independent.
+        demonstration = answer[::-1] if is_held_out(f"<{digits}", self.descending) else answer
         if is_held_out(f"<{digits}>", self.shuffled):
             order = permutation(length, index, "shuffled")
-            shown = "".join(digits[place] for place in order)
-        wrapped = is_held_out(f"({digits})", self.bracketed)
-        return Example(
-            prompt=f"{digits}>",
-            answer=answer,
-            demonstration=f"({shown})" if wrapped else shown,
-        )
+            demonstration = "".join(digits[position] for position in order)
+        if is_held_out(f"({digits})", self.bracketed):
+            demonstration = f"({demonstration})"
+        return Example(f"{digits}>", answer, demonstration)

@@ -1,9 +1,11 @@
-"""Sorting upwards or downwards by the end of the prompt, two opposite rules."""
+"""Task of sorting in the order that the end of the prompt names."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_types import Le
 
 from rlcomp.arguments import Checked, Fraction, PositiveInt
 from rlcomp.errors import ConfigError
@@ -13,15 +15,16 @@ from rlcomp.interfaces.task import Example
 class TwoOrders(metaclass=Checked):
     """Task of two orders: ``"5294>"`` has the answer ``"2459"``, ``"5294?"`` ``"9542"``.
 
-    Train on one order and evaluate the other: the new rule contradicts the old one.
+    A run can train on one order and evaluate on the other, so that the two rules contradict each
+    other.
 
     Args:
-        length: digits of the prompt, at most 18; nothing is stored.
+        length: digits of the prompt, at most 18.
         orders: orders of the prompts; they alternate.
         held_out: share of the prompts that only evaluators see.
 
     Raises:
-        ConfigError: ``length`` is above 18, or ``orders`` is empty or names one twice.
+        ConfigError: ``orders`` is empty or names an order twice.
 
     Examples:
         >>> task = TwoOrders(length=4)
@@ -32,12 +35,10 @@ class TwoOrders(metaclass=Checked):
     def __init__(
         self,
         *,
-        length: PositiveInt = 6,
+        length: Annotated[PositiveInt, Le(18)] = 6,
         orders: Sequence[Literal["up", "down"]] = ("up", "down"),
         held_out: Fraction = 0.1,
     ) -> None:
-        if length > 18:
-            raise ConfigError(f"TwoOrders: length is {length}: must be at most 18")
         if not orders or len(set(orders)) < len(orders):
             raise ConfigError(f"TwoOrders: orders is {list(orders)}: must be up, down or both")
         self.length = length
@@ -50,8 +51,8 @@ class TwoOrders(metaclass=Checked):
 
     def example(self, index: int) -> Example:
         """Return an example: the index's remainder chooses the order, its quotient the digits."""
-        number, which = divmod(index, len(self.orders))
-        down = self.orders[which] == "down"
+        number, remainder = divmod(index, len(self.orders))
+        down = self.orders[remainder] == "down"
         digits = f"{number:0{self.length}d}"
         answer = "".join(sorted(digits, reverse=down))
         return Example(f"{digits}{'?' if down else '>'}", answer, answer)

@@ -1,4 +1,4 @@
-"""Sorting letters of two scripts, with answers in either script."""
+"""Task of sorting letters of two scripts, with answers in the prompt's script."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ CYRILLIC = "абвгдежзик"
 
 
 class TwoScripts(metaclass=Checked):
-    """Task of two scripts: ``"dbca>"``, ``"abcd"``; ``"гбва>"``, ``"абвг"``.
+    """Task of two scripts: ``"dbca>"`` has the answer ``"abcd"``, ``"гбва>"`` ``"абвг"``.
 
-    The answer is sorted and in the prompt's script. The column ``other_script`` holds it in the
-    other script, sorted but in the wrong language. Scripts alternate.
+    The answer is sorted and in the prompt's script; the scripts of the prompts alternate. The
+    column ``other_script`` holds the answer in the other script, as an answer in a wrong language.
 
     Args:
         length: letters of the prompt.
         strayed: share of the demonstrations in the other script.
-        flawed: share of the demonstrations in any order with one letter too many.
-        size: number of examples; none is stored.
+        flawed: share of the demonstrations in random order with an additional letter in front.
+        size: number of examples.
         held_out: share of the prompts that only evaluators see.
 
     Source:
-        Mixed languages as a fault of RL: DeepSeek-AI 2025 (R1), arXiv:2501.12948, section 2.3.2.
+        After DeepSeek-AI 2025 (R1), arXiv:2501.12948, section 2.3.2 (RL mixes languages).
 
     Examples:
         >>> task = TwoScripts(length=4)
@@ -56,19 +56,20 @@ class TwoScripts(metaclass=Checked):
     def example(self, index: int) -> Example:
         """Return the example drawn for the index."""
         draw = random.Random(named_seed(index, "two scripts"))
-        places = [draw.randrange(len(LATIN)) for _ in range(self.length)]
-        own, other = (LATIN, CYRILLIC) if index % 2 == 0 else (CYRILLIC, LATIN)
-        order = sorted(places)
-        flawed = [draw.randrange(len(LATIN)), *draw.sample(places, len(places))]
-        shown = flawed if draw.random() < self.flawed else order
-        script = other if draw.random() < self.strayed else own
+        letters = [draw.randrange(len(LATIN)) for _ in range(self.length)]
+        script, other_script = (LATIN, CYRILLIC) if index % 2 == 0 else (CYRILLIC, LATIN)
+        ordered = sorted(letters)
+        flawed = [draw.randrange(len(LATIN)), *draw.sample(letters, len(letters))]
+        demonstration = flawed if draw.random() < self.flawed else ordered
+        demonstration_script = other_script if draw.random() < self.strayed else script
         return Example(
-            f"{_written(places, own)}>",
-            _written(order, own),
-            _written(shown, script),
-            columns={"other_script": _written(order, other)},
+            f"{_write(letters, script)}>",
+            _write(ordered, script),
+            _write(demonstration, demonstration_script),
+            columns={"other_script": _write(ordered, other_script)},
         )
 
 
-def _written(places: list[int], script: str) -> str:
-    return "".join(script[place] for place in places)
+def _write(letters: list[int], script: str) -> str:
+    """Return the letters with these numbers in a script."""
+    return "".join(script[letter] for letter in letters)

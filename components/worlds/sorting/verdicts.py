@@ -1,8 +1,11 @@
-"""Comparisons of two answers to a sorting prompt, to train a judge."""
+"""Task of comparing two answers to a sorting prompt, to train a judge."""
 
 from __future__ import annotations
 
 import random
+from typing import Annotated
+
+from annotated_types import Interval
 
 from rlcomp.arguments import Checked, Fraction, NonEmptyText, PositiveInt, Probability
 from rlcomp.errors import ConfigError
@@ -11,21 +14,22 @@ from rlcomp.seed import named_seed
 
 
 class Verdicts(metaclass=Checked):
-    """Task of verdicts: ``"52>25,52?"``, ``"1"``, the answer that is sorted upwards.
+    """Task of verdicts: ``"52>25,52?"`` asks which response is right, ``"1"`` or ``"2"``.
 
-    The other answer is sorted downwards in one half of the examples and in any other order in the
-    other half. An example is held out if its sorting prompt is, so that no verdict reveals the
-    answer of an evaluation prompt.
+    The right response ascends. The wrong response descends in one half of the examples and has a
+    random wrong order in the other half. An example is held out if its sorting prompt is, so that
+    no verdict reveals the answer of an evaluation prompt.
 
     Args:
-        length: digits that are sorted, 2 to 18.
-        template: the prompt's wording, with ``{prompt}``, ``{first}`` and ``{second}``.
-        size: number of labelled verdicts; none is stored.
-        flawed: share of the demonstrations that name the other answer; .5 has no information.
+        length: number of digits to sort, 2 to 18.
+        template: template of the prompt, with ``{prompt}``, ``{first}`` and ``{second}``.
+        size: number of examples.
+        flawed: share of the demonstrations with the wrong verdict; 1/2 is a control without
+            information.
         held_out: share of the sorting prompts that only evaluators see.
 
     Raises:
-        ConfigError: ``length`` is not one of 2 to 18, or ``template`` lacks a field.
+        ConfigError: ``template`` lacks a field.
 
     Source:
         Yuan et al. 2024 (Self-Rewarding), arXiv:2401.10020, section 2.1 (evaluation fine-tuning).
@@ -39,17 +43,15 @@ class Verdicts(metaclass=Checked):
     def __init__(
         self,
         *,
-        length: PositiveInt = 6,
+        length: Annotated[int, Interval(ge=2, le=18)] = 6,
         template: NonEmptyText = "{prompt}{first},{second}?",
         size: PositiveInt = 5_000,
         flawed: Probability = 0.0,
         held_out: Fraction = 0.1,
     ) -> None:
-        if not 2 <= length <= 18:
-            raise ConfigError(f"Verdicts: length is {length}: must be 2 to 18")
         for field in ("{prompt}", "{first}", "{second}"):
             if field not in template:
-                raise ConfigError(f"Verdicts: template is {template!r}: must hold {field}")
+                raise ConfigError(f"Verdicts: template is {template!r}: must contain {field}")
         self.length = length
         self.template = template
         self.size = size
@@ -65,29 +67,27 @@ class Verdicts(metaclass=Checked):
         draw = random.Random(named_seed(index, "verdicts"))
         digits = draw_digits(draw, self.length)
         right = "".join(sorted(digits))
-        wrong = right[::-1] if draw.random() < 0.5 else other_order(draw, digits, right)
-        first = draw.random() < 0.5
-        texts = (right, wrong) if first else (wrong, right)
+        wrong = right[::-1] if draw.random() < 0.5 else draw_wrong_order(draw, digits, right)
+        right_is_first = draw.random() < 0.5
+        texts = (right, wrong) if right_is_first else (wrong, right)
         prompt = self.template
         for field, text in zip(("prompt", "first", "second"), (f"{digits}>", *texts), strict=True):
             prompt = prompt.replace(f"{{{field}}}", text)
-        named = first != (draw.random() < self.flawed)
-        return Example(prompt, _OPTIONS[first], _OPTIONS[named], source=f"{digits}>")
-
-
-_OPTIONS = {True: "1", False: "2"}
+        answer, wrong_answer = "12" if right_is_first else "21"
+        demonstration = wrong_answer if draw.random() < self.flawed else answer
+        return Example(prompt, answer, demonstration, source=f"{digits}>")
 
 
 def draw_digits(draw: random.Random, length: int) -> str:
-    """Draw digits that are not all equal, as equal digits have only one order."""
+    """Draw digits until they are not all equal, because equal digits have no wrong order."""
     while True:
         digits = f"{draw.randrange(10**length):0{length}d}"
         if len(set(digits)) > 1:
             return digits
 
 
-def other_order(draw: random.Random, digits: str, right: str) -> str:
-    """Return the digits in a wrong order."""
+def draw_wrong_order(draw: random.Random, digits: str, right: str) -> str:
+    """Draw an order of the digits other than the right one."""
     while True:
         order = "".join(draw.sample(digits, len(digits)))
         if order != right:

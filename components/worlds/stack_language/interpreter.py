@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from rlcomp.errors import DataError
 
-# By command: the number of digits that it takes from the top, and its results modulo 10.
+# Number of digits that each command takes from the top, and its results before modulo 10.
 _OPERATIONS: dict[str, tuple[int, Callable[..., tuple[int, ...]]]] = {
     "i": (1, lambda a: (a + 1,)),
     "k": (1, lambda a: (a - 1,)),
@@ -23,7 +23,7 @@ COMMANDS = (*_OPERATIONS, "[", "]")
 
 
 class ProgramError(Exception):
-    """Error of a program that cannot run to its end, with a short reason."""
+    """Error of a program that cannot run to its end; its message is a short reason."""
 
 
 def run_program(
@@ -39,77 +39,74 @@ def run_program(
     Args:
         program: commands, one character each.
         stack: initial digits, the top last.
-        max_steps: most commands to run, brackets included.
-        max_depth: most digits on the stack.
+        max_steps: largest number of commands to run, brackets included.
+        max_depth: largest number of digits on the stack.
 
     Raises:
-        ProgramError: a character is no command, brackets do not match, the stack is empty or too
-            deep, or there are too many steps.
+        ProgramError: a character is no command, brackets do not match, the stack has too few or too
+            many digits, or the program needs more than ``max_steps`` steps.
 
     Examples:
         >>> run_program("ist", [3, 7]), run_program("d[k]", [3])
         ([8, 9], [3, 0])
     """
-    partner = _partners(program)
-    stack, place = [*stack], 0
+    partners = _match_brackets(program)
+    stack, position = [*stack], 0
     for _ in range(max_steps):
-        if place >= len(program):
+        if position >= len(program):
             return stack
-        place = _stepped(program[place], place, stack, partner)
+        position = _run_command(program[position], position, stack, partners)
         if len(stack) > max_depth:
             raise ProgramError(f"more than {max_depth} digits")
-    if place >= len(program):
+    if position >= len(program):
         return stack
     raise ProgramError(f"more than {max_steps} steps")
 
 
-def _stepped(command: str, place: int, stack: list[int], partner: dict[int, int]) -> int:
-    """Run one command and return the place of the next one."""
+def _run_command(command: str, position: int, stack: list[int], partners: dict[int, int]) -> int:
+    """Run one command, change the stack and return the position of the next command."""
     if command in "[]":
         if not stack:
-            raise ProgramError(f"{command} needs {_counted(1)}")
-        again = (command == "[") == (stack[-1] == 0)
-        return (partner[place] if again else place) + 1
-    taken, operation = _OPERATIONS[command]
-    if len(stack) < taken:
-        raise ProgramError(f"{command} needs {_counted(taken)}")
-    rest, top = stack[: len(stack) - taken], stack[len(stack) - taken :]
-    stack[:] = [*rest, *(value % 10 for value in operation(*top))]
-    return place + 1
+            raise ProgramError(f"{command} needs a digit")
+        # "[" skips the loop if the top is 0; "]" repeats it if the top is not 0.
+        jumps = (command == "[") == (stack[-1] == 0)
+        return (partners[position] if jumps else position) + 1
+    count, operation = _OPERATIONS[command]
+    if len(stack) < count:
+        raise ProgramError(f"{command} needs {f'{count} digits' if count > 1 else 'a digit'}")
+    first = len(stack) - count
+    stack[first:] = [value % 10 for value in operation(*stack[first:])]
+    return position + 1
 
 
-def _counted(digits: int) -> str:
-    return f"{digits} digits" if digits > 1 else "a digit"
-
-
-def _partners(program: str) -> dict[int, int]:
-    """Check that every character is a command; return each bracket's partner by place."""
-    partner, opened = dict[int, int](), list[int]()
-    for place, command in enumerate(program):
+def _match_brackets(program: str) -> dict[int, int]:
+    """Check that every character is a command; return each bracket's partner by position."""
+    partners, open_brackets = dict[int, int](), list[int]()
+    for position, command in enumerate(program):
         if command not in COMMANDS:
             raise ProgramError(f"no command {command}")
         if command == "[":
-            opened.append(place)
+            open_brackets.append(position)
         elif command == "]":
-            if not opened:
+            if not open_brackets:
                 raise ProgramError("] without [")
-            partner[place] = opened.pop()
-            partner[partner[place]] = place
-    if opened:
+            partners[position] = open_brackets.pop()
+            partners[partners[position]] = position
+    if open_brackets:
         raise ProgramError("[ without ]")
-    return partner
+    return partners
 
 
-def stack_of(text: object) -> list[int]:
+def parse_stack(text: object) -> list[int]:
     """Return the stack of a text of digits, the top last.
 
     Raises:
         DataError: the value is no text of digits.
 
     Examples:
-        >>> stack_of("47")
+        >>> parse_stack("47")
         [4, 7]
     """
     if not isinstance(text, str) or not text or not set(text) <= set("0123456789"):
-        raise DataError(f"{text!r:.60} must be a text of digits, such as '47'")
+        raise DataError(f"the stack is {text!r:.60}: must be a text of digits, such as '47'")
     return [int(digit) for digit in text]

@@ -1,10 +1,10 @@
-"""Verifier of programs of the stack language, which runs them."""
+"""Verifier that runs programs of the stack language."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from components.worlds.stack_language.interpreter import ProgramError, run_program, stack_of
+from components.worlds.stack_language.interpreter import ProgramError, parse_stack, run_program
 from rlcomp.arguments import PositiveInt
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.verify.columns import column
@@ -13,17 +13,16 @@ from rlcomp.verify.columns import column
 class StackProgram(TextReward):
     """Reward 1 if the response is a program that turns ``stack`` into ``wanted``, else 0.
 
-    Both are columns of digits, the top last (``task=program``).
-    :func:`components.worlds.stack_language.interpreter.run_program` runs the response. It is not
-    compared with the answer, because several programs are right. A program that cannot run is
-    wrong.
+    ``stack`` and ``wanted`` are columns of digits, the top last (``task=program``).
+    :func:`components.worlds.stack_language.interpreter.run_program` runs the response. The answer
+    is ignored, because several programs are right. A program that fails gets 0.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is
     ``stack_program``.
 
     Args:
-        max_steps: most commands to run.
-        max_depth: most digits on the stack.
+        max_steps: largest number of commands to run.
+        max_depth: largest number of digits on the stack.
 
     Raises:
         DataError: an example lacks a column, or the column is no text of digits.
@@ -40,7 +39,9 @@ class StackProgram(TextReward):
 
     def score_row(self, row: Mapping[str, object]) -> float:
         """Return 1 if the program leaves the wanted stack, else 0."""
-        stack, wanted = (stack_of(column(row, name, "reward=stack_program")) for name in self.needs)
+        stack, wanted = (
+            parse_stack(column(row, name, "reward=stack_program")) for name in self.needs
+        )
         limits = {"max_steps": self.max_steps, "max_depth": self.max_depth}
         try:
             return float(run_program(str(row["response"]).strip(), stack, **limits) == wanted)

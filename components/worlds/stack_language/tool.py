@@ -1,10 +1,10 @@
-"""Interpreter tool for programs of a stack language."""
+"""Tool that runs programs of the stack language."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from components.worlds.stack_language.interpreter import ProgramError, run_program, stack_of
+from components.worlds.stack_language.interpreter import ProgramError, parse_stack, run_program
 from rlcomp.arguments import Checked, PositiveInt
 from rlcomp.interfaces.task import Example
 from rlcomp.interfaces.tool import ToolError
@@ -12,16 +12,16 @@ from rlcomp.verify.columns import column
 
 
 class StackInterpreter(metaclass=Checked):
-    """Runs a program of the stack language on the example's ``stack``; tells what it leaves.
+    """Tool that runs a program on the example's column ``stack`` and returns the final stack.
 
     For the language see :func:`components.worlds.stack_language.interpreter.run_program`. Every
-    call starts from the same stack. A program that cannot run is a wrong call.
+    call starts from the same stack. A program that fails is a wrong call.
 
     Args:
-        max_steps: most commands to run.
-        max_depth: most digits on the stack.
-        shows: the final ``stack``, its top last; or always ``nothing``, as a control that must not
-            learn.
+        max_steps: largest number of commands to run.
+        max_depth: largest number of digits on the stack.
+        shows: text that the tool returns. ``stack``: the final stack, its top last. ``nothing``: no
+            text, as a control without information.
 
     Raises:
         DataError: the example has no column ``stack`` of digits.
@@ -46,8 +46,8 @@ class StackInterpreter(metaclass=Checked):
         self.stack: list[int] = []
 
     def begin(self, example: Example) -> None:
-        """Store the example's stack."""
-        self.stack = stack_of(column(example.columns, "stack", "tool=stack_interpreter"))
+        """Store the stack of an example."""
+        self.stack = parse_stack(column(example.columns, "stack", "tool=stack_interpreter"))
 
     def __call__(self, query: str) -> str:
         """Run a program and return the final stack.

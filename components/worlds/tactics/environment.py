@@ -1,4 +1,4 @@
-"""Proofs of propositional natural deduction, by turns."""
+"""Environment of proofs of propositional natural deduction."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ class TacticsEnvironment(ProofTurns[State]):
 
     Tactics are ``intro``, ``split``, ``left``, ``right``, ``cases h``, ``apply h``, ``exact h``,
     ``exfalso`` and ``have A``. The example's prompt is the initial state, such as
-    ``"h0:p\n⊢p∨q\n"``. For the effect of each tactic on the first goal see
-    :func:`components.worlds.tactics.natural_deduction.apply_tactic`. Proven theorems hold by truth
-    table and in Lean.
+    ``"h0:p\n⊢p∨q\n"``. For the effect of each tactic see
+    :func:`components.worlds.tactics.natural_deduction.apply_tactic`. Every proven theorem is a
+    tautology, and Lean accepts its proof.
 
     Examples:
         >>> proof = TacticsEnvironment()
         >>> _ = proof.reset(Example("⊢p→p\n", "", ""), seed=0)
         >>> proof.step("left\n").observation, proof.step("intro\n").observation
         ('no disjunction', 'h0:p\n⊢p')
-        >>> ended = proof.step("exact h0\n")
-        >>> ended.reward, ended.done
+        >>> turn = proof.step("exact h0\n")
+        >>> turn.reward, turn.done
         (1.0, True)
     """
 
@@ -31,21 +31,23 @@ class TacticsEnvironment(ProofTurns[State]):
         """Return the state of the prompt.
 
         Raises:
-            DataError: the prompt is no state.
+            DataError: the prompt is not the text of a state.
         """
         try:
             return parse_state(example.prompt.removesuffix("\n"))
         except DataError as error:
-            raise DataError(f"{error}; environment=tactics reads a goal: task=tactics") from error
+            raise DataError(
+                f"{error}; environment=tactics needs goals as prompts: use task=tactics"
+            ) from error
 
     def apply(self, state: State, action: str) -> State | str:
         """Return the state after a tactic, or the error message."""
         return apply_tactic(state, action)
 
     def solved(self, state: State) -> bool:
-        """Return whether no goal is left."""
+        """Return whether the state has no open goals."""
         return not state
 
     def text(self, state: State) -> str:
-        """Return the open goals."""
+        """Return the text of the open goals."""
         return state_text(state)

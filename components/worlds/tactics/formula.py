@@ -9,20 +9,21 @@ from typing import TypeAlias
 
 from rlcomp.errors import DataError
 
-# An atom, or (connective, left, right). "not A" is A -> False.
+# An atom, or (connective, left, right). "¬A" is ("→", A, "False").
 Formula: TypeAlias = "str | tuple[str, Formula, Formula]"
 
 FALSE = "False"
-# Binding power of Lean's connectives; all associate to the right.
+# Binding power of each connective in Lean; all associate to the right.
 _POWER = {"→": 25, "∨": 30, "∧": 35}
-_NOT = 40
+# Binding power of ¬.
+_NOT_POWER = 40
 _TOKEN = re.compile(r"\s*(False|[p-s]|[→∨∧¬()])")
-# Most characters, which also bound the nesting, so that no recursion overflows.
-_LONGEST = 256
+# Limit on the characters of a formula, which also bounds the depth of the recursion.
+_MAX_CHARACTERS = 256
 
 
 def parse(text: str) -> Formula:
-    """Parse a formula with atoms ``p`` to ``s``, ``False``, and Lean's ``¬ ∧ ∨ →``.
+    """Return the formula of a text with atoms ``p`` to ``s``, ``False``, and Lean's ``¬ ∧ ∨ →``.
 
     Raises:
         DataError: the text is no formula, or longer than 256 characters.
@@ -31,33 +32,43 @@ def parse(text: str) -> Formula:
         >>> parse("p∧q→¬p")
         ('→', ('∧', 'p', 'q'), ('→', 'p', 'False'))
     """
-    if len(text) > _LONGEST:
-        raise DataError(f"formula {text[:40]!r}... has {len(text)} characters: at most {_LONGEST}")
+    if len(text) > _MAX_CHARACTERS:
+        raise DataError(
+            f"formula {text[:40]!r}... has {len(text)} characters: must have at most "
+            f"{_MAX_CHARACTERS}"
+        )
     tokens = [match[1] for match in _TOKEN.finditer(text)]
     if "".join(tokens) != "".join(text.split()):
         raise DataError(f"{text!r:.60} is no formula of p, q, r, s, False and ¬ ∧ ∨ → ( )")
     tokens.reverse()
-    formula = _parsed(tokens, 0, text)
+    formula = _parse_binary(tokens, 0, text)
     if tokens:
-        raise DataError(f"{text!r:.60} is no formula: {tokens[-1]!r} stands where it should end")
+        raise DataError(f"{text!r:.60} is no formula: it should end before {tokens[-1]!r}")
     return formula
 
 
-def _parsed(tokens: list[str], power: int, text: str) -> Formula:
-    """Parse a formula from the end of the token list, with connectives of at least ``power``."""
-    left = _operand(tokens, text)
+def _parse_binary(tokens: list[str], power: int, text: str) -> Formula:
+    """Return the longest formula whose connectives bind with at least ``power``.
+
+    Args:
+        tokens: remaining tokens in reverse order; the tokens of the formula are removed.
+        power: smallest binding power.
+        text: the whole text, for messages.
+    """
+    left = _parse_operand(tokens, text)
     while tokens and _POWER.get(tokens[-1], -1) >= power:
         sign = tokens.pop()
-        left = (sign, left, _parsed(tokens, _POWER[sign], text))
+        left = (sign, left, _parse_binary(tokens, _POWER[sign], text))
     return left
 
 
-def _operand(tokens: list[str], text: str) -> Formula:
+def _parse_operand(tokens: list[str], text: str) -> Formula:
+    """Return an atom, a negation or a formula in brackets, and remove its tokens."""
     token = tokens.pop() if tokens else ""
     if token == "¬":
-        return ("→", _parsed(tokens, _NOT, text), FALSE)
+        return ("→", _parse_binary(tokens, _NOT_POWER, text), FALSE)
     if token == "(":
-        inner = _parsed(tokens, 0, text)
+        inner = _parse_binary(tokens, 0, text)
         if tokens and tokens.pop() == ")":
             return inner
         raise DataError(f"{text!r:.60} is no formula: a bracket is not closed")
@@ -71,7 +82,8 @@ def write(formula: Formula, power: int = 0) -> str:
 
     Args:
         formula: the formula.
-        power: binding power of the connective around it.
+        power: binding power of the connective around the formula; a formula whose connective binds
+            less gets brackets.
 
     Examples:
         >>> write(("→", ("→", "p", "q"), ("→", ("∧", "p", "r"), "False")))
@@ -81,10 +93,10 @@ def write(formula: Formula, power: int = 0) -> str:
         return formula
     sign, left, right = formula
     if sign == "→" and right == FALSE:
-        return f"¬{write(left, _NOT)}"
-    own = _POWER[sign]
-    text = f"{write(left, own + 1)}{sign}{write(right, own)}"
-    return f"({text})" if own < power else text
+        return f"¬{write(left, _NOT_POWER)}"
+    sign_power = _POWER[sign]
+    text = f"{write(left, sign_power + 1)}{sign}{write(right, sign_power)}"
+    return f"({text})" if sign_power < power else text
 
 
 def atoms(formula: Formula) -> list[str]:
@@ -98,6 +110,7 @@ def atoms(formula: Formula) -> list[str]:
 
 
 def _leaves(formula: Formula) -> Iterator[str]:
+    """Yield the atoms of a formula and ``False`` in order of occurrence."""
     if isinstance(formula, str):
         yield formula
     else:
@@ -105,25 +118,25 @@ def _leaves(formula: Formula) -> Iterator[str]:
         yield from _leaves(formula[2])
 
 
-def holds(formula: Formula, true: frozenset[str]) -> bool:
-    """Return whether a formula is true if exactly these atoms are true."""
+def is_true(formula: Formula, true: frozenset[str]) -> bool:
+    """Return whether a formula is true if exactly the atoms in ``true`` are true."""
     if isinstance(formula, str):
         return formula in true
     sign, left, right = formula
     if sign == "∧":
-        return holds(left, true) and holds(right, true)
+        return is_true(left, true) and is_true(right, true)
     if sign == "∨":
-        return holds(left, true) or holds(right, true)
-    return not holds(left, true) or holds(right, true)
+        return is_true(left, true) or is_true(right, true)
+    return not is_true(left, true) or is_true(right, true)
 
 
 def is_tautology(formula: Formula) -> bool:
-    """Return whether every line of the truth table is true.
+    """Return whether a formula is true for all truth values of its atoms.
 
     Examples:
         >>> is_tautology(parse("((p→q)→p)→p")), is_tautology(parse("p→q"))
         (True, False)
     """
     names = atoms(formula)
-    lines = (compress(names, chosen) for chosen in product((False, True), repeat=len(names)))
-    return all(holds(formula, frozenset(line)) for line in lines)
+    rows = product((False, True), repeat=len(names))
+    return all(is_true(formula, frozenset(compress(names, row))) for row in rows)

@@ -1,4 +1,4 @@
-"""Checker of propositional natural deduction, with goals and Lean's basic tactics."""
+"""Checker of proofs in propositional natural deduction with tactics like Lean's."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ class Goal(NamedTuple):
         hypotheses = [f"{name}:{write(formula)}\n" for name, formula in self.hypotheses]
         return f"{''.join(hypotheses)}⊢{write(self.target)}"
 
-    def given(self, *formulas: Formula) -> Goal:
-        """Return the goal with more hypotheses, named by the next numbers."""
+    def with_hypotheses(self, *formulas: Formula) -> Goal:
+        """Return the goal with more hypotheses, which have the next numbers as names."""
         first = 1 + max((int(name[1:]) for name, _ in self.hypotheses), default=-1)
-        new = [(f"h{first + n}", formula) for n, formula in enumerate(formulas)]
-        return self._replace(hypotheses=(*self.hypotheses, *new))
+        hypotheses = [(f"h{first + n}", formula) for n, formula in enumerate(formulas)]
+        return self._replace(hypotheses=(*self.hypotheses, *hypotheses))
 
     def without(self, name: str) -> Goal:
-        """Return the goal without a hypothesis."""
+        """Return the goal without the hypothesis of this name."""
         return self._replace(hypotheses=tuple(h for h in self.hypotheses if h[0] != name))
 
 
-# Open goals: a tactic acts on the first, and a proof must close all.
+# Open goals. A tactic acts on the first goal; a proof must close all goals.
 State = tuple[Goal, ...]
 _Rule = Callable[[Goal, str], "tuple[Goal, ...] | str"]
 
 
-def state_of(statement: str) -> State:
-    """Return the state with a formula as the only goal, without hypotheses.
+def initial_state(statement: str) -> State:
+    """Return the state whose only goal is a formula without hypotheses.
 
     Raises:
         DataError: the text is no formula.
@@ -55,10 +55,10 @@ def state_of(statement: str) -> State:
 
 
 def state_text(state: State) -> str:
-    """Return the open goals, separated by blank lines; ``no goals`` after a proof.
+    """Return the texts of the open goals, separated by blank lines; ``no goals`` after a proof.
 
     Examples:
-        >>> print(state_text(apply_tactic(state_of("p→p∧p"), "intro")))
+        >>> print(state_text(apply_tactic(initial_state("p→p∧p"), "intro")))
         h0:p
         ⊢p∧p
     """
@@ -66,14 +66,14 @@ def state_text(state: State) -> str:
 
 
 def parse_state(text: str) -> State:
-    r"""Parse the state of a text in the format of :func:`state_text`.
+    r"""Return the state of a text in the format of :func:`state_text`.
 
     Raises:
-        DataError: the text is no state: it has another form, or a name that is no ``h`` with a
-            number or occurs twice.
+        DataError: the text has another format, or the name of a hypothesis occurs twice or is not
+            ``h`` and a number.
 
     Examples:
-        >>> parse_state("h0:p\n⊢p") == apply_tactic(state_of("p→p"), "intro")
+        >>> parse_state("h0:p\n⊢p") == apply_tactic(initial_state("p→p"), "intro")
         True
     """
     return tuple(_parse_goal(part) for part in text.split("\n\n"))
@@ -81,11 +81,14 @@ def parse_state(text: str) -> State:
 
 def _parse_goal(text: str) -> Goal:
     *lines, target = text.split("\n")
-    named = [line.partition(":") for line in lines]
-    names = [name for name, _, _ in named]
+    hypotheses = [line.partition(":") for line in lines]
+    names = [name for name, _, _ in hypotheses]
     if target[:1] != "⊢" or len({*names}) < len(names) or not all(map(_NAME.fullmatch, names)):
-        raise DataError(f"{text!r:.60} is no goal: write h0:A on a line each, and ⊢B on the last")
-    return Goal(tuple((name, parse(formula)) for name, _, formula in named), parse(target[1:]))
+        raise DataError(
+            f"{text!r:.60} is no goal: write each hypothesis on its own line as h0:A, and ⊢B on "
+            "the last line"
+        )
+    return Goal(tuple((name, parse(formula)) for name, _, formula in hypotheses), parse(target[1:]))
 
 
 def apply_tactic(state: State, tactic: str) -> State | str:
@@ -96,32 +99,33 @@ def apply_tactic(state: State, tactic: str) -> State | str:
     - ``intro``: ``G = A → B`` becomes ``Γ, A ⊢ B``;
     - ``split``: ``G = A ∧ B`` becomes ``Γ ⊢ A`` and ``Γ ⊢ B``;
     - ``left``, ``right``: ``G = A ∨ B`` becomes ``Γ ⊢ A``, ``Γ ⊢ B``;
-    - ``cases h``: ``A ∧ B`` gives both in place of ``h``, ``A ∨ B`` gives two goals with one each,
-      ``False`` closes the goal;
-    - ``exact h``: ``h : G``;
-    - ``apply h``: ``h : A1 → ... → An → G`` leaves ``Γ ⊢ A1`` to ``Γ ⊢ An``;
+    - ``cases h``: ``h : A ∧ B`` is replaced by ``A`` and ``B``; ``h : A ∨ B`` gives two goals, one
+      with ``A`` and one with ``B`` in place of ``h``; ``h : False`` closes the goal;
+    - ``exact h``: ``h : G`` closes the goal;
+    - ``apply h``: ``h : A1 → ... → An → G`` gives the goals ``Γ ⊢ A1`` to ``Γ ⊢ An``;
     - ``exfalso``: ``G`` becomes ``False``;
-    - ``have A``: ``Γ ⊢ A``, then ``Γ, A ⊢ G``.
+    - ``have A``: gives the goals ``Γ ⊢ A`` and ``Γ, A ⊢ G``.
 
-    ``¬A`` is ``A → False``. New hypotheses take the next number: the same goal has the same text.
+    ``¬A`` is ``A → False``. A new hypothesis has the next number as its name, so that the same goal
+    has the same text.
     """
     if not state:
         return "no goals"
     name, _, argument = tactic.strip().partition(" ")
-    rule = (_WITH_ARGUMENT if argument else _ALONE).get(name)
+    rule = (_RULES_WITH_ARGUMENT if argument else _RULES_WITHOUT_ARGUMENT).get(name)
     if rule is None:
         return "unknown tactic"
-    new = rule(state[0], argument.strip())
-    return new if isinstance(new, str) else (*new, *state[1:])
+    goals = rule(state[0], argument.strip())
+    return goals if isinstance(goals, str) else (*goals, *state[1:])
 
 
-class Script(NamedTuple):
-    """Result of a script.
+class ScriptResult(NamedTuple):
+    """Result of a tactic script.
 
     Attributes:
         state: the state after the accepted tactics.
         accepted: number of accepted tactics.
-        message: error message of the next tactic; empty if there is none.
+        message: error message of the first failing tactic; empty if all are accepted.
     """
 
     state: State
@@ -129,49 +133,53 @@ class Script(NamedTuple):
     message: str
 
 
-def run_script(state: State, tactics: Sequence[str]) -> Script:
-    """Apply tactics in turn until the first that fails; a tactic after the end fails.
+def run_script(state: State, tactics: Sequence[str]) -> ScriptResult:
+    """Apply tactics in order until one fails, and return the result.
+
+    A tactic in a state without goals fails.
 
     Examples:
-        >>> run_script(state_of("p→p"), ["intro", "split"])[1:]
+        >>> run_script(initial_state("p→p"), ["intro", "split"])[1:]
         (1, 'no conjunction')
     """
     for number, tactic in enumerate(tactics):
-        new = apply_tactic(state, tactic)
-        if isinstance(new, str):
-            return Script(state, number, new)
-        state = new
-    return Script(state, len(tactics), "")
+        next_state = apply_tactic(state, tactic)
+        if isinstance(next_state, str):
+            return ScriptResult(state, number, next_state)
+        state = next_state
+    return ScriptResult(state, len(tactics), "")
 
 
 def proves(statement: str, tactics: Sequence[str]) -> bool:
-    """Return whether a script is a proof: all tactics are accepted, and no goal is left.
+    """Return whether all tactics of a script are accepted and close all goals.
 
     Examples:
         >>> proves("p→p", ["intro", "exact h0"]), proves("p→p", ["intro"])
         (True, False)
     """
-    script = run_script(state_of(statement), tactics)
-    return not script.message and not script.state
+    result = run_script(initial_state(statement), tactics)
+    return not result.message and not result.state
 
 
 def _intro(goal: Goal, _: str) -> tuple[Goal, ...] | str:
     if goal.target[0] != "→":
         return "no implication"
-    return (goal._replace(target=goal.target[2]).given(goal.target[1]),)
+    return (goal._replace(target=goal.target[2]).with_hypotheses(goal.target[1]),)
 
 
 def _split(goal: Goal, _: str) -> tuple[Goal, ...] | str:
     if goal.target[0] != "∧":
         return "no conjunction"
-    return tuple(goal._replace(target=part) for part in goal.target[1:])
+    return tuple(goal._replace(target=formula) for formula in goal.target[1:])
 
 
-def _side(place: int) -> _Rule:
+def _choose_side(index: int) -> _Rule:
+    """Return the rule that replaces a disjunction by its left (1) or right (2) side."""
+
     def rule(goal: Goal, _: str) -> tuple[Goal, ...] | str:
         if goal.target[0] != "∨":
             return "no disjunction"
-        return (goal._replace(target=goal.target[place]),)
+        return (goal._replace(target=goal.target[index]),)
 
     return rule
 
@@ -184,13 +192,13 @@ def _cases(goal: Goal, name: str) -> tuple[Goal, ...] | str:
     formula = dict(goal.hypotheses).get(name)
     if formula is None:
         return "unknown hypothesis"
-    rest = goal.without(name)
+    remaining = goal.without(name)
     if formula == FALSE:
         return ()
     if formula[0] == "∧":
-        return (rest.given(formula[1], formula[2]),)
+        return (remaining.with_hypotheses(formula[1], formula[2]),)
     if formula[0] == "∨":
-        return (rest.given(formula[1]), rest.given(formula[2]))
+        return (remaining.with_hypotheses(formula[1]), remaining.with_hypotheses(formula[2]))
     return "no cases"
 
 
@@ -198,16 +206,17 @@ def _apply(goal: Goal, name: str) -> tuple[Goal, ...] | str:
     formula = dict(goal.hypotheses).get(name)
     if formula is None:
         return "unknown hypothesis"
-    left = list[Goal]()
-    # Its premises beyond the goal's premises become new goals.
-    for _ in range(_premises(formula) - _premises(goal.target)):
-        left.append(goal._replace(target=formula[1]))
+    goals = list[Goal]()
+    # The hypothesis may have more premises than the target. The additional ones become goals.
+    for _ in range(_count_premises(formula) - _count_premises(goal.target)):
+        goals.append(goal._replace(target=formula[1]))
         formula = formula[2]
-    return tuple(left) if formula == goal.target else "no match"
+    return tuple(goals) if formula == goal.target else "no match"
 
 
-def _premises(formula: Formula) -> int:
-    return 1 + _premises(formula[2]) if formula[0] == "→" else 0
+def _count_premises(formula: Formula) -> int:
+    """Return ``n`` of ``A1 → ... → An → B``, where ``B`` is no implication."""
+    return 1 + _count_premises(formula[2]) if formula[0] == "→" else 0
 
 
 def _exact(goal: Goal, name: str) -> tuple[Goal, ...] | str:
@@ -219,26 +228,26 @@ def _exact(goal: Goal, name: str) -> tuple[Goal, ...] | str:
 
 def _have(goal: Goal, text: str) -> tuple[Goal, ...] | str:
     try:
-        part = parse(text)
+        formula = parse(text)
     except DataError:
         return "no formula"
-    return (goal._replace(target=part), goal.given(part))
+    return (goal._replace(target=formula), goal.with_hypotheses(formula))
 
 
-_ALONE: dict[str, _Rule] = {
+_RULES_WITHOUT_ARGUMENT: dict[str, _Rule] = {
     "intro": _intro,
     "split": _split,
-    "left": _side(1),
-    "right": _side(2),
+    "left": _choose_side(1),
+    "right": _choose_side(2),
     "exfalso": _exfalso,
 }
-_WITH_ARGUMENT: dict[str, _Rule] = {
+_RULES_WITH_ARGUMENT: dict[str, _Rule] = {
     "cases": _cases,
     "apply": _apply,
     "exact": _exact,
     "have": _have,
 }
-# Messages of failed tactics.
+# All error messages of :func:`apply_tactic`.
 MESSAGES = (
     "no goals",
     "unknown tactic",

@@ -1,4 +1,4 @@
-"""Tactic scripts: whole proofs, and repairs of failed ones."""
+"""Task of whole proofs and of repairs of failed proofs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from rlcomp.arguments import Checked, Probability
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
 
-_WRONG = ("intro", "split", "left", "right", "exact h0", "exact h1", "apply h0", "cases h0")
+# Tactics that a demonstration may try wrongly.
+_TRIAL_TACTICS = ("intro", "split", "left", "right", "exact h0", "exact h1", "apply h0", "cases h0")
 
 
 class TacticScripts(metaclass=Checked):
-    r"""Task of another task's theorems with demonstrations in one or two attempts.
+    r"""Task of another task's theorems whose demonstrations have one or two attempts.
 
-    A demonstration is the proof, one tactic per line; or its beginning with a failing tactic, the
-    answer of ``environment=proof_attempts``, and the rest of the proof.
+    A demonstration with one attempt is the proof, one tactic per line. A demonstration with two
+    attempts has three turns: a beginning of the proof with a failing tactic, the answer of
+    ``environment=proof_attempts``, and the remaining tactics of the proof.
 
     Args:
         theorems: the task of theorems.
@@ -53,12 +55,13 @@ class TacticScripts(metaclass=Checked):
         )
 
     def _turns(self, prompt: str, proof: list[str], draw: random.Random) -> tuple[str, ...]:
-        place = draw.randrange(len(proof))
-        state = run_script(parse_state(prompt[:-1]), proof[:place]).state
-        wrong = [tactic for tactic in _WRONG if run_script(state, [tactic]).message]
+        """Return the turns of a demonstration."""
+        length = draw.randrange(len(proof))
+        state = run_script(parse_state(prompt[:-1]), proof[:length]).state
+        wrong = [tactic for tactic in _TRIAL_TACTICS if run_script(state, [tactic]).message]
         if draw.random() >= self.mistaken:
             return ("\n".join(proof),)
         tactic = draw.choice(wrong)
         message = run_script(state, [tactic]).message
-        failed = "\n".join([*proof[:place], tactic, "", ""])
-        return (failed, f"{message}\n{state_text(state)}\n", "\n".join(proof[place:]))
+        attempt = "\n".join([*proof[:length], tactic, "", ""])
+        return (attempt, f"{message}\n{state_text(state)}\n", "\n".join(proof[length:]))

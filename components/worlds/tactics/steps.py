@@ -1,4 +1,4 @@
-"""Single steps of known proofs."""
+"""Task of single steps of known proofs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from rlcomp.seed import named_seed
 
 
 class TacticSteps(metaclass=Checked):
-    r"""Task of steps: ``"h0:p∧q\n⊢q\n"``, a state of a known proof, and the next tactic.
+    r"""Task of steps: a state of a known proof, ``"h0:p∧q\n⊢q\n"``, asks for the next tactic.
 
-    It has one random step of each theorem of another task, with the same split. It serves the warm
-    start of a prover that reads a state and writes one tactic.
+    The task has one random step of each theorem of another task, with the same held-out split. It
+    is for the warm start of a prover that reads a state and writes one tactic.
 
     Args:
         theorems: the task of theorems.
@@ -34,6 +34,6 @@ class TacticSteps(metaclass=Checked):
         """Return a step of a theorem's proof."""
         theorem = self.theorems.example(index)
         states = [theorem.prompt, *theorem.turns[1::2]]
-        place = named_seed(index, "tactic step") % len(states)
-        tactic = theorem.turns[2 * place].removesuffix("\n")
-        return Example(states[place], tactic, tactic, source=theorem.source)
+        step = named_seed(index, "tactic step") % len(states)
+        tactic = theorem.turns[2 * step].removesuffix("\n")
+        return Example(states[step], tactic, tactic, source=theorem.source)

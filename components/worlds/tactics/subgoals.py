@@ -1,4 +1,4 @@
-"""Subgoals: scripts of ``have`` steps with holes that are proven separately."""
+"""Scripts of ``have`` steps with holes (subgoals) that are proven separately."""
 
 from __future__ import annotations
 
@@ -12,24 +12,25 @@ HOLE = "sorry"
 
 
 class Sketch(NamedTuple):
-    """Script with holes, checked with the holes assumed.
+    """Result of a script with holes, whose goals are assumed to hold.
 
     Attributes:
-        holes: the open goal of each ``sorry``, in order.
-        message: error message of the script; empty if it is a proof except for its holes.
+        holes: the goal that each ``sorry`` closes, in order.
+        message: error message of the script; empty if it is a proof apart from its holes.
     """
 
     holes: tuple[State, ...]
     message: str
 
 
-def sketch(state: State, script: Sequence[str]) -> Sketch:
-    r"""Check a script in which ``sorry`` closes the first goal.
+def check_sketch(state: State, script: Sequence[str]) -> Sketch:
+    r"""Run a script in which ``sorry`` closes the first goal, and return the result.
 
     Examples:
-        >>> from components.worlds.tactics.natural_deduction import state_of
-        >>> checked = sketch(state_of("p→p∨q"), ["intro", "have p∨q", "sorry", "exact h1"])
-        >>> checked.message, [state_text(hole) for hole in checked.holes]
+        >>> from components.worlds.tactics.natural_deduction import initial_state
+        >>> script = ["intro", "have p∨q", "sorry", "exact h1"]
+        >>> sketch = check_sketch(initial_state("p→p∨q"), script)
+        >>> sketch.message, [state_text(hole) for hole in sketch.holes]
         ('', ['h0:p\n⊢p∨q'])
     """
     holes = list[State]()
@@ -38,32 +39,34 @@ def sketch(state: State, script: Sequence[str]) -> Sketch:
             holes.append(state[:1])
             state = state[1:]
             continue
-        new = apply_tactic(state, tactic)
-        if isinstance(new, str):
-            return Sketch(tuple(holes), new)
-        state = new
+        next_state = apply_tactic(state, tactic)
+        if isinstance(next_state, str):
+            return Sketch(tuple(holes), next_state)
+        state = next_state
     return Sketch(tuple(holes), "not over" if state else "")
 
 
-def hole_examples(script: Sketch) -> list[Example]:
+def hole_examples(sketch: Sketch) -> list[Example]:
     """Return each hole as an example for ``environment=tactics``."""
-    return [Example(f"{state_text(hole)}\n", "", "") for hole in script.holes]
+    return [Example(f"{state_text(hole)}\n", "", "") for hole in sketch.holes]
 
 
-def assembled(script: Sequence[str], proofs: Sequence[Sequence[str]]) -> list[str]:
+def fill_holes(script: Sequence[str], proofs: Sequence[Sequence[str]]) -> list[str]:
     """Return the script with a proof in place of each hole.
 
     Raises:
-        ValueError: there are more or fewer proofs than holes.
+        ValueError: the numbers of proofs and holes differ.
 
     Examples:
-        >>> assembled(["have p", "sorry", "exact h1"], [["exact h0"]])
+        >>> fill_holes(["have p", "sorry", "exact h1"], [["exact h0"]])
         ['have p', 'exact h0', 'exact h1']
     """
-    filled = iter(proofs)
     if list(script).count(HOLE) != len(proofs):
         raise ValueError(f"{len(proofs)} proofs for {list(script).count(HOLE)} holes")
-    return [step for tactic in script for step in (next(filled) if tactic == HOLE else [tactic])]
+    next_proof = iter(proofs)
+    return [
+        step for tactic in script for step in (next(next_proof) if tactic == HOLE else [tactic])
+    ]
 
 
 def subgoal_reward(
@@ -74,28 +77,28 @@ def subgoal_reward(
 ) -> float:
     """Return the reward of a decomposition.
 
-    ``0`` if the script fails with its holes assumed; ``partial * closed / holes`` while a hole is
-    open; ``1`` only if the assembled script is accepted. Easy but useless holes are paid too, so
-    keep ``partial`` small.
+    The reward is 0 if the script fails with its holes assumed; ``partial * closed / holes`` if a
+    hole has no valid proof; and 1 if the script with the proofs in its holes is a proof. Easy but
+    useless holes increase the partial reward, so keep ``partial`` small.
 
     Args:
         state: the state to prove.
         script: script with holes.
-        proofs: proof of each hole, or None. A proof that fails closes no hole.
-        partial: largest pay for an open proof.
+        proofs: proof of each hole; None: the hole has no proof.
+        partial: upper bound of the reward of a script with an open hole.
 
     Raises:
-        ValueError: there are more or fewer proofs than holes.
+        ValueError: the numbers of proofs and holes differ.
     """
-    checked = sketch(state, script)
-    if checked.message:
+    sketch = check_sketch(state, script)
+    if sketch.message:
         return 0.0
-    done = [
+    valid_proofs = [
         proof
-        for hole, proof in zip(checked.holes, proofs, strict=True)
+        for hole, proof in zip(sketch.holes, proofs, strict=True)
         if proof is not None and run_script(hole, proof)[::2] == ((), "")
     ]
-    if len(done) < len(checked.holes):
-        return partial * len(done) / len(checked.holes)
-    whole = run_script(state, assembled(script, done))
-    return float(not whole.message and not whole.state)
+    if len(valid_proofs) < len(sketch.holes):
+        return partial * len(valid_proofs) / len(sketch.holes)
+    result = run_script(state, fill_holes(script, valid_proofs))
+    return float(not result.message and not result.state)

@@ -1,16 +1,23 @@
-"""Generated theorems of propositional natural deduction."""
+"""Task of generated theorems of propositional natural deduction."""
 
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Annotated
+
+from annotated_types import Le
 
 from components.worlds.tactics.formula import Formula, is_tautology, write
-from components.worlds.tactics.natural_deduction import State, apply_tactic, state_of, state_text
+from components.worlds.tactics.natural_deduction import (
+    State,
+    apply_tactic,
+    initial_state,
+    state_text,
+)
 from components.worlds.tactics.search import prove
-from rlcomp.arguments import Checked, Fraction, PositiveInt
+from rlcomp.arguments import Checked, ExampleCount, Fraction, PositiveInt
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import named_seed
@@ -19,27 +26,27 @@ _ATOMS = "pqrs"
 
 
 class Tactics(metaclass=Checked):
-    r"""Task of goals such as ``"⊢p∧q→q∧p\n"`` that have a proof by the checker's tactics.
+    r"""Task of goals such as ``"⊢p∧q→q∧p\n"`` that have a proof in the checker's tactics.
 
     Goals are random tautologies with a known proof of ``shortest`` to ``longest`` tactics. The
     column ``statement`` holds the goal as a theorem of Lean, ``theorem goal (p q r s : Prop) :
-    p∧q→q∧p``. The answer is that proof, one tactic per line; every other proof is right too
+    p∧q→q∧p``; ``proof_length`` is the number of tactics of the known proof. The answer is the known
+    proof, one tactic per line. Other proofs are right, too
     (:mod:`components.worlds.tactics.natural_deduction`).
 
-    A demonstration is the proof turn by turn: a tactic and the state after it. Goals are held out:
-    none of them occurs in training, not even with other names of atoms.
+    A demonstration is the proof in turns: a tactic and the state after it. A held-out goal does not
+    occur in training, not even with other names of its atoms.
 
     Args:
         atoms: number of atoms, at most 4.
-        depth: depth of the formulas, in connectives.
-        shortest: tactics of the shortest known proof.
-        longest: tactics of the longest known proof.
+        depth: largest depth of the formulas, in connectives, at most 4.
+        shortest: smallest number of tactics of the known proof.
+        longest: largest number of tactics of the known proof.
         examples: number of examples.
         held_out: share of the examples that only evaluators see.
 
     Raises:
-        ConfigError: there are more than 4 atoms, the depth is above 4, or the longest proof is
-            shorter than the shortest.
+        ConfigError: ``longest`` is below ``shortest``.
 
     Examples:
         >>> example = Tactics(longest=3).example(1)
@@ -50,20 +57,17 @@ class Tactics(metaclass=Checked):
     def __init__(
         self,
         *,
-        atoms: PositiveInt = 3,
-        depth: PositiveInt = 3,
+        atoms: Annotated[PositiveInt, Le(4)] = 3,
+        depth: Annotated[PositiveInt, Le(4)] = 3,
         shortest: PositiveInt = 2,
         longest: PositiveInt = 12,
-        examples: PositiveInt = 100_000,
+        examples: ExampleCount = 100_000,
         held_out: Fraction = 0.1,
     ) -> None:
-        for name, value, most in (("atoms", atoms, len(_ATOMS)), ("depth", depth, 4)):
-            if value > most:
-                raise ConfigError(f"Tactics: {name} is {value}: must be at most {most}")
         if longest < shortest:
-            raise ConfigError(f"Tactics: longest is {longest}: must be at least {shortest}")
-        if examples > sys.maxsize:
-            raise ConfigError(f"Tactics: examples is {examples}: must be at most {sys.maxsize}")
+            raise ConfigError(
+                f"Tactics: longest is {longest}: must be at least shortest ({shortest})"
+            )
         self.atoms = _ATOMS[:atoms]
         self.depth = depth
         self.shortest = shortest
@@ -77,28 +81,29 @@ class Tactics(metaclass=Checked):
         return self.examples
 
     def _theorem(self, index: int) -> tuple[str, tuple[str, ...]]:
-        """Return the first usable one of the index's random formulas, with its proof."""
+        """Return the index's first random formula with a proof of valid length, and the proof."""
         draw = random.Random(named_seed(index, "tactics"))
         while True:
-            text = renamed(write(self._formula(draw, self.depth)))
-            (goal,) = state_of(text)
+            text = rename_atoms(write(self._draw_formula(draw, self.depth)))
+            (goal,) = initial_state(text)
             proof = prove(goal) if is_tautology(goal.target) else None
             if proof is not None and self.shortest <= len(proof) <= self.longest:
                 return text, tuple(proof)
 
-    def _formula(self, draw: random.Random, depth: int) -> Formula:
+    def _draw_formula(self, draw: random.Random, depth: int) -> Formula:
+        """Draw a formula of at most this depth."""
         if depth == 0 or draw.random() < 0.2:
             return draw.choice(self.atoms)
         sign = draw.choice("→→∧∨¬")
-        left = self._formula(draw, depth - 1)
+        left = self._draw_formula(draw, depth - 1)
         if sign == "¬":
             return ("→", left, "False")
-        return (sign, left, self._formula(draw, depth - 1))
+        return (sign, left, self._draw_formula(draw, depth - 1))
 
     def example(self, index: int) -> Example:
         """Return a goal with its proof."""
         text, proof = self.theorem(index)
-        turns = _turns(state_of(text), proof)
+        turns = _turns(initial_state(text), proof)
         return Example(
             f"⊢{text}\n",
             "\n".join(proof),
@@ -112,24 +117,24 @@ class Tactics(metaclass=Checked):
         )
 
 
-def renamed(text: str) -> str:
-    """Return a formula with its atoms renamed in order of occurrence.
+def rename_atoms(text: str) -> str:
+    """Return the text of a formula with the atoms ``p``, ``q``, ... in order of occurrence.
 
     Examples:
-        >>> renamed("r→p∨r")
+        >>> rename_atoms("r→p∨r")
         'p→q∨p'
     """
-    letters = dict.fromkeys(letter for letter in text if letter in _ATOMS)
-    names = dict(zip(letters, _ATOMS, strict=False))
-    return "".join(names.get(letter, letter) for letter in text)
+    atoms = dict.fromkeys(character for character in text if character in _ATOMS)
+    new_names = dict(zip(atoms, _ATOMS, strict=False))
+    return "".join(new_names.get(character, character) for character in text)
 
 
 def _turns(state: State, proof: Sequence[str]) -> tuple[str, ...]:
-    """Return tactics with the states between them, without a state after the last one."""
+    """Return the tactics of a proof, with the state between each two of them."""
     turns = list[str]()
     for tactic in proof:
-        new = apply_tactic(state, tactic)
-        assert not isinstance(new, str)
-        state = new
+        next_state = apply_tactic(state, tactic)
+        assert not isinstance(next_state, str)
+        state = next_state
         turns += [f"{tactic}\n", f"{state_text(state)}\n"]
     return tuple(turns[:-1])

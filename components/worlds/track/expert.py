@@ -10,8 +10,11 @@ from rlcomp.component import Component
 class TrackDriver(Component):
     """Expert that steers to the middle of the road: ``u = clip(k - y - 2 h, -2, 2)``.
 
-    Reads ``observation`` ``[N, 3]`` (offset, heading and curvature of
-    :class:`components.worlds.track.environment.Track`). Writes ``action`` ``[N, 1]``.
+    ``u`` is the action, ``y`` the offset from the middle in half widths of the road, ``h`` the
+    heading relative to the road (radians) and ``k`` the curvature of the road, as in
+    :class:`components.worlds.track.environment.Track`.
+
+    Reads ``observation`` ``[N, 3]``: ``y``, ``h`` and ``k``. Writes ``action`` ``[N, 1]``: ``u``.
     """
 
     reads = ("observation",)

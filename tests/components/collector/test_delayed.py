@@ -143,7 +143,7 @@ def test_other_numbers_of_rollouts_and_records_are_refused(count):
     state = collector.run_state()
     state["recorded"] = (2 * state["recorded"])[:count]
 
-    with pytest.raises(CheckpointError, match=f"{count} rollouts, 'queue' of 2"):
+    with pytest.raises(CheckpointError, match=f"{count} entries, but 'queue' has 2"):
         collector.load_run_state(state)
 
 

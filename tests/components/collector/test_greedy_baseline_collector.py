@@ -40,7 +40,7 @@ def test_so_it_does_in_many_groups_with_the_sampled_ones_in_their_order():
 
     assert batch["group_id"].tolist() == [group for group in range(20) for _ in range(4)]
     assert batch["greedy"].tolist() == [False, False, False, True] * 20
-    sampled = again._sampled(given)
+    sampled = again._sample(given)
     kept = batch["response"][~batch["greedy"]]
     assert decode_texts(kept) == decode_texts(sampled["response"])
 

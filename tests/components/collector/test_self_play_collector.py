@@ -15,7 +15,7 @@ from rlcomp.text.tokenizer import character_tokenizer
 class Rigged(MatrixGame):
     """Seat 0 wins 2."""
 
-    def _paid(self, first, second):
+    def _payoff(self, first, second):
         return 2.0
 
 

@@ -181,7 +181,9 @@ def test_a_function_is_a_tool_as_it_is():
 
 
 def test_what_cannot_be_called_is_no_tool():
-    with pytest.raises(ConfigError, match="the tool n is 3, which cannot be called: it is a func"):
+    with pytest.raises(
+        ConfigError, match="the tool n is 3, which cannot be called: must be a func"
+    ):
         tools(tools={"n": lambda: 3})
 
 

@@ -4,7 +4,7 @@ from tensordict import TensorDict
 
 from components.evaluator.past_selves import PastSelves, _wins
 from components.worlds.matrix_game.environment import MatrixGame
-from components.worlds.matrix_game.moves import Moves
+from components.worlds.matrix_game.moves import MoveDemonstrations
 from rlcomp.batch import encode_texts
 from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError
@@ -23,7 +23,7 @@ class Rigged(MatrixGame):
         super().__init__(**game)
         self.stops = tuple("?abht")
 
-    def _paid(self, first, second):
+    def _payoff(self, first, second):
         return 1.0
 
 
@@ -35,7 +35,7 @@ def evaluator(game=MatrixGame, keep=2, second=None):
         max_turns=2,
         max_new_tokens=1,
     )
-    task = Moves(
+    task = MoveDemonstrations(
         roles=["a", "b"], moves=["h", "t"], strategies=[[1, 0], [0, 1]], examples=40, held_out=0.5
     )
     return policy, PastSelves(player=player, task=task, keep=keep, num_prompts=4)

@@ -122,7 +122,7 @@ def test_so_many_minibatches_are_no_more_than_units_of_rows(monkeypatch):
     batch = torch.cat([rows(), rows()]).update({"tokens": tokens, "attention_mask": tokens > 0})
     counted = []
     monkeypatch.setattr(
-        "components.learner.gradient.minibatch_count",
+        "components.learner.gradient.limit_minibatches",
         lambda units, requested, name: counted.append(units) or requested,
     )
 

@@ -206,7 +206,7 @@ def test_fewer_rows_than_minibatches_are_as_many_steps(recwarn):
 
     assert ledger.counts["learner/grad_norm"] == len(rows)
     (told,) = recwarn
-    assert f"a batch has only {len(rows)} units to share" in str(told.message)
+    assert f"a batch has only {len(rows)} units" in str(told.message)
 
 
 def test_minibatches_are_drawn_anew_in_every_epoch_from_the_learners_generator():
@@ -263,7 +263,7 @@ def test_rows_padded_on_the_left_are_refused_before_anything_changes(call):
 def test_a_foreign_loss_with_micro_batches_is_refused():
     foreign = TensorDictModule(torch.nn.Linear(1, 1), in_keys=["reward"], out_keys=["loss_x"])
 
-    with pytest.raises(ConfigError, match="micro_batch_tokens is 8, but loss 'theirs' averages"):
+    with pytest.raises(ConfigError, match="micro_batch_tokens is 8, but loss 'theirs' is a mean"):
         learner(Table(), {"theirs": foreign}, micro_batch_tokens=8)
 
 
@@ -317,7 +317,7 @@ def test_rows_go_to_the_device_of_the_trained_parameters():
     # Tensors on the device meta have no values: only where the rows go can be asked.
     made = learner(Table().to("meta"))
 
-    rows = made._needed(batch().set("reward", torch.ones(2)))
+    rows = made._select_rows(batch().set("reward", torch.ones(2)))
 
     assert {key: entry.device.type for key, entry in rows.items()} == dict.fromkeys(
         ("tokens", "attention_mask", "response_mask"), "meta"
@@ -596,9 +596,7 @@ def test_a_tensordict_module_that_writes_no_loss_is_refused():
 def test_a_foreign_loss_of_each_row_is_refused():
     module = TensorDictModule(lambda p: -p.sum(1), in_keys=["log_probs"], out_keys=["loss"])
 
-    with pytest.raises(
-        ConfigError, match=r"policy returned 'loss' of shape \[\d+\]: a loss is one"
-    ):
+    with pytest.raises(ConfigError, match=r"policy returned 'loss' of shape \[\d+\]: must be a"):
         learner(Table(), {"policy": module})(batch())
 
 

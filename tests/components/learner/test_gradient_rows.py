@@ -8,7 +8,7 @@ from tensordict import TensorDict
 
 from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
-from components.learner.gradient_rows import OnPolicy, gradient_rows, recorded_outputs
+from components.learner.gradient_rows import OnPolicyTest, gradient_rows, recorded_outputs
 from components.loss.kl import KLLoss, KLRatioLoss
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import NoRatio, SequenceRatio, TokenRatio
@@ -78,7 +78,7 @@ def watched(policy):
 def gradient_of(policy, loss, rows, **changed):
     made = learner(policy, loss if isinstance(loss, dict) else {"policy": loss}, **changed)
     with recording() as ledger:
-        losses = made.differentiate(made._needed(rows))
+        losses = made.differentiate(made._select_rows(rows))
     return [p.grad.clone() for p in made.trained], losses, ledger
 
 
@@ -358,7 +358,9 @@ def test_a_row_without_a_valid_reward_is_not_read():
 def test_a_model_that_is_no_policy_knows_no_log_probs():
     rows = rollout(double_policy())
 
-    assert not OnPolicy(torch.nn.Identity(), {"log_probs"}, moved=False).knows(rows)
+    assert not OnPolicyTest(
+        torch.nn.Identity(), {"log_probs"}, weights_changed=False
+    ).has_recorded_log_probs(rows)
 
 
 def test_micro_batches_that_agree_do_not_make_up_for_one_that_does_not():
@@ -366,13 +368,13 @@ def test_micro_batches_that_agree_do_not_make_up_for_one_that_does_not():
     rows = rollout(policy)
     seen = rows.clone().set("log_probs", rows["old_log_probs"])
     apart = seen.clone().set("log_probs", seen["log_probs"] + 1.0)
-    on_policy = OnPolicy(policy, {"log_probs"}, moved=False)
+    on_policy = OnPolicyTest(policy, {"log_probs"}, weights_changed=False)
 
     on_policy.compare(seen)
-    assert on_policy.knows(rows)
+    assert on_policy.has_recorded_log_probs(rows)
     for one in (apart, seen, seen):
         on_policy.compare(one)
-        assert not on_policy.knows(rows)
+        assert not on_policy.has_recorded_log_probs(rows)
 
 
 def test_recorded_log_probs_are_masked():

@@ -14,7 +14,7 @@ from rlcomp.metrics import recording
 
 TAKEN = {
     "count": "",
-    "warn": "the optimiser step is taken, clipped where there is a limit",
+    "warn": "the optimiser step is taken, with clipping if it is set",
     "skip": "the optimiser step is skipped",
 }
 

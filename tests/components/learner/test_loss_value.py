@@ -45,5 +45,5 @@ def test_a_loss_has_an_entry_that_begins_with_loss():
 def test_a_loss_is_one_number():
     of_rows = TensorDictModule(torch.neg, in_keys=["reward"], out_keys=["loss"])
 
-    with pytest.raises(ConfigError, match=r"returned 'loss' of shape \[2\]: a loss is one number"):
+    with pytest.raises(ConfigError, match=r"returned 'loss' of shape \[2\]: must be a scalar"):
         loss_value("ppo", of_rows, VIEW)

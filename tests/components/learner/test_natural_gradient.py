@@ -74,7 +74,7 @@ def test_a_search_that_fails_leaves_the_weights_to_the_bit(after):
         return SimpleNamespace(surrogate=torch.tensor(after[0]), kl=torch.tensor(after[1]))
 
     with recording() as ledger:
-        part._search(torch.ones(length), SimpleNamespace(surrogate=torch.tensor(1.0)), measure)
+        part._line_search(torch.ones(length), SimpleNamespace(surrogate=torch.tensor(1.0)), measure)
 
     assert ledger.means() == {"trust_region/shrinks": -1.0}
     assert [float(step) for step in tried] == pytest.approx([0.8**k for k in range(11)], rel=1e-5)

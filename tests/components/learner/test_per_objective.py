@@ -549,7 +549,7 @@ def test_weights_row_by_row_are_refused_with_a_remedy():
     aggregator = Fixed(0.5, 0.5)
     aggregator.weights = torch.ones(2, 2).double()
 
-    with pytest.raises(ConfigError, match="Fixed, which weighs the objectives row by row"):
+    with pytest.raises(ConfigError, match="Fixed, which returns weights for each row"):
         learner(Table(), aggregator)(batch())
 
 
@@ -570,7 +570,7 @@ def test_advantages_that_are_not_those_of_the_rewards_are_refused():
         learner(Table(), Fixed(0.5, 0.5))(rows)
 
 
-@pytest.mark.parametrize(("pattern", "said"), [("loar_", "no trained"), ("(", "no regular")])
+@pytest.mark.parametrize(("pattern", "said"), [("loar_", "name of a trained"), ("(", "no regular")])
 def test_a_pattern_that_finds_nothing_is_refused(pattern, said):
     with pytest.raises(ConfigError, match=f"learner.compared is .*{said}"):
         learner(Table(), Fixed(1.0), compared=pattern)

@@ -68,7 +68,7 @@ def test_more_than_there_is_cannot_be_drawn():
 
 
 def test_a_batch_that_the_replay_never_holds_is_refused_when_it_is_built():
-    with pytest.raises(ConfigError, match=r"replay\.capacity is 100, and 101 rows are drawn"):
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 100, but 101 rows are drawn"):
         sampler(batch_size=101)
 
 

@@ -90,7 +90,7 @@ def test_half_a_batch_of_own_steps_is_enough_and_needed():
 
 def test_the_replay_must_have_room_for_half_a_batch():
     half_half(own=0, shown=0, capacity=4)
-    with pytest.raises(ConfigError, match=r"replay\.capacity is 3, and 4 rows are drawn"):
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 3, but 4 rows are drawn"):
         half_half(own=0, shown=0, capacity=3)
 
 

@@ -169,7 +169,7 @@ def test_a_restored_sampler_draws_the_same_steps_and_goals(tmp_path):
 
 
 def test_a_batch_that_the_replay_never_holds_is_refused_when_it_is_built():
-    with pytest.raises(ConfigError, match=r"replay\.capacity is 5, and 6 rows are drawn"):
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 5, but 6 rows are drawn"):
         sampler(capacity=5)
 
 
@@ -183,7 +183,7 @@ def test_fewer_rows_than_a_batch_are_told():
 
 def test_an_environment_without_goals_is_refused_when_it_is_built():
     replay = UniformReplay(capacity=9)
-    told = r"Pendulum has no reward_of.*recipe=her.*replay@sample=sample"
+    told = r"Pendulum has no method reward_of.*recipe=her.*replay@sample=sample"
 
     with pytest.raises(ConfigError, match=told):
         SampleHindsight(
@@ -200,7 +200,7 @@ def test_steps_without_what_goals_are_drawn_from_are_told_by_the_key(key):
     replay, sample = sampler()
     replay.extend(episodes().reshape(-1).exclude(nested(key)))
 
-    with pytest.raises(FlowError, match=f"holds no '{key}'.*replay@sample=sample"):
+    with pytest.raises(FlowError, match=f"has no '{key}'.*replay@sample=sample"):
         sample()
 
 

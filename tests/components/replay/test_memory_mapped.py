@@ -181,7 +181,7 @@ def test_a_damaged_segment_is_told_by_name(tmp_path, damage):
     if damage != "missing":
         file.write_bytes(content[:-1] + (b"" if damage == "shorter" else b"\x01"))
 
-    told = "is missing" if damage == "missing" else "is not what was written"
+    told = "is missing" if damage == "missing" else "has changed since"
     with pytest.raises(CheckpointError, match=rf"{part(0, 3)}.*{told}"):
         replay(tmp_path).load_run_state(state)
 
@@ -194,8 +194,8 @@ def test_a_damaged_segment_is_told_by_name(tmp_path, damage):
         ({"segments": []}, "end at row 0 of 3"),
         ({"segments": [["../x.safetensors", 1, "a"]]}, "no segment of a replay"),
         ({"segments": [1]}, "no segment of a replay"),
-        ({"segments": [[part(0, 3), "1", "a"]]}, "which are none"),
-        ({"segments": [[part(0, 3), 1, 2]]}, "which are none"),
+        ({"segments": [[part(0, 3), "1", "a"]]}, "must be an integer and a text"),
+        ({"segments": [[part(0, 3), 1, 2]]}, "must be an integer and a text"),
         ({"total": -1}, "total"),
         ({"folder": 3}, "folder"),
     ],
@@ -215,7 +215,7 @@ def test_a_replay_of_another_capacity_is_refused(tmp_path):
     buffer.extend(steps(4, 7))
     state = through_a_file(buffer.run_state())
 
-    with pytest.raises(CheckpointError, match=r"not those of capacity=10"):
+    with pytest.raises(CheckpointError, match=r"not fit capacity=10"):
         replay(tmp_path).load_run_state(state)
 
 

@@ -92,7 +92,7 @@ def test_a_replay_smaller_than_a_batch_is_told_with_the_remedy():
 
 def test_a_replay_that_never_holds_a_batch_is_refused_when_it_is_built():
     Sample(replay=replay(4), batch_size=4)
-    with pytest.raises(ConfigError, match=r"replay\.capacity is 4, and 5 rows are drawn at a time"):
+    with pytest.raises(ConfigError, match=r"replay\.capacity is 4, but 5 rows are drawn at a time"):
         Sample(replay=replay(4), batch_size=5)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from components.environment.tools import Tools
-from components.tool.python import PythonInterpreter, _runner
+from components.tool.python import PythonInterpreter, _get_runner
 from rlcomp.arguments import Unbuilt
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
@@ -90,7 +90,7 @@ def test_a_description_of_the_sandbox_makes_one_for_the_process(sandbox):
     first, second = (PythonInterpreter(sandbox=described) for _ in range(2))
 
     assert (first("1 + 1"), second("1 + 2")) == ("2", "3")
-    assert _runner(first.sandbox) is _runner(second.sandbox)
+    assert _get_runner(first.sandbox) is _get_runner(second.sandbox)
 
 
 def test_a_machine_without_walls_is_refused_before_the_first_call():

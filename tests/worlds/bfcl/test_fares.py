@@ -4,7 +4,7 @@ import datetime
 
 import pytest
 
-from components.worlds.bfcl.fares import exchanged, fare
+from components.worlds.bfcl.fares import exchange, fare
 
 
 @pytest.mark.parametrize(
@@ -25,5 +25,5 @@ def test_fares(way, month, travel_class, dollars):
 
 
 def test_rates_are_of_a_dollar():
-    assert exchanged(10.0, "USD", "RMB") == pytest.approx(70.0)
-    assert exchanged(70.0, "RMB", "EUR") == pytest.approx(8.0)
+    assert exchange(10.0, "USD", "RMB") == pytest.approx(70.0)
+    assert exchange(70.0, "RMB", "EUR") == pytest.approx(8.0)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from components.worlds.bfcl.episode_services import SERVICES, EpisodeServices, run_gold
 from components.worlds.bfcl.service import call_function
-from components.worlds.bfcl.world import SERVICES, World, run_gold
 from rlcomp.episodes.tool_calls import Call, parse_python_calls
 from rlcomp.errors import DataError
 
@@ -770,7 +770,9 @@ def test_support_answers_about_a_booking_and_does_nothing(ask):
 
 
 def test_the_ground_truth_tells_the_last_state_and_what_the_last_turn_only_asks_for():
-    world = World(["GorillaFileSystem", "MathAPI"], {"GorillaFileSystem": {"root": {"home": HOME}}})
+    world = EpisodeServices(
+        ["GorillaFileSystem", "MathAPI"], {"GorillaFileSystem": {"root": {"home": HOME}}}
+    )
 
     gold = run_gold(world, [["cat('a.txt')"], ["cd('box')", "touch('n')", "add(1, 2)", "pwd()"]])
 
@@ -788,13 +790,13 @@ def test_the_ground_truth_tells_the_last_state_and_what_the_last_turn_only_asks_
 )
 def test_a_ground_truth_that_is_refused_is_no_episode(call, message):
     with pytest.raises(DataError, match=message):
-        run_gold(World(["MathAPI"], {}), [[call]])
+        run_gold(EpisodeServices(["MathAPI"], {}), [[call]])
 
 
 def test_an_excluded_function_cannot_be_called():
-    assert "error" in World(["MathAPI"], {}, ["add"]).call(Call("add", {"a": 1, "b": 2}))
+    assert "error" in EpisodeServices(["MathAPI"], {}, ["add"]).call(Call("add", {"a": 1, "b": 2}))
     with pytest.raises(DataError, match="WebSearchAPI is not simulated"):
-        World(["WebSearchAPI"], {})
+        EpisodeServices(["WebSearchAPI"], {})
 
 
 @pytest.mark.parametrize(

@@ -53,9 +53,9 @@ def test_every_step_of_a_wholly_flawed_one_is_wrong():
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ({"modulus": 11}, "modulus is 11: must be 2 to 10"),
-        ({"modulus": 1}, "modulus is 1: must be 2 to 10"),
-        ({"longest": 19}, "shortest is 4 and longest 19"),
+        ({"modulus": 11}, "modulus is 11: must be at most 10"),
+        ({"modulus": 1}, "modulus is 1: must be at least 2"),
+        ({"longest": 19}, "longest is 19: must be at most 18"),
         ({"modulus": 10, "shortest": 9, "longest": 18}, "more than 9223372036854775807 examples"),
         ({"shortest": 5}, "shortest is 5 and longest 4: shortest must be at most longest"),
     ],

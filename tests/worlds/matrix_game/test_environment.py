@@ -1,7 +1,7 @@
 import pytest
 
 from components.worlds.matrix_game.environment import MatrixGame
-from components.worlds.matrix_game.moves import Moves
+from components.worlds.matrix_game.moves import MoveDemonstrations
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.task import Example
 
@@ -48,7 +48,7 @@ def test_a_copy_goes_on_by_itself():
     [
         ({"payoffs": [[1, -1], [-1, 1]]}, "must be 3 rows of 3 numbers"),
         ({"payoffs": [[0, -2, 1], [2, 0], [-1, 1, 0]]}, "must be 3 rows of 3 numbers"),
-        ({"roles": ["a"]}, "a text for each of two seats"),
+        ({"roles": ["a"]}, "must be two texts"),
     ],
 )
 def test_what_does_not_fit_is_refused(change, message):
@@ -57,7 +57,7 @@ def test_what_does_not_fit_is_refused(change, message):
 
 
 def test_demonstrated_moves_have_the_given_shares():
-    task = Moves(roles=["a", "b"], moves=["h", "t"], strategies=[[0.8, 0.2], [1, 3]])
+    task = MoveDemonstrations(roles=["a", "b"], moves=["h", "t"], strategies=[[0.8, 0.2], [1, 3]])
 
     shown = [task.example(index) for index in range(4000)]
 
@@ -71,5 +71,7 @@ def test_demonstrated_moves_have_the_given_shares():
 
 @pytest.mark.parametrize("strategies", [[[1, 0]], [[1, 0], [0, 0]], [[1, 0], [1, 0, 0]]])
 def test_strategies_are_shares_for_each_role(strategies):
-    with pytest.raises(ConfigError, match="probabilities, one for each move"):
-        Moves(roles=["a", "b"], moves=["h", "t"], strategies=strategies)
+    with pytest.raises(
+        ConfigError, match=r"strategies is .*2 roles, with a probability for each of 2 moves"
+    ):
+        MoveDemonstrations(roles=["a", "b"], moves=["h", "t"], strategies=strategies)

@@ -33,5 +33,5 @@ def test_never_and_always():
 
 
 def test_a_task_without_turns_is_refused():
-    with pytest.raises(ConfigError, match="its demonstrations have no turns: set task=hops"):
+    with pytest.raises(ConfigError, match="no turns: set task=hops"):
         PlantedCalls(task=Addition(digits=1)).example(0)

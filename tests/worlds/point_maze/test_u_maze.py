@@ -106,7 +106,7 @@ def test_torchrl_takes_it_for_an_environment():
 
 @pytest.mark.parametrize("wall", [-1.0, 1.0])
 def test_a_wall_that_leaves_no_way_is_refused(wall):
-    with pytest.raises(ConfigError, match=rf"wall is {wall:g}: it ends between -1 and 1"):
+    with pytest.raises(ConfigError, match=rf"wall is {wall:g}: must be greater than -1"):
         maze(wall=wall)
 
 

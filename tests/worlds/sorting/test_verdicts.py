@@ -79,9 +79,9 @@ def test_digits_all_alike_are_not_asked_for():
 
 @pytest.mark.parametrize("task", [Verdicts, Revisions])
 def test_what_cannot_be_is_refused(task):
-    with pytest.raises(ConfigError, match="length is 19: must be 2 to 18"):
+    with pytest.raises(ConfigError, match="length is 19: must be at"):
         task(length=19)
-    with pytest.raises(ConfigError, match="length is 1: must be 2 to 18"):
+    with pytest.raises(ConfigError, match="length is 1: must be at"):
         task(length=1)
     with pytest.raises(ConfigError, match=r"template is '\{prompt\}': must hold"):
         task(template="{prompt}")

@@ -5,8 +5,8 @@ import pytest
 from components.worlds.stack_language.interpreter import (
     COMMANDS,
     ProgramError,
+    parse_stack,
     run_program,
-    stack_of,
 )
 from rlcomp.errors import DataError
 
@@ -81,4 +81,4 @@ def test_the_stack_that_was_given_is_left_alone():
 @pytest.mark.parametrize("text", ["", "a", "1a", "٣", 3, None])
 def test_a_stack_is_digits(text):
     with pytest.raises(DataError, match="must be a text of digits"):
-        stack_of(text)
+        parse_stack(text)

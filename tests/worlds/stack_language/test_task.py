@@ -3,7 +3,7 @@ from itertools import product
 import pytest
 
 from components.worlds.stack_language.interpreter import ProgramError, run_program
-from components.worlds.stack_language.task import Program
+from components.worlds.stack_language.task import ProgramRepair
 from rlcomp.errors import ConfigError
 
 CHANGES = {"i": 1, "k": -1}
@@ -17,7 +17,7 @@ def run(program, digit):
 
 
 def test_the_program_of_a_prompt_is_wrong_and_the_answer_is_right_in_6_steps():
-    task = Program()
+    task = ProgramRepair()
     for index in range(300):
         example = task.example(index)
         digit = int(example.columns["stack"])
@@ -33,7 +33,7 @@ def test_the_program_of_a_prompt_is_wrong_and_the_answer_is_right_in_6_steps():
 def test_a_demonstration_runs_repairs_runs_and_answers_or_guesses():
     ends = set()
     for index in range(300):
-        example = Program(asked=0.6).example(index)
+        example = ProgramRepair(asked=0.6).example(index)
         *asked, last = example.turns
         digit, program = int(example.columns["stack"]), example.prompt[:-1]
         for call, told in zip(asked[::2], asked[1::2], strict=True):
@@ -50,7 +50,7 @@ def test_a_demonstration_runs_repairs_runs_and_answers_or_guesses():
 
 @pytest.mark.parametrize(("asked", "runs"), [(0.0, 0), (1.0, 2)])
 def test_none_is_run_or_all_are_run_and_repaired(asked, runs):
-    task = Program(asked=asked)
+    task = ProgramRepair(asked=asked)
 
     assert {len(task.example(n).turns) // 2 for n in range(50)} == {runs}
 
@@ -70,11 +70,11 @@ def test_no_program_within_the_limit_is_right_for_more_than_half_of_the_digits()
 
 
 def test_prompts_are_as_long_as_asked_for():
-    lengths = {len(Program(longest=3).example(n).prompt) for n in range(100)}
+    lengths = {len(ProgramRepair(longest=3).example(n).prompt) for n in range(100)}
 
     assert lengths == {2, 3, 4}
 
 
 def test_more_examples_than_an_index_counts_are_refused():
     with pytest.raises(ConfigError, match="examples"):
-        Program(examples=2**63)
+        ProgramRepair(examples=2**63)

@@ -12,7 +12,7 @@ def begun(**settings):
     return tool
 
 
-def test_a_program_runs_on_the_stack_of_the_example_at_every_call():
+def test_a_program_runs_on_the_parse_stack_the_example_at_every_call():
     tool = begun()
 
     assert isinstance(tool, KnowsExample)

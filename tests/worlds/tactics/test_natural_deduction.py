@@ -9,10 +9,10 @@ from components.worlds.tactics.natural_deduction import (
     MESSAGES,
     Goal,
     apply_tactic,
+    initial_state,
     parse_state,
     proves,
     run_script,
-    state_of,
     state_text,
 )
 from components.worlds.tactics.search import prove
@@ -122,7 +122,10 @@ def test_nothing_follows_the_end_of_a_proof():
     assert apply_tactic((), "intro") == "no goals"
     assert proves("p→p", ["intro", "exact h0"])
     assert not proves("p→p", ["intro", "exact h0", "intro"])
-    assert run_script(state_of("p→p"), ["intro", "left", "exact h0"])[1:] == (1, "no disjunction")
+    assert run_script(initial_state("p→p"), ["intro", "left", "exact h0"])[1:] == (
+        1,
+        "no disjunction",
+    )
 
 
 def random_formula(draw, depth):
@@ -170,7 +173,7 @@ def sequent(goal):
 def test_a_tactic_never_makes_a_false_goal_true(draw):
     # If all that a tactic leaves holds, what it was applied to did.
     given_ = [random_formula(draw, 2) for _ in range(3)]
-    state = (Goal((), random_formula(draw, 2)).given(*given_),)
+    state = (Goal((), random_formula(draw, 2)).with_hypotheses(*given_),)
     for _ in range(8):
         new = apply_tactic(state, random_tactic(draw, state))
         if not isinstance(new, str):

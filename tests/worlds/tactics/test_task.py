@@ -4,7 +4,7 @@ from components.worlds.tactics.environment import TacticsEnvironment
 from components.worlds.tactics.formula import is_tautology, parse
 from components.worlds.tactics.natural_deduction import proves
 from components.worlds.tactics.steps import TacticSteps
-from components.worlds.tactics.task import Tactics, renamed
+from components.worlds.tactics.task import Tactics, rename_atoms
 from rlcomp.errors import ConfigError
 
 
@@ -40,7 +40,7 @@ def test_no_goal_is_in_training_and_held_out():
     assert min(map(len, parts.values())) > 100
     assert not parts[True] & parts[False]
     # Nor under other names.
-    assert all(renamed(example.prompt) == example.prompt for example in examples)
+    assert all(rename_atoms(example.prompt) == example.prompt for example in examples)
 
 
 @pytest.mark.parametrize(

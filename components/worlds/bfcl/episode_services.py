@@ -1,4 +1,4 @@
-"""Simulated services of an episode of BFCL's multi-turn data, and its solution."""
+"""Simulated services of an episode of BFCL's multi-turn data, and the episode's solution."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from components.worlds.bfcl.calculator import MathService
-from components.worlds.bfcl.file_system import FileSystem
-from components.worlds.bfcl.messages import Messages
-from components.worlds.bfcl.posting import Posting
+from components.worlds.bfcl.file_system import FileSystemService
+from components.worlds.bfcl.messages import MessageService
+from components.worlds.bfcl.posting import MicroblogService
 from components.worlds.bfcl.service import Result, call_function
-from components.worlds.bfcl.tickets import Tickets
-from components.worlds.bfcl.trading import Trading
-from components.worlds.bfcl.travel import Travel
-from components.worlds.bfcl.vehicle import Vehicle
+from components.worlds.bfcl.tickets import TicketService
+from components.worlds.bfcl.trading import TradingService
+from components.worlds.bfcl.travel import TravelService
+from components.worlds.bfcl.vehicle import VehicleService
 from rlcomp.episodes.tool_calls import Call, parse_python_calls
 from rlcomp.errors import DataError
 
-# BFCL's classes by name.
+# Simulated services by the name of BFCL's class.
 SERVICES = {
-    "GorillaFileSystem": FileSystem,
+    "GorillaFileSystem": FileSystemService,
     "MathAPI": MathService,
-    "MessageAPI": Messages,
-    "TicketAPI": Tickets,
-    "TradingBot": Trading,
-    "TravelAPI": Travel,
-    "TwitterAPI": Posting,
-    "VehicleControlAPI": Vehicle,
+    "MessageAPI": MessageService,
+    "TicketAPI": TicketService,
+    "TradingBot": TradingService,
+    "TravelAPI": TravelService,
+    "TwitterAPI": MicroblogService,
+    "VehicleControlAPI": VehicleService,
 }
 
 
-class World:
+class EpisodeServices:
     """Services of an episode.
 
     Args:
         classes: BFCL's names of the services (``involved_classes``).
-        config: initial state of each (``initial_config``).
+        config: initial state of each service, by name (``initial_config``).
         excluded: functions that cannot be called (``excluded_function``).
 
     Raises:
@@ -47,7 +47,10 @@ class World:
     ) -> None:
         names = sorted(classes)
         if unknown := [name for name in names if name not in SERVICES]:
-            raise DataError(f"involved_classes: {unknown[0]} is not simulated: {[*SERVICES]} are")
+            raise DataError(
+                f"involved_classes: {unknown[0]} is not simulated; use episodes whose classes are "
+                f"among {', '.join(SERVICES)}"
+            )
         self.services = {name: SERVICES[name](config.get(name) or {}) for name in names}
         self.functions = {
             name: function
@@ -57,56 +60,56 @@ class World:
         }
 
     def call(self, call: Call) -> Result:
-        """Return the answer of a function, ``{"error": ...}`` if it refuses."""
+        """Return the answer of a function, or ``{"error": message}`` if the call fails."""
         return call_function(self.functions, call)
 
     def state(self) -> dict[str, Any]:
-        """Return the state of each service, not a copy."""
+        """Return the state of each service by name; the states are no copies."""
         return {name: service.state for name, service in self.services.items()}
 
     def snapshot(self) -> dict[str, object]:
-        """Return a copy of all that answers depend on."""
+        """Return a copy of everything that answers depend on, by service."""
         return {name: service.snapshot() for name, service in self.services.items()}
 
 
-class Gold(NamedTuple):
+class GoldSolution(NamedTuple):
     """Solution of an episode.
 
     Attributes:
         state: state of each service after the ground truth.
-        values: answers of the last turn's calls that change nothing: the turn asks for them, and
-            the state does not show whether they were made.
+        values: answers of the last turn's calls that change nothing. The state does not show
+            whether such calls were made.
     """
 
     state: dict[str, Any]
     values: list[Result]
 
 
-def run_gold(world: World, ground_truth: Sequence[Sequence[str]]) -> Gold:
+def run_gold(services: EpisodeServices, ground_truth: Sequence[Sequence[str]]) -> GoldSolution:
     """Make the calls of the ground truth and return the solution.
 
     Args:
-        world: the world at the begin of the episode; it is changed.
-        ground_truth: calls in Python's notation, by turn.
+        services: services at the begin of the episode; the calls change them.
+        ground_truth: calls of each turn in Python's notation.
 
     Raises:
-        DataError: a call cannot be read or is refused.
+        DataError: a text is not one call, or a call fails.
     """
     values: list[Result] = []
     for number, turn in enumerate(ground_truth):
         for text in turn:
-            before = world.snapshot()
-            result = _answer(world, text)
-            if number + 1 == len(ground_truth) and world.snapshot() == before:
+            before = services.snapshot()
+            result = _run_call(services, text)
+            if number + 1 == len(ground_truth) and services.snapshot() == before:
                 values.append(result)
-    return Gold(world.state(), values)
+    return GoldSolution(services.state(), values)
 
 
-def _answer(world: World, text: str) -> Result:
+def _run_call(services: EpisodeServices, text: str) -> Result:
     calls = parse_python_calls(text)
     if isinstance(calls, str) or len(calls) != 1:
         raise DataError(f"ground_truth: {text!r:.80} is not one call")
-    result = world.call(calls[0])
+    result = services.call(calls[0])
     if "error" in result:
         raise DataError(f"ground_truth: {text!r:.80} is refused: {result['error']}")
     return result
