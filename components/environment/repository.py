@@ -41,7 +41,7 @@ class Repository(metaclass=Checked):
     episode without a submission is paid 0.
 
     The hidden tests run in one jail and the repository in another; plain data is exchanged
-    (:mod:`rlcomp.sandbox.tree_stand_ins`). So no edit can write to the side of the verdict. Edits
+    (:mod:`rlcomp.sandbox.tree_proxies`). So no edit can write to the side of the verdict. Edits
     of test files do not count. A failure of the sandbox itself raises and makes the episode
     invalid.
 

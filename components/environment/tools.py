@@ -17,7 +17,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.interfaces.tool import FunctionTool, KnowsExample, Tool, ToolError, check_kinds
 from rlcomp.verify.columns import gold_answers
 from rlcomp.verify.notes import notes_hold, notes_of
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 # Most characters of a result.
 _LONGEST = 100_000

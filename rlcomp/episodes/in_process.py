@@ -19,7 +19,7 @@ from rlcomp.interfaces.environment import (
     checked_facts,
     checked_stops,
 )
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 Make = Callable[[], Environment]
 

@@ -14,7 +14,7 @@ from rlcomp.episodes.episode import to_json
 from rlcomp.episodes.host import Broken, Start
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
-from rlcomp.workers.calls import Failed, Outcome
+from rlcomp.workers.executor import CallOutcome, FailedCall
 from rlcomp.workers.pool import WorkerPool
 
 _REMOTE = "rlcomp.episodes.remote"
@@ -103,7 +103,7 @@ class ProcessHost:
         self.hosts = hosts
         self.environment = environment
         (outcome,) = self._call(0, "stops", [{}])
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, FailedCall):
             raise ConfigError(f"environment ({environment[0]}) cannot be made: {outcome.message}")
         assert isinstance(outcome.value, list)
         self.stops = tuple(outcome.value)
@@ -169,13 +169,13 @@ class ProcessHost:
 
     def _call(
         self, worker: int, name: str, arguments: Sequence[Mapping[str, object]]
-    ) -> list[Outcome]:
+    ) -> list[CallOutcome]:
         whole = [{"environment": self.environment, **each} for each in arguments]
         pool = self.hosts.pools[worker]
         return pool.map(f"{_REMOTE}.{name}", whole, timeout=self.hosts.timeout)
 
-    def _turn(self, episode: int, outcome: Outcome) -> Turn | Broken:
-        if isinstance(outcome, Failed):
+    def _turn(self, episode: int, outcome: CallOutcome) -> Turn | Broken:
+        if isinstance(outcome, FailedCall):
             return Broken(outcome.message)
         reply: Any = outcome.value
         self.heard[episode] = reply.pop("heard")

@@ -19,7 +19,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.prover.graph import Node, ProofGraph, Proposal, Trial
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.prompt import or_text
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 
 class Search(Protocol):
