@@ -9,7 +9,7 @@ from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
 from rlcomp.episodes.method_tools import bind
-from rlcomp.episodes.tool_calls import Call
+from rlcomp.episodes.tool_calls import ToolCall
 from rlcomp.episodes.tool_protocol import Tags, ToolProtocol
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.environment import Turn
@@ -95,7 +95,7 @@ class Tools(metaclass=Checked):
             return self._said(f"error: {wrong}")
         return self._said(self._answer(call))
 
-    def _answer(self, call: Call) -> str:
+    def _answer(self, call: ToolCall) -> str:
         price = self.prices.get(call.name, 0.0)
         if self.budget is not None and self.cost + price > self.budget:
             return "error: the budget is spent"
@@ -112,7 +112,7 @@ class Tools(metaclass=Checked):
             self.used.add(call.name)
         return result
 
-    def _called(self, call: Call) -> str:
+    def _called(self, call: ToolCall) -> str:
         tool = self.tools[call.name]
         bound = bind(tool, call)
         if not isinstance(tool, FunctionTool):  # a FunctionTool converts texts to numbers first

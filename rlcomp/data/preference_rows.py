@@ -13,7 +13,7 @@ from typing import Literal
 from rlcomp.columns import CONVERSATION, column_text
 from rlcomp.data.column_names import prompt_remedy
 from rlcomp.data.comparisons import (
-    Compared,
+    AnswerPair,
     check_labels,
     compared_answers,
     rated_answers,
@@ -142,14 +142,14 @@ def _single(row: Row, field: str, answer: object, columns: Mapping[str, object])
     return _made(row, field, _conversations(row, field, [answer]), [answer], columns)
 
 
-def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: Compared) -> Example:
+def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: AnswerPair) -> Example:
     answers = [pair.chosen, pair.rejected]
     if answers[0] == answers[1]:
         raise DataError(f"{row.place}: both answers of the pair are the same: take the row out")
     if all(isinstance(one, str) and _TURN.match(one) for one in answers):
         return _dialogue(row, dialogues, pair)
     both = _conversations(row, prompt_field, answers)
-    return _made(row, prompt_field, both, answers, pair.told)
+    return _made(row, prompt_field, both, answers, pair.label_columns)
 
 
 def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict[str, object]]:
@@ -232,7 +232,7 @@ def _made(
     return _checked(row, example)
 
 
-def _dialogue(row: Row, dialogues: Dialogues, pair: Compared) -> Example:
+def _dialogue(row: Row, dialogues: Dialogues, pair: AnswerPair) -> Example:
     """Return a pair of HH: the last turns are the answers, the turns before them the prompt."""
     turns = [_turns(str(text)) for text in (pair.chosen, pair.rejected)]
     first, second = (one[:-1] for one in turns)
@@ -245,12 +245,12 @@ def _dialogue(row: Row, dialogues: Dialogues, pair: Compared) -> Example:
     if dialogues == "text":
         question = "".join(f"{who}{text}" for who, text in first) + "\n\nAssistant:"
         plain = Row(row.place, {**row.columns, "prompt": question})
-        return _made(plain, "prompt", [], sides, pair.told)
+        return _made(plain, "prompt", [], sides, pair.label_columns)
     messages = [{"role": _SPEAKERS[who], "content": text.strip()} for who, text in first]
     both: list[dict[str, object]] = [
         {"messages": messages, "completion": one.strip()} for one in sides
     ]
-    return _made(row, "prompt", both, sides, pair.told)
+    return _made(row, "prompt", both, sides, pair.label_columns)
 
 
 def _turns(text: str) -> list[tuple[str, str]]:

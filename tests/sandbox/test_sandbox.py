@@ -221,7 +221,7 @@ def test_a_program_that_is_let_go_of_is_killed(processes, sandbox):
     worker = new_worker("strict")
     open_files, alive = descriptors(), processes()
     under_way = RunningJob(CheckJob("while True: pass", ("f()",), "f"), worker)
-    assert len(under_way.waiting()) == 2
+    assert len(under_way.running_programs()) == 2
 
     under_way.close()
 

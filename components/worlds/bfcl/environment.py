@@ -12,7 +12,7 @@ from components.worlds.bfcl.service import Result
 from components.worlds.bfcl.world import Gold, World, run_gold
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.episodes.answered_calls import AnsweredCalls
-from rlcomp.episodes.tool_calls import Call, parse_calls, parse_python_calls
+from rlcomp.episodes.tool_calls import ToolCall, parse_calls, parse_python_calls
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.columns import column
@@ -89,14 +89,14 @@ class BfclEnvironment(metaclass=Checked):
         )
         return Turn(reward=float(self.solved), done=True)
 
-    def _read(self, action: str) -> list[Call] | str:
+    def _read(self, action: str) -> list[ToolCall] | str:
         """Return the calls of a turn, or the error message."""
         if self.protocol == "json":
             return parse_calls(action)
         text = action.strip()
         return parse_python_calls(text) if text.startswith("[") else []
 
-    def _called(self, call: Call) -> tuple[str, bool]:
+    def _called(self, call: ToolCall) -> tuple[str, bool]:
         result = self.world.call(call)
         self.answered.append(result)
         return json.dumps(result, ensure_ascii=False), "error" in result

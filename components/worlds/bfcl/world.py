@@ -14,7 +14,7 @@ from components.worlds.bfcl.tickets import Tickets
 from components.worlds.bfcl.trading import Trading
 from components.worlds.bfcl.travel import Travel
 from components.worlds.bfcl.vehicle import Vehicle
-from rlcomp.episodes.tool_calls import Call, parse_python_calls
+from rlcomp.episodes.tool_calls import ToolCall, parse_python_calls
 from rlcomp.errors import DataError
 
 # BFCL's classes by name.
@@ -56,7 +56,7 @@ class World:
             if name not in excluded
         }
 
-    def call(self, call: Call) -> Result:
+    def call(self, call: ToolCall) -> Result:
         """Return the answer of a function, ``{"error": ...}`` if it refuses."""
         return call_function(self.functions, call)
 

@@ -11,7 +11,7 @@ import pytest
 from components.environment.browser import Browser, _click, _text
 from components.worlds.form.task import Form
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError, DataError, RlcompError
 from rlcomp.interfaces.environment import Environment, checked, checked_facts, checked_stops
@@ -302,7 +302,7 @@ def test_in_a_worker_a_page_that_hangs_breaks_its_episode_and_others_go_on(progr
         host.close()
     finally:
         pool.close()
-    assert isinstance(ends[0], Broken)
+    assert isinstance(ends[0], EnvironmentFailure)
     assert ends[1].reward == 1.0
 
 
