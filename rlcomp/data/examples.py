@@ -209,8 +209,8 @@ def check_rows_fit(
         raise DataError(
             f"the prompt {_abbreviate(longest)}, its demonstration and EOS have {length} tokens, "
             f"which exceeds context_length {context_length}, as {num_long} of {len(lengths)} do; "
-            f"set context_length={length} or more, where the model holds as many, or take them out of "
-            "the task"
+            f"set context_length={length} or more, where the model holds as many, or take them "
+            "out of the task"
         )
 
 
