@@ -178,9 +178,9 @@ def test_processes_end_with_the_run(counter):
     with closing([made]):
         made.host(counter).open(starts(1))
         (worker,) = made.pools[0]._workers
-        assert not worker.process.exited()
+        assert not worker.process.has_exited()
 
-    assert worker.process.exited()
+    assert worker.process.has_exited()
 
 
 def test_a_fork_goes_on_from_the_same_place_and_leaves_the_other_alone(counter, hosts):
