@@ -169,7 +169,7 @@ def test_what_cannot_be_meant_is_refused(reward, given, told):
 
 
 def test_weaker_walls_than_asked_for_are_refused_when_it_is_made(monkeypatch):
-    monkeypatch.setattr(tier, "lacks", lambda asked: f"no walls of tier {asked}")
+    monkeypatch.setattr(tier, "find_missing", lambda asked: f"no walls of tier {asked}")
 
     with pytest.raises(ConfigError, match=r"sandbox\.min_tier=strict: there is no sandbox here"):
         CodeStdio(sandbox=Sandbox())

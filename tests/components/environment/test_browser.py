@@ -326,5 +326,5 @@ def test_it_is_an_environment_and_needs_a_browser(tmp_path):
     assert isinstance(environment, Environment)
     assert checked_stops(environment) == ("</click>", "</type>", "</scroll>", "<done/>")
     environment.close()
-    with pytest.raises(ConfigError, match="/no/browser: there is no such"):
+    with pytest.raises(ConfigError, match="/no/browser: no browser is found"):
         Browser(program="/no/browser")
