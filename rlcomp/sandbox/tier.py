@@ -12,7 +12,7 @@ Tier = Literal["strict", "bwrap", "portable"]
 TIERS: tuple[Tier, ...] = ("strict", "bwrap", "portable")  # the strongest first
 
 
-def missing_by_tier() -> dict[Tier, str]:
+def probe() -> dict[Tier, str]:
     """Return the missing requirement of each tier on this machine; '' if there is none."""
     return {tier: find_missing(tier) for tier in TIERS}
 

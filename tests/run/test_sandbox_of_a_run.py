@@ -74,7 +74,9 @@ def test_a_run_that_does_not_use_it_asks_nothing_of_the_machine(monkeypatch):
 
 
 def test_a_machine_without_is_refused_before_a_model_is_built(monkeypatch):
-    monkeypatch.setattr(tier, "find_missing", lambda asked: "" if asked == "portable" else "namespaces")
+    monkeypatch.setattr(
+        tier, "find_missing", lambda asked: "" if asked == "portable" else "namespaces"
+    )
 
     with pytest.raises(ConfigError) as told:
         built("recipe=rlvr_code")

@@ -11,7 +11,7 @@ import pytest
 from rlcomp.errors import ConfigError
 from rlcomp.sandbox.job import Limits
 from rlcomp.sandbox.sandbox import Sandbox
-from rlcomp.sandbox.tier import find_missing, missing_by_tier
+from rlcomp.sandbox.tier import find_missing, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
@@ -56,9 +56,7 @@ def no_namespaces():
 
 
 def test_this_machine_is_probed():
-    assert missing_by_tier() == {
-        tier: find_missing(tier) for tier in ("strict", "bwrap", "portable")
-    }
+    assert probe() == {tier: find_missing(tier) for tier in ("strict", "bwrap", "portable")}
 
 
 def test_the_tier_is_told(sandbox):
