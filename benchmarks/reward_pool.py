@@ -17,7 +17,7 @@ from pathlib import Path
 
 from measure import emit, gate, row
 
-from rlcomp.workers.calls import Scored
+from rlcomp.workers.executor import ReturnedCall
 from rlcomp.workers.pool import WorkerPool
 
 WORKERS = 2
@@ -91,8 +91,10 @@ def hostile(pool, limit):
     outcomes = pool.map("reward_pool.judged", calls, timeout=limit)
     seconds = time.perf_counter() - start
     pairs = list(zip(texts, outcomes, strict=True))
-    lost = sum(text not in HOSTILE and one != Scored(1.0, one.seconds) for text, one in pairs)
-    return seconds, lost + sum(text in HOSTILE and isinstance(one, Scored) for text, one in pairs)
+    lost = sum(text not in HOSTILE and one != ReturnedCall(1.0, one.seconds) for text, one in pairs)
+    return seconds, lost + sum(
+        text in HOSTILE and isinstance(one, ReturnedCall) for text, one in pairs
+    )
 
 
 def main(calls, limit):

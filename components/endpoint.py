@@ -17,7 +17,7 @@ from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, PositiveFl
 from rlcomp.errors import ConfigError, RlcompError, RlcompWarning
 from rlcomp.interfaces.protocols import ModelReply
 from rlcomp.metrics import record_total
-from rlcomp.sandbox.http_post import Lost, Refused, api_address, post
+from rlcomp.sandbox.http_post import NoAnswer, RequestRefused, api_address, post
 from rlcomp.verify.chat_completion import Completion, completion
 
 _PATH = "/chat/completions"
@@ -130,9 +130,9 @@ class ChatEndpoint(metaclass=Checked):
                 time.sleep(self.pause * 2 ** (number - 1))
             try:
                 return _EndpointAnswer(self._once(body), "", number + 1)
-            except Lost as error:
+            except NoAnswer as error:
                 why = str(error)
-            except Refused as error:
+            except RequestRefused as error:
                 if error.status not in _OF_ONE_REQUEST:
                     raise RlcompError(f"endpoint.url={self.url}: {error}") from error
                 return _EndpointAnswer(None, str(error), number + 1)
@@ -144,15 +144,15 @@ class ChatEndpoint(metaclass=Checked):
             _PATH,
             body,
             seconds=self.timeout,
-            most=_LARGEST,
+            max_bytes=_LARGEST,
             headers=self._headers,
         )
         if len(answer) > _LARGEST:
-            raise Lost(f"it answers with more than {_LARGEST:,} bytes")
+            raise NoAnswer(f"it answers with more than {_LARGEST:,} bytes")
         try:
             return completion(answer)
         except ValueError as error:
-            raise Lost(f"it answers with no completion: {str(error)[:200]}") from error
+            raise NoAnswer(f"it answers with no completion: {str(error)[:200]}") from error
 
     def _record(self, answers: Sequence[_EndpointAnswer], seconds: float) -> None:
         failed = [answer for answer in answers if answer.completion is None]

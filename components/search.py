@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, Fraction, NonNegativeFloat, PositiveInt
-from rlcomp.prover.graph import Edge, Node, ProofGraph, Trial
+from rlcomp.prover.graph import Edge, ProofGraph, ProofNode, Trial
 
 
 class Sampling(metaclass=Checked):
@@ -24,11 +24,11 @@ class Sampling(metaclass=Checked):
     def __init__(self, *, max_depth: PositiveInt = 16) -> None:
         self.max_depth = max_depth
 
-    def select(self, graph: ProofGraph) -> Node:
+    def select(self, graph: ProofGraph) -> ProofNode:
         """Return the current state of the attempt."""
         return graph.path[-1].child if graph.path else graph.root
 
-    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+    def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
         """Continue the attempt or start the next one."""
         edge = trials[0].edge if trials else None
         ended = edge is None or len(graph.path) + 1 >= self.max_depth
@@ -54,15 +54,15 @@ class BestFirst(metaclass=Checked):
         self.samples = samples
         self.alpha = alpha
 
-    def select(self, graph: ProofGraph) -> Node:
+    def select(self, graph: ProofGraph) -> ProofNode:
         """Return the best of the states with the fewest expansions."""
         return max(graph.nodes.values(), key=lambda node: (-node.expansions, self.score(node)))
 
-    def score(self, node: Node) -> float:
+    def score(self, node: ProofNode) -> float:
         """Return the score of the path to a state, in nats."""
         return node.log_prob / float(max(node.depth, 1) ** self.alpha)
 
-    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+    def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
         """No-op: the graph holds all."""
 
 
@@ -93,7 +93,7 @@ class MonteCarlo(metaclass=Checked):
         self.exploration = exploration
         self.widening = max(widening, 2)
 
-    def select(self, graph: ProofGraph) -> Node:
+    def select(self, graph: ProofGraph) -> ProofNode:
         """Descend by the score to a state to expand."""
         node, path, passed = graph.root, list[Edge](), {graph.root}
         while node.expansions > 0 and node.visits < self.widening**node.expansions:
@@ -108,7 +108,7 @@ class MonteCarlo(metaclass=Checked):
         graph.path = path
         return node
 
-    def scores(self, node: Node, edges: Sequence[Edge]) -> list[float]:
+    def scores(self, node: ProofNode, edges: Sequence[Edge]) -> list[float]:
         """Return the PUCT score of each edge."""
         likely = [math.exp(edge.log_prob) for edge in edges]
         scale = self.exploration * math.sqrt(node.visits + 1) / max(sum(likely), 1e-300)
@@ -117,7 +117,7 @@ class MonteCarlo(metaclass=Checked):
             for edge, p in zip(edges, likely, strict=True)
         ]
 
-    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+    def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
         """Add the leaf's value to the edges of its path."""
         value = self.returned(node, trials)
         graph.root.visits += 1
@@ -125,7 +125,7 @@ class MonteCarlo(metaclass=Checked):
             edge.child.visits += 1
             self.add(edge, value)
 
-    def returned(self, node: Node, trials: Sequence[Trial]) -> float:
+    def returned(self, node: ProofNode, trials: Sequence[Trial]) -> float:
         """Return the value of a simulation."""
         return 1.0 if node.solved else node.value
 
@@ -159,7 +159,7 @@ class RMaxTS(MonteCarlo):
         super().__init__(samples=samples, widening=widening)
         self.gamma = gamma
 
-    def scores(self, node: Node, edges: Sequence[Edge]) -> list[float]:
+    def scores(self, node: ProofNode, edges: Sequence[Edge]) -> list[float]:
         """Return the bound of each edge."""
         total = sum(edge.visits for edge in edges)
         return [
@@ -169,7 +169,7 @@ class RMaxTS(MonteCarlo):
             for edge in edges
         ]
 
-    def returned(self, node: Node, trials: Sequence[Trial]) -> float:
+    def returned(self, node: ProofNode, trials: Sequence[Trial]) -> float:
         """Return 1 if the simulation found a new state, else 0."""
         return float(any(trial.is_new for trial in trials))
 

@@ -286,9 +286,9 @@ def needs() -> Callable[[str], None]:
     """``needs(tier)`` skips where it is not to be had, as in a container without namespaces."""
 
     def skip(tier: str) -> None:
-        from rlcomp.sandbox.tier import lacks
+        from rlcomp.sandbox.tier import find_missing
 
-        if reason := lacks(tier):
+        if reason := find_missing(tier):
             had = shutil.which("bwrap") if tier == "bwrap" else True
             assert not (had and namespaces_can_be_made()), f"no {tier}: {reason}"
             pytest.skip(f"no sandbox of tier {tier}: {reason}")

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from components.collector.episodes import EpisodeCollector
 from rlcomp.arguments import PositiveInt
-from rlcomp.episodes.branching import Budget
+from rlcomp.episodes.branching import BranchingBudget
 from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import record, record_total
@@ -92,7 +92,9 @@ class BranchingCollector(EpisodeCollector):
         """Return the rows of trees of episodes; see :meth:`EpisodeCollector.roll_out`."""
         rows, delta = self.player.play_trees(
             batch,
-            budget=Budget(self.group_size, self.initial_rollouts, self.fill, self.branching),
+            budget=BranchingBudget(
+                self.group_size, self.initial_rollouts, self.fill, self.branching
+            ),
             generator=self.generator,
             seed=seed,
         )

@@ -10,7 +10,7 @@ from rlcomp.arguments import Checked, NonEmptyText, PositiveFloat
 from rlcomp.errors import DataError, require
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
-from rlcomp.sandbox.page import HEIGHT, WIDTH, Page, Refused, program_of
+from rlcomp.sandbox.page import HEIGHT, WIDTH, Page, PageActionError, find_browser
 
 MANUAL = f"""
 Each of your turns ends with one action:
@@ -61,7 +61,7 @@ class Browser(metaclass=Checked):
         boxes: bool = False,
     ) -> None:
         require("playwright.sync_api", "browser")
-        self.program = program_of(program)
+        self.program = find_browser(program)
         self.timeout = timeout
         self.boxes = boxes
         self.page: Page | None = None
@@ -98,7 +98,7 @@ class Browser(metaclass=Checked):
             return Turn(reward=self.told["resolved"], done=True)
         try:
             self._do(self.page, action.rstrip())
-        except Refused as refused:
+        except PageActionError as refused:
             self.told["mistakes"] += 1
             return self._turn(self.page, f"Not done: {refused}\n")
         return self._turn(self.page, "")
@@ -106,13 +106,13 @@ class Browser(metaclass=Checked):
     def _do(self, page: Page, action: str) -> None:
         ending = next((stop for stop in _ACTIONS if action.endswith(stop)), "")
         if not ending:
-            raise Refused(
+            raise PageActionError(
                 f"the turn must end with an action: one of {', '.join(self.stops)} ends it"
             )
         kind = ending[2:-1]
         match = _ACTIONS[ending].fullmatch(action, max(0, action.rfind(f"<{kind}")))
         if match is None:
-            raise Refused(f"this is not the form of <{kind}>")
+            raise PageActionError(f"this is not the form of <{kind}>")
         if kind == "scroll":
             page.scroll(0.5 if match["way"] == "down" else -0.5)
         elif kind == "click":
@@ -155,7 +155,9 @@ def _middle(where: str) -> tuple[float, float]:
     """Return the centre of a box ``x,y,width,height``."""
     box = _BOX.fullmatch(where)
     if box is None:
-        raise Refused(f"{where!r:.60} is no element, such as e6, and no box x,y,width,height")
+        raise PageActionError(
+            f"{where!r:.60} is no element such as e6, and no box x,y,width,height"
+        )
     x, y, width, height = map(float, box.groups())
     return x + width / 2, y + height / 2
 

@@ -11,7 +11,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.adapter import Adapter, as_text, world_seed
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 

@@ -12,7 +12,7 @@ from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.prover.lean import LeanBackend, LeanState, refusal
 from rlcomp.prover.turns import ProofTurns
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 
 class _CheckedAbstract(Checked, ABCMeta):

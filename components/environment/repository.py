@@ -18,7 +18,15 @@ from rlcomp.interfaces.task import Example
 from rlcomp.sandbox.job import MEBIBYTE, Limits
 from rlcomp.sandbox.sandbox import Sandbox
 from rlcomp.sandbox.tree import is_test, job_of, passed, read_tree
-from rlcomp.verify.edits import STOPS, Action, Mistake, action_of, created, edited, viewed
+from rlcomp.verify.edits import (
+    STOPS,
+    ActionError,
+    RepositoryAction,
+    action_of,
+    created,
+    edited,
+    viewed,
+)
 
 _LONGEST = 6000  # most characters of the public tests' output
 
@@ -41,7 +49,7 @@ class Repository(metaclass=Checked):
     episode without a submission is paid 0.
 
     The hidden tests run in one jail and the repository in another; plain data is exchanged
-    (:mod:`rlcomp.sandbox.tree_stand_ins`). So no edit can write to the side of the verdict. Edits
+    (:mod:`rlcomp.sandbox.tree_proxies`). So no edit can write to the side of the verdict. Edits
     of test files do not count. A failure of the sandbox itself raises and makes the episode
     invalid.
 
@@ -103,28 +111,28 @@ class Repository(metaclass=Checked):
             command = action_of(action)
             if command.kind == "submit":
                 return self._submit()
-            steps: Mapping[str, Callable[[Action], str]] = {
+            steps: Mapping[str, Callable[[RepositoryAction], str]] = {
                 "view": self._view,
                 "edit": self._edit,
                 "create": self._edit,
                 "run": self._run,
             }
             return self._turn(steps[command.kind](command))
-        except Mistake as mistake:
+        except ActionError as mistake:
             self.told["mistakes"] += 1
             return self._turn(f"Not done: {mistake}")
 
-    def _view(self, command: Action) -> str:
+    def _view(self, command: RepositoryAction) -> str:
         shown = viewed(self.files, command)
         self.told["views"] += 1
         return shown
 
-    def _edit(self, command: Action) -> str:
+    def _edit(self, command: RepositoryAction) -> str:
         self.files = (edited if command.kind == "edit" else created)(self.files, command)
         self.told["edits"] += 1
         return f"Done: {command.path}"
 
-    def _run(self, command: Action) -> str:
+    def _run(self, command: RepositoryAction) -> str:
         del command
         tests = {path: text for path, text in self.files.items() if is_test(path)}
         self.told["runs"] += 1

@@ -9,7 +9,7 @@ from typing import Any
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeFloat, Unbuilt
 from rlcomp.episodes.method_tools import bind
-from rlcomp.episodes.tool_calls import Call
+from rlcomp.episodes.tool_calls import ToolCall
 from rlcomp.episodes.tool_protocol import Tags, ToolProtocol
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.interfaces.environment import Turn
@@ -17,7 +17,7 @@ from rlcomp.interfaces.task import Example
 from rlcomp.interfaces.tool import FunctionTool, KnowsExample, Tool, ToolError, check_kinds
 from rlcomp.verify.columns import gold_answers
 from rlcomp.verify.notes import notes_hold, notes_of
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 # Largest number of characters of a result.
 _MAX_CHARACTERS = 100_000
@@ -96,7 +96,7 @@ class Tools(metaclass=Checked):
             return self._result_turn(f"error: {fault}")
         return self._result_turn(self._make_call(call))
 
-    def _make_call(self, call: Call) -> str:
+    def _make_call(self, call: ToolCall) -> str:
         """Return the result of a call or an error message, and count the call."""
         price = self.prices.get(call.name, 0.0)
         if self.budget is not None and self.cost + price > self.budget:
@@ -114,7 +114,7 @@ class Tools(metaclass=Checked):
             self.used_tools.add(call.name)
         return result
 
-    def _run_tool(self, call: Call) -> str:
+    def _run_tool(self, call: ToolCall) -> str:
         """Return the result of a call."""
         tool = self.tools[call.name]
         bound = bind(tool, call)

@@ -15,7 +15,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.tool_calls import CLOSE
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 
 class TRL(metaclass=Checked):

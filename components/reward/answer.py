@@ -15,7 +15,7 @@ from rlcomp.verify.columns import column as column_of
 from rlcomp.verify.constraints import satisfied
 from rlcomp.verify.number import numeric
 from rlcomp.verify.short_answer import short_answer
-from rlcomp.workers.calls import Calls
+from rlcomp.workers.executor import CallExecutor
 
 
 class ExactMatch(TextReward):
@@ -149,7 +149,7 @@ class Symbolic(PooledReward):
         where: Literal["boxed", "tagged", "anywhere"] = "boxed",
         decimals: NonNegativeInt = 6,
         timeout: PositiveFloat = 10.0,
-        calls: Calls | None = None,
+        calls: CallExecutor | None = None,
     ) -> None:
         super().__init__(timeout=timeout, calls=calls)
         require("math_verify", "verify")

@@ -27,7 +27,7 @@ from rlcomp.interfaces.scores import Score
 from rlcomp.keys import Key
 from rlcomp.metrics import step
 from rlcomp.seed import named_seed
-from rlcomp.workers.calls import Calls, Outcome, Scored
+from rlcomp.workers.executor import CallExecutor, CallOutcome, ReturnedCall
 from rlcomp.workers.pool import closing
 from rlcomp.workers.signature import read_signature, unwrapped
 
@@ -86,7 +86,7 @@ class Function(PooledReward):
         correct_by: NonEmptyText | None = None,
         timeout: PositiveFloat = 10.0,
         concurrency: PositiveInt = 32,
-        calls: Calls | None = None,
+        calls: CallExecutor | None = None,
     ) -> None:
         super().__init__(timeout=timeout, calls=calls)
         self.function = function
@@ -209,7 +209,7 @@ class Function(PooledReward):
         own = {*TextReward.reads} - {*self.signature.named}
         return {name: row[name] for name in row if name not in own and self.signature.takes(name)}
 
-    def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[Outcome]:
+    def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[CallOutcome]:
         """Return the outcome of each row."""
         if self.signature.whole_batch:
             seed = named_seed(self.seed, f"{step()}")
@@ -218,7 +218,7 @@ class Function(PooledReward):
         if "seed" in self.signature.named:
             rows = [{"seed": self._seed(number), **row} for number, row in enumerate(rows)]
         if self.called_directly:
-            return [Scored(self._named(number, row), 0.0) for number, row in enumerate(rows)]
+            return [ReturnedCall(self._named(number, row), 0.0) for number, row in enumerate(rows)]
         return self._map([self.arguments(row) for row in rows])
 
     def _seed(self, row: int) -> int:
@@ -228,7 +228,7 @@ class Function(PooledReward):
         with row_named(number, row):
             return self.score_row(row)
 
-    def _of_batch(self, arguments: dict[str, object]) -> Outcome:
+    def _of_batch(self, arguments: dict[str, object]) -> CallOutcome:
         if not self.called_directly:
             return self._map([arguments])[0]
         if "trainer_state" in arguments:
@@ -236,9 +236,9 @@ class Function(PooledReward):
         logged: list[tuple[str, float]] = []
         if "log_metric" in arguments:
             arguments["log_metric"] = lambda name, value: logged.append((name, value))
-        return Scored(self.function(**arguments), 0.0, metrics=logged)  # type: ignore[operator]
+        return ReturnedCall(self.function(**arguments), 0.0, metrics=logged)  # type: ignore[operator]
 
-    def _map(self, arguments: Sequence[Mapping[str, object]]) -> list[Outcome]:
+    def _map(self, arguments: Sequence[Mapping[str, object]]) -> list[CallOutcome]:
         return self.calls.map(
             self.function,  # type: ignore[arg-type]
             arguments,

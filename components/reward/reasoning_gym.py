@@ -9,7 +9,7 @@ from rlcomp.errors import require
 from rlcomp.interfaces.pooled_reward import PooledReward
 from rlcomp.verify.answers import Where
 from rlcomp.verify.columns import column
-from rlcomp.workers.calls import Calls
+from rlcomp.workers.executor import CallExecutor
 
 
 class ReasoningGymReward(PooledReward):
@@ -48,7 +48,7 @@ class ReasoningGymReward(PooledReward):
         where: Where = "whole",
         partial: bool = False,
         timeout: PositiveFloat = 10.0,
-        calls: Calls | None = None,
+        calls: CallExecutor | None = None,
     ) -> None:
         super().__init__(timeout=timeout, calls=calls)
         require("reasoning_gym", "gym")

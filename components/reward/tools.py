@@ -13,7 +13,7 @@ from rlcomp.interfaces.scores import Score
 from rlcomp.verify.answers import extract
 from rlcomp.verify.columns import column, gold_answers
 from rlcomp.verify.short_answer import short_answer
-from rlcomp.verify.tool_calls import tool_match
+from rlcomp.verify.tool_match import tool_match
 
 
 class ToolCalls(TextReward):
@@ -21,7 +21,7 @@ class ToolCalls(TextReward):
 
     The order of calls does not matter. Needs the column ``ground_truth`` of BFCL: a list of
     ``{name: {parameter: alternatives}}``, empty if no call is right.
-    :func:`rlcomp.verify.tool_calls.tool_match` compares the calls.
+    :func:`rlcomp.verify.tool_match.tool_match` compares the calls.
 
     Reads and writes: see :class:`rlcomp.interfaces.reward.TextReward`; the part is ``tool_calls``.
 

@@ -11,12 +11,12 @@ from transformers import PreTrainedTokenizerBase
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
 from rlcomp.data.examples import (
-    ShuffledEpochs,
     check_demonstrations_fit,
     check_enough,
     demonstrations,
     prompt_batch,
 )
+from rlcomp.data.shuffled_epochs import ShuffledEpochs
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key

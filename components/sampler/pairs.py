@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerBase
 
 from rlcomp.arguments import NonNegativeFloat, PositiveInt, Probability
 from rlcomp.component import Component
-from rlcomp.data.examples import ShuffledEpochs, check_enough, check_rows_fit
+from rlcomp.data.examples import check_enough, check_rows_fit
 from rlcomp.data.pairs import (
     label_noise,
     pair_demonstrations,
@@ -20,6 +20,7 @@ from rlcomp.data.pairs import (
     pair_weights,
     tied_pairs,
 )
+from rlcomp.data.shuffled_epochs import ShuffledEpochs
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.task import Task
 from rlcomp.keys import Key, OwnKey

@@ -9,8 +9,8 @@ from tensordict import TensorDict
 
 from rlcomp.arguments import PositiveInt
 from rlcomp.component import Component
-from rlcomp.data.examples import ShuffledEpochs
 from rlcomp.data.prompt_sampler import TaskSampler
+from rlcomp.data.shuffled_epochs import ShuffledEpochs
 from rlcomp.interfaces.stages import HasModes
 from rlcomp.interfaces.task import Example
 from rlcomp.seed import new_generator

@@ -27,7 +27,7 @@ from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.files.untrusted import parse_json
 from rlcomp.interfaces.sampler_engine import SamplingRequest
 from rlcomp.metrics import record_total
-from rlcomp.sandbox.http_post import Lost, Refused, api_address, connect, post
+from rlcomp.sandbox.http_post import NoAnswer, RequestRefused, api_address, connect, post
 from rlcomp.seed import named_seed
 
 _T = TypeVar("_T")
@@ -113,7 +113,7 @@ class ServerEngine(metaclass=Checked):
         """
         try:
             connect(self._where)
-        except Lost as error:
+        except NoAnswer as error:
             raise ConfigError(
                 f"sampler_engine.url is {self.url}: nobody is there ({error}), tried before the "
                 "run: start the server (docs/engines.md), or set sampler_engine.url=..."
@@ -136,10 +136,10 @@ class ServerEngine(metaclass=Checked):
 
     def _update(self, path: str, body: Mapping[str, Any]) -> None:
         sent = json.dumps(body).encode()
-        answer = post(self._root, path, sent, seconds=self.timeout, most=_REST)
+        answer = post(self._root, path, sent, seconds=self.timeout, max_bytes=_REST)
         reply = _json(answer) if answer.strip() else {}
         if isinstance(reply, dict) and reply.get("success") is False:
-            raise Refused(f"{path}: {reply.get('message')!r:.200}", 200)
+            raise RequestRefused(f"{path}: {reply.get('message')!r:.200}", 200)
 
     def generate(self, request: SamplingRequest, model: PreTrainedModel) -> SampledResponses:
         """Request the responses to each prompt."""
@@ -164,7 +164,7 @@ class ServerEngine(metaclass=Checked):
         most = _REST + (rows + len(prompt) * request.group_size) * each
 
         def once() -> list[Response]:
-            answer = post(self._where, "/completions", sent, seconds=self.timeout, most=most)
+            answer = post(self._where, "/completions", sent, seconds=self.timeout, max_bytes=most)
             if len(answer) > most:
                 raise WrongReplyError(f"it answers with more than {most:,} bytes")
             reply = _json(answer)
@@ -205,9 +205,9 @@ class ServerEngine(metaclass=Checked):
                 time.sleep(self.pause * 2 ** (number - 1))
             try:
                 return once()
-            except Lost as error:
+            except NoAnswer as error:
                 why = str(error)
-            except (Refused, WrongReplyError) as error:
+            except (RequestRefused, WrongReplyError) as error:
                 raise RlcompError(f"sampler_engine.url={self.url}: to {what}: {error}") from error
         raise RlcompError(
             f"sampler_engine.url={self.url}: it did not {what} in {self.tries} tries "
@@ -220,7 +220,7 @@ def _json(reply: bytes) -> Any:  # noqa: ANN401
     try:
         return parse_json(reply)
     except (ValueError, RecursionError) as error:
-        raise Lost(f"it answers with no JSON: {str(error)[:200]}") from error
+        raise NoAnswer(f"it answers with no JSON: {str(error)[:200]}") from error
 
 
 def _call(entry: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:

@@ -12,7 +12,7 @@ from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Unbuilt
 from rlcomp.data.records import Row, read_rows
 from rlcomp.errors import ConfigError, DataError, require
 from rlcomp.interfaces.tool import ToolError
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 _WORD = re.compile(r"\w+")
 # Largest number of words of a query that are used.

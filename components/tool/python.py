@@ -12,7 +12,7 @@ from rlcomp.interfaces.tool import ToolError
 from rlcomp.sandbox.cell import as_cell
 from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 
 class PythonInterpreter(metaclass=Checked):

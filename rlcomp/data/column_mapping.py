@@ -62,15 +62,15 @@ class Fields:
             DataError: a row lacks a column, holds no text there, its answer does not match, or
                 another column is no JSON or too large (:func:`rlcomp.columns.column_text`).
         """
-        examples, broken = [], list[str]()
+        examples, invalid_rows = [], list[str]()
         answers: dict[str, set[str]] = {}
         for row in rows:
             example = self._example(row)
             examples.append(example)
             answers.setdefault(example.held_out_by, set()).add(example.answer)
-            if any(_has_half_character(row.columns.get(name)) for name in self._texts()):
-                broken.append(row.place)
-        _tell(broken, answers)
+            if any(_has_lone_surrogate(row.columns.get(name)) for name in self._texts()):
+                invalid_rows.append(row.place)
+        _warn_about_rows(invalid_rows, answers)
         return examples
 
     def _texts(self) -> set[str]:
@@ -79,19 +79,19 @@ class Fields:
         return used | (_template_names(self.prompt_template) - {"prompt"})
 
     def _example(self, row: Row) -> Example:
-        row = self._withinner(row)
+        row = self._add_nested_values(row)
         conversation = conversation_of(row, self.prompt_field)
         if conversation is not None:
-            return self._asked(row, conversation)
+            return self._conversation_example(row, conversation)
         self._check(row, "prompt_field", "answer_field", "demonstration_field")
-        answer = self._matched(row, _text(row, self.answer_field))
+        answer = self._extract_answer(row, _text(row, self.answer_field))
         demonstration = answer
         if self.demonstration_field is not None:
             demonstration = _text(row, self.demonstration_field)
-        others = self._others(row, (self.prompt_field,))
+        others = self._other_columns(row, (self.prompt_field,))
         return Example(self._prompt(row), answer, demonstration, columns=others)
 
-    def _withinner(self, row: Row) -> Row:
+    def _add_nested_values(self, row: Row) -> Row:
         """Add the values at dotted names to a row: ``reward_model.ground_truth``, as in verl."""
         inner = {
             name: value
@@ -105,7 +105,7 @@ class Fields:
         """Refuse a row without the columns that settings name."""
         check_columns(row, {setting: getattr(self, setting) for setting in settings})
 
-    def _asked(self, row: Row, conversation: Conversation) -> Example:
+    def _conversation_example(self, row: Row, conversation: Conversation) -> Example:
         """Return the example of a conversation; its prompt is the last message."""
         if self.prompt_template != "{prompt}":
             raise ConfigError(
@@ -119,11 +119,11 @@ class Fields:
             conversation = conversation._replace(
                 completion=[{"role": "assistant", "content": text}]
             )
-        others = self._others(row, conversation.used)
+        others = self._other_columns(row, conversation.used)
         others[CONVERSATION] = _column(row, CONVERSATION, conversation.column())
         return Example(
             prompt=conversation.question,
-            answer=self._matched(row, self._answer(row, conversation)),
+            answer=self._extract_answer(row, self._answer(row, conversation)),
             demonstration=conversation.response,
             source=conversation.source,
             columns=others,
@@ -138,11 +138,11 @@ class Fields:
             raise DataError(no_answer(row, self.answer_field, taken))
         return conversation.outcome
 
-    def _others(self, row: Row, prompt: tuple[str, ...]) -> dict[str, object]:
+    def _other_columns(self, row: Row, prompt: tuple[str, ...]) -> dict[str, object]:
         used = (*prompt, self.answer_field, self.demonstration_field)
         return {n: _column(row, n, value) for n, value in row.columns.items() if n not in used}
 
-    def _matched(self, row: Row, text: str) -> str:
+    def _extract_answer(self, row: Row, text: str) -> str:
         if self.answer_pattern is None:
             return text
         try:
@@ -170,25 +170,25 @@ class Fields:
         return self.prompt_template.format_map(values)
 
 
-def _has_half_character(value: object) -> bool:
+def _has_lone_surrogate(value: object) -> bool:
     """Return whether a text holds a lone surrogate, which UTF-8 has no code for."""
     return isinstance(value, str) and bool(re.search("[\ud800-\udfff]", value))
 
 
-def _tell(broken: list[str], answers: Mapping[str, set[str]]) -> None:
+def _warn_about_rows(invalid_rows: list[str], answers: Mapping[str, set[str]]) -> None:
     """Warn once a file of replaced characters and of contradicting answers."""
-    if broken:
+    if invalid_rows:
         warnings.warn(
-            f"rows with half a character (a lone surrogate), read as '?': {len(broken)} (first: "
-            f"{broken[0]})",
+            f"rows with half a character (a lone surrogate), read as '?': {len(invalid_rows)} "
+            f"(first: {invalid_rows[0]})",
             RlcompWarning,
             stacklevel=4,
         )
-    torn = [prompt for prompt, golds in answers.items() if len(golds) > 1]
-    if torn:
+    contradicting = [prompt for prompt, golds in answers.items() if len(golds) > 1]
+    if contradicting:
         warnings.warn(
-            f"prompts with answers that contradict each other: {len(torn)} of {len(answers)} "
-            f"(first: {torn[0]!r:.60}); each row is rewarded by its own",
+            f"prompts with answers that contradict each other: {len(contradicting)} of "
+            f"{len(answers)} (first: {contradicting[0]!r:.60}); each row is rewarded by its own",
             RlcompWarning,
             stacklevel=4,
         )

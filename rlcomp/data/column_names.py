@@ -11,7 +11,7 @@ from rlcomp.errors import DataError, nearest
 
 _DEMONSTRATIONS = ("demonstration", "completion", "solution", "response", "output")
 # Usual names of these columns in data sets.
-_USUAL = {
+_USUAL_NAMES = {
     "prompt_field": ("prompt", "problem", "question", "instruction", "query", "input"),
     "answer_field": (
         "answer",
@@ -27,17 +27,17 @@ _USUAL = {
     ),
     "demonstration_field": _DEMONSTRATIONS,
 }
-_WORDS = {
+_COLUMN_KINDS = {
     "prompt_field": "prompts",
     "answer_field": "answers",
     "demonstration_field": "demonstrations",
 }
 # Columns that describe a row; they are neither prompt nor answer.
-_ABOUT = {
+_DESCRIPTIVE_COLUMNS = {
     *("id", "idx", "index", "uid", "uuid", "source", "data_source", "split", "ability", "metadata"),
     *("level", "type", "subject", "category", "topic", "difficulty", "extra_info", "reward_model"),
 }
-_PAIRS = (
+_PREFERENCE_HINT = (
     "; chosen and rejected are preferences: train on them with recipe=dpo task=preferences, or "
     "imitate the chosen ones (task.answer_field=chosen)"
 )
@@ -56,19 +56,19 @@ def check_columns(row: Row, named: Mapping[str, str | None]) -> None:
     lacking = {s: name for s, name in named.items() if name and name not in row.columns}
     if lacking:
         taken = [name for name in named.values() if name and name in row.columns]
-        guesses = likely(lacking, row, taken)
+        guesses = guess_columns(lacking, row, taken)
         names = [*dict.fromkeys(lacking.values())]
-        meant = [guesses[setting] for setting, name in lacking.items() if name == names[0]]
+        guessed = [guesses[setting] for setting, name in lacking.items() if name == names[0]]
         raise DataError(
             f"{row.place}: the row has no column {' and no column '.join(map(repr, names))}"
-            f"{_known(names[0], row, meant)}; {_remedy(guesses)}"
+            f"{_column_list(names[0], row, guessed)}; {_remedy(guesses)}"
             + ("" if any(guesses.values()) else ", or mend the row")
-            + _left_out(guesses, row)
-            + (_PAIRS if {"chosen", "rejected"} <= {*row.columns} else "")
+            + _input_column_hint(guesses, row)
+            + (_PREFERENCE_HINT if {"chosen", "rejected"} <= {*row.columns} else "")
         )
 
 
-def _left_out(guesses: Mapping[str, str | None], row: Row) -> str:
+def _input_column_hint(guesses: Mapping[str, str | None], row: Row) -> str:
     """Return the hint for rows of Alpaca, with ``instruction`` and ``input``; '' for others."""
     if guesses.get("prompt_field") != "instruction" or "input" in {None, *guesses.values()}:
         return ""
@@ -87,7 +87,7 @@ def value_at(columns: Mapping[str, object], name: str) -> object:
     return value
 
 
-def likely(
+def guess_columns(
     lacking: Mapping[str, str], row: Row, taken: Collection[str] = ()
 ) -> dict[str, str | None]:
     """Guess the column that each setting means; None where there is no good guess.
@@ -102,20 +102,20 @@ def likely(
 
     Examples:
         >>> row = Row("a.jsonl:1", {"problem": "1+1", "solution": "2"})
-        >>> likely({"prompt_field": "question", "answer_field": "answer"}, row)
+        >>> guess_columns({"prompt_field": "question", "answer_field": "answer"}, row)
         {'prompt_field': 'problem', 'answer_field': 'solution'}
-        >>> likely({"answer_field": "answer"}, row, ["problem", "solution"])
+        >>> guess_columns({"answer_field": "answer"}, row, ["problem", "solution"])
         {'answer_field': None}
     """
-    meant: dict[str, str] = {}
-    for find in (_alike, _usual, _left):
+    guessed: dict[str, str] = {}
+    for find in (_similar_name, _usual_name, _only_column):
         for setting, name in lacking.items():
-            free = _free(setting, row, {*taken, *meant.values()})
+            free = _free_columns(setting, row, {*taken, *guessed.values()})
             # The last column left is a good guess for one missing name only.
-            several = find is _left and len({*lacking.values()} - {*meant}) > 1
-            if name not in meant and not several and (one := find(setting, name, free)):
-                meant[name] = one
-    return {setting: meant.get(name) for setting, name in lacking.items()}
+            is_ambiguous = find is _only_column and len({*lacking.values()} - {*guessed}) > 1
+            if name not in guessed and not is_ambiguous and (one := find(setting, name, free)):
+                guessed[name] = one
+    return {setting: guessed.get(name) for setting, name in lacking.items()}
 
 
 def no_answer(row: Row, name: str, taken: Collection[str]) -> str:
@@ -126,46 +126,45 @@ def no_answer(row: Row, name: str, taken: Collection[str]) -> str:
         name: the column of answers.
         taken: columns that other settings name.
     """
-    (meant,) = likely({"answer_field": name}, row, taken).values()
-    remedy = f"set task.answer_field={meant}" if meant else "name one, task.answer_field"
+    (guessed,) = guess_columns({"answer_field": name}, row, taken).values()
+    remedy = f"set task.answer_field={guessed}" if guessed else "name one, task.answer_field"
     problem = f"{row.place}: there is no column {name!r} and no final turn of the assistant"
-    if not meant and not _free("answer_field", row, taken):
-        return f"{problem}{_known(name, row, [])}; end the messages with the assistant's"
-    return (
-        f"{problem}{_known(name, row, [meant])}; {remedy}, or end the messages with the assistant's"
-    )
+    if not guessed and not _free_columns("answer_field", row, taken):
+        return f"{problem}{_column_list(name, row, [])}; end the messages with the assistant's"
+    columns = _column_list(name, row, [guessed])
+    return f"{problem}{columns}; {remedy}, or end the messages with the assistant's"
 
 
 def prompt_remedy(row: Row) -> str:
     """Return the remedy for a pair whose prompt is not a text: the column to name instead."""
     taken = ("chosen", "rejected", "prompt")
-    meant = likely({"prompt_field": "prompt"}, row, taken)["prompt_field"]
-    if meant:
-        return f"set task.prompt_field={meant}"
+    guessed = guess_columns({"prompt_field": "prompt"}, row, taken)["prompt_field"]
+    if guessed:
+        return f"set task.prompt_field={guessed}"
     known = ", ".join(sorted(row.columns))
     return f"name its column, task.prompt_field (known: {known}), or mend the row"
 
 
-def _known(name: str, row: Row, meant: Iterable[str | None]) -> str:
+def _column_list(name: str, row: Row, guessed: Iterable[str | None]) -> str:
     """List the columns of a row; suggest the nearest name only if it is among ``meant``."""
     guess, _, listed = nearest(name, row.columns).rpartition(" (known: ")
-    is_meant = any(f"'{one}'" in guess for one in meant)
+    is_meant = any(f"'{one}'" in guess for one in guessed)
     return f"{guess if is_meant else ''} (known: {listed}"
 
 
 def _remedy(guesses: Mapping[str, str | None]) -> str:
-    sure = " ".join(f"task.{setting}={meant}" for setting, meant in guesses.items() if meant)
+    sure = " ".join(f"task.{setting}={guessed}" for setting, guessed in guesses.items() if guessed)
     open_ = [
-        f"task.{setting} to the column of {_WORDS[setting]}"
-        for setting, meant in guesses.items()
-        if not meant
+        f"task.{setting} to the column of {_COLUMN_KINDS[setting]}"
+        for setting, guessed in guesses.items()
+        if not guessed
     ]
     return f"set {' and '.join([*([sure] if sure else []), *open_])}"
 
 
-def _free(setting: str, row: Row, taken: Collection[str]) -> list[str]:
+def _free_columns(setting: str, row: Row, taken: Collection[str]) -> list[str]:
     """Return the free columns with a type that the setting can take, dotted names included."""
-    inner = [name for name in _USUAL[setting] if "." in name]
+    inner = [name for name in _USUAL_NAMES[setting] if "." in name]
     kinds = (str, list) if setting == "prompt_field" else (str, int, float, Decimal)
     return [
         name
@@ -176,22 +175,24 @@ def _free(setting: str, row: Row, taken: Collection[str]) -> list[str]:
     ]
 
 
-def _alike(setting: str, name: str, free: list[str]) -> str | None:
+def _similar_name(setting: str, name: str, free: list[str]) -> str | None:
     """Return a column with a similar name, unless it is a usual name of another setting."""
-    others = {one for kind, usual in _USUAL.items() if kind != setting for one in usual}
-    own = [one for one in free if one not in others - {*_USUAL[setting]}]
+    others = {one for kind, usual in _USUAL_NAMES.items() if kind != setting for one in usual}
+    own = [one for one in free if one not in others - {*_USUAL_NAMES[setting]}]
     return next(iter(difflib.get_close_matches(name, own, n=1, cutoff=0.75)), None)
 
 
-def _usual(setting: str, name: str, free: list[str]) -> str | None:
+def _usual_name(setting: str, name: str, free: list[str]) -> str | None:
     """Return a column with a usual name of the setting."""
-    return next((one for one in _USUAL[setting] if one in free), None)
+    return next((one for one in _USUAL_NAMES[setting] if one in free), None)
 
 
-def _left(setting: str, name: str, free: list[str]) -> str | None:
+def _only_column(setting: str, name: str, free: list[str]) -> str | None:
     """Return the only column left."""
     if setting == "demonstration_field":
         return None  # the last column may be anything
-    others = {one for kind, usual in _USUAL.items() if kind != setting for one in usual}
-    left = [one for one in free if one not in _ABOUT | (others - {*_USUAL[setting]})]
+    others = {one for kind, usual in _USUAL_NAMES.items() if kind != setting for one in usual}
+    left = [
+        one for one in free if one not in _DESCRIPTIVE_COLUMNS | (others - {*_USUAL_NAMES[setting]})
+    ]
     return left[0] if len(left) == 1 else None

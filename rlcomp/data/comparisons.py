@@ -33,21 +33,22 @@ _WINNERS: dict[str, int | None] = {
 }
 
 
-class Compared(NamedTuple):
+class AnswerPair(NamedTuple):
     """Two answers to one prompt, each a text or messages.
 
     Attributes:
-        chosen: the better one.
-        rejected: the other.
-        told: columns of the example: weight, label noise, ``tie``.
+        chosen: the better answer.
+        rejected: the worse answer.
+        label_columns: columns of the example that describe the label: ``weight``,
+            ``label_noise``, ``tie``.
     """
 
     chosen: object
     rejected: object
-    told: Mapping[str, object]
+    label_columns: Mapping[str, object]
 
 
-def compared_answers(row: Row, *, ties: bool = False) -> list[Compared]:
+def compared_answers(row: Row, *, ties: bool = False) -> list[AnswerPair]:
     """Return the pairs of a row.
 
     Args:
@@ -61,17 +62,17 @@ def compared_answers(row: Row, *, ties: bool = False) -> list[Compared]:
     columns = row.columns
     check_labels(row)
     if {"chosen", "rejected"} <= {*columns}:
-        pairs = _voted(row, Compared(columns["chosen"], columns["rejected"], {}))
+        pairs = _vote_pairs(row, AnswerPair(columns["chosen"], columns["rejected"], {}))
     elif {"output_1", "output_2", "preference"} <= {*columns}:
         second = _finite(row, "preference", columns["preference"], 1.0, 2.0) - 1
         pairs = [_by_probability(columns["output_1"], columns["output_2"], 1 - second)]
     elif battle := next((both for both in _BATTLES if {*both, "winner"} <= {*columns}), None):
-        pairs = [_won(row, columns[battle[0]], columns[battle[1]])]
+        pairs = [_battle_pair(row, columns[battle[0]], columns[battle[1]])]
     elif "responses" in columns and {"ranking", "ratings"} & {*columns}:
-        return _ranked(row, ties)
+        return _ranking_pairs(row, ties)
     else:
         raise _no_preference(row)
-    return [pair for pair in pairs if ties or "tie" not in pair.told]
+    return [pair for pair in pairs if ties or "tie" not in pair.label_columns]
 
 
 def _no_preference(row: Row) -> DataError:
@@ -81,7 +82,7 @@ def _no_preference(row: Row) -> DataError:
     return DataError(
         f"{row.place}: no preference: a row has 'chosen' and 'rejected', 'responses' and 'ranking' "
         f"or 'ratings', or 'completion' and 'label'"
-        + (_renamed(row) or nearest(lacking, [*columns] or known))
+        + (_rename_hint(row) or nearest(lacking, [*columns] or known))
     )
 
 
@@ -89,7 +90,7 @@ def _no_preference(row: Row) -> DataError:
 _PROMPTS = ("question", "instruction", "query", "input")
 
 
-def _renamed(row: Row) -> str:
+def _rename_hint(row: Row) -> str:
     """Return the command that renames columns like ``response_chosen``; '' if there are none.
 
     It also takes ``better`` and ``worse`` (TL;DR), and ``positive`` and ``negative``.
@@ -136,31 +137,31 @@ def check_labels(row: Row) -> None:
         )
 
 
-def _voted(row: Row, pair: Compared) -> list[Compared]:
+def _vote_pairs(row: Row, pair: AnswerPair) -> list[AnswerPair]:
     votes = row.columns.get("votes")
     if row.columns.get("tie"):
-        return [pair._replace(told=_TIE)]
+        return [pair._replace(label_columns=_TIE)]
     if votes is None:
         return [pair]
     if not isinstance(votes, Sequence) or isinstance(votes, str) or len(votes) != 2:
         raise DataError(
             f"{row.place}: column 'votes' is {votes!r:.60}: must be [for chosen, for rejected]"
         )
-    for_it, against = (_finite(row, "votes", vote, 0.0, math.inf) for vote in votes)
-    if for_it + against == 0:
+    votes_for, votes_against = (_finite(row, "votes", vote, 0.0, math.inf) for vote in votes)
+    if votes_for + votes_against == 0:
         raise DataError(f"{row.place}: column 'votes' is {votes!r:.60}: nobody has voted")
-    return [_by_probability(pair.chosen, pair.rejected, for_it / (for_it + against))]
+    return [_by_probability(pair.chosen, pair.rejected, votes_for / (votes_for + votes_against))]
 
 
-def _by_probability(first: object, second: object, probability: float) -> Compared:
+def _by_probability(first: object, second: object, probability: float) -> AnswerPair:
     """Return the pair whose first answer is preferred with a probability; 1/2 is a tie."""
     if probability == 0.5:
-        return Compared(first, second, _TIE)
+        return AnswerPair(first, second, _TIE)
     better, worse = (first, second) if probability > 0.5 else (second, first)
-    return Compared(better, worse, {"label_noise": min(probability, 1 - probability)})
+    return AnswerPair(better, worse, {"label_noise": min(probability, 1 - probability)})
 
 
-def _won(row: Row, first: object, second: object) -> Compared:
+def _battle_pair(row: Row, first: object, second: object) -> AnswerPair:
     """Return the pair of a battle of two models."""
     winner = row.columns["winner"]
     if not isinstance(winner, str) or winner not in _WINNERS:
@@ -169,8 +170,8 @@ def _won(row: Row, first: object, second: object) -> Compared:
         )
     place = _WINNERS[winner]
     if place is None:
-        return Compared(first, second, _TIE)
-    return Compared(first, second, {}) if place == 0 else Compared(second, first, {})
+        return AnswerPair(first, second, _TIE)
+    return AnswerPair(first, second, {}) if place == 0 else AnswerPair(second, first, {})
 
 
 def rating_of(row: Row) -> float:
@@ -196,7 +197,7 @@ def rated_answers(row: Row) -> list[tuple[object, float]]:
     return [(one, value - lowest) for one, value in zip(responses, values, strict=True)]
 
 
-def _ranked(row: Row, ties: bool) -> list[Compared]:
+def _ranking_pairs(row: Row, ties: bool) -> list[AnswerPair]:
     """Return all pairs of answers that differ in rank, each with weight 1 / pairs of the row."""
     responses = _responses(row)
     value = _values(row, len(responses))
@@ -206,7 +207,7 @@ def _ranked(row: Row, ties: bool) -> list[Compared]:
         if ties or value[i] != value[j]
     ]
     return [
-        Compared(
+        AnswerPair(
             responses[i],
             responses[j],
             {"weight": 1 / len(pairs), **(_TIE if value[i] == value[j] else {})},
@@ -258,13 +259,13 @@ def _finite(
     # Compare before converting: a large int has no float. NaN fails both comparisons.
     if not number or not lowest <= value <= highest:  # type: ignore[operator]
         raise DataError(
-            f"{row.place}: column {name!r} holds {_shown(value)}: must be a number from "
+            f"{row.place}: column {name!r} holds {_abbreviate(value)}: must be a number from "
             f"{max(low, -_LARGEST):g} to {min(high, _LARGEST):g}"
         )
     return min(max(float(value), low), high)  # type: ignore[arg-type]
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
     # Python refuses to print integers with thousands of digits.
     is_long = isinstance(value, int) and abs(value) > _LARGEST
     return "a number of more than 38 digits" if is_long else f"{value!r:.60}"

@@ -19,7 +19,7 @@ Message = dict[str, object]
 # The known roles. A chat template writes the role into its text, so others are refused.
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 # Roles of the last message of a prompt.
-_ASK = ("user", "tool")
+_PROMPT_END_ROLES = ("user", "tool")
 _MEDIA = ("image", "images", "audio", "audios", "video", "videos")
 _TEXT_ONLY = "policies here read text only: leave the row out, or put it in words"
 _THOUGHT_END = "</think>"
@@ -79,7 +79,7 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
             not a user's or a tool's; names the row.
     """
     names = (prompt_field,) if prompt_field in row.columns else ("messages", "prompt")
-    name = next((name for name in names if _of_messages(row.columns.get(name))), None)
+    name = next((name for name in names if _is_message_list(row.columns.get(name))), None)
     if name is None:
         _check_other_formats(row, prompt_field)
         return None
@@ -92,13 +92,13 @@ def conversation_of(row: Row, prompt_field: str) -> Conversation | None:
         if row.columns.get(media):
             raise DataError(f"{row.place}: it has {media!r}, and {_TEXT_ONLY}")
     messages, completion = _messages(row, name), list[Message]()
-    completed = row.columns.get("completion") if name != "completion" else None
-    if completed is not None:
+    response_column = row.columns.get("completion") if name != "completion" else None
+    if response_column is not None:
         completion = _completion(row)
     elif name != "prompt" and messages and messages[-1]["role"] == "assistant":
         completion = [messages.pop()]
-    _check_due(row.place, name, messages)
-    used = (name, "completion") if completed is not None else (name,)
+    _check_last_role(row.place, name, messages)
+    used = (name, "completion") if response_column is not None else (name,)
     return Conversation(used, messages, completion, _tools(row))
 
 
@@ -114,7 +114,7 @@ def _check_other_formats(row: Row, prompt_field: str) -> None:
                 f"list itself{unpacked(row.place, name)}"
             )
     turns = row.columns.get("conversations")
-    if _of_messages(turns) and "from" in turns[0]:  # type: ignore[index]
+    if _is_message_list(turns) and "from" in turns[0]:  # type: ignore[index]
         from rlcomp.advice.format_hints import from_sharegpt
 
         raise DataError(
@@ -124,18 +124,18 @@ def _check_other_formats(row: Row, prompt_field: str) -> None:
         )
 
 
-def _listed(value: object) -> bool:
+def _is_list(value: object) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes))
 
 
-def _of_messages(value: object) -> bool:
-    return _listed(value) and bool(value) and isinstance(value[0], Mapping)  # type: ignore[index]
+def _is_message_list(value: object) -> bool:
+    return _is_list(value) and bool(value) and isinstance(value[0], Mapping)  # type: ignore[index]
 
 
 def _completion(row: Row) -> list[Message]:
     value = row.columns["completion"]
     if isinstance(value, str):
-        return [{"role": "assistant", "content": _clean(value)}]
+        return [{"role": "assistant", "content": _replace_surrogates(value)}]
     messages = _messages(row, "completion")
     if not messages or {messages[0]["role"], messages[-1]["role"]} != {"assistant"}:
         raise DataError(
@@ -145,12 +145,12 @@ def _completion(row: Row) -> list[Message]:
     return messages
 
 
-def _check_due(place: str, name: str, messages: Sequence[Message]) -> None:
+def _check_last_role(place: str, name: str, messages: Sequence[Message]) -> None:
     """Refuse messages that no response can follow."""
     if not messages:
         raise DataError(f"{place}: {name!r} holds no message before the assistant's last one")
     last = messages[-1]["role"]
-    if last not in _ASK:
+    if last not in _PROMPT_END_ROLES:
         # A template closes an assistant's turn, so a response cannot continue it.
         raise DataError(
             f"{place}: {name!r} ends in a turn of the {last}, behind which no response is due: end "
@@ -161,7 +161,7 @@ def _check_due(place: str, name: str, messages: Sequence[Message]) -> None:
 
 def _messages(row: Row, name: str) -> list[Message]:
     value = row.columns[name]
-    if not _listed(value):
+    if not _is_list(value):
         raise DataError(f"{row.place}: column {name!r} is {value!r:.60}, not a list of messages")
     assert isinstance(value, Sequence)
     place = f"{row.place}: message"
@@ -184,8 +184,8 @@ def _message(place: str, message: object) -> Message:
 
 def _content(place: str, content: object) -> str:
     if isinstance(content, str):
-        return _clean(content)
-    if not _listed(content):
+        return _replace_surrogates(content)
+    if not _is_list(content):
         raise DataError(f"{place}: content is {content!r:.60}, not a text or a list of parts")
     assert isinstance(content, Sequence)
     return "".join(_part(place, part) for part in content)
@@ -194,7 +194,7 @@ def _content(place: str, content: object) -> str:
 def _part(place: str, part: object) -> str:
     kind = part.get("type") if isinstance(part, Mapping) else None
     if kind == "text" and isinstance(part, Mapping) and isinstance(part.get("text"), str):
-        return _clean(str(part["text"]))
+        return _replace_surrogates(str(part["text"]))
     raise DataError(
         f"{place}: a part of its content is {kind or repr(part)!r:.60}, not text, and {_TEXT_ONLY}"
     )
@@ -209,11 +209,11 @@ def _tools(row: Row) -> list[Mapping[str, object]]:
             raise DataError(f"{row.place}: column 'tools' is no JSON: {error}") from error
     if tools is None:
         return []
-    if not _listed(tools) or not all(isinstance(tool, Mapping) for tool in tools):  # type: ignore[attr-defined]
+    if not _is_list(tools) or not all(isinstance(tool, Mapping) for tool in tools):  # type: ignore[attr-defined]
         raise DataError(f"{row.place}: column 'tools' is {tools!r:.60}, not a list of JSON schemas")
     return list(tools)  # type: ignore[call-overload,no-any-return]
 
 
-def _clean(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     # The batch holds UTF-8, which has no code for a lone surrogate.
     return text.encode("utf-8", "replace").decode("utf-8")

@@ -1,4 +1,4 @@
-"""Example selection: training and held-out part, shuffled epochs, prompt-length checks."""
+"""Example selection: training and held-out part, prompt-length checks."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import torch
 from tensordict import TensorDict
 
-from rlcomp.arguments import NonNegativeInt
 from rlcomp.batch import encode_columns, encode_texts
-from rlcomp.checkpoint.state_fields import count_field, field, seed_field
 from rlcomp.columns import CONVERSATION, DESIRABLE
 from rlcomp.data.held_out import fitting_share
 from rlcomp.data.task import permutation
@@ -86,11 +84,11 @@ def split_examples(
         if len(chosen) == count:
             break
     if not chosen:
-        raise _nothing_to_evaluate(task, held_out, num_bad)
+        raise _no_examples_error(task, held_out, num_bad)
     return list(chosen.values())
 
 
-def _nothing_to_evaluate(task: Task, held_out: bool, num_bad: int) -> ConfigError:
+def _no_examples_error(task: Task, held_out: bool, num_bad: int) -> ConfigError:
     """Return the error for a part without examples to evaluate on."""
     if num_bad:
         return ConfigError(
@@ -122,11 +120,11 @@ def check_enough(task: Task, batch_size: int, otherwise: str = "") -> None:
         raise ConfigError(
             f"batch_size is {batch_size}, but the task has only {available} training examples (of "
             f"{len(task)}, task.held_out is {task.held_out}); "
-            f"{_to_have_enough(task, batch_size, available)}{otherwise}"
+            f"{_size_remedy(task, batch_size, available)}{otherwise}"
         )
 
 
-def _to_have_enough(task: Task, batch_size: int, available: int) -> str:
+def _size_remedy(task: Task, batch_size: int, available: int) -> str:
     """Return settings that fill a batch and leave held-out examples for an evaluator."""
     own = fitting_share(task) if task.held_out > 0 and available == len(task) else None
     if own is not None:  # otherwise the evaluator would refuse the next attempt
@@ -152,17 +150,17 @@ def check_prompts_fit(
     Raises:
         DataError: prompt and answer exceed the context; names the prompt and both lengths.
     """
-    examples, prompt = _measured(task), or_text(prompt, tokenizer)
-    _check_continued(examples, prompt)
+    examples, prompt = _examples_to_measure(task), or_text(prompt, tokenizer)
+    _check_prompt_format(examples, prompt)
     prompts = [example.prompt for example in examples]
     encoded = prompt.encode(prompts, [example.columns for example in examples])
     lengths = [len(ids) for ids in encoded]
     length, longest = max(zip(lengths, prompts, strict=True))
     if length + max_new_tokens > context_length:
-        many = sum(one + max_new_tokens > context_length for one in lengths)
+        num_long = sum(one + max_new_tokens > context_length for one in lengths)
         raise DataError(
-            f"the prompt {_shown(longest)} has {length} tokens, and with max_new_tokens "
-            f"{max_new_tokens} that exceeds context_length {context_length}, as {many} of "
+            f"the prompt {_abbreviate(longest)} has {length} tokens, and with max_new_tokens "
+            f"{max_new_tokens} that exceeds context_length {context_length}, as {num_long} of "
             f"{len(lengths)} prompts do; set context_length={length + max_new_tokens} or more, "
             "lower max_new_tokens or shorten task.prompt_template"
         )
@@ -201,18 +199,18 @@ def check_rows_fit(
     Raises:
         DataError: a row exceeds the context; names the prompt and both lengths.
     """
-    examples = _measured(task)
-    _check_continued(examples, prompt)
+    examples = _examples_to_measure(task)
+    _check_prompt_format(examples, prompt)
     lengths = [len(row.ids) for row in rows(prompt, examples)]
     length = max(lengths)
     if length > context_length:
         longest = examples[lengths.index(length) * len(examples) // len(lengths)].prompt
-        many = sum(one > context_length for one in lengths)
+        num_long = sum(one > context_length for one in lengths)
         raise DataError(
-            f"the prompt {_shown(longest)}, its demonstration and EOS have {length} tokens, which "
-            f"exceeds context_length {context_length}, as {many} of {len(lengths)} do; set "
-            f"context_length={length} or more, where the model holds as many, or take them out of "
-            "the task"
+            f"the prompt {_abbreviate(longest)}, its demonstration and EOS have {length} tokens, "
+            f"which exceeds context_length {context_length}, as {num_long} of {len(lengths)} do; "
+            f"set context_length={length} or more, where the model holds as many, or take them "
+            "out of the task"
         )
 
 
@@ -225,7 +223,7 @@ def demonstrations(prompt: PromptFormat, examples: list[Example]) -> list[Demons
     )
 
 
-def _check_continued(examples: Iterable[Example], prompt: PromptFormat) -> None:
+def _check_prompt_format(examples: Iterable[Example], prompt: PromptFormat) -> None:
     """Refuse a task of texts to continue with a prompt format for answers.
 
     Raises:
@@ -238,18 +236,18 @@ def _check_continued(examples: Iterable[Example], prompt: PromptFormat) -> None:
         if example.source is not None and not example.columns and not example.turns:
             raise ConfigError(
                 f"prompt is chat, but the task cuts its prompts from a text, such as "
-                f"{_shown(example.prompt)}, which a response is to continue: use prompt=text"
+                f"{_abbreviate(example.prompt)}, which a response is to continue: use prompt=text"
             )
 
 
-def _measured(task: Task) -> list[Example]:
-    whole = len(task) <= _MEASURED_WHOLE
+def _examples_to_measure(task: Task) -> list[Example]:
+    measure_all = len(task) <= _MEASURED_WHOLE
     sample = islice(permutation(len(task), 0, "prompt lengths"), _MEASURED_SAMPLE)
-    indices = range(len(task)) if whole else [len(task) - 1, *sample]
+    indices = range(len(task)) if measure_all else [len(task) - 1, *sample]
     return [task.example(index) for index in indices]
 
 
-def _shown(text: str) -> str:
+def _abbreviate(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
@@ -263,8 +261,8 @@ def prompt_batch(examples: list[Example]) -> TensorDict:
     answer = encode_texts([example.answer for example in examples])
     ends = torch.zeros(answer.shape, dtype=torch.bool)
     for row, example in enumerate(examples):
-        whole = len(example.answer.encode())
-        places = (whole,) if example.answer_ends is None else example.answer_ends
+        measure_all = len(example.answer.encode())
+        places = (measure_all,) if example.answer_ends is None else example.answer_ends
         ends[row, [place - 1 for place in places if place]] = True
     prompt = encode_texts([example.prompt for example in examples])
     batch = TensorDict(
@@ -281,53 +279,3 @@ class TakesPassRates(Protocol):
     def tell(self, pass_rates: Mapping[int, float]) -> None:
         """Take the pass rate in [0, 1] of each example, by its index in the task."""
         ...
-
-
-class ShuffledEpochs:
-    """Sampler without replacement: each epoch visits every training example in a new order.
-
-    Args:
-        task: where the examples come from.
-        seed: fixes the order of every epoch.
-    """
-
-    def __init__(self, task: Task, seed: int) -> None:
-        self.task = task
-        self._start(seed, epoch=0, cursor=0)
-
-    def _start(self, seed: int, epoch: int, cursor: int) -> None:
-        self.seed, self.epoch, self.cursor = seed, epoch, cursor
-        order = permutation(len(self.task), seed, f"epoch {epoch}")
-        self._order = islice(order, cursor, None)
-
-    def _indices(self) -> Iterator[int]:
-        """Yield indices without end: the rest of this epoch, then the next epochs."""
-        while True:
-            for index in self._order:
-                self.cursor += 1
-                yield index
-            self._start(self.seed, self.epoch + 1, 0)
-
-    def take(self, count: int) -> list[Example]:
-        """Return the next examples; at the end of an epoch continue with the next one.
-
-        The task must have training examples (:func:`check_enough`).
-        """
-        return [example for _, example in islice(self.numbered(), count)]
-
-    def numbered(self) -> Iterator[tuple[int, Example]]:
-        """Yield index and example without end."""
-        return indexed_examples(self.task, self._indices())
-
-    def run_state(self) -> dict[str, int]:
-        """Return the position in the epochs; JSON-serialisable."""
-        return {"seed": self.seed, "epoch": self.epoch, "cursor": self.cursor}
-
-    def load_run_state(self, state: dict[str, int]) -> None:
-        """Continue exactly where :meth:`run_state` was taken.
-
-        Raises:
-            CheckpointError: the state is no position in this task.
-        """
-        seed, epoch = seed_field(state), count_field(state, "epoch")
-        self._start(seed, epoch, field(state, "cursor", NonNegativeInt, below=len(self.task) + 1))

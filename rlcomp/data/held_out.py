@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rlcomp.interfaces.task import Task, is_held_out
 
 # A larger task has enough on both sides at any share, and hashing all its texts takes long.
-_LOOKED_AT = 10_000
+_MAX_EXAMPLES = 10_000
 
 
 class Share(NamedTuple):
@@ -26,8 +26,8 @@ class Share(NamedTuple):
 
     def __str__(self) -> str:
         """Return the setting and its effect, for a message."""
-        whole = self.held_out + self.training
-        return f"set task.held_out={self.value:g} ({self.held_out} of {whole} held out)"
+        total = self.held_out + self.training
+        return f"set task.held_out={self.value:g} ({self.held_out} of {total} held out)"
 
 
 def fitting_share(task: Task, training: int = 1) -> Share | None:
@@ -41,7 +41,7 @@ def fitting_share(task: Task, training: int = 1) -> Share | None:
         A multiple of 0.1 if possible, otherwise of 0.01; None if there is none, or if the task is
         larger.
     """
-    if len(task) > _LOOKED_AT:
+    if len(task) > _MAX_EXAMPLES:
         return None
     keys = [task.example(index).held_out_by for index in range(len(task))]
     for steps in (10, 100):

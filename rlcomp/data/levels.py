@@ -11,9 +11,9 @@ from rlcomp.interfaces.task import Example
 
 PROMPT_LENGTH = "prompt_length"
 # More distinct numbers than these are cut into quarters.
-_MOST = 8
+_MAX_LEVELS = 8
 # The most characters of a level in a metric's name.
-_LONGEST = 40
+_MAX_NAME_LENGTH = 40
 
 
 def levels(examples: Sequence[Example], by: str) -> list[str]:
@@ -35,15 +35,15 @@ def levels(examples: Sequence[Example], by: str) -> list[str]:
     """
     values = [_value(example, by) for example in examples]
     distinct = set(values)
-    if len(distinct) <= _MOST:
-        return [re.sub(r"[^\w.+-]", "_", str(value))[:_LONGEST] for value in values]
+    if len(distinct) <= _MAX_LEVELS:
+        return [re.sub(r"[^\w.+-]", "_", str(value))[:_MAX_NAME_LENGTH] for value in values]
     numbers = [value for value in values if not isinstance(value, str)]
     if len(numbers) < len(values):
         raise ConfigError(
             f"by is {by!r}, a column with {len(distinct)} different texts: levels of difficulty "
-            f"must be at most {_MOST} texts, or numbers"
+            f"must be at most {_MAX_LEVELS} texts, or numbers"
         )
-    return _quarters(numbers)
+    return _quartile_levels(numbers)
 
 
 def _value(example: Example, by: str) -> str | float:
@@ -54,20 +54,20 @@ def _value(example: Example, by: str) -> str | float:
     if isinstance(value, (str, int, float)):
         return value
     if value is None:
-        there = [PROMPT_LENGTH, *columns]
+        known_columns = [PROMPT_LENGTH, *columns]
         raise ConfigError(
             f"by is {by!r}, a column that the example {example.prompt[:60]!r} lacks"
-            f"{nearest(by, there)}"
+            f"{nearest(by, known_columns)}"
         )
     raise ConfigError(f"by is {by!r}, a column with {value!r:.60}: must be a text or a number")
 
 
-def _quarters(numbers: Sequence[float]) -> list[str]:
+def _quartile_levels(numbers: Sequence[float]) -> list[str]:
     ordered = sorted(numbers)
     cuts = [ordered[len(ordered) * part // 4] for part in (1, 2, 3)]
-    places = [bisect_right(cuts, number) for number in numbers]
+    quartiles = [bisect_right(cuts, number) for number in numbers]
     members: dict[int, list[float]] = {}
-    for place, number in zip(places, numbers, strict=True):
-        members.setdefault(place, []).append(number)
-    names = {place: f"{min(own):g}..{max(own):g}" for place, own in members.items()}
-    return [names[place] for place in places]
+    for quartile, number in zip(quartiles, numbers, strict=True):
+        members.setdefault(quartile, []).append(number)
+    names = {quartile: f"{min(own):g}..{max(own):g}" for quartile, own in members.items()}
+    return [names[quartile] for quartile in quartiles]

@@ -85,10 +85,10 @@ def _steps(file: Path) -> Iterator[Row]:
     if steps < 1:
         raise DataError(f"{file} has {steps + 1} observations: an episode has at least two")
     for number in range(steps):
-        yield Row(f"{file}, step {number}", _row(columns, number))
+        yield Row(f"{file}, step {number}", _step_columns(columns, number))
 
 
-def _row(columns: dict[str, list[Any]], number: int) -> dict[str, object]:
+def _step_columns(columns: dict[str, list[Any]], number: int) -> dict[str, object]:
     observations, action = columns["observations"], columns["actions"][number]
     return {
         "observation": observations[number],

@@ -51,12 +51,12 @@ def pair_rows(
         DataError: an example has no rejected answer.
     """
     rows = demonstration_rows(tokenizer, pair_demonstrations(prompt, examples))
-    twice = torch.arange(len(examples)).repeat_interleave(2)
+    pair_index = torch.arange(len(examples)).repeat_interleave(2)
     known: dict[str, int] = {}
     groups = [known.setdefault(example.held_out_by, len(known)) for example in examples]
-    rows["chosen"] = torch.arange(len(twice)) % 2 == 0
-    rows["group_id"] = torch.tensor(groups)[twice]
-    return rows.update(prompt_batch([*examples])[twice])
+    rows["chosen"] = torch.arange(len(pair_index)) % 2 == 0
+    rows["group_id"] = torch.tensor(groups)[pair_index]
+    return rows.update(prompt_batch([*examples])[pair_index])
 
 
 def pair_demonstrations(prompt: PromptFormat, examples: Iterable[Example]) -> list[Demonstration]:
@@ -66,7 +66,7 @@ def pair_demonstrations(prompt: PromptFormat, examples: Iterable[Example]) -> li
         DataError: an example has no rejected answer.
     """
     examples = list(examples)
-    sides = [side for example in examples for side in _sides(example)]
+    sides = [side for example in examples for side in _answers_of_pair(example)]
     texts = [example.prompt for example in examples for _ in range(2)]
     responses, columns = zip(*sides, strict=True)
     rows = prompt.demonstrations(texts, responses, columns)
@@ -77,7 +77,7 @@ def pair_demonstrations(prompt: PromptFormat, examples: Iterable[Example]) -> li
     ]
 
 
-def _sides(example: Example) -> list[tuple[Response, Mapping[str, object]]]:
+def _answers_of_pair(example: Example) -> list[tuple[Response, Mapping[str, object]]]:
     rejected, conversation = example.columns.get(REJECTED), example.columns.get(CONVERSATION)
     chosen: Response = example.turns or example.demonstration
     if isinstance(conversation, Mapping) and isinstance(rejected, (str, list)):
@@ -138,13 +138,13 @@ def pair_weights(examples: Sequence[Example], by_annotator: Mapping[str, float])
     Raises:
         DataError: a weight is no finite number of at least 0, or an annotator is not known.
     """
-    own = [example.columns.get(WEIGHT) for example in examples]
-    if not by_annotator and all(weight is None for weight in own):
+    values = [example.columns.get(WEIGHT) for example in examples]
+    if not by_annotator and all(weight is None for weight in values):
         return None
     weights = []
-    for example, weight in zip(examples, own, strict=True):
+    for example, weight in zip(examples, values, strict=True):
         value = _number(example, WEIGHT, weight, 1.0, math.inf)
-        weights.append(value * _of_annotator(example, by_annotator, 1.0))
+        weights.append(value * _annotator_value(example, by_annotator, 1.0))
     return torch.tensor(weights)
 
 
@@ -156,10 +156,10 @@ def pair_margins(examples: Sequence[Example]) -> Tensor | None:
     Raises:
         DataError: a margin is no finite number of at least 0.
     """
-    own = [example.columns.get(MARGIN) for example in examples]
-    if all(margin is None for margin in own):
+    values = [example.columns.get(MARGIN) for example in examples]
+    if all(margin is None for margin in values):
         return None
-    pairs = zip(examples, own, strict=True)
+    pairs = zip(examples, values, strict=True)
     return torch.tensor([_number(one, MARGIN, margin, 0.0, math.inf) for one, margin in pairs])
 
 
@@ -168,8 +168,8 @@ def tied_pairs(examples: Sequence[Example]) -> Tensor | None:
 
     None if no example is a tie.
     """
-    own = [example.columns.get(TIE) is True for example in examples]
-    return torch.tensor(own) if any(own) else None
+    values = [example.columns.get(TIE) is True for example in examples]
+    return torch.tensor(values) if any(values) else None
 
 
 def label_noise(examples: Sequence[Example], by_annotator: Mapping[str, float]) -> Tensor | None:
@@ -180,19 +180,19 @@ def label_noise(examples: Sequence[Example], by_annotator: Mapping[str, float]) 
     Raises:
         DataError: a value is no probability, or an annotator is not known.
     """
-    own = [example.columns.get(NOISE) for example in examples]
-    if not by_annotator and all(noise is None for noise in own):
+    values = [example.columns.get(NOISE) for example in examples]
+    if not by_annotator and all(noise is None for noise in values):
         return None
     probabilities = []
-    for example, noise in zip(examples, own, strict=True):
-        value = 0.0 if noise is not None else _of_annotator(example, by_annotator, 0.0)
+    for example, noise in zip(examples, values, strict=True):
+        value = 0.0 if noise is not None else _annotator_value(example, by_annotator, 0.0)
         probabilities.append(_number(example, NOISE, noise, value, 1.0))
     return torch.tensor(probabilities)
 
 
-def _of_annotator(example: Example, known: Mapping[str, float], otherwise: float) -> float:
+def _annotator_value(example: Example, known: Mapping[str, float], default: float) -> float:
     if not known:
-        return otherwise
+        return default
     name = example.columns.get(ANNOTATOR)
     if name not in known:
         raise DataError(
@@ -203,9 +203,9 @@ def _of_annotator(example: Example, known: Mapping[str, float], otherwise: float
     return known[str(name)]
 
 
-def _number(example: Example, name: str, value: object, otherwise: float, highest: float) -> float:
+def _number(example: Example, name: str, value: object, default: float, highest: float) -> float:
     if value is None:
-        return otherwise
+        return default
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     # Compare before converting: an int may be larger than any float.
     if not number or not 0 <= value <= min(highest, 3.4e38):  # type: ignore[operator]

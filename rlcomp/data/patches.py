@@ -9,7 +9,7 @@ from rlcomp.errors import DataError, require
 from rlcomp.sandbox.tree import Tree, is_test, path_fault
 
 
-def applied(files: Tree, diff: str) -> dict[str, str]:
+def apply_diff(files: Tree, diff: str) -> dict[str, str]:
     """Return the repository after a diff; every hunk must fit at the line it names.
 
     Raises:
@@ -18,7 +18,7 @@ def applied(files: Tree, diff: str) -> dict[str, str]:
         MissingExtra: unidiff is not installed.
     """
     changed = dict(files)
-    for patch in _read(diff):
+    for patch in _parse_diff(diff):
         source, target = _paths(patch)
         if patch.is_binary_file:
             raise DataError(f"the diff changes {patch.path}, which is no text")
@@ -27,7 +27,7 @@ def applied(files: Tree, diff: str) -> dict[str, str]:
         if target and target != source and target in changed:
             raise DataError(f"the diff makes {target}, which is there already")
         text = changed.pop(source) if source else ""
-        patched = _patched(source or target, text, patch)
+        patched = _apply_hunks(source or target, text, patch)
         if target:
             changed[target] = patched
     return changed
@@ -40,10 +40,10 @@ def without_tests(diff: str) -> str:
         DataError: it is no unified diff.
         MissingExtra: unidiff is not installed.
     """
-    return "".join(str(patch) for patch in _read(diff) if not is_test(patch.path))
+    return "".join(str(patch) for patch in _parse_diff(diff) if not is_test(patch.path))
 
 
-def _read(diff: str) -> list[Any]:
+def _parse_diff(diff: str) -> list[Any]:
     unidiff = require("unidiff", "software")
     try:
         patches = [*unidiff.PatchSet(diff)]
@@ -66,31 +66,33 @@ def _paths(patch: Any) -> tuple[str, str]:  # noqa: ANN401
     return source, target
 
 
-def _patched(path: str, text: str, patch: Any) -> str:  # noqa: ANN401
+def _apply_hunks(path: str, text: str, patch: Any) -> str:  # noqa: ANN401
     lines = [*io.StringIO(text, newline="\n")]
     result: list[str] = []
-    done = 0
+    num_copied = 0
     for hunk in patch:
-        old, new = _sides(hunk)
+        old, new = _hunk_sides(hunk)
         start = hunk.source_start - 1 if old else hunk.source_start
-        if start < done or lines[start : start + len(old)] != old:
+        if start < num_copied or lines[start : start + len(old)] != old:
             raise DataError(f"the diff does not fit {path} at line {hunk.source_start}")
-        result += lines[done:start] + new
-        done = start + len(old)
-    return "".join(result + lines[done:])
+        result += lines[num_copied:start] + new
+        num_copied = start + len(old)
+    return "".join(result + lines[num_copied:])
 
 
-def _sides(hunk: Any) -> tuple[list[str], list[str]]:  # noqa: ANN401
+def _hunk_sides(hunk: Any) -> tuple[list[str], list[str]]:  # noqa: ANN401
     """Return the old and the new lines of a hunk, both with the context."""
     old: list[str] = []
     new: list[str] = []
-    into: list[list[str]] = []
+    target_sides: list[list[str]] = []
     for line in hunk:
         if line.line_type == "\\":  # the previous line has no line break
-            for side in into:
+            for side in target_sides:
                 side[-1] = side[-1].removesuffix("\n")
             continue
-        into = [side for side, off in ((old, line.is_added), (new, line.is_removed)) if not off]
-        for side in into:
+        target_sides = [
+            side for side, off in ((old, line.is_added), (new, line.is_removed)) if not off
+        ]
+        for side in target_sides:
             side.append(line.value)
     return old, new

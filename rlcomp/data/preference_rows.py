@@ -13,7 +13,7 @@ from typing import Literal
 from rlcomp.columns import CONVERSATION, column_text
 from rlcomp.data.column_names import prompt_remedy
 from rlcomp.data.comparisons import (
-    Compared,
+    AnswerPair,
     check_labels,
     compared_answers,
     rated_answers,
@@ -33,7 +33,7 @@ RANKED = "ranked_answers"
 # Marks of the turns in the dialogues of Anthropic's HH.
 _TURN = re.compile(r"\n\nHuman:|\n\nAssistant:")
 _SPEAKERS = {"\n\nHuman:": "user", "\n\nAssistant:": "assistant"}
-_READ = {
+_READ_COLUMNS = {
     *(
         "chosen",
         "rejected",
@@ -87,11 +87,11 @@ def preference_examples(
     """
     if "completion" in row.columns and {"label", "rating"} & {*row.columns}:
         check_labels(row)
-        return [_labelled(row, prompt_field)]
+        return [_labelled_example(row, prompt_field)]
     several = "responses" in row.columns and {"ranking", "ratings"} & {*row.columns}
     if ratings != "pairs" and several:
         singles = [
-            _single(row, prompt_field, one, {"rating": rating})
+            _single_example(row, prompt_field, one, {"rating": rating})
             for one, rating in rated_answers(row)
         ]
         return singles if ratings == "each" else [_ranking(row, singles)]
@@ -122,10 +122,10 @@ def _ranking(row: Row, singles: Sequence[Example]) -> Example:
     """Return one example with all answers; its demonstration is the best one."""
     best = max(singles, key=lambda one: float(str(one.columns["rating"])))
     answers = [[one.demonstration, dict(one.columns)] for one in singles]
-    return _checked(row, replace(best, columns={**best.columns, RANKED: answers}))
+    return _check_columns(row, replace(best, columns={**best.columns, RANKED: answers}))
 
 
-def _labelled(row: Row, prompt_field: str) -> Example:
+def _labelled_example(row: Row, prompt_field: str) -> Example:
     columns: dict[str, object] = {}
     if "label" in row.columns:
         label = row.columns["label"]
@@ -134,33 +134,33 @@ def _labelled(row: Row, prompt_field: str) -> Example:
         columns["desirable"] = label
     if "rating" in row.columns:
         columns["rating"] = rating_of(row)
-    return _single(row, prompt_field, row.columns["completion"], columns)
+    return _single_example(row, prompt_field, row.columns["completion"], columns)
 
 
-def _single(row: Row, field: str, answer: object, columns: Mapping[str, object]) -> Example:
+def _single_example(row: Row, field: str, answer: object, columns: Mapping[str, object]) -> Example:
     """Return the example of a single answer."""
-    return _made(row, field, _conversations(row, field, [answer]), [answer], columns)
+    return _build_example(row, field, _conversations(row, field, [answer]), [answer], columns)
 
 
-def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: Compared) -> Example:
+def _example(row: Row, prompt_field: str, dialogues: Dialogues, pair: AnswerPair) -> Example:
     answers = [pair.chosen, pair.rejected]
     if answers[0] == answers[1]:
         raise DataError(f"{row.place}: both answers of the pair are the same: take the row out")
     if all(isinstance(one, str) and _TURN.match(one) for one in answers):
         return _dialogue(row, dialogues, pair)
-    both = _conversations(row, prompt_field, answers)
-    return _made(row, prompt_field, both, answers, pair.told)
+    conversations = _conversations(row, prompt_field, answers)
+    return _build_example(row, prompt_field, conversations, answers, pair.label_columns)
 
 
 def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict[str, object]]:
     """Return the prompt and each answer as messages; an empty list if all of them are texts."""
     prompt = row.columns.get(_prompt_field(row, field))
-    listed = [one for one in answers if isinstance(one, (list, tuple))]
-    if not listed and not isinstance(prompt, (list, tuple)):
+    message_lists = [one for one in answers if isinstance(one, (list, tuple))]
+    if not message_lists and not isinstance(prompt, (list, tuple)):
         return []
-    if listed and len(listed) < len(answers):
+    if message_lists and len(message_lists) < len(answers):
         raise DataError(f"{row.place}: one answer is a text, the other messages: write both alike")
-    common = _common_beginning(listed, alone=prompt is not None)
+    common = _common_beginning(message_lists, has_prompt=prompt is not None)
     question = list(prompt) if isinstance(prompt, (list, tuple)) else []
     if isinstance(prompt, str) and not common:
         question = [{"role": "user", "content": prompt}]
@@ -174,15 +174,17 @@ def _conversations(row: Row, field: str, answers: Sequence[object]) -> list[dict
     ]
 
 
-def _common_beginning(listed: Sequence[Sequence[object]], *, alone: bool) -> list[object]:
+def _common_beginning(
+    message_lists: Sequence[Sequence[object]], *, has_prompt: bool
+) -> list[object]:
     """Return the common beginning of all lists; the last message of a list never belongs to it.
 
     It is empty for a single list if ``alone``.
     """
-    if not listed or (len(listed) == 1 and alone):
+    if not message_lists or (len(message_lists) == 1 and has_prompt):
         return []
     common: list[object] = []
-    for messages in zip(*(one[:-1] for one in listed), strict=False):
+    for messages in zip(*(one[:-1] for one in message_lists), strict=False):
         if any(one != messages[0] for one in messages):
             break
         common.append(messages[0])
@@ -193,29 +195,29 @@ def _prompt_field(row: Row, field: str) -> str:
     return field if field in row.columns or "instruction" not in row.columns else "instruction"
 
 
-def _made(
+def _build_example(
     row: Row,
     field: str,
-    both: list[dict[str, object]],
+    conversations: list[dict[str, object]],
     answers: Sequence[object],
     columns: Mapping[str, object],
 ) -> Example:
     others = {
         name: value
         for name, value in row.columns.items()
-        if name not in {*_READ, _prompt_field(row, field), "messages"} and value is not None
+        if name not in {*_READ_COLUMNS, _prompt_field(row, field), "messages"} and value is not None
     }
     columns = {**others, **columns}
-    if not both:
+    if not conversations:
         texts = [_text(row, "prompt", row.columns.get(_prompt_field(row, field)))]
         if not texts[0]:
             raise DataError(f"{row.place}: the prompt is empty: take the row out")
         texts += [_text(row, "answer", one) for one in answers]
         columns |= {"rejected": texts[2]} if len(texts) > 2 else {}
-        return _checked(row, Example(texts[0], texts[1], texts[1], columns=columns))
+        return _check_columns(row, Example(texts[0], texts[1], texts[1], columns=columns))
     tools = {"tools": row.columns["tools"]} if "tools" in row.columns else {}
     parts = []
-    for one in both:
+    for one in conversations:
         conversation = conversation_of(Row(row.place, {**one, **tools}), "messages")
         if conversation is None or not conversation.completion:
             raise DataError(f"{row.place}: there is no message before or none in an answer")
@@ -229,10 +231,10 @@ def _made(
         source=parts[0].source,
         columns=columns,
     )
-    return _checked(row, example)
+    return _check_columns(row, example)
 
 
-def _dialogue(row: Row, dialogues: Dialogues, pair: Compared) -> Example:
+def _dialogue(row: Row, dialogues: Dialogues, pair: AnswerPair) -> Example:
     """Return a pair of HH: the last turns are the answers, the turns before them the prompt."""
     turns = [_turns(str(text)) for text in (pair.chosen, pair.rejected)]
     first, second = (one[:-1] for one in turns)
@@ -245,12 +247,12 @@ def _dialogue(row: Row, dialogues: Dialogues, pair: Compared) -> Example:
     if dialogues == "text":
         question = "".join(f"{who}{text}" for who, text in first) + "\n\nAssistant:"
         plain = Row(row.place, {**row.columns, "prompt": question})
-        return _made(plain, "prompt", [], sides, pair.told)
+        return _build_example(plain, "prompt", [], sides, pair.label_columns)
     messages = [{"role": _SPEAKERS[who], "content": text.strip()} for who, text in first]
-    both: list[dict[str, object]] = [
+    conversations: list[dict[str, object]] = [
         {"messages": messages, "completion": one.strip()} for one in sides
     ]
-    return _made(row, "prompt", both, sides, pair.told)
+    return _build_example(row, "prompt", conversations, sides, pair.label_columns)
 
 
 def _turns(text: str) -> list[tuple[str, str]]:
@@ -269,7 +271,7 @@ def _text(row: Row, what: str, value: object) -> str:
     return value.encode("utf-8", "replace").decode("utf-8")
 
 
-def _checked(row: Row, example: Example) -> Example:
+def _check_columns(row: Row, example: Example) -> Example:
     for name, value in example.columns.items():
         column_text(row.place, name, value)
     return example

@@ -26,7 +26,7 @@ from rlcomp.errors import DataError, RlcompWarning, require
 _LONGEST_LINE = 64 << 20
 # JSON packs to about a tenth. A file that unpacks to more than this multiple of its size, and to
 # more than this many bytes, is an archive made to exhaust memory.
-_LARGEST_SHARE, _UNASKED = 200, 1 << 30
+_LARGEST_SHARE, _ALWAYS_ALLOWED = 200, 1 << 30
 # Parquet unpacks at once this many rows, and the columns of a row group: at most this many bytes.
 _ROWS_AT_ONCE, _LARGEST_GROUP = 1024, 1 << 32
 _SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet")
@@ -65,7 +65,7 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
     if not file.exists() and (files := sorted(glob.glob(str(file)))):
         return chain.from_iterable(read_rows(one, columns) for one in files)
     if not file.exists():
-        raise DataError(f"there is no file {path!r}{_near(file)}")
+        raise DataError(f"there is no file {path!r}{_suggest_path(file)}")
     if not file.is_file() or not file.name.endswith(_SUFFIXES):
         from rlcomp.advice.format_hints import converted
 
@@ -74,29 +74,31 @@ def read_rows(path: str, columns: AbstractSet[str] | None = None) -> Iterator[Ro
             f"{converted(path, _SUFFIXES)}"
         )
     rows = _parquet_rows(file, columns) if file.suffix == ".parquet" else _json_rows(file)
-    return _some(rows, f"{path!r} is empty: it has no rows; set another path")
+    return _refuse_empty(rows, f"{path!r} is empty: it has no rows; set another path")
 
 
 # The most files in a message.
-_SHOWN = 5
+_MAX_LISTED = 5
 
 
-def _some(rows: Iterable[Row], otherwise: str) -> Iterator[Row]:
+def _refuse_empty(rows: Iterable[Row], message: str) -> Iterator[Row]:
     """Yield the rows; refuse an empty file."""
     row = None
     for row in rows:
         yield row
     if row is None:
-        raise DataError(otherwise)
+        raise DataError(message)
 
 
-def _near(file: Path) -> str:
+def _suggest_path(file: Path) -> str:
     """Return a suggestion for a file that does not exist."""
     path, folder = file, file.parent
     while not folder.is_dir():
         file, folder = folder, folder.parent
-    there = sorted(entry.name for entry in folder.iterdir() if _fits(entry, file is path))
-    close = difflib.get_close_matches(file.name, there, n=1)
+    available = sorted(
+        entry.name for entry in folder.iterdir() if _is_candidate(entry, file is path)
+    )
+    close = difflib.get_close_matches(file.name, available, n=1)
     if close:
         return f"; did you mean {str(folder / close[0])!r}?"
     if re.fullmatch(r"\w[\w-]*/\w[\w.-]*", str(path)) and not (
@@ -104,27 +106,27 @@ def _near(file: Path) -> str:
     ):
         return f"; a data set of the Hugging Face hub is task=hub task.name={path}"
     hint = f": the folder {str(folder)!r} has nothing of a similar name; set another path"
-    files = sorted(entry.name for entry in folder.iterdir() if _fits(entry, True))
-    more = ", …" if len(files) > _SHOWN else ""
-    return f"{hint}, such as one of {', '.join(files[:_SHOWN])}{more}" if files else hint
+    files = sorted(entry.name for entry in folder.iterdir() if _is_candidate(entry, True))
+    more = ", …" if len(files) > _MAX_LISTED else ""
+    return f"{hint}, such as one of {', '.join(files[:_MAX_LISTED])}{more}" if files else hint
 
 
-def _fits(entry: Path, is_file: bool) -> bool:
+def _is_candidate(entry: Path, is_file: bool) -> bool:
     """Return whether an entry can be suggested: a file of rows for a file, else a folder."""
     return (entry.is_file() and entry.name.endswith(_SUFFIXES)) if is_file else entry.is_dir()
 
 
 def _json_rows(file: Path) -> Iterator[Row]:
-    twice: list[str] = []
+    repeated: list[str] = []
     for number, line in enumerate(_lines(file), start=1):
         place = f"{file}:{number}"
         text = _decoded(place, line.removeprefix(BOM_UTF8) if number == 1 else line)
         if text.strip():
-            yield Row(place, _json_row(place, text, twice, file if number == 1 else None))
-    if twice:
+            yield Row(place, _json_row(place, text, repeated, file if number == 1 else None))
+    if repeated:
         warnings.warn(
-            f"{file}: rows that give a column twice, of which the last value counts: {len(twice)} "
-            f"(first: {twice[0]})",
+            f"{file}: rows that give a column twice, of which the last value counts: "
+            f"{len(repeated)} (first: {repeated[0]})",
             RlcompWarning,
             stacklevel=2,
         )
@@ -133,7 +135,7 @@ def _json_rows(file: Path) -> Iterator[Row]:
 def _lines(file: Path) -> Iterator[bytes]:
     number, total = 0, 0
     try:
-        most = max(_LARGEST_SHARE * file.stat().st_size, _UNASKED)
+        most = max(_LARGEST_SHARE * file.stat().st_size, _ALWAYS_ALLOWED)
         with cast(
             "IO[bytes]", gzip.open(file) if file.suffix == ".gz" else file.open("rb")
         ) as data:
@@ -165,32 +167,32 @@ def _decoded(place: str, line: bytes) -> str:
         ) from error
 
 
-def _json_row(place: str, line: str, twice: list[str], begins: Path | None) -> dict[str, object]:
+def _json_row(place: str, line: str, repeated: list[str], file: Path | None) -> dict[str, object]:
     def columns_of(pairs: list[tuple[str, object]]) -> dict[str, object]:
         entries = dict(pairs)
-        if len(entries) < len(pairs) and twice[-1:] != [place]:
-            twice.append(place)
+        if len(entries) < len(pairs) and repeated[-1:] != [place]:
+            repeated.append(place)
         return entries
 
     try:
         columns = json.loads(line, object_pairs_hook=columns_of)
     except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{place}: not JSON: {error}; each line must be one object{_whole(begins)}"
+            f"{place}: not JSON: {error}; each line must be one object{_first_line_hint(file)}"
         ) from error
     if not isinstance(columns, dict):
         raise DataError(
             f"{place}: {line.strip()[:60]!r} is not an object {{column: value, ...}}"
-            f"{_whole(begins)}"
+            f"{_first_line_hint(file)}"
         )
     return columns
 
 
-def _whole(begins: Path | None) -> str:
+def _first_line_hint(file: Path | None) -> str:
     """Describe a file whose first line is no row, such as one JSON text over several lines."""
     from rlcomp.advice.format_hints import json_as_lines
 
-    description = begins and begins.suffix == ".jsonl" and json_as_lines(str(begins))
+    description = file and file.suffix == ".jsonl" and json_as_lines(str(file))
     return f" ({description})" if description else ""
 
 
@@ -201,10 +203,12 @@ def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]
     try:
         with parquet.ParquetFile(file) as table:
             # If a column is missing, read all columns, so that the message can name them.
-            there = table.schema_arrow.names
-            wanted = sorted(columns) if columns is not None and columns <= {*there} else None
-            _check_parquet(file, table, {*(wanted or there)})
-            for batch in table.iter_batches(columns=wanted, batch_size=_ROWS_AT_ONCE):
+            available = table.schema_arrow.names
+            needed_columns = (
+                sorted(columns) if columns is not None and columns <= {*available} else None
+            )
+            _check_parquet(file, table, {*(needed_columns or available)})
+            for batch in table.iter_batches(columns=needed_columns, batch_size=_ROWS_AT_ONCE):
                 for row in batch.to_pylist():
                     number += 1
                     yield Row(f"{file}: row {number}", row)
@@ -213,20 +217,22 @@ def _parquet_rows(file: Path, columns: AbstractSet[str] | None) -> Iterator[Row]
         raise DataError(f"{file}: cannot be read as Parquet after row {number}: {error}") from error
 
 
-def _check_parquet(file: Path, table: Any, wanted: AbstractSet[str]) -> None:  # noqa: ANN401
+def _check_parquet(file: Path, table: Any, needed_columns: AbstractSet[str]) -> None:  # noqa: ANN401
     """Refuse a duplicate column, and a row group that does not fit into memory.
 
     Raises:
         DataError: names the column or the group.
     """
     counts = Counter(table.schema_arrow.names)
-    twice = [name for name, count in counts.items() if count > 1]
-    if twice:
-        raise DataError(f"{file}: it has the column {twice[0]!r:.60} twice: rename one of them")
+    repeated = [name for name, count in counts.items() if count > 1]
+    if repeated:
+        raise DataError(f"{file}: it has the column {repeated[0]!r:.60} twice: rename one of them")
     for number in range(table.metadata.num_row_groups):
         group = table.metadata.row_group(number)
         chunks = [group.column(place) for place in range(group.num_columns)]
-        needed = [chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in wanted]
+        needed = [
+            chunk for chunk in chunks if chunk.path_in_schema.partition(".")[0] in needed_columns
+        ]
         size = sum(chunk.total_uncompressed_size for chunk in needed)
         if size > _LARGEST_GROUP:
             raise DataError(
@@ -260,4 +266,4 @@ def hub_rows(name: str, subset: str | None, split: str) -> Iterator[Row]:
     readable = [name for name, kind in table.features.items() if not isinstance(kind, media)]
     table = table.select_columns(readable)
     rows = (Row(f"{name}[{split}] row {number}", row) for number, row in enumerate(table, start=1))
-    return _some(rows, f"data set {name!r}, split {split!r} is empty: it has no rows")
+    return _refuse_empty(rows, f"data set {name!r}, split {split!r} is empty: it has no rows")

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rlcomp.columns import column_text
-from rlcomp.data.patches import applied, without_tests
+from rlcomp.data.patches import apply_diff, without_tests
 from rlcomp.errors import DataError
 from rlcomp.sandbox.job import Limits
 from rlcomp.sandbox.program_runner import ProgramRunner
@@ -64,7 +64,7 @@ def task_of(change: Change, runner: ProgramRunner, limits: Limits) -> dict[str, 
     """
     if not change.issue.strip():
         raise DataError("it has no issue: say in a text what is to be done")
-    after = applied(change.before, change.diff)
+    after = apply_diff(change.before, change.diff)
     for when, files in (("before", change.before), ("after", after)):
         if fault := tree_fault(files):
             raise DataError(f"the repository {when} the change: {fault}")

@@ -46,10 +46,10 @@ def read_transitions(path: str) -> TensorDict:
     """
     place = Path(path).expanduser()
     if place.is_dir():
-        return _nested(_stacked(minari_rows(place)))
+        return _to_torchrl(_stack_rows(minari_rows(place)))
     if place.suffix == ".safetensors":
-        return _nested(_safetensors(place))
-    return _nested(_stacked(read_rows(path)))
+        return _to_torchrl(_safetensors(place))
+    return _to_torchrl(_stack_rows(read_rows(path)))
 
 
 def write_transitions(path: Path, rows: TensorDict) -> None:
@@ -71,7 +71,7 @@ def write_transitions(path: Path, rows: TensorDict) -> None:
     save_file({key: value.contiguous() for key, value in columns.items()}, path)
 
 
-def _nested(flat: Mapping[str, Tensor]) -> TensorDict:
+def _to_torchrl(flat: Mapping[str, Tensor]) -> TensorDict:
     rows = len(flat["reward"])
     terminated = flat["terminated"].view(rows, 1)
     truncated = flat["truncated"].view(rows, 1) & ~terminated
@@ -105,7 +105,7 @@ def _check_names(place: str, names: Iterable[str]) -> None:
             )
 
 
-def _stacked(rows: Iterable[Row]) -> dict[str, Tensor]:
+def _stack_rows(rows: Iterable[Row]) -> dict[str, Tensor]:
     """Stack rows into one tensor for each entry."""
     columns: dict[str, list[Any]] = {name: [] for name in _KNOWN}
     sizes: dict[str, tuple[str, int]] = {}
@@ -127,7 +127,7 @@ def _stacked(rows: Iterable[Row]) -> dict[str, Tensor]:
 
 def _vector(place: str, name: str, value: object, sizes: dict[str, tuple[str, int]]) -> list[float]:
     if not isinstance(value, list) or not value:
-        raise DataError(f"{place}: '{name}' is {_short(value)}: must be a list of numbers")
+        raise DataError(f"{place}: '{name}' is {_abbreviate(value)}: must be a list of numbers")
     first, size = sizes.setdefault(name, (place, len(value)))
     if len(value) != size:
         raise DataError(
@@ -147,20 +147,20 @@ def _check_ends(place: str, before: int, after: int) -> None:
 
 def _number(place: str, name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise DataError(f"{place}: '{name}' holds {_short(value)}: must be a number")
+        raise DataError(f"{place}: '{name}' holds {_abbreviate(value)}: must be a number")
     # A larger number is infinite in float32; NaN fails the comparison.
     if not abs(value) <= torch.finfo(torch.float32).max:
-        raise DataError(f"{place}: '{name}' holds {_short(value)}: must be finite, in float32")
+        raise DataError(f"{place}: '{name}' holds {_abbreviate(value)}: must be finite, in float32")
     return float(value)
 
 
 def _flag(place: str, name: str, value: object) -> bool:
     if not isinstance(value, bool):
-        raise DataError(f"{place}: '{name}' is {_short(value)}: must be true or false")
+        raise DataError(f"{place}: '{name}' is {_abbreviate(value)}: must be true or false")
     return value
 
 
-def _short(value: object) -> str:
+def _abbreviate(value: object) -> str:
     shown = repr(value)
     return shown if len(shown) <= 60 else f"{shown[:60]}..."
 
@@ -202,10 +202,10 @@ def _column(place: Path, name: str, value: Tensor, rows: int) -> Tensor:
         return value.view(torch.uint8) != 0  # bytes of a file may be other than 0 and 1
     if not value.is_floating_point():
         raise DataError(f"{place}: '{name}' is {value.dtype}: must be of floats")
-    narrow = value.float()
-    bad = (~narrow.isfinite()).view(rows, -1).any(1)
-    if bool(bad.any()):
+    values = value.float()
+    invalid_steps = (~values.isfinite()).view(rows, -1).any(1)
+    if bool(invalid_steps.any()):
         raise DataError(
-            f"{place}: '{name}' of step {int(bad.nonzero()[0, 0])} (from 0) is not finite"
+            f"{place}: '{name}' of step {int(invalid_steps.nonzero()[0, 0])} (from 0) is not finite"
         )
-    return narrow
+    return values

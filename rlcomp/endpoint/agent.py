@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from rlcomp.errors import in_one_line
-from rlcomp.workers.call import is_async, load
+from rlcomp.workers.function_call import is_async, load
 
 # Calls of the endpoint itself bypass any proxy.
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))

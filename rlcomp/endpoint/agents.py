@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.endpoint.agent import Agent, usable
 from rlcomp.errors import ConfigError, in_one_line
-from rlcomp.workers.calls import Failed
+from rlcomp.workers.executor import FailedCall
 from rlcomp.workers.pool import WorkerPool
 
 # An agent: its dotted path, ``file.py:function``, or the function itself.
@@ -89,7 +89,7 @@ class ProcessAgents(metaclass=Checked):
                 "dotted path or as file.py:function, or take agent_pool=in_process"
             )
         (outcome,) = self.pools[0].map(f"{_AGENT}.usable", [{"function": function}], timeout=60.0)
-        why = outcome.message if isinstance(outcome, Failed) else str(outcome.value)
+        why = outcome.message if isinstance(outcome, FailedCall) else str(outcome.value)
         if why:
             raise _unusable(function, why)
 
@@ -118,9 +118,9 @@ class ProcessAgents(metaclass=Checked):
             timeout=self.timeout + _GRACE,
             concurrency=max(2, len(calls)),
         )
-        if any(one.value for one in outcomes if not isinstance(one, Failed)):
+        if any(one.value for one in outcomes if not isinstance(one, FailedCall)):
             pool.close()  # an agent that took too long goes on in a thread
-        return [one.message if isinstance(one, Failed) else "" for one in outcomes]
+        return [one.message if isinstance(one, FailedCall) else "" for one in outcomes]
 
     def close(self) -> None:
         """End the processes; a later rollout starts new ones."""

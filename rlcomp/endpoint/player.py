@@ -20,7 +20,7 @@ from rlcomp.endpoint.server import serving
 from rlcomp.endpoint.trace import Trace
 from rlcomp.engine.decoding import Decoding
 from rlcomp.episodes.episode import Episode
-from rlcomp.episodes.rollout import Limits
+from rlcomp.episodes.rollout import EpisodeLimits
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import SupportsAgentCalls, check_turns
@@ -79,7 +79,7 @@ class TracePlayer(metaclass=Checked):
         self.agent = agent
         self.agents: Agents = agents or InProcessAgents()
         self.agents.check(agent)
-        self.limits = Limits(max_calls, max_new_tokens, 1, policy.context_length)
+        self.limits = EpisodeLimits(max_calls, max_new_tokens, 1, policy.context_length)
         self.wait = wait
         self.texts = MarkedTexts(policy.tokenizer)
 

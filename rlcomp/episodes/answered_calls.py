@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rlcomp.episodes.tool_calls import Call
+from rlcomp.episodes.tool_calls import ToolCall
 from rlcomp.episodes.tool_protocol import JsonCalls, told_together
 from rlcomp.interfaces.environment import Turn
 
@@ -16,18 +16,18 @@ class AnsweredCalls:
         answer: executes a call; returns the result and whether it failed.
     """
 
-    def __init__(self, answer: Callable[[Call], tuple[str, bool]]) -> None:
+    def __init__(self, answer: Callable[[ToolCall], tuple[str, bool]]) -> None:
         self.answer = answer
         self.calls = self.failed = 0
 
-    def turn(self, calls: Sequence[Call] | str) -> Turn:
+    def turn(self, calls: Sequence[ToolCall] | str) -> Turn:
         """Return the results of the calls; a text is the fault of malformed calls and a failure."""
         results = [calls] if isinstance(calls, str) else [self._result(call) for call in calls]
         self.failed += isinstance(calls, str)
         observation, closing = told_together(JsonCalls(), results)
         return Turn(observation=observation, closing=closing)
 
-    def _result(self, call: Call) -> str:
+    def _result(self, call: ToolCall) -> str:
         result, failed = self.answer(call)
         self.calls += 1
         self.failed += failed

@@ -14,11 +14,11 @@ from rlcomp.functional.branching import normalised_entropy
 
 
 @dataclass(frozen=True)
-class Budget:
-    """The number of episodes of a prompt, and how they start.
+class BranchingBudget:
+    """Number of episodes of a prompt, and the rule of their starts.
 
     Attributes:
-        rows: most episodes of each prompt, ``M``.
+        rows: maximum number of episodes of each prompt, ``M``.
         initial: episodes that start from the prompt, ``N``; branches are added up to ``M``.
         fill: start the remaining episodes from the prompt when all others have ended.
         rule: maps changes of entropy at observations, shape ``[N]``, to probabilities of a branch.
@@ -31,13 +31,13 @@ class Budget:
 
 
 @dataclass
-class Place:
-    """The place of an episode in its tree.
+class EpisodeOrigin:
+    """Origin of an episode in its tree.
 
     Attributes:
-        prompt: number of its prompt.
-        parent: number of the episode it was branched from; -1: none.
-        depth: tokens it shares with that episode.
+        prompt: index of its prompt.
+        parent: index of the episode that it branches from; -1: none.
+        depth: number of tokens that it shares with its parent.
         share: product of 1 / continuations over its branchings.
         entropies: entropy at the start of each turn, over ``log V``.
     """
@@ -57,7 +57,9 @@ class BranchingRollout(Rollout):
     the same as without branches.
     """
 
-    def grow(self, starts: Sequence[Start], budget: Budget, generator: torch.Generator) -> None:
+    def grow(
+        self, starts: Sequence[Start], budget: BranchingBudget, generator: torch.Generator
+    ) -> None:
         """Roll out the episodes of all prompts to their ends.
 
         Args:
@@ -66,7 +68,7 @@ class BranchingRollout(Rollout):
             generator: draws the decisions to branch, on the CPU.
         """
         self.budget, self.generator = budget, generator
-        self.places = [Place(row // budget.rows) for row in range(len(starts))]
+        self.places = [EpisodeOrigin(row // budget.rows) for row in range(len(starts))]
         # Episodes of each prompt that have not begun, and episodes that are not played.
         numbers = range(0, len(starts), budget.rows)
         self.spare = [[*range(n + budget.initial, n + budget.rows)] for n in numbers]
@@ -153,7 +155,7 @@ class BranchingRollout(Rollout):
         new, old = super()._fork(row), self.places[row]
         old.share /= 2
         depth = len(self.episodes[row].ids)
-        self.places.append(Place(old.prompt, row, depth, old.share, [*old.entropies]))
+        self.places.append(EpisodeOrigin(old.prompt, row, depth, old.share, [*old.entropies]))
         spare = self.spare[old.prompt].pop()
         self.unplayed.add(spare)
         self.session.close([spare])

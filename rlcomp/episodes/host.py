@@ -9,22 +9,22 @@ from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 
 
-class Broken(NamedTuple):
-    """The failure of an environment: it raised, crashed or took too long.
+class EnvironmentFailure(NamedTuple):
+    """Failure of an environment that raised an exception, crashed or took too long.
 
     Attributes:
-        why: the reason in one line.
+        reason: the cause in one line.
     """
 
-    why: str
+    reason: str
 
 
 class Start(NamedTuple):
-    """The start of an episode.
+    """Start of an episode.
 
     Attributes:
         example: an example of the task.
-        seed: fixes all draws of the environment.
+        seed: seed of the environment's random numbers.
     """
 
     example: Example
@@ -32,7 +32,9 @@ class Start(NamedTuple):
 
 
 class Host(Protocol):
-    """The environments of a batch, one for each episode; a failure affects its own episode only.
+    """Owner of the environments of a batch, one for each episode.
+
+    A failure of an environment affects only its own episode.
 
     Attributes:
         stops: texts that end a turn of the policy.
@@ -40,11 +42,11 @@ class Host(Protocol):
 
     stops: tuple[str, ...]
 
-    def open(self, starts: Sequence[Start]) -> list[Turn | Broken]:
+    def open(self, starts: Sequence[Start]) -> list[Turn | EnvironmentFailure]:
         """Make an environment for each episode and reset it."""
         ...
 
-    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | Broken]:
+    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | EnvironmentFailure]:
         """Answer the actions of some episodes, by their numbers."""
         ...
 
@@ -56,7 +58,7 @@ class Host(Protocol):
         """
         ...
 
-    def facts(self) -> list[Mapping[str, float] | Broken]:
+    def facts(self) -> list[Mapping[str, float] | EnvironmentFailure]:
         """Return the facts of each environment about its episode."""
         ...
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.episodes.host import EnvironmentFailure, Host, Start
 from rlcomp.episodes.remote import SAYS_ELSE, digest
 from rlcomp.errors import ConfigError, in_one_line
 from rlcomp.interfaces.environment import (
@@ -19,7 +19,7 @@ from rlcomp.interfaces.environment import (
     checked_facts,
     checked_stops,
 )
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 Make = Callable[[], Environment]
 
@@ -82,35 +82,35 @@ class InProcessHost:
         self.environments: dict[int, Environment] = {}
         self.played: list[_Played] = []
 
-    def open(self, starts: Sequence[Start]) -> list[Turn | Broken]:
+    def open(self, starts: Sequence[Start]) -> list[Turn | EnvironmentFailure]:
         """Make an environment for each episode and reset it."""
         self.close()
         self.played = [_Played(start) for start in starts]
         return [self._opened(number, start) for number, start in enumerate(starts)]
 
-    def _opened(self, number: int, start: Start) -> Turn | Broken:
+    def _opened(self, number: int, start: Start) -> Turn | EnvironmentFailure:
         try:
             self.environments[number] = self.make()
             # A copy, so that changes of the example stay within this episode.
             example = copy.deepcopy(start.example)
             turn = checked(self.environments[number].reset(example, start.seed))
         except Exception as error:
-            return Broken(in_one_line(error))
+            return EnvironmentFailure(in_one_line(error))
         self.played[number].hear(turn)
         return turn
 
-    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | Broken]:
+    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | EnvironmentFailure]:
         """Answer the actions of some episodes, by their numbers."""
         return {number: self._stepped(number, action) for number, action in actions.items()}
 
-    def _stepped(self, number: int, action: str) -> Turn | Broken:
+    def _stepped(self, number: int, action: str) -> Turn | EnvironmentFailure:
         played = self.played[number]
         if played.lost:
-            return Broken(played.lost)
+            return EnvironmentFailure(played.lost)
         try:
             turn = checked(self.environments[number].step(action))
         except Exception as error:
-            return Broken(in_one_line(error))
+            return EnvironmentFailure(in_one_line(error))
         played.actions.append(action)
         played.hear(turn)
         return turn
@@ -134,18 +134,18 @@ class InProcessHost:
         """Play an episode again from its seed, with the same actions."""
         turn = self._opened(number, old.start)
         for action in old.actions:
-            if not isinstance(turn, Broken):
+            if not isinstance(turn, EnvironmentFailure):
                 turn = self._stepped(number, action)
         new = self.played[number]
-        if isinstance(turn, Broken):
-            new.lost = turn.why
+        if isinstance(turn, EnvironmentFailure):
+            new.lost = turn.reason
         elif new.heard != old.heard:
             new.lost = (
                 f"{SAYS_ELSE}: let all that it draws follow from the seed of reset, or give it a "
                 "method fork"
             )
 
-    def facts(self) -> list[Mapping[str, float] | Broken]:
+    def facts(self) -> list[Mapping[str, float] | EnvironmentFailure]:
         """Return the facts of each environment about its episode."""
         return [_facts(self.environments.get(number)) for number in range(len(self.played))]
 
@@ -172,10 +172,10 @@ def stops_of(make: Make) -> tuple[str, ...]:
     return stops
 
 
-def _facts(environment: Environment | None) -> Mapping[str, float] | Broken:
+def _facts(environment: Environment | None) -> Mapping[str, float] | EnvironmentFailure:
     if environment is None:
         return {}
     try:
         return checked_facts(environment.facts())
     except Exception as error:
-        return Broken(in_one_line(error))
+        return EnvironmentFailure(in_one_line(error))

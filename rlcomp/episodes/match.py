@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.episode import Episode
-from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.episodes.host import EnvironmentFailure, Host, Start
 from rlcomp.episodes.rollout import Rollout, as_text
 from rlcomp.interfaces.environment import Turn
 from rlcomp.text.token_bytes import row_bytes
@@ -100,7 +100,11 @@ class Matches:
         return dict(sorted(actions.items()))
 
     def _heard(
-        self, turns: Mapping[int, Turn | Broken], movers: Mapping[int, int], *, last: bool
+        self,
+        turns: Mapping[int, Turn | EnvironmentFailure],
+        movers: Mapping[int, int],
+        *,
+        last: bool,
     ) -> dict[int, int]:
         """Take the turns of environments; return the next mover of each match that goes on."""
         going: dict[int, int] = {}
@@ -126,9 +130,9 @@ class Matches:
         for each in self.seats:
             each.episodes[match].truncated = True
 
-    def _fault(self, match: int, turn: Turn | Broken, movers: Mapping[int, int]) -> str:
-        if isinstance(turn, Broken):
-            return turn.why or "its environment failed"
+    def _fault(self, match: int, turn: Turn | EnvironmentFailure, movers: Mapping[int, int]) -> str:
+        if isinstance(turn, EnvironmentFailure):
+            return turn.reason or "its environment failed"
         seats = len(self.seats)
         if not 0 <= turn.seat < seats:
             return f"seat is {turn.seat}: the players have seats 0 to {seats - 1}"
@@ -144,9 +148,9 @@ class Matches:
         for seat, amount in zip(self.seats, turn.payoffs, strict=False):
             seat.pay(match, amount)
 
-    def _tell(self, match: int, facts: Mapping[str, float] | Broken) -> None:
-        if isinstance(facts, Broken):
-            self._break(match, facts.why)
+    def _tell(self, match: int, facts: Mapping[str, float] | EnvironmentFailure) -> None:
+        if isinstance(facts, EnvironmentFailure):
+            self._break(match, facts.reason)
             return
         for seat in self.seats:
             seat.episodes[match].facts = dict(facts)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlcomp.episodes.tool_calls import Call
+from rlcomp.episodes.tool_calls import ToolCall
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.tool import ToolError, check_kinds
 
@@ -30,7 +30,7 @@ def public_methods(peer: object) -> dict[str, Callable[..., Any]]:
     return methods
 
 
-def bind(tool: Callable[..., Any], call: Call) -> inspect.BoundArguments:
+def bind(tool: Callable[..., Any], call: ToolCall) -> inspect.BoundArguments:
     """Bind the arguments of a call to the parameters of a tool.
 
     Raises:
@@ -47,7 +47,7 @@ def bind(tool: Callable[..., Any], call: Call) -> inspect.BoundArguments:
         raise ToolError(f"{call.name}: {error}") from error
 
 
-def call_method(methods: Methods, call: Call) -> tuple[str, bool]:
+def call_method(methods: Methods, call: ToolCall) -> tuple[str, bool]:
     """Return the result of a method, and whether the call failed.
 
     Wrong arguments, and a ValueError or ToolError of the method, become the result; any other

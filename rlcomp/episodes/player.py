@@ -14,11 +14,11 @@ from rlcomp.arguments import Checked, PositiveInt, Unbuilt
 from rlcomp.batch import decode_columns, decode_texts, keep_prompt
 from rlcomp.columns import CONVERSATION
 from rlcomp.engine.decoding import Decoding
-from rlcomp.episodes.branching import BranchingRollout, Budget
+from rlcomp.episodes.branching import BranchingBudget, BranchingRollout
 from rlcomp.episodes.episode import Episode
 from rlcomp.episodes.host import Hosts, Start
 from rlcomp.episodes.in_process import InProcessHosts
-from rlcomp.episodes.rollout import Limits, Rollout
+from rlcomp.episodes.rollout import EpisodeLimits, Rollout
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.interfaces.environment import Environment
 from rlcomp.interfaces.policy import SupportsTurns, check_turns
@@ -57,7 +57,7 @@ class Plays(Protocol):
 
     policy: SupportsTurns
     prompt: PromptFormat
-    limits: Limits
+    limits: EpisodeLimits
 
     def play(
         self,
@@ -112,7 +112,9 @@ class Player(metaclass=Checked):
         self.prompt.dialogues([""], [{}])  # refuses a template that rewrites earlier turns
         self.policy = policy
         self.host = (hosts or InProcessHosts()).host(environment)
-        self.limits = Limits(max_turns, max_new_tokens, observation_tokens, policy.context_length)
+        self.limits = EpisodeLimits(
+            max_turns, max_new_tokens, observation_tokens, policy.context_length
+        )
         self.table = token_bytes(policy.tokenizer)
 
     def play(
@@ -177,7 +179,7 @@ class Player(metaclass=Checked):
         return rows, Continued(more, of.to(more.device), turn.to(more.device))
 
     def play_trees(
-        self, batch: TensorDict, *, budget: Budget, generator: torch.Generator, seed: int
+        self, batch: TensorDict, *, budget: BranchingBudget, generator: torch.Generator, seed: int
     ) -> tuple[TensorDict, Tensor]:
         """Roll out trees: episodes that fork after an observation.
 

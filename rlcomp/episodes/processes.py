@@ -11,10 +11,10 @@ from typing import Any
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.episodes.episode import to_json
-from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
-from rlcomp.workers.calls import Failed, Outcome
+from rlcomp.workers.executor import CallOutcome, FailedCall
 from rlcomp.workers.pool import WorkerPool
 
 _REMOTE = "rlcomp.episodes.remote"
@@ -103,7 +103,7 @@ class ProcessHost:
         self.hosts = hosts
         self.environment = environment
         (outcome,) = self._call(0, "stops", [{}])
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, FailedCall):
             raise ConfigError(f"environment ({environment[0]}) cannot be made: {outcome.message}")
         assert isinstance(outcome.value, list)
         self.stops = tuple(outcome.value)
@@ -124,13 +124,13 @@ class ProcessHost:
         self.heard = [""] * len(starts)
         self.told: list[Mapping[str, float]] = [{} for _ in starts]
 
-    def open(self, starts: Sequence[Start]) -> list[Turn | Broken]:
+    def open(self, starts: Sequence[Start]) -> list[Turn | EnvironmentFailure]:
         """Make an environment for each episode and reset it."""
         self._begin(starts)
         turns = self._act(range(len(starts)))
         return [turns[episode] for episode in range(len(starts))]
 
-    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | Broken]:
+    def step(self, actions: Mapping[int, str]) -> dict[int, Turn | EnvironmentFailure]:
         """Answer the actions of some episodes, by their numbers."""
         for episode, action in actions.items():
             self.actions[episode].append(action)
@@ -144,7 +144,7 @@ class ProcessHost:
         self.told.append(self.told[episode])
         return len(self.starts) - 1
 
-    def _act(self, episodes: Sequence[int]) -> dict[int, Turn | Broken]:
+    def _act(self, episodes: Sequence[int]) -> dict[int, Turn | EnvironmentFailure]:
         workers = len(self.hosts.pools)
         shares = [[each for each in episodes if each % workers == n] for n in range(workers)]
         with ThreadPoolExecutor(workers) as threads:
@@ -169,20 +169,20 @@ class ProcessHost:
 
     def _call(
         self, worker: int, name: str, arguments: Sequence[Mapping[str, object]]
-    ) -> list[Outcome]:
+    ) -> list[CallOutcome]:
         whole = [{"environment": self.environment, **each} for each in arguments]
         pool = self.hosts.pools[worker]
         return pool.map(f"{_REMOTE}.{name}", whole, timeout=self.hosts.timeout)
 
-    def _turn(self, episode: int, outcome: Outcome) -> Turn | Broken:
-        if isinstance(outcome, Failed):
-            return Broken(outcome.message)
+    def _turn(self, episode: int, outcome: CallOutcome) -> Turn | EnvironmentFailure:
+        if isinstance(outcome, FailedCall):
+            return EnvironmentFailure(outcome.message)
         reply: Any = outcome.value
         self.heard[episode] = reply.pop("heard")
         self.told[episode] = reply.pop("facts")
         return Turn(**{**reply, "payoffs": tuple(reply["payoffs"])})
 
-    def facts(self) -> list[Mapping[str, float] | Broken]:
+    def facts(self) -> list[Mapping[str, float] | EnvironmentFailure]:
         """Return the facts of each environment about its episode, as of the last turn."""
         return [*self.told]
 

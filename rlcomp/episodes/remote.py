@@ -17,7 +17,7 @@ from rlcomp.interfaces.environment import (
     checked_stops,
 )
 from rlcomp.interfaces.task import Example
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 SAYS_ELSE = "played again from its seed, the environment says something else"
 

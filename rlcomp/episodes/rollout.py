@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from rlcomp.engine.session import SamplingSession, TurnSample, join_turns
 from rlcomp.episodes.episode import Episode
-from rlcomp.episodes.host import Broken, Host, Start
+from rlcomp.episodes.host import EnvironmentFailure, Host, Start
 from rlcomp.errors import DataError, in_one_line
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.prompt import NO_OBSERVATION, Dialogue, Observation
@@ -20,19 +20,19 @@ from rlcomp.verify.tool_calls import ends_in_text
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-# Characters of an observation that are encoded for each token that it may have.
+# An observation is cut to this many characters for each token that it may have.
 _CHARACTERS = 16
 
 
 @dataclass(frozen=True)
-class Limits:
+class EpisodeLimits:
     """Limits of an episode.
 
     Attributes:
-        turns: most turns of the policy.
-        turn_tokens: most tokens that the policy samples in a turn.
-        observation_tokens: most tokens of an observation, without its closing text.
-        context: most tokens of a row; None: no limit.
+        turns: maximum number of the policy's turns.
+        turn_tokens: maximum number of tokens that the policy samples in a turn.
+        observation_tokens: maximum number of tokens of an observation, without its closing text.
+        context: maximum number of tokens of a row; None: no limit.
     """
 
     turns: int
@@ -42,12 +42,12 @@ class Limits:
 
 
 @dataclass(frozen=True)
-class Branch:
-    """The origin of an episode that continues another one.
+class EpisodeBranch:
+    """Origin of an episode that continues another episode.
 
     Attributes:
-        row: the number of that other one.
-        turn: the first turn of its own.
+        row: index of the continued episode.
+        turn: first turn that the two episodes do not share.
     """
 
     row: int
@@ -76,7 +76,7 @@ class Rollout:
         host: Host,
         tokenizer: PreTrainedTokenizerBase,
         table: Sequence[bytes],
-        limits: Limits,
+        limits: EpisodeLimits,
     ) -> None:
         self.open_session = open_session
         self.dialogues = list(dialogues)
@@ -89,7 +89,7 @@ class Rollout:
         self.episodes = [Episode(dialogue.opening(NO_OBSERVATION)) for dialogue in dialogues]
         # The state before the next turn of each episode.
         self.anchors: list[str | None] = [None] * len(self.episodes)
-        self.branches: list[Branch] = []
+        self.branches: list[EpisodeBranch] = []
 
     def run(self, starts: Sequence[Start], continuations: int = 0) -> list[Episode]:
         """Roll out until every episode is over.
@@ -124,8 +124,8 @@ class Rollout:
 
     def _take_facts(self) -> None:
         for episode, facts in zip(self.episodes, self.host.facts(), strict=True):
-            if isinstance(facts, Broken):
-                episode.broken = episode.broken or facts.why
+            if isinstance(facts, EnvironmentFailure):
+                episode.broken = episode.broken or facts.reason
             else:
                 episode.facts = dict(facts)
 
@@ -136,7 +136,7 @@ class Rollout:
         self.episodes.append(self.episodes[row].fork())
         self.dialogues.append(self.dialogues[row])
         self.anchors.append(self.anchors[row])
-        self.branches.append(Branch(row, len(self.episodes[row].turns)))
+        self.branches.append(EpisodeBranch(row, len(self.episodes[row].turns)))
         return new
 
     def _turn(self, rows: list[int], *, last: bool) -> list[int]:
@@ -203,13 +203,13 @@ class Rollout:
         ]
         return next((n for n in sorted(ends) if not ends_in_text(as_text(written[:n]))), None)
 
-    def _heard(self, turns: Mapping[int, Turn | Broken], *, last: bool) -> list[int]:
+    def _heard(self, turns: Mapping[int, Turn | EnvironmentFailure], *, last: bool) -> list[int]:
         """Take the turns of environments; return the episodes that go on."""
         alive = []
         for row, turn in turns.items():
             episode = self.episodes[row]
-            if isinstance(turn, Broken):
-                episode.broken = turn.why or "its environment failed"
+            if isinstance(turn, EnvironmentFailure):
+                episode.broken = turn.reason or "its environment failed"
                 continue
             if episode.turns:
                 episode.turns[-1].reward = turn.reward

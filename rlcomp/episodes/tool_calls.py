@@ -22,7 +22,7 @@ from rlcomp.verify.tool_calls import (
 _LONGEST = 10_000
 
 
-class Call(NamedTuple):
+class ToolCall(NamedTuple):
     """A call of a tool.
 
     Attributes:
@@ -36,7 +36,7 @@ class Call(NamedTuple):
     positional: tuple[Any, ...] = ()
 
 
-def parse_calls(text: str) -> list[Call] | str:
+def parse_calls(text: str) -> list[ToolCall] | str:
     """Parse the calls of a turn, each one JSON object in its own tags.
 
     ``<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>``; ``arguments`` may be named
@@ -52,7 +52,7 @@ def parse_calls(text: str) -> list[Call] | str:
 
     Examples:
         >>> parse_calls('I add. <tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>')
-        [Call(name='add', arguments={'a': 1}, positional=())]
+        [ToolCall(name='add', arguments={'a': 1}, positional=())]
         >>> parse_calls("<tool_call>add(a=1)</tool_call>")
         'call 1 is not JSON: Expecting value: line 1 column 1 (char 0)'
     """
@@ -69,11 +69,11 @@ def parse_calls(text: str) -> list[Call] | str:
         call = _checked(f"call {number}", piece.body, json_call)
         if isinstance(call, str):
             return call
-        calls.append(Call(*call))
+        calls.append(ToolCall(*call))
     return calls
 
 
-def parse_python_calls(text: str) -> list[Call] | str:
+def parse_python_calls(text: str) -> list[ToolCall] | str:
     """Parse the calls of a turn in Python's notation: ``f(a=1)``, or a list of them.
 
     No code is evaluated: arguments are literals, positional or by name.
@@ -87,7 +87,7 @@ def parse_python_calls(text: str) -> list[Call] | str:
 
     Examples:
         >>> parse_python_calls("[cd(folder='x'), sort('a.txt')]")  # doctest: +NORMALIZE_WHITESPACE
-        [Call(name='cd', arguments={'folder': 'x'}, positional=()),
+        [ToolCall(name='cd', arguments={'folder': 'x'}, positional=()),
          Call(name='sort', arguments={}, positional=('a.txt',))]
         >>> parse_python_calls("cd(folder=here)")
         'call 1: the argument here is no literal'
@@ -128,7 +128,7 @@ def _python_entries(text: str) -> list[ast.expr]:
     return tree.elts if isinstance(tree, ast.List) else [tree]
 
 
-def _python_call(entry: ast.expr) -> Call:
+def _python_call(entry: ast.expr) -> ToolCall:
     if not isinstance(entry, ast.Call):
         raise CallError(" must be a call, as in f(a=1)")
     arguments: dict[str, Any] = {}
@@ -138,7 +138,7 @@ def _python_call(entry: ast.expr) -> Call:
         if keyword.arg in arguments:
             raise CallError(f": the argument {keyword.arg} is there twice")
         arguments[keyword.arg] = _literal(keyword.value)
-    return Call(_dotted(entry.func), arguments, tuple(map(_literal, entry.args)))
+    return ToolCall(_dotted(entry.func), arguments, tuple(map(_literal, entry.args)))
 
 
 def _dotted(node: ast.expr) -> str:

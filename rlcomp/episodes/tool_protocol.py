@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from rlcomp.arguments import Checked, NonEmptyText
-from rlcomp.episodes.tool_calls import Call, parse_calls
+from rlcomp.episodes.tool_calls import ToolCall, parse_calls
 from rlcomp.errors import ConfigError
 from rlcomp.verify.tool_calls import CLOSE, OPEN
 
 
-class Read(NamedTuple):
+class ParsedTurn(NamedTuple):
     """The call of a turn, or its fault.
 
     Attributes:
@@ -20,7 +20,7 @@ class Read(NamedTuple):
         wrong: the fault, in words for the policy; "" if there is none.
     """
 
-    call: Call | None = None
+    call: ToolCall | None = None
     wrong: str = ""
 
 
@@ -31,7 +31,7 @@ class ToolProtocol(Protocol):
         """Return the texts that end a turn."""
         ...
 
-    def read(self, action: str, tools: Sequence[str]) -> Read:
+    def read(self, action: str, tools: Sequence[str]) -> ParsedTurn:
         """Read the call at the end of a turn; a turn that answers has neither call nor fault."""
         ...
 
@@ -87,16 +87,18 @@ class Tags(metaclass=Checked):
             )
         return (*closing, *([self.answer] if self.answer else []))
 
-    def read(self, action: str, tools: Sequence[str]) -> Read:
+    def read(self, action: str, tools: Sequence[str]) -> ParsedTurn:
         """Read the call whose closing tag ends the turn."""
         for name in tools:
             opening, closing = self._opening(name), self._closing(name)
             if action.endswith(closing):
                 place = action.rfind(opening, 0, len(action) - len(closing))
                 if place < 0:
-                    return Read(wrong=f"the call of {name} has no opening tag")
-                return Read(Call(name, {}, (action[place + len(opening) : -len(closing)],)))
-        return Read()
+                    return ParsedTurn(wrong=f"the call of {name} has no opening tag")
+                return ParsedTurn(
+                    ToolCall(name, {}, (action[place + len(opening) : -len(closing)],))
+                )
+        return ParsedTurn()
 
     def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
         """Put a result between its tags."""
@@ -124,17 +126,19 @@ class JsonCalls:
         del tools
         return (CLOSE,)
 
-    def read(self, action: str, tools: Sequence[str]) -> Read:
+    def read(self, action: str, tools: Sequence[str]) -> ParsedTurn:
         """Read the call at the end of the turn; a call of an unknown tool is a fault."""
         calls = parse_calls(action)
         if isinstance(calls, str):
-            return Read(wrong=calls)
+            return ParsedTurn(wrong=calls)
         if not calls:
-            return Read()
+            return ParsedTurn()
         call = calls[-1]
         if call.name not in tools:
-            return Read(wrong=f"there is no tool {call.name[:60]!r}: there are {', '.join(tools)}")
-        return Read(call)
+            return ParsedTurn(
+                wrong=f"there is no tool {call.name[:60]!r}: there are {', '.join(tools)}"
+            )
+        return ParsedTurn(call)
 
     def told(self, result: str, tools: Sequence[str]) -> tuple[str, str]:
         """Put a result between its tags."""

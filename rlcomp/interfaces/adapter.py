@@ -13,7 +13,7 @@ from rlcomp.arguments import Checked, NonEmptyText, RegularExpression
 from rlcomp.errors import ConfigError, DataError, require
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 _DOTTED = re.compile(r"\w+(\.\w+)+")
 _OBSERVATION = "{observation}"

@@ -10,7 +10,7 @@ from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.reward import TextReward
 from rlcomp.interfaces.task import Example
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 
 def verdict_options(

@@ -9,7 +9,7 @@ from tensordict import TensorDict
 from rlcomp.columns import CONVERSATION
 from rlcomp.errors import ConfigError, nearest
 from rlcomp.metrics import step
-from rlcomp.workers.calls import Failed, Outcome, Scored
+from rlcomp.workers.executor import CallOutcome, FailedCall, ReturnedCall
 from rlcomp.workers.signature import Signature
 
 Row = Mapping[str, object]
@@ -94,7 +94,7 @@ def _token_ids(batch: TensorDict) -> list[list[int]]:
     return [row[written].tolist() for row, written in zip(tokens, mask, strict=True)]
 
 
-def row_outcomes(outcome: Outcome, count: int) -> list[Outcome]:
+def row_outcomes(outcome: CallOutcome, count: int) -> list[CallOutcome]:
     """Split the outcome of a call for the whole batch into one for each row.
 
     Args:
@@ -104,7 +104,7 @@ def row_outcomes(outcome: Outcome, count: int) -> list[Outcome]:
     Raises:
         ConfigError: the value is no list, or has another length.
     """
-    if isinstance(outcome, Failed):
+    if isinstance(outcome, FailedCall):
         return [outcome] * count
     values = outcome.value
     if not isinstance(values, list):
@@ -119,6 +119,6 @@ def row_outcomes(outcome: Outcome, count: int) -> list[Outcome]:
         )
     logged = [outcome.metrics] + [()] * count
     return [
-        Scored(value, outcome.seconds, outcome.tries, metrics)
+        ReturnedCall(value, outcome.seconds, outcome.tries, metrics)
         for value, metrics in zip(values, logged, strict=False)
     ]

@@ -17,7 +17,7 @@ from rlcomp.interfaces.reward import TextReward, text_rows
 from rlcomp.interfaces.scores import Score, check_metric_name
 from rlcomp.keys import Key
 from rlcomp.metrics import Ledger, merge, record, record_total
-from rlcomp.workers.calls import Calls, Failed, Outcome, Scored
+from rlcomp.workers.executor import CallExecutor, CallOutcome, FailedCall, ReturnedCall
 from rlcomp.workers.in_process import InProcess
 
 Row = Mapping[str, object]
@@ -48,10 +48,10 @@ class PooledReward(TextReward):
 
     function: Callable[..., object] | str | Unbuilt
 
-    def __init__(self, *, timeout: PositiveFloat = 10.0, calls: Calls | None = None) -> None:
+    def __init__(self, *, timeout: PositiveFloat = 10.0, calls: CallExecutor | None = None) -> None:
         super().__init__()
         self.timeout = timeout
-        self.calls: Calls = InProcess() if calls is None else calls
+        self.calls: CallExecutor = InProcess() if calls is None else calls
         self._warned: set[str] = set()
 
     @property
@@ -63,7 +63,7 @@ class PooledReward(TextReward):
         """Return the arguments of the function for a row, by name, in JSON types."""
         raise NotImplementedError
 
-    def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[Outcome]:
+    def outcomes(self, batch: TensorDict, rows: Sequence[Row]) -> list[CallOutcome]:
         """Return the outcome of each row's call."""
         del batch
         arguments = [self.arguments(row) for row in rows]
@@ -73,7 +73,7 @@ class PooledReward(TextReward):
         """Score every row; write the reward entries and the reasons of invalid rows."""
         rows = text_rows(batch, TextReward.reads)
         outcomes = self._recorded(self.outcomes(batch, rows))
-        reasons = [one.message if isinstance(one, Failed) else "" for one in outcomes]
+        reasons = [one.message if isinstance(one, FailedCall) else "" for one in outcomes]
         batch["invalid_reason"] = encode_texts(reasons).to(batch["response"].device)
         return self.write_scores(batch, rows, _values(outcomes))
 
@@ -88,15 +88,15 @@ class PooledReward(TextReward):
         batch = TensorDict({}, batch_size=[len(rows)])
         return _values(self._recorded(self.outcomes(batch, rows)))
 
-    def _recorded(self, outcomes: list[Outcome]) -> list[Outcome]:
+    def _recorded(self, outcomes: list[CallOutcome]) -> list[CallOutcome]:
         """Record the outcomes; turn infinite scores into failures."""
         if not self.called_directly:
             outcomes = [_finite(outcome) for outcome in outcomes]
         self._record(outcomes)
         return outcomes
 
-    def _record(self, outcomes: Sequence[Outcome]) -> None:
-        scored = [one for one in outcomes if isinstance(one, Scored)]
+    def _record(self, outcomes: Sequence[CallOutcome]) -> None:
+        scored = [one for one in outcomes if isinstance(one, ReturnedCall)]
         seconds = [one.seconds for one in scored]
         record("time/reward_call", torch.tensor(seconds))
         if seconds:
@@ -104,7 +104,7 @@ class PooledReward(TextReward):
         for name, value in (each for one in scored for each in one.metrics):
             check_metric_name(f"reward {self.name!r} logged a metric", name)
             record(f"reward/{name}", value)
-        failed = [one for one in outcomes if isinstance(one, Failed)]
+        failed = [one for one in outcomes if isinstance(one, FailedCall)]
         for kind in sorted({one.kind for one in failed}):
             messages = [one.message for one in failed if one.kind == kind]
             record_total(f"reward/failed/{kind}", len(messages))
@@ -124,8 +124,8 @@ class PooledReward(TextReward):
             )
 
 
-def _values(outcomes: Sequence[Outcome]) -> list[object]:
-    return [one.value if isinstance(one, Scored) else None for one in outcomes]
+def _values(outcomes: Sequence[CallOutcome]) -> list[object]:
+    return [one.value if isinstance(one, ReturnedCall) else None for one in outcomes]
 
 
 def record_calls_of(part: Ledger) -> None:
@@ -145,14 +145,14 @@ def record_calls_of(part: Ledger) -> None:
     merge(calls)
 
 
-def _finite(outcome: Outcome) -> Outcome:
+def _finite(outcome: CallOutcome) -> CallOutcome:
     """Return the outcome; a failure if the score is infinite in float32."""
-    if isinstance(outcome, Scored):
+    if isinstance(outcome, ReturnedCall):
         value = outcome.value
         numbers = value.values() if isinstance(value, Mapping) else [value]
         if any(isinstance(n, (int, float)) and _infinite(n) for n in numbers):
             message = f"returned {str(value)[:60]}, which is infinite in float32"
-            return Failed("error", message, outcome.tries)
+            return FailedCall("error", message, outcome.tries)
     return outcome
 
 

@@ -25,8 +25,8 @@ class Proposal(NamedTuple):
 
 
 @dataclass(eq=False)
-class Node:
-    """A state.
+class ProofNode:
+    """State of a proof search.
 
     Attributes:
         state: state of the environment.
@@ -35,7 +35,7 @@ class Node:
         log_prob: sum over the tactics of the likeliest path from the root, nats.
         depth: number of tactics of that path.
         edges: tactics that the environment has accepted.
-        parents: edges that lead here.
+        parents: edges that lead to this state.
         expansions: number of expansions by the policy.
         value: the critic's value, in [0, 1]; 0 without a critic.
         visits: number of simulations through it.
@@ -69,8 +69,8 @@ class Edge:
 
     tactic: str
     log_prob: float
-    parent: Node
-    child: Node
+    parent: ProofNode
+    child: ProofNode
     visits: float = 0.0
     total: float = 0.0
 
@@ -85,7 +85,7 @@ class Trial(NamedTuple):
         is_new: whether it led to a new state.
     """
 
-    node: Node
+    node: ProofNode
     proposal: Proposal
     edge: Edge | None
     is_new: bool
@@ -109,7 +109,7 @@ class ProofGraph:
         self.environment = environment
         self.fits = fits
         state = environment.start(example)
-        self.root = Node(state, environment.text(state), environment.solved(state))
+        self.root = ProofNode(state, environment.text(state), environment.solved(state))
         self.nodes = {self.root.text: self.root}
         self.trials: list[Trial] = []
         self.tokens = 0
@@ -121,7 +121,7 @@ class ProofGraph:
         """Number of tactics that the environment has tried."""
         return len(self.trials)
 
-    def expand(self, node: Node, proposals: Sequence[Proposal], most: int) -> list[Trial]:
+    def expand(self, node: ProofNode, proposals: Sequence[Proposal], most: int) -> list[Trial]:
         """Try proposals in a node, each at most once.
 
         Args:
@@ -143,7 +143,7 @@ class ProofGraph:
                 trials.append(self._tried(node, proposal))
         return trials
 
-    def _tried(self, node: Node, proposal: Proposal) -> Trial:
+    def _tried(self, node: ProofNode, proposal: Proposal) -> Trial:
         state = self.environment.apply(node.state, proposal.tactic)
         trial = Trial(node, proposal, None, False)
         if not isinstance(state, str):
@@ -152,13 +152,13 @@ class ProofGraph:
         self.trials.append(trial)
         return trial
 
-    def _reached(self, node: Node, proposal: Proposal, state: Any) -> Trial:  # noqa: ANN401
+    def _reached(self, node: ProofNode, proposal: Proposal, state: Any) -> Trial:  # noqa: ANN401
         solved, text = self.environment.solved(state), self.environment.text(state)
         child = self.nodes.get(text)
         is_new = child is None
         if child is node or (child is None and not solved and not self.fits(text)):
             return Trial(node, proposal, None, False)
-        child = self.nodes.setdefault(text, child or Node(state, text))
+        child = self.nodes.setdefault(text, child or ProofNode(state, text))
         edge = Edge(proposal.tactic, proposal.log_prob, node, child)
         node.edges.append(edge)
         child.parents.append(edge)
@@ -186,7 +186,7 @@ class ProofGraph:
         return path
 
 
-def _solve(node: Node) -> None:
+def _solve(node: ProofNode) -> None:
     """Mark a node and its ancestors as solved."""
     queue = [node]
     for each in queue:

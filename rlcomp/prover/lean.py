@@ -94,8 +94,8 @@ def theorem_text(statement: str, tactics: Sequence[str]) -> str:
     return "\n  ".join([f"{statement} := by", *lines])
 
 
-class File(NamedTuple):
-    """A file of theorems, each followed by a command that prints its number.
+class TheoremFile(NamedTuple):
+    """File of theorems, each followed by a command that prints its number.
 
     Attributes:
         text: the text of the file.
@@ -106,7 +106,7 @@ class File(NamedTuple):
     spans: list[tuple[int, int]]
 
 
-def file_of(theorems: Sequence[str]) -> File:
+def file_of(theorems: Sequence[str]) -> TheoremFile:
     r"""Return a file in which each theorem has a namespace of its own.
 
     Examples:
@@ -119,10 +119,10 @@ def file_of(theorems: Sequence[str]) -> File:
         lines += [f"namespace N{number}", *theorem.split("\n"), f"end N{number}"]
         lines.append(f'#check "N{number}"')
         spans.append((first, len(lines)))
-    return File("\n".join([*lines, ""]), spans)
+    return TheoremFile("\n".join([*lines, ""]), spans)
 
 
-def rejections(file: File, printed: str) -> list[str]:
+def rejections(file: TheoremFile, printed: str) -> list[str]:
     """Return why each theorem is rejected; '' if it is accepted.
 
     A theorem is accepted if there is no error and no ``sorry`` from its first line to its command,

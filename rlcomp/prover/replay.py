@@ -17,8 +17,8 @@ from rlcomp.prover.repl import ReplLean, Reply, replies
 _MOST_BYTES = 2**26
 
 
-class Session(NamedTuple):
-    """A recorded session: commands and replies.
+class RecordedSession(NamedTuple):
+    """Recorded session of commands and replies.
 
     Attributes:
         name: name of the session.
@@ -32,7 +32,7 @@ class Session(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def sessions(path: Path) -> tuple[Session, ...]:
+def sessions(path: Path) -> tuple[RecordedSession, ...]:
     """Read the sessions of a JSON-lines file with ``name``, ``input`` and ``expected``.
 
     ``input`` and ``expected`` are texts of JSON objects, one after the other.
@@ -48,7 +48,7 @@ def sessions(path: Path) -> tuple[Session, ...]:
     return tuple(_session(path, number, row) for number, row in enumerate(read_lines(path), 1))
 
 
-def _session(path: Path, number: int, row: dict[str, object]) -> Session:
+def _session(path: Path, number: int, row: dict[str, object]) -> RecordedSession:
     where = f"{path}, line {number}"
     texts = [row.get(name) for name in ("name", "input", "expected")]
     if not all(isinstance(text, str) for text in texts):
@@ -57,7 +57,7 @@ def _session(path: Path, number: int, row: dict[str, object]) -> Session:
     commands, answers = _objects(sent, where), _objects(received, where)
     if len(commands) != len(answers):
         raise DataError(f"{where}: {len(commands)} commands and {len(answers)} replies")
-    return Session(name, commands, answers)
+    return RecordedSession(name, commands, answers)
 
 
 def _objects(text: str, where: str) -> tuple[dict[str, object], ...]:

@@ -16,13 +16,13 @@ from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import PromptFormat
 from rlcomp.interfaces.protocols import Searchable
 from rlcomp.interfaces.task import Example
-from rlcomp.prover.graph import Node, ProofGraph, Proposal, Trial
+from rlcomp.prover.graph import ProofGraph, ProofNode, Proposal, Trial
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.prompt import or_text
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 
-class Search(Protocol):
+class SearchStrategy(Protocol):
     """Interface of search strategies; their memory is in the graph.
 
     Attributes:
@@ -31,11 +31,11 @@ class Search(Protocol):
 
     samples: int
 
-    def select(self, graph: ProofGraph) -> Node:
+    def select(self, graph: ProofGraph) -> ProofNode:
         """Return the state to expand next; a state may be expanded again with new samples."""
         ...
 
-    def update(self, graph: ProofGraph, node: Node, trials: Sequence[Trial]) -> None:
+    def update(self, graph: ProofGraph, node: ProofNode, trials: Sequence[Trial]) -> None:
         """Update the memory with the trials of an expansion."""
         ...
 
@@ -43,8 +43,8 @@ class Search(Protocol):
 _METHODS = ("start", "apply", "solved", "text")
 
 
-class Found(NamedTuple):
-    """The result of the searches of a batch.
+class SearchResult(NamedTuple):
+    """Result of the searches of a batch.
 
     Attributes:
         graphs: the graph of each example.
@@ -56,7 +56,7 @@ class Found(NamedTuple):
 
 
 class Searcher(metaclass=Checked):
-    """Search of proofs of several examples side by side, each within its budgets.
+    """Search for proofs of several examples in parallel, each within its budgets.
 
     Each example has its own environment, which is closed at the end.
 
@@ -85,7 +85,7 @@ class Searcher(metaclass=Checked):
         *,
         policy: Policy,
         environment: Callable[..., Any] | Unbuilt,
-        strategy: Search,
+        strategy: SearchStrategy,
         max_calls: PositiveInt = 64,
         max_tokens: PositiveInt = 1024,
         max_new_tokens: PositiveInt,
@@ -113,8 +113,8 @@ class Searcher(metaclass=Checked):
         self.prompt = or_text(prompt, policy.tokenizer)
         self.prompt.check_policy(policy)
 
-    def search(self, examples: Sequence[Example], generator: torch.Generator) -> Found:
-        """Search a proof of each example.
+    def search(self, examples: Sequence[Example], generator: torch.Generator) -> SearchResult:
+        """Search for a proof of each example.
 
         Args:
             examples: ``P`` examples.
@@ -135,7 +135,7 @@ class Searcher(metaclass=Checked):
 
     def _searched(
         self, goals: Sequence[tuple[Searchable[Any], Example]], generator: torch.Generator
-    ) -> Found:
+    ) -> SearchResult:
         graphs = [ProofGraph(world, example, self._fits) for world, example in goals]
         rows, count = list[TensorDict](), 0
         while open_ := [graph for graph in graphs if self._goes_on(graph)]:
@@ -145,7 +145,7 @@ class Searcher(metaclass=Checked):
             places = range(count, count + sampled.shape[0])
             count += sampled.shape[0]
             self._expand(open_, nodes, sampled, places)
-        return Found(graphs, cat(rows) if rows else TensorDict({}, batch_size=[0]))
+        return SearchResult(graphs, cat(rows) if rows else TensorDict({}, batch_size=[0]))
 
     def _goes_on(self, graph: ProofGraph) -> bool:
         return (
@@ -163,7 +163,7 @@ class Searcher(metaclass=Checked):
         (ids,) = self.prompt.encode([self.asked(text)], [{}])
         return room is None or len(ids) + self.max_new_tokens <= room
 
-    def _sampled(self, nodes: Sequence[Node], generator: torch.Generator) -> TensorDict:
+    def _sampled(self, nodes: Sequence[ProofNode], generator: torch.Generator) -> TensorDict:
         prompts = [self.asked(node.text) for node in nodes]
         rows = answer_prompts(
             self.policy,
@@ -177,7 +177,7 @@ class Searcher(metaclass=Checked):
             self._judge(nodes, rows)
         return rows
 
-    def _judge(self, nodes: Sequence[Node], rows: TensorDict) -> None:
+    def _judge(self, nodes: Sequence[ProofNode], rows: TensorDict) -> None:
         """Set the critic's value of each state."""
         assert self.value is not None
         first = rows["response_mask"].int().argmax(1, keepdim=True)
@@ -188,7 +188,7 @@ class Searcher(metaclass=Checked):
     def _expand(
         self,
         graphs: Sequence[ProofGraph],
-        nodes: Sequence[Node],
+        nodes: Sequence[ProofNode],
         rows: TensorDict,
         places: range,
     ) -> None:

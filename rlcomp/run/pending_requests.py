@@ -66,7 +66,9 @@ def check_requests(
     for request in requests:
         part = request.part
         if not (0 <= part.first < part.of <= most and part.prompts == 1):
-            raise CheckpointError(f"'part' is {part}: must be one prompt of those of a batch")
+            raise CheckpointError(
+                f"'part' is {part}: must be one prompt of a batch of at most {most}"
+            )
         if len(request.batch) != 1 or len(request.seeds) != seeds:
             raise CheckpointError(
                 f"a request has {len(request.batch)} prompts and {len(request.seeds)} seeds: must "

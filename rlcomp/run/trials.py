@@ -10,7 +10,7 @@ from tensordict import TensorDict
 from rlcomp.batch import encode_texts
 from rlcomp.checkpoint.random_state import random_state, set_random_state
 from rlcomp.data.examples import prompt_batch
-from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigErrors, UserError
 from rlcomp.interfaces.reward import SupportsTrial
@@ -120,7 +120,7 @@ def try_environments(nodes: Mapping[str, object]) -> None:
         for path, player in players.items() if starts else ():
             turns = player.host.open(starts)
             player.host.close()
-            broken = [turn.why for turn in turns if isinstance(turn, Broken)]
+            broken = [turn.reason for turn in turns if isinstance(turn, EnvironmentFailure)]
             if len(broken) == len(turns):
                 message = (
                     f"reset on the first examples of the task, tried before the run: {broken[0]}"

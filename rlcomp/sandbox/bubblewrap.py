@@ -1,9 +1,9 @@
-"""A jail made by bubblewrap, for machines where only bubblewrap may make namespaces.
+"""Jail made by bubblewrap, for machines where only bubblewrap may make namespaces.
 
-It may do so if it is set-uid, or if AppArmor has a profile for it. The fork server runs inside,
-with its own users, processes, network, queues and host name. It sees no files but the libraries,
-read-only; there is no /proc, /sys, /etc or home. All jobs of a fork server share this jail, so it
-has no writable place, and each job has the walls of ``portable`` as well.
+Bubblewrap may make namespaces if it is set-uid or has an AppArmor profile. The fork server runs in
+the jail, with its own users, processes, network, queues and host name. The jail has the libraries
+(read-only) and no other files: no /proc, /sys, /etc or home. All jobs of a fork server share the
+jail. So it has no writable folder, and each job also has the restrictions of tier ``portable``.
 
 Source:
     ``bwrap(1)``.
@@ -24,58 +24,69 @@ ABSENT = (
     "(Fedora)"
 )
 _PACKAGE = Path(__file__).resolve().parents[1]
-_CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.zygote import inside; inside()"
-_SPACES = ("pid", "net", "ipc", "uts")
+_CODE = (
+    "import sys; sys.path[0] = {!r}; "
+    "from rlcomp.sandbox.fork_server_child import serve_in_bubblewrap; serve_in_bubblewrap()"
+)
+_NAMESPACES = ("pid", "net", "ipc", "uts")
 
 
 def command(program: str, readable: Sequence[str], *, root: bool) -> list[str]:
-    """Return the command line of the fork server in its jail; its process id must be appended.
+    """Return the command line that starts a fork server in the jail.
+
+    The caller must append the id of the process.
 
     Args:
         program: path of bwrap.
         readable: folders that programs may read.
-        root: whether root calls it. Then the fork server changes to another user by itself and has
-            no other capability: in its own user namespace it could not do so.
+        root: whether the caller is root. Then the fork server itself changes to another user. It
+            keeps only the capabilities for this change and has no user namespace, in which the
+            change would be impossible.
     """
-    words = [program, "--die-with-parent", "--as-pid-1"]
-    words += [f"--unshare-{space}" for space in _SPACES] + ["--unshare-cgroup-try"]
+    arguments = [program, "--die-with-parent", "--as-pid-1"]
+    arguments += [f"--unshare-{space}" for space in _NAMESPACES] + ["--unshare-cgroup-try"]
     if root:
-        words += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        arguments += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
     else:
-        words += ["--unshare-user-try"]
+        arguments += ["--unshare-user-try"]
     interpreter = os.path.realpath(sys.executable)
-    paths = [*readable, *_own_files(interpreter, readable)]
-    # Name each folder: folders that bwrap makes by itself can be read by their owner only.
-    for folder in dict.fromkeys(each for path in paths for each in _above(path)):
-        words += ["--dir", str(folder)]
+    paths = [*readable, *_unreadable_files(interpreter, readable)]
+    # Name each folder, because bwrap makes unnamed folders readable by their owner only.
+    for folder in dict.fromkeys(each for path in paths for each in _parent_folders(path)):
+        arguments += ["--dir", str(folder)]
     for path in paths:
         if os.path.islink(path):
-            words += ["--symlink", os.readlink(path), path]
+            arguments += ["--symlink", os.readlink(path), path]
         else:
-            words += ["--ro-bind", path, path]
-    words += ["--dir", "/tmp", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"]
-    words += ["--remount-ro", "/", "--chdir", "/", "--"]
-    return [*words, interpreter, "-S", "-s", "-B", "-c", _CODE.format(str(_PACKAGE.parent))]
+            arguments += ["--ro-bind", path, path]
+    arguments += ["--dir", "/tmp", "--dir", "/dev", "--dev-bind", "/dev/null", "/dev/null"]
+    arguments += ["--remount-ro", "/", "--chdir", "/", "--"]
+    return [*arguments, interpreter, "-S", "-s", "-B", "-c", _CODE.format(str(_PACKAGE.parent))]
 
 
-def _above(path: str) -> list[Path]:
-    """Return the folders that a path lies in, the uppermost first."""
+def _parent_folders(path: str) -> list[Path]:
+    """Return the parent folders of a path, the uppermost first."""
     return [*Path(path).parents][-2::-1]
 
 
-def _own_files(interpreter: str, readable: Sequence[str]) -> list[str]:
-    """Return the files that the fork server starts from, without those readable anyway."""
-    own = [interpreter, str(_PACKAGE / "__init__.py"), str(_PACKAGE / "sandbox")]
-    return [path for path in own if not within_another(path, readable)]
+def _unreadable_files(interpreter: str, readable: Sequence[str]) -> list[str]:
+    """Return the files of the fork server that are not below ``readable``."""
+    files = [interpreter, str(_PACKAGE / "__init__.py"), str(_PACKAGE / "sandbox")]
+    return [path for path in files if not within_another(path, readable)]
 
 
-def become(words: Sequence[str], *files: int) -> NoReturn:
-    """Execute a command with these files as 0, 1 and 2; write an error to the last one."""
+def exec_command(arguments: Sequence[str], *files: int) -> NoReturn:
+    """Replace this process by a command.
+
+    Args:
+        arguments: the command; the process id is appended.
+        files: file descriptors that become 0, 1 and 2; an error is written to 2.
+    """
     for number, file in enumerate(files):
         os.dup2(file, number)
     try:
-        os.execv(words[0], [*words, str(os.getpid())])
+        os.execv(arguments[0], [*arguments, str(os.getpid())])
     except OSError as error:
-        os.write(2, f"{words[0]}: {error}".encode())
+        os.write(2, f"{arguments[0]}: {error}".encode())
     finally:
         os._exit(1)

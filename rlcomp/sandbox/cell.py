@@ -1,4 +1,4 @@
-"""Source text as a cell of a notebook, which prints the value of its last expression."""
+"""Notebook cells: programs that print the value of their last expression."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ if value is not None:
 
 
 def as_cell(source: str) -> str:
-    """Return a program that runs source text and prints the value of its last expression.
-
-    None is not printed.
+    """Return a program that runs source text and prints its last expression's value unless None.
 
     Examples:
         >>> exec(as_cell("x = 7; x * 8"), {})

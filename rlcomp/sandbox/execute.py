@@ -1,4 +1,4 @@
-"""Execution of source text in a sandboxed process, and its report."""
+"""Execution of source text in a sandboxed process, and lines of the process's report."""
 
 from __future__ import annotations
 
@@ -9,37 +9,41 @@ import types
 from collections.abc import Callable
 from typing import Any, Literal
 
-from rlcomp.sandbox.plain_data import NotPlain
+from rlcomp.sandbox.plain_data import NotPlainData
 
-REPORT = 3  # file descriptor
-MARK = b""  # before each line
-MESSAGE = 500  # characters of an error
+REPORT_FILE = 3  # file descriptor of the report
+LINE_PREFIX = b""  # start of each line of the report
+MAX_MESSAGE = 500  # maximum number of characters of an error in the report
 
 
 def report(line: object) -> None:
-    """Write one line of the report."""
-    os.write(REPORT, MARK + json.dumps(line).encode() + b"\n")
+    """Write one line of the report, as JSON."""
+    os.write(REPORT_FILE, LINE_PREFIX + json.dumps(line).encode() + b"\n")
 
 
-def told(error: BaseException) -> str:
+def describe_error(error: BaseException) -> str:
     """Return an error in one line: its name and message."""
     words = " ".join(str(error).split())
-    return words if isinstance(error, NotPlain) else f"{type(error).__name__}: {words}".rstrip(": ")
+    return (
+        words
+        if isinstance(error, NotPlainData)
+        else f"{type(error).__name__}: {words}".rstrip(": ")
+    )
 
 
-def module(name: str) -> dict[str, Any]:
-    """Add a new module and return its namespace."""
-    new = sys.modules[name] = types.ModuleType(name)
-    return new.__dict__
+def new_module(name: str) -> dict[str, Any]:
+    """Add an empty module to ``sys.modules`` and return its namespace."""
+    sys.modules[name] = types.ModuleType(name)
+    return sys.modules[name].__dict__
 
 
 def execute(source: str, namespace: dict[str, Any]) -> None:
-    """Run source text."""
-    exec(compiled(source, "exec"), namespace)
+    """Run source text in a namespace."""
+    exec(compile_source(source, "exec"), namespace)
 
 
-def compiled(source: str, mode: Literal["exec", "eval"]) -> types.CodeType:
-    """Compile source text, a program or an expression; report text that does not compile.
+def compile_source(source: str, mode: Literal["exec", "eval"]) -> types.CodeType:
+    """Return the code of a program or an expression; report text that does not compile.
 
     The ``__future__`` imports of this file do not apply to the text.
     """
@@ -50,8 +54,12 @@ def compiled(source: str, mode: Literal["exec", "eval"]) -> types.CodeType:
         raise
 
 
-def defined(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
-    """Return the function of that name."""
+def find_function(namespace: dict[str, Any], name: str) -> Callable[..., Any]:
+    """Return the function of a name in a namespace.
+
+    Raises:
+        NameError: the namespace has no such function.
+    """
     if not callable(namespace.get(name)):
         raise NameError(f"it defines no function {name!r}")
     return namespace[name]  # type: ignore[no-any-return]

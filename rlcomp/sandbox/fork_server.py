@@ -1,4 +1,4 @@
-"""The trusted side of a fork server, which starts it, sends it jobs and ends it."""
+"""Handle of a fork server: start it, send it jobs, end it."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 
 from rlcomp.errors import RlcompError
 
-_START, _END = 60.0, 10.0  # seconds, enough for a loaded machine
-_CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.zygote import main; main()"
+_START_SECONDS, _END_SECONDS = 60.0, 10.0  # time limits that a loaded machine keeps
+_CODE = "import sys; sys.path[0] = {!r}; from rlcomp.sandbox.fork_server_child import main; main()"
 
 
 class ForkServer:
-    """A warm interpreter in a jail; each job is a fork of it.
+    """Interpreter in a jail with preloaded modules, forked for each job.
 
     Args:
         tier: tier of the jail.
     """
 
     def __init__(self, tier: str) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        server_socket, child_socket = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         root = str(Path(__file__).resolve().parents[2])
         interpreter = os.path.realpath(sys.executable)
         command = [interpreter, "-S", "-s", "-B", "-c", _CODE.format(root), tier, str(os.getpid())]
@@ -34,37 +34,40 @@ class ForkServer:
             program = shutil.which("bwrap")
             command.append(os.path.abspath(program) if program else "")
         self.tier = tier
-        self.socket = ours
+        self.socket = server_socket
         try:
             self.process = subprocess.Popen(
                 command,
-                stdin=theirs.fileno(),
+                stdin=child_socket.fileno(),
                 stdout=subprocess.DEVNULL,
                 cwd="/",
-                # Nothing from this process's environment; a fixed seed of hashes.
+                # Pass no variable of this process; fix the seed of hashes.
                 env={"PYTHONHASHSEED": "0", "PYTHONUTF8": "1", "PATH": "/usr/bin:/bin"},
                 start_new_session=True,  # Ctrl-C goes to this process only
             )
         except BaseException:
-            ours.close()
+            server_socket.close()
             raise
         finally:
-            theirs.close()
+            child_socket.close()
 
     def refusal(self) -> str:
-        """Wait until it is ready; return why it is not, '' if it is."""
-        self.socket.settimeout(_START)
+        """Wait until the server is ready; return the reason if it fails, else ''."""
+        self.socket.settimeout(_START_SECONDS)
         try:
             answer = self.socket.recv(4096)
         except TimeoutError:
-            return f"it did not start within {_START:g} s"
+            return f"it did not start within {_START_SECONDS:g} s"
         self.socket.settimeout(None)
         if not answer:
             return "it ended while it started"
         return str(json.loads(answer).get("error", ""))
 
     def send(self, files: Sequence[int]) -> None:
-        """Send a job: its socket, its payload, and its files 0, 1, 2, ...
+        """Send a job.
+
+        Args:
+            files: file descriptors of the job's socket, of its payload, and of its files 0, 1, ...
 
         Raises:
             RlcompError: the server has ended.
@@ -75,10 +78,10 @@ class ForkServer:
             raise RlcompError(f"a fork server of the sandbox has ended: {error}") from error
 
     def close(self) -> None:
-        """End it and all its processes; return when none is left."""
+        """End the server and all its processes, and wait for their end."""
         self.socket.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(_END)
+            self.process.wait(_END_SECONDS)
             return
         self.process.kill()
         self.process.wait()

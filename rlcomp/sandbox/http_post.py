@@ -1,6 +1,6 @@
-"""A POST of JSON over HTTP, with limits on the size and the time of the answer.
+"""POST requests with JSON over HTTP, with limits on the size and the time of the answer.
 
-No redirect is followed and no proxy is used. The answer is returned as it is.
+Redirects are not followed and proxies are not used.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from urllib.parse import SplitResult, urlsplit
 
 from rlcomp.errors import ConfigError, RlcompError, in_one_line
 
-_CONNECT = 10.0  # seconds
-_TOLD = 400  # bytes of a refusal in a message
+_CONNECT_SECONDS = 10.0
+_MAX_SHOWN_BYTES = 400  # bytes of a refused request's body in the message
 
 
-class Lost(RlcompError):
-    """Error without a valid answer; a later attempt may succeed."""
+class NoAnswer(RlcompError):
+    """Error of a request without a valid answer; a later attempt may succeed."""
 
 
-class Refused(RlcompError):
+class RequestRefused(RlcompError):
     """Error of a request that the server refuses; a later attempt would fail too.
 
     Args:
-        told: the message.
-        status: status code of the answer.
+        message: the error's message.
+        status: HTTP status code of the answer.
     """
 
-    def __init__(self, told: str, status: int) -> None:
-        super().__init__(told)
+    def __init__(self, message: str, status: int) -> None:
+        super().__init__(message)
         self.status = status
 
 
@@ -40,37 +40,38 @@ def address(url: str, name: str = "sandbox.url") -> SplitResult:
 
     Args:
         url: the address.
-        name: its name in messages.
+        name: name of the setting, for messages.
 
     Raises:
-        ConfigError: it is no address, or holds a password.
+        ConfigError: the address is malformed or holds a password.
 
     Examples:
         >>> address("http://localhost:8080/runner/").path
         '/runner'
     """
     if "@" in url:
-        raise ConfigError(f"{name}: a user or password in it would be in the run's record")
+        raise ConfigError(
+            f"{name}: a user or password would be stored in the run's record; remove it"
+        )
     try:
         parts = urlsplit(url.rstrip("/"))
-        known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        is_valid = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
-        known = False
-    if not known or parts.query or parts.fragment or not (url.isascii() and url.isprintable()):
+        is_valid = False
+    if not is_valid or parts.query or parts.fragment or not (url.isascii() and url.isprintable()):
         raise ConfigError(f"{name}={url!r}: must be http://host:port or https://host:port")
     return parts
 
 
 def api_address(url: str, name: str, request: str) -> SplitResult:
-    """Return the parts of the address of an API with version ``/v1``.
+    """Return the parts of the address of an API, such as ``http://localhost:80/v1``.
 
-    The address of a server, without a path, and the address of a single request are accepted too
-    and turned into the API's.
+    If the address has no path, ``/v1`` is added; the path of a request is removed.
 
     Args:
         url: the address.
-        name: its name in messages.
-        request: the path of a request, below the API's.
+        name: name of the setting, for messages.
+        request: path of a request below ``/v1``.
 
     Raises:
         ConfigError: see :func:`address`.
@@ -82,96 +83,96 @@ def api_address(url: str, name: str, request: str) -> SplitResult:
         http://localhost:80/v1
         http://a/b/v1
     """
-    where = address(url, name)
-    return where._replace(path=where.path.removesuffix(request) or "/v1")
+    server = address(url, name)
+    return server._replace(path=server.path.removesuffix(request) or "/v1")
 
 
-def connect(where: SplitResult) -> None:
-    """Connect to a server and disconnect again.
+def connect(server: SplitResult) -> None:
+    """Check that a server accepts connections.
 
     Raises:
         Lost: there is no connection.
     """
-    kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
+    kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
     try:
-        there = (where.hostname or "", where.port or kind.default_port)
-        socket.create_connection(there, timeout=_CONNECT).close()
+        host_and_port = (server.hostname or "", server.port or kind.default_port)
+        socket.create_connection(host_and_port, timeout=_CONNECT_SECONDS).close()
     except OSError as error:
-        raise Lost(in_one_line(error)) from error
+        raise NoAnswer(in_one_line(error)) from error
 
 
 def post(
-    where: SplitResult,
+    server: SplitResult,
     path: str,
     data: bytes,
     *,
     seconds: float,
-    most: int,
+    max_bytes: int,
     headers: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Send a POST and return the body of the answer, at most ``most + 1`` bytes of it.
+    """Send a POST and return the body of the answer, at most ``max_bytes + 1`` bytes of it.
 
     Args:
-        where: the server.
+        server: parts of the server's address.
         path: path below the server's address.
         data: the body of the request.
         seconds: time limit of the whole answer.
-        most: most bytes of the answer; a longer body has one byte more.
+        max_bytes: maximum size of the answer in bytes; of a longer body one more byte is returned.
         headers: headers besides the content type.
 
     Raises:
         Lost: no connection, no whole answer in time, 429, or 5xx.
         Refused: any other status than 200.
     """
-    kind = HTTPSConnection if where.scheme == "https" else HTTPConnection
-    port = where.port or kind.default_port
-    connection = kind(where.hostname or "", port, timeout=_CONNECT)
-    late = threading.Event()
+    kind = HTTPSConnection if server.scheme == "https" else HTTPConnection
+    port = server.port or kind.default_port
+    connection = kind(server.hostname or "", port, timeout=_CONNECT_SECONDS)
+    timed_out = threading.Event()
     try:
         connection.connect()
-        with _ended_after(seconds, connection.sock, late):
+        with _close_after(seconds, connection.sock, timed_out):
             fields = {**(headers or {}), "Content-Type": "application/json"}
-            connection.request("POST", where.path + path, data, fields)
+            connection.request("POST", server.path + path, data, fields)
             answer = connection.getresponse()
             _check(answer, path)
-            body = answer.read(most + 1)
+            body = answer.read(max_bytes + 1)
     except (OSError, HTTPException) as error:
-        reason = f"no answer within {seconds:g} s" if late.is_set() else in_one_line(error)
-        raise Lost(reason) from error
+        reason = f"no answer within {seconds:g} s" if timed_out.is_set() else in_one_line(error)
+        raise NoAnswer(reason) from error
     finally:
         connection.close()
-    if late.is_set() or (len(body) <= most and answer.length):
-        raise Lost(f"no whole answer within {seconds:g} s, only {len(body)} bytes of it")
+    if timed_out.is_set() or (len(body) <= max_bytes and answer.length):
+        raise NoAnswer(f"no whole answer within {seconds:g} s, only {len(body)} bytes of it")
     return body
 
 
 @contextlib.contextmanager
-def _ended_after(seconds: float, sock: socket.socket, late: threading.Event) -> Iterator[None]:
-    """Close the connection after a time, even if the server sends bytes slowly."""
+def _close_after(seconds: float, sock: socket.socket, timed_out: threading.Event) -> Iterator[None]:
+    """Close the connection after a number of seconds, even while the server sends bytes."""
 
     def hang_up() -> None:
-        late.set()
+        timed_out.set()
         with contextlib.suppress(OSError):  # it is already closed
             sock.shutdown(socket.SHUT_RDWR)
 
     sock.settimeout(None)  # the timer alone bounds the time
-    watch = threading.Timer(seconds, hang_up)
-    watch.start()
+    timer = threading.Timer(seconds, hang_up)
+    timer.start()
     try:
         yield
     finally:
-        watch.cancel()
+        timer.cancel()
 
 
 def _check(answer: HTTPResponse, path: str) -> None:
     status = f"{answer.status} {answer.reason!r:.60}"
     if answer.status == 429 or answer.status >= 500:
-        raise Lost(f"it answers {status}")
+        raise NoAnswer(f"it answers {status}")
     if 300 <= answer.status < 400:
-        elsewhere = f"{answer.getheader('Location')!r:.100}"
-        message = f"it answers {status} and sends to {elsewhere}, which is not followed"
-        raise Refused(message, answer.status)
+        location = f"{answer.getheader('Location')!r:.100}"
+        message = f"it answers {status} and redirects to {location}, which is not followed"
+        raise RequestRefused(message, answer.status)
     if answer.status != 200:
-        body = answer.read(_TOLD).decode(errors="replace")
-        why = f" It says {body!r}" if body else ""
-        raise Refused(f"it answers {status}: has it POST {path}?{why}", answer.status)
+        body = answer.read(_MAX_SHOWN_BYTES).decode(errors="replace")
+        reason = f" It says {body!r}" if body else ""
+        raise RequestRefused(f"it answers {status}: has it POST {path}?{reason}", answer.status)

@@ -1,7 +1,7 @@
-"""The first process of a job, which starts the program, ends it in time and reports its end.
+"""First process of a job: it starts the program, ends it in time and reports its end.
 
-It is trusted: the program may not signal or trace it. The kernel's facts about the program's end go
-to the asker over a socket that the program does not have.
+The program may not signal or trace this process. The kernel's facts about the program's end go to
+the client over a socket that the program does not have.
 """
 
 from __future__ import annotations
@@ -23,30 +23,31 @@ from rlcomp.sandbox import landlock, linux, namespaces, program, seccomp
 
 _STACK = 64 << 20  # bytes for the main thread, for deep recursions
 _FILES = 64
-_OTHERS = 3  # other processes of the user in the jail: two of the fork server, and init
+_OTHERS = 3  # processes of the user beside the program: two of the fork server, and init
 _HEADER = 4096
-_SHUT_IN = b"shut in"
+_RESTRICTED = b"restricted"
 
 
 def run_job(files: Sequence[int], *, jailed: bool) -> NoReturn:
-    """Be the first process of a job.
+    """Run a job as its first process and send the facts about its end to the client.
 
     Args:
-        files: the socket of the asker, the job, and the program's files 0, 1, 2, ...
-        jailed: whether it has namespaces of its own (tier ``strict``).
+        files: file descriptors of the client's socket, of the job, and of the program's files
+            0, 1, 2, ...
+        jailed: whether the job has its own namespaces (tier ``strict``).
     """
-    asker = socket.socket(fileno=files[0])
+    client = socket.socket(fileno=files[0])
     try:
-        facts = _run(asker, files[1:], json.loads(asker.recv(_HEADER)), jailed)
+        facts = _run(client, files[1:], json.loads(client.recv(_HEADER)), jailed)
     except OSError as error:
         facts = {"error": str(error)}
-    with contextlib.suppress(OSError):  # the asker has gone
-        asker.send(json.dumps(facts).encode())
+    with contextlib.suppress(OSError):  # the client has ended
+        client.send(json.dumps(facts).encode())
     os._exit(0)
 
 
 def _run(
-    asker: socket.socket, files: Sequence[int], header: Mapping[str, Any], jailed: bool
+    client: socket.socket, files: Sequence[int], header: Mapping[str, Any], jailed: bool
 ) -> dict[str, Any]:
     if jailed:
         options = f"size={header['disk']},nr_inodes=512,mode=1777"
@@ -55,79 +56,86 @@ def _run(
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        asker.close()
+        client.close()
         os.close(reader)
         _become_program(files, writer, header, jailed)
     os.close(writer)
-    if (word := os.read(reader, _HEADER)) != _SHUT_IN:
-        raise OSError(f"the program could not be shut in: {word.decode()}")
+    if (message := os.read(reader, _HEADER)) != _RESTRICTED:
+        raise OSError(f"the program could not be restricted: {message.decode()}")
     start = time.monotonic()
-    ended_by = _wait(asker, child, header["wall"])
+    ended_by = _wait(client, child, header["wall"])
     wall = time.monotonic() - start
-    return _bury(child) | {"ended_by": ended_by, "wall": wall}
+    return _kill_all(child) | {"ended_by": ended_by, "wall": wall}
 
 
-def _wait(asker: socket.socket, child: int, seconds: float) -> str:
-    """Wait until the program ends, its time is up, or the asker closes the socket."""
+def _wait(client: socket.socket, child: int, seconds: float) -> str:
+    """Wait for the end of a program and return its cause.
+
+    Returns:
+        ``itself``: the program has ended. ``wall``: its time is up. ``client``: the client has
+        closed the socket.
+    """
     handle = os.pidfd_open(child)
     ready = select.poll()
     ready.register(handle, select.POLLIN)
-    ready.register(asker, select.POLLIN)
+    ready.register(client, select.POLLIN)
     files = {file for file, _ in ready.poll(math.ceil(1000 * seconds))}
     if handle in files:
         return "itself"
-    return "asker" if files else "wall"
+    return "client" if files else "wall"
 
 
-def _bury(child: int) -> dict[str, Any]:
-    """Kill and wait for all processes left; return the facts about the program's end."""
-    # The first process of a namespace kills all its processes; elsewhere there is only the program.
+def _kill_all(child: int) -> dict[str, Any]:
+    """Kill and reap all processes of the job; return the facts about the program's end."""
+    # In a process namespace -1 means all its processes; elsewhere the program is the only process.
     target = -1 if os.getpid() == 1 else child
     with contextlib.suppress(ProcessLookupError):
         os.kill(target, signal.SIGKILL)
     facts: dict[str, Any] = {}
     while True:
         try:
-            ended, status, used = os.wait4(-1, 0)
+            process, status, usage = os.wait4(-1, 0)
         except ChildProcessError:
             return facts
-        if ended == child:
-            cpu = used.ru_utime + used.ru_stime
+        if process == child:
+            cpu = usage.ru_utime + usage.ru_stime
             facts = {"code": os.waitstatus_to_exitcode(status), "cpu": cpu}
-            facts["peak"] = used.ru_maxrss * 1024
+            facts["peak"] = usage.ru_maxrss * 1024
 
 
 def _become_program(
-    files: Sequence[int], tell: int, header: Mapping[str, Any], jailed: bool
+    files: Sequence[int], status_pipe: int, header: Mapping[str, Any], jailed: bool
 ) -> NoReturn:
     try:
         # Move the files away from the numbers that the program's files need.
-        tell, payload, *own = (fcntl.fcntl(file, fcntl.F_DUPFD, 32) for file in (tell, *files))
-        for number, file in enumerate(own):
+        status_pipe, payload, *program_files = (
+            fcntl.fcntl(file, fcntl.F_DUPFD, 32) for file in (status_pipe, *files)
+        )
+        for number, file in enumerate(program_files):
             os.dup2(file, number)
-        os.closerange(len(own), program.LAST_FILE + 1)
+        os.closerange(len(program_files), program.LAST_FILE + 1)
         payload = os.dup2(payload, program.LAST_FILE + 1)
-        tell = os.dup2(tell, payload + 1)
-        os.closerange(tell + 1, 1 << 16)
+        status_pipe = os.dup2(status_pipe, payload + 1)
+        os.closerange(status_pipe + 1, 1 << 16)
         try:
-            _shut_in(header, jailed)
+            _restrict(header, jailed)
         except Exception as error:
-            os.write(tell, str(error).encode() or b"?")
+            os.write(status_pipe, str(error).encode() or b"?")
             raise
-        os.write(tell, _SHUT_IN)
-        os.close(tell)
+        os.write(status_pipe, _RESTRICTED)
+        os.close(status_pipe)
         program.run(payload)
     finally:
         os._exit(1)
 
 
-def _shut_in(header: Mapping[str, Any], jailed: bool) -> None:
-    """Set limits, drop capabilities, and restrict files and system calls."""
+def _restrict(header: Mapping[str, Any], jailed: bool) -> None:
+    """Set this process's limits, drop capabilities, and restrict files and system calls."""
     if not jailed:
         linux.die_with_parent()
     os.chdir("/tmp" if jailed else "/")
-    for kind, most in _limits(header, jailed).items():
-        resource.setrlimit(kind, (most, most))
+    for kind, limit in _limits(header, jailed).items():
+        resource.setrlimit(kind, (limit, limit))
     linux.drop_capabilities()
     if jailed:
         landlock.restrict(["/"], ["/tmp", "/dev/null"])

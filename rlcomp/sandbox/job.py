@@ -15,15 +15,16 @@ class Limits:
     """Limits of one program.
 
     Args:
-        wall: seconds until all processes of the job are killed.
-        cpu: seconds of the CPU until the program is killed; rounded up.
+        wall: wall-clock seconds after which all processes of the job are killed.
+        cpu: CPU seconds after which the program is killed; rounded up.
         memory: bytes of address space of each process; Python itself takes about 30 MiB.
         output: bytes of standard output, of standard error, of the returned values, and of any one
             file.
-        disk: bytes of /tmp, the only writable place (tier ``strict``; ``portable`` has none).
-        tasks: most threads and processes at a time (``strict``; one in ``portable``). Without
-            ``fork`` they are threads, and ``memory`` bounds all of them together.
-        fork: whether it may make processes and execute files (``strict`` only).
+        disk: bytes of /tmp, the only writable folder (tier ``strict``; other tiers have none).
+        tasks: maximum number of threads and processes at the same time (tier ``strict``; other
+            tiers allow one). Without ``fork`` only threads are allowed, and ``memory`` limits all
+            of them together.
+        fork: whether the program may make processes and execute files (tier ``strict`` only).
     """
 
     wall: float = 5.0
@@ -35,14 +36,15 @@ class Limits:
     fork: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse limits that no program can run in."""
+        """Check that a program can run within the limits."""
         for name in ("wall", "cpu", "memory", "output", "disk", "tasks"):
             value = getattr(self, name)
             if not 0 < value < float("inf"):
-                raise ConfigError(f"limits.{name}={value}: a finite number above 0")
+                raise ConfigError(f"limits.{name}={value}: must be a finite number above 0")
         if self.memory < _PYTHON:
-            message = f"limits.memory={self.memory}: Python itself needs {_PYTHON}"
-            raise ConfigError(message)
+            raise ConfigError(
+                f"limits.memory={self.memory}: must be at least {_PYTHON}, which Python needs"
+            )
 
 
 DEFAULT_LIMITS = Limits()
@@ -50,7 +52,7 @@ DEFAULT_LIMITS = Limits()
 
 @dataclass(frozen=True)
 class StdioJob:
-    """A program that reads standard input and writes standard output.
+    """Program that reads standard input and writes standard output.
 
     Args:
         source: Python source.
@@ -69,7 +71,7 @@ class CallsJob:
 
     Args:
         source: Python that defines the function; with ``names`` an expression of these names.
-        inputs: the arguments of each call: the text of a tuple (:mod:`rlcomp.sandbox.plain_data`).
+        inputs: arguments of each call, as the text of a tuple (:mod:`rlcomp.sandbox.plain_data`).
         entry_point: name of the function; unused with ``names``.
         names: the variables of an expression.
         limits: limits of all calls together.
@@ -84,12 +86,12 @@ class CallsJob:
 
 @dataclass(frozen=True)
 class CheckJob:
-    """A function of one source and its tests in others.
+    """Function in one source text, with tests in other source texts.
 
     Args:
         candidate_source: Python that defines the function.
-        test_sources: Python that calls the function by its name or as ``candidate``; each is one
-            test. If they define ``check``, ``check(candidate)`` is the last test.
+        test_sources: Python texts that call the function by its name or as ``candidate``; each text
+            is one test. If a text defines ``check``, ``check(candidate)`` is the last test.
         entry_point: name of the function.
         limits: limits of each of the two programs.
     """

@@ -1,4 +1,4 @@
-"""Landlock: a restriction of a process to some files, beyond the rights of its user.
+"""Landlock: the kernel's restriction of a process to some files.
 
 Source:
     ``landlock(7)``; ``linux/landlock.h``.
@@ -21,12 +21,12 @@ _FILE_RIGHTS = 1 << 0 | 1 << 1 | 1 << 2 | 1 << 14 | 1 << 15
 
 
 def version() -> int:
-    """Return Landlock's ABI of this kernel; raise ``OSError`` if there is none."""
+    """Return the version of this kernel's Landlock ABI; raise ``OSError`` if there is none."""
     return system_call("landlock_create_ruleset", None, 0, _VERSION)
 
 
 def ruleset_of(abi: int) -> tuple[int, bytes]:
-    """Return the rights on files that an ABI can withhold, and ``landlock_ruleset_attr``."""
+    """Return the bits of the file rights of an ABI, and the bytes of ``landlock_ruleset_attr``."""
     rights = (1 << _RIGHTS.get(abi, 16)) - 1
     if abi < 4:
         return rights, struct.pack("=Q", rights)
@@ -37,9 +37,10 @@ def ruleset_of(abi: int) -> tuple[int, bytes]:
 
 
 def restrict(readable: Sequence[str], writable: Sequence[str]) -> None:
-    """Allow only reading below some paths, and all access below others. Needs no_new_privs.
+    """Restrict this process to reading below some paths and full access below others.
 
-    If the kernel supports it, TCP, and signals and abstract sockets to others, are refused too.
+    TCP, and signals and abstract sockets to other processes, are refused too if the kernel supports
+    this. The process must have set ``no_new_privs``.
     """
     rights, attributes = ruleset_of(version())
     ruleset = system_call("landlock_create_ruleset", attributes, len(attributes), 0)
@@ -51,10 +52,10 @@ def restrict(readable: Sequence[str], writable: Sequence[str]) -> None:
 
 
 def _allow(ruleset: int, path: str, access: int) -> None:
-    place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    folder_or_file = os.open(path, os.O_PATH | os.O_CLOEXEC)
     try:
         access &= -1 if os.path.isdir(path) else _FILE_RIGHTS
-        rule = ctypes.create_string_buffer(struct.pack("=Qi", access, place))
+        rule = ctypes.create_string_buffer(struct.pack("=Qi", access, folder_or_file))
         system_call("landlock_add_rule", ruleset, _PATH_BENEATH, ctypes.addressof(rule), 0)
     finally:
-        os.close(place)
+        os.close(folder_or_file)

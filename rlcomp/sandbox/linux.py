@@ -1,6 +1,6 @@
-"""Linux calls without a function in Python, by ctypes.
+"""Linux system calls that Python has no function for, made by ctypes.
 
-A refused call raises ``OSError`` with its name.
+A failed call raises ``OSError`` with the name of the call.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import signal
 from collections.abc import Mapping
 
-from rlcomp.sandbox.syscalls import machine, own
+from rlcomp.sandbox.syscalls import machine, sandbox_calls
 
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC = 0x20000, 0x2000000, 0x4000000, 0x8000000
 NEWUSER, NEWPID, NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -25,30 +25,36 @@ _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL = 38, 47, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 
-# PyDLL keeps the interpreter's lock, which a cloned child must hold.
+# PyDLL does not release the interpreter's lock, which a cloned child must hold.
 _libc = ctypes.PyDLL(None, use_errno=True)
 
 
-def _check(result: int, what: str) -> int:
+def _check(result: int, call_name: str) -> int:
     if result < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{call_name}: {os.strerror(number)}")
     return result
 
 
 def raw(name: str, numbers: Mapping[str, int], *arguments: int | bytes | None) -> int:
-    """Make a system call by its number."""
+    """Make a system call and return its result.
+
+    Args:
+        name: name of the call.
+        numbers: numbers of the calls by name.
+        arguments: arguments of the call.
+    """
     words = [ctypes.c_long(each) if isinstance(each, int) else each for each in arguments]
     return _check(_libc.syscall(ctypes.c_long(numbers[name]), *words), name)
 
 
 def system_call(name: str, *arguments: int | bytes | None) -> int:
-    """Make one of the system calls of the sandbox itself."""
-    return raw(name, own(machine()), *arguments)
+    """Make a system call of :func:`rlcomp.sandbox.syscalls.sandbox_calls`; return its result."""
+    return raw(name, sandbox_calls(machine()), *arguments)
 
 
 def prctl(option: int, *arguments: int) -> int:
-    """Call ``prctl(2)``; absent arguments are 0."""
+    """Call ``prctl(2)`` and return its result; absent arguments are 0."""
     words = [ctypes.c_ulong(each) for each in (*arguments, 0, 0, 0, 0)[:4]]
     return _check(_libc.prctl(option, *words), f"prctl {option}")
 
@@ -66,12 +72,18 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def detach(target: str) -> None:
-    """Call ``umount2(2)`` lazily: the mount leaves the tree at once."""
+    """Unmount lazily by ``umount2(2)``: the mount is no longer reachable at once."""
     _check(_libc.umount2(os.fsencode(target), MNT_DETACH), f"unmount of {target}")
 
 
 def make_read_only(path: str, *, below: bool = False, devices: bool = False) -> None:
-    """Make a mount read-only, without devices or set-uid; ``below``: also the mounts below it."""
+    """Make a mount read-only, without set-uid.
+
+    Args:
+        path: path of the mount.
+        below: whether to change also the mounts below it.
+        devices: whether to allow device files.
+    """
     flags = _RDONLY | _NOSUID | (0 if devices else _NODEV)
     attributes = (ctypes.c_uint64 * 4)(flags, 0, 0, 0)
     address, size = ctypes.addressof(attributes), ctypes.sizeof(attributes)
@@ -80,26 +92,26 @@ def make_read_only(path: str, *, below: bool = False, devices: bool = False) -> 
 
 
 def clone(flags: int, numbers: Mapping[str, int]) -> int:
-    """Fork into new namespaces: 0 in the child, its process id in the parent."""
+    """Fork into new namespaces; return 0 in the child, the child's process id in the parent."""
     return raw("clone", numbers, flags | signal.SIGCHLD, 0, 0, 0, 0)
 
 
 def die_with_parent() -> None:
-    """Have this process killed when the thread that forked it ends."""
+    """Have the kernel kill this process when the thread that forked it ends."""
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def set_dumpable() -> None:
-    """Give this process its /proc/self back after a change of user."""
+    """Make /proc/self accessible to this process again after a change of user."""
     prctl(_PR_SET_DUMPABLE, 1)
 
 
 def drop_capabilities() -> None:
-    """Drop all capabilities, and forbid to regain one by executing a file."""
+    """Drop all capabilities, and forbid executed files to add capabilities."""
     for number in range(64):
         try:
             prctl(_PR_CAPBSET_DROP, number)
-        except OSError:  # unknown to this kernel, or no right to drop one
+        except OSError:  # the kernel does not know the number, or forbids to drop it
             break
     prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)

@@ -1,7 +1,7 @@
-"""A jail of namespaces: own users, processes, files, network, queues and host name.
+"""Jail of namespaces, with its own users, processes, files, network, queues and host name.
 
-Its root is a read-only file system of 1 MiB with the libraries of the system and of Python. There
-is no /proc, /sys or /etc, no device but /dev/null, and no earlier mount.
+The jail's root is a read-only file system of 1 MiB with the libraries of the system and of Python.
+There is no /proc, /sys or /etc, no device except /dev/null, and no earlier mount.
 
 Source:
     ``namespaces(7)``, ``user_namespaces(7)``, ``pivot_root(2)``.
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 
 from rlcomp.sandbox import linux
 
-_SYSTEM = ("/usr", "/lib", "/lib32", "/lib64", "/bin")
-_PLACE = "/tmp"  # the new root is built here, in a mount namespace of its own
-_ALL = (
+_SYSTEM_FOLDERS = ("/usr", "/lib", "/lib32", "/lib64", "/bin")
+_NEW_ROOT = "/tmp"  # the new root is built here, in a new mount namespace
+_ALL_NAMESPACES = (
     linux.NEWNS
     | linux.NEWCGROUP
     | linux.NEWUTS
@@ -28,47 +28,47 @@ _ALL = (
     | linux.NEWPID
     | linux.NEWNET
 )
-# Users for servers started as root. Such a user owns nothing and runs nothing else. The limit on
-# processes binds it, but would not bind root.
+# Users of servers that root starts. Such a user has no files and no other processes. The limit on
+# processes applies to it, but would not apply to root.
 _FIRST_USER, _USERS = 64000, 1000
-_INSIDE = 1000  # number of the user inside the jail
+_JAIL_USER = 1000  # user id inside the jail
 
 
 @functools.cache
 def readable_paths() -> list[str]:
     """Return the folders that a program may read: libraries of the system and of Python."""
-    base = {"platbase": sys.base_exec_prefix}  # even in a virtual environment
+    base = {"platbase": sys.base_exec_prefix}  # the installation below a virtual environment
     names = ("stdlib", "platstdlib")
     libraries = [os.path.realpath(sysconfig.get_path(name, vars=base)) for name in names]
     shared = sysconfig.get_config_var("LIBDIR")
-    paths = [*_SYSTEM, *libraries, *([os.path.realpath(shared)] if shared else [])]
+    paths = [*_SYSTEM_FOLDERS, *libraries, *([os.path.realpath(shared)] if shared else [])]
     existing = [path for path in dict.fromkeys(paths) if os.path.isdir(path)]
     return [path for path in existing if not within_another(path, existing)]
 
 
 def within_another(path: str, others: Sequence[str]) -> bool:
-    """Return whether a path lies below one of others."""
+    """Return whether a path is below one of other paths."""
     return any(path.startswith(other + "/") for other in others)
 
 
 def enter() -> None:
-    """Move this process into the jail; the next process it forks is the first one inside.
+    """Move this process into the jail; the next process that it forks is the first one inside.
 
     Raises:
         OSError: the kernel or the machine's settings do not allow it.
     """
     paths = readable_paths()
-    own = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
-    # Root makes the mounts before it changes user: Python may lie in root's home.
+    process_folder = os.open("/proc/self", os.O_PATH | os.O_DIRECTORY)
+    # Root makes the mounts before it changes user, because Python may be in root's home.
     as_root = os.geteuid() == 0
     if as_root:
         linux.unshare(linux.NEWNS)
         _change_root(paths)
         leave_root(os.getpid())
-    outside = os.geteuid(), os.getegid()
-    linux.unshare(_ALL)
-    _map_ids(own, *outside)
-    os.close(own)
+    ids = os.geteuid(), os.getegid()
+    linux.unshare(_ALL_NAMESPACES)
+    _map_ids(process_folder, *ids)
+    os.close(process_folder)
     if not as_root:
         _change_root(paths)
 
@@ -77,7 +77,8 @@ def leave_root(number: int) -> None:
     """Change from root to a user that owns nothing.
 
     Args:
-        number: number of a process; servers of different processes have different users.
+        number: id of a process; it selects the user, so that different servers have
+            different users.
     """
     user = _FIRST_USER + number % _USERS
     try:
@@ -89,14 +90,14 @@ def leave_root(number: int) -> None:
     linux.set_dumpable()
 
 
-def _map_ids(own: int, user: int, group: int) -> None:
+def _map_ids(process_folder: int, user: int, group: int) -> None:
     lines = {
         "setgroups": "deny",
-        "uid_map": f"{_INSIDE} {user} 1",
-        "gid_map": f"{_INSIDE} {group} 1",
+        "uid_map": f"{_JAIL_USER} {user} 1",
+        "gid_map": f"{_JAIL_USER} {group} 1",
     }
     for name, line in lines.items():
-        file = os.open(name, os.O_WRONLY, dir_fd=own)
+        file = os.open(name, os.O_WRONLY, dir_fd=process_folder)
         try:
             os.write(file, line.encode())
         finally:
@@ -110,16 +111,16 @@ def _change_root(paths: Sequence[str]) -> None:
     links = {path: os.readlink(path) for path in paths if os.path.islink(path)}
     os.umask(0o022)
     flags = linux.MS_NOSUID | linux.MS_NODEV
-    linux.mount("tmpfs", _PLACE, "tmpfs", flags, "size=1m,nr_inodes=256,mode=755")
+    linux.mount("tmpfs", _NEW_ROOT, "tmpfs", flags, "size=1m,nr_inodes=256,mode=755")
     for path, file in files.items():
         if path in links:
-            os.symlink(links[path], _PLACE + path)
+            os.symlink(links[path], _NEW_ROOT + path)
         else:
             _bind(file, path)
         os.close(file)
-    os.mkdir(_PLACE + "/tmp")
-    os.mkdir(_PLACE + "/old")
-    linux.system_call("pivot_root", os.fsencode(_PLACE), os.fsencode(_PLACE + "/old"))
+    os.mkdir(_NEW_ROOT + "/tmp")
+    os.mkdir(_NEW_ROOT + "/old")
+    linux.system_call("pivot_root", os.fsencode(_NEW_ROOT), os.fsencode(_NEW_ROOT + "/old"))
     os.chdir("/")
     linux.detach("/old")
     os.rmdir("/old")
@@ -130,7 +131,7 @@ def _change_root(paths: Sequence[str]) -> None:
 
 
 def _bind(file: int, path: str) -> None:
-    target = _PLACE + path
+    target = _NEW_ROOT + path
     if path == "/dev/null":
         os.mkdir(os.path.dirname(target), 0o755)
         os.close(os.open(target, os.O_CREAT | os.O_WRONLY, 0o644))

@@ -1,4 +1,4 @@
-"""Outcomes of jobs, from the kernel's facts and the programs' reports."""
+"""Outcomes of jobs, computed from facts of the kernel and the reports of programs."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rlcomp.sandbox.job import Limits
-from rlcomp.sandbox.plain_data import NotPlain, decode
+from rlcomp.sandbox.plain_data import NotPlainData, decode
 
 Status = Literal["passed", "failed", "timeout", "memory", "output", "died", "unsupported"]
 
 
 @dataclass(frozen=True)
-class Call:
-    """One call of a candidate: its value or its error.
+class CallResult:
+    """Result of one call of a candidate function.
 
     Attributes:
-        returned: whether it returned a value.
-        value: the value, plain data.
-        error: name and message of its exception; '' if it returned.
+        returned: whether the call returned a value.
+        value: the returned value, plain data.
+        error: name and message of the exception; '' if the call returned.
     """
 
     returned: bool
@@ -31,22 +31,22 @@ class Call:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a job.
+    """Outcome of a job.
 
     Attributes:
         status: ``passed``: the program ended normally, all calls were answered, all tests passed.
             ``failed``: an exception, an exit code, or a failed test. ``timeout``: wall clock or
             CPU. ``memory``, ``output``: the limit was hit. ``died``: killed by a signal.
-            ``unsupported``: an argument or a returned value was not plain data. The program causes
-            all of them, so none makes a reward invalid: otherwise a program could choose to have
-            an invalid reward.
-        message: the failure in one line, in a program's own words.
-        wall: seconds of the slower of two programs.
-        cpu: seconds of the CPU of both programs.
-        peak_memory: bytes of the larger program.
+            ``unsupported``: an argument or a returned value was not plain data. A program can
+            cause each of these statuses. So none of them makes a reward invalid: a program could
+            otherwise avoid a low reward.
+        message: description of the failure in one line; it may quote the program.
+        wall: wall-clock seconds; of two programs the larger number.
+        cpu: seconds of the CPU, summed over the programs.
+        peak_memory: peak memory in bytes; of two programs the larger number.
         stdout: output of a program (``StdioJob``), or of the tests (``CheckJob``).
-        calls: calls of a ``CallsJob``, in order; fewer if it ended early.
-        tests: whether each test of a ``CheckJob`` passed; fewer if it ended early.
+        calls: results of a ``CallsJob``, in order; fewer if the program ended early.
+        tests: whether each test of a ``CheckJob`` passed; fewer if the tests ended early.
         compiles: whether the source is Python; for a ``CheckJob`` the candidate's source, unless
             its tests ended before it was read.
     """
@@ -57,20 +57,21 @@ class Outcome:
     cpu: float = 0.0
     peak_memory: int = 0
     stdout: str = ""
-    calls: tuple[Call, ...] = ()
+    calls: tuple[CallResult, ...] = ()
     tests: tuple[bool, ...] = ()
     compiles: bool = True
 
 
 @dataclass(frozen=True)
-class Ended:
-    """The end of one program.
+class ProgramResult:
+    """Raw result of one program.
 
     Attributes:
-        facts: facts of the kernel: ``code``, ``cpu``, ``peak``, ``wall``, ``ended_by``.
+        facts: facts of the kernel: exit ``code``, ``cpu`` and ``wall`` seconds, ``peak`` memory in
+            bytes, and ``ended_by`` (``itself``, ``wall`` or ``client``).
         stdout: bytes of standard output.
         stderr: bytes of standard error.
-        report: bytes of the report, untrusted.
+        report: bytes of the report; the program may have written them.
     """
 
     facts: Mapping[str, Any]
@@ -78,9 +79,9 @@ class Ended:
     stderr: bytes
     report: bytes
 
-    def lines(self) -> list[dict[str, Any]]:
+    def report_lines(self) -> list[dict[str, Any]]:
         """Return the lines of the report, up to the first malformed one."""
-        entries = []
+        lines = []
         for line in self.report.splitlines():
             try:
                 entry = json.loads(line)
@@ -88,22 +89,22 @@ class Ended:
                 break
             if not isinstance(entry, dict):
                 break
-            entries.append(entry)
-        return entries
+            lines.append(entry)
+        return lines
 
-    def word(self, key: str) -> str:
-        """Return the last text of the report under a key; '' if there is none."""
-        words = [str(line[key]) for line in self.lines() if line.get(key)]
+    def last_text(self, key: str) -> str:
+        """Return the last non-empty value of a key in the report as a text; '' if there is none."""
+        words = [str(line[key]) for line in self.report_lines() if line.get(key)]
         return words[-1] if words else ""
 
 
-def failure(ended: Ended, limits: Limits) -> tuple[Status, str] | None:
-    """Return why a program did not end normally; None if it did."""
+def find_failure(ended: ProgramResult, limits: Limits) -> tuple[Status, str] | None:
+    """Return the status and the message of a failed program; None if it ended normally."""
     facts, code = ended.facts, ended.facts["code"]
-    error = ended.word("error")
+    error = ended.last_text("error")
     if facts["ended_by"] == "wall":
         return "timeout", f"not done after {limits.wall:g} s"
-    # The kernel counts ticks for its limit; on a busy machine it counts more than were used.
+    # On a busy machine the kernel may kill a program before its CPU time reaches the limit.
     if code == -signal.SIGKILL and facts["cpu"] >= 0.5 * limits.cpu:
         return "timeout", f"{limits.cpu:g} s of the CPU were not enough"
     if max(len(ended.stdout), len(ended.stderr), len(ended.report)) >= limits.output:
@@ -112,8 +113,8 @@ def failure(ended: Ended, limits: Limits) -> tuple[Status, str] | None:
         return "memory", f"more than {limits.memory} bytes"
     if code < 0:
         return "died", f"killed by {_signal(-code)}"
-    if ended.word("unsupported"):
-        return "unsupported", ended.word("unsupported")
+    if ended.last_text("unsupported"):
+        return "unsupported", ended.last_text("unsupported")
     if code:
         return "failed", error or f"exit code {code}"
     return None
@@ -126,62 +127,79 @@ def _signal(number: int) -> str:
         return f"signal {number}"
 
 
-def of_stdio(ended: Ended, limits: Limits) -> Outcome:
-    """Return the outcome of a program."""
-    status, message = failure(ended, limits) or ("passed", "")
-    return Outcome(status, message, **_used(ended), stdout=ended.stdout.decode(errors="replace"))
+def stdio_outcome(ended: ProgramResult, limits: Limits) -> Outcome:
+    """Return the outcome of a ``StdioJob``."""
+    status, message = find_failure(ended, limits) or ("passed", "")
+    return Outcome(status, message, **_usage(ended), stdout=ended.stdout.decode(errors="replace"))
 
 
-def of_calls(ended: Ended, limits: Limits, expected: int) -> Outcome:
-    """Return the outcome of calls."""
-    ready, *lines = [*ended.lines(), {}] if ended.lines() else [{}]
-    calls = tuple(_call(line) for line in lines[:expected] if line) if "ready" in ready else ()
-    status, message = failure(ended, limits) or ("passed", "")
+def calls_outcome(ended: ProgramResult, limits: Limits, expected: int) -> Outcome:
+    """Return the outcome of a ``CallsJob`` with an expected number of calls."""
+    ready, *report_lines = [*ended.report_lines(), {}] if ended.report_lines() else [{}]
+    calls = (
+        tuple(_call(line) for line in report_lines[:expected] if line) if "ready" in ready else ()
+    )
+    status, message = find_failure(ended, limits) or ("passed", "")
     if status == "passed" and len(calls) < expected:
         status, message = "failed", f"it ended after {len(calls)} of {expected} calls"
-    return Outcome(status, message, **_used(ended), calls=calls)
+    return Outcome(status, message, **_usage(ended), calls=calls)
 
 
-def _call(line: Mapping[str, Any]) -> Call:
+def _call(line: Mapping[str, Any]) -> CallResult:
     if "value" not in line:
-        return Call(False, error=str(line.get("error") or line.get("unsupported") or "no value"))
+        return CallResult(
+            False, error=str(line.get("error") or line.get("unsupported") or "no value")
+        )
     try:
-        return Call(True, decode(str(line["value"])))
-    except NotPlain as error:
-        return Call(False, error=str(error))
+        return CallResult(True, decode(str(line["value"])))
+    except NotPlainData as error:
+        return CallResult(False, error=str(error))
 
 
-def of_check(candidate: Ended, tests: Ended, *, limits: Limits, asked: int) -> Outcome:
-    """Return the outcome of tests; without results the candidate's end gives the reason."""
-    passed = tuple(line["passed"] for line in tests.lines() if "passed" in line)
-    used = _used(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
-    if passed and len(passed) >= asked and all(passed) and tests.facts["code"] == 0:
+def check_outcome(
+    candidate: ProgramResult, tests: ProgramResult, *, limits: Limits, num_tests: int
+) -> Outcome:
+    """Return the outcome of a ``CheckJob``.
+
+    Args:
+        candidate: result of the program with the function.
+        tests: result of the program with the tests.
+        limits: limits of each program.
+        num_tests: number of tests in the job.
+    """
+    passed = tuple(line["passed"] for line in tests.report_lines() if "passed" in line)
+    used = _usage(candidate, tests) | {"stdout": tests.stdout.decode(errors="replace")}
+    if passed and len(passed) >= num_tests and all(passed) and tests.facts["code"] == 0:
         return Outcome("passed", "", **used, tests=passed)
-    status, message = _why(candidate, tests, limits)
+    status, message = _failure_reason(candidate, tests, limits)
     return Outcome(status, message, **used, tests=passed)
 
 
-def _why(candidate: Ended, tests: Ended, limits: Limits) -> tuple[Status, str]:
-    lost = tests.word("error").startswith("CandidateEnded")
-    first = failure(candidate, limits) if candidate.facts["ended_by"] != "asker" else None
-    of_tests = failure(tests, limits)
-    if first and (lost or (of_tests and of_tests[0] == "timeout")):
-        return first
-    if word := tests.word("unsupported"):
-        return "unsupported", word
-    if lost:
+def _failure_reason(
+    candidate: ProgramResult, tests: ProgramResult, limits: Limits
+) -> tuple[Status, str]:
+    candidate_ended = tests.last_text("error").startswith("CandidateEnded")
+    candidate_failure = (
+        find_failure(candidate, limits) if candidate.facts["ended_by"] != "client" else None
+    )
+    test_failure = find_failure(tests, limits)
+    if candidate_failure and (candidate_ended or (test_failure and test_failure[0] == "timeout")):
+        return candidate_failure
+    if last_text := tests.last_text("unsupported"):
+        return "unsupported", last_text
+    if candidate_ended:
         return "failed", "the candidate ended before its tests"
-    error = tests.word("error")
+    error = tests.last_text("error")
     if error.startswith("MemoryError"):
         return "memory", error
-    return of_tests or ("failed", error or "it ended before all tests")
+    return test_failure or ("failed", error or "it ended before all tests")
 
 
-def _used(*programs: Ended) -> dict[str, Any]:
+def _usage(*programs: ProgramResult) -> dict[str, Any]:
     facts = [each.facts for each in programs]
     return {
         "wall": max(each["wall"] for each in facts),
         "cpu": sum(each["cpu"] for each in facts),
         "peak_memory": max(each["peak"] for each in facts),
-        "compiles": not any("compiles" in line for line in programs[0].lines()),
+        "compiles": not any("compiles" in line for line in programs[0].report_lines()),
     }

@@ -1,7 +1,7 @@
-"""An untrusted web page in a headless browser without a network.
+"""Untrusted web page in a headless browser without a network.
 
 Requests of the page's own address are answered with its text; every other request is refused.
-Chromium's own sandbox is on, except for root, where it does not work.
+Chromium's own sandbox is used, except by root, for whom it does not work.
 """
 
 from __future__ import annotations
@@ -20,46 +20,49 @@ ADDRESS = "http://page.test/"
 WIDTH, HEIGHT = 1024, 768  # size of the window, in CSS pixels
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-# Each flag keeps the page from the network; the interception of requests does not see sockets.
-_ALONE = [
+# Flags that keep the page from the network, because interception does not cover sockets.
+_OFFLINE_FLAGS = [
     "--host-resolver-rules=MAP * ~NOTFOUND",
     "--proxy-bypass-list=<-loopback>",
     "--force-webrtc-ip-handling-policy=disable_non_proxied_udp",
     "--disable-background-networking",
 ]
-_NOWHERE = {"server": "http://127.0.0.1:9"}
-_COMPILES = "goal => { try { new Function(`return (${goal}\\n)`) } catch (e) { return String(e) } }"
-_HOLDS = "goal => { try { return (0, eval)(`(${goal}\\n)`) === true } catch { return false } }"
+_DEAD_PROXY = {"server": "http://127.0.0.1:9"}
+_COMPILE_SCRIPT = (
+    "goal => { try { new Function(`return (${goal}\\n)`) } catch (e) { return String(e) } }"
+)
+_EVALUATE_SCRIPT = (
+    "goal => { try { return (0, eval)(`(${goal}\\n)`) === true } catch { return false } }"
+)
 
 
-class Refused(Exception):
-    """Error of an action that the page does not allow; the message is for the policy."""
+class PageActionError(Exception):
+    """Error of an action that the page does not allow; its message is shown to the policy."""
 
 
-def program_of(given: str | None) -> str:
-    """Return the browser: the one given, else ``$CHROMIUM``, else one in the path.
+def find_browser(requested_program: str | None) -> str:
+    """Return the path of a browser: the requested one, ``$CHROMIUM``, or one in ``$PATH``.
 
     Raises:
-        ConfigError: there is no browser.
+        ConfigError: no browser is found.
     """
-    names = [given] if given else [os.environ.get("CHROMIUM", ""), *_NAMES]
+    names = [requested_program] if requested_program else [os.environ.get("CHROMIUM", ""), *_NAMES]
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         raise ConfigError(
-            f"environment.program={given}: there is no such browser: install Chromium "
-            "(apt-get install chromium), or name its file"
+            f"environment.program={requested_program}: no browser is found: install Chromium "
+            "(apt-get install chromium), or set its path"
         )
     return program
 
 
 class Page:
-    """A page and its actions.
+    """Page in a browser, with actions on it.
 
     Args:
-        html: the text of the page.
-        program: the browser.
-        timeout: limit of an action, in seconds; it does not bound a script of the page that never
-            ends.
+        html: text of the page.
+        program: path of the browser.
+        timeout: time limit of an action, in seconds; it does not limit scripts of the page.
 
     Raises:
         MissingExtra: playwright is not installed.
@@ -69,36 +72,36 @@ class Page:
     def __init__(self, html: str, program: str, timeout: float) -> None:
         self.errors = require("playwright.sync_api", "browser").Error
         self.html = html
-        self.broken = ""
+        self.crash_message = ""
         self.context = _browser(program).new_context(
             offline=True,
             service_workers="block",
             accept_downloads=False,
-            bypass_csp=True,  # a policy of the page must not forbid to evaluate the goal
+            bypass_csp=True,  # the page's security policy could forbid to evaluate the goal
             viewport={"width": WIDTH, "height": HEIGHT},
         )
         try:
-            self._open(timeout)
+            self._open_page(timeout)
         except BaseException:
             self.context.close()
             raise
 
-    def _open(self, timeout: float) -> None:
+    def _open_page(self, timeout: float) -> None:
         self.context.set_default_timeout(1000 * timeout)
-        self.context.route("**/*", self._answer)
+        self.context.route("**/*", self._handle_request)
         self.page = self.context.new_page()
         self.context.on("page", lambda other: other.close())
         self.page.on("crash", lambda _: setattr(self, "broken", "the page has crashed"))
         self.page.goto(ADDRESS)
 
-    def _answer(self, route: Any) -> None:  # noqa: ANN401
+    def _handle_request(self, route: Any) -> None:  # noqa: ANN401
         if route.request.url.partition("?")[0].partition("#")[0] == ADDRESS:
             route.fulfill(body=self.html, content_type="text/html; charset=utf-8")
         else:
             route.abort("aborted")
 
     def snapshot(self, *, boxes: bool) -> str:
-        """Return the page's accessibility tree: a line an element, with its name ``[ref=e1]``."""
+        """Return the page's accessibility tree: one line for each element, such as ``[ref=e1]``."""
         return str(self.page.aria_snapshot(mode="ai", boxes=boxes))
 
     def click(self, element: str) -> None:
@@ -107,55 +110,61 @@ class Page:
         Raises:
             Refused: the element cannot be clicked.
         """
-        self._do(lambda: self.page.locator(f"aria-ref={element}").click())
+        self._run_action(lambda: self.page.locator(f"aria-ref={element}").click())
 
     def click_at(self, x: float, y: float) -> None:
         """Click a point of the window, in CSS pixels."""
-        self._do(lambda: self.page.mouse.click(x, y))
+        self._run_action(lambda: self.page.mouse.click(x, y))
 
     def write(self, element: str, text: str) -> None:
-        """Fill a field with a text, or choose the option of that name.
+        """Fill a field with a text, or choose the option with this label.
 
         Raises:
             Refused: the element is no field, or has no such option.
         """
         field = self.page.locator(f"aria-ref={element}")
 
-        def put() -> None:
+        def fill_field() -> None:
             if field.evaluate("field => field.tagName") == "SELECT":
                 field.select_option(label=text)
             else:
                 field.fill(text)
 
-        self._do(put)
+        self._run_action(fill_field)
 
     def write_at(self, x: float, y: float, text: str) -> None:
         """Click a point and type a text."""
-        self._do(lambda: (self.page.mouse.click(x, y), self.page.keyboard.insert_text(text)))
+        self._run_action(
+            lambda: (self.page.mouse.click(x, y), self.page.keyboard.insert_text(text))
+        )
 
     def scroll(self, screens: float) -> None:
         """Scroll down by a number of window heights; up if negative."""
-        self._do(lambda: self.page.evaluate("by => scrollBy(0, by * innerHeight)", screens))
+        self._run_action(lambda: self.page.evaluate("by => scrollBy(0, by * innerHeight)", screens))
 
     def fault(self, goal: str) -> str:
-        """Return why an expression of JavaScript does not compile; '' if it does."""
-        return str(self.page.evaluate(_COMPILES, goal) or "")
+        """Return the syntax error of a JavaScript expression; '' if there is none."""
+        return str(self.page.evaluate(_COMPILE_SCRIPT, goal) or "")
 
     def holds(self, goal: str) -> bool:
-        """Return whether an expression of JavaScript is ``true`` in the page; an error is false.
+        """Return whether a JavaScript expression is ``true`` in the page; an error counts as false.
 
         Raises:
             RlcompError: the page or the browser has crashed.
         """
-        return bool(self._do(lambda: self.page.evaluate(_HOLDS, goal)))
+        return bool(self._run_action(lambda: self.page.evaluate(_EVALUATE_SCRIPT, goal)))
 
-    def _do(self, action: Callable[[], object]) -> object:
+    def _run_action(self, action: Callable[[], object]) -> object:
         try:
             return action()
         except self.errors as error:
-            if self.broken or self.page.is_closed() or not self.context.browser.is_connected():
-                raise RlcompError(self.broken or "the browser has gone") from error
-            raise Refused(str(error).partition("\n")[0]) from error
+            if (
+                self.crash_message
+                or self.page.is_closed()
+                or not self.context.browser.is_connected()
+            ):
+                raise RlcompError(self.crash_message or "the browser has ended") from error
+            raise PageActionError(str(error).partition("\n")[0]) from error
 
     def close(self) -> None:
         """Close the page."""
@@ -164,7 +173,7 @@ class Page:
 
 @functools.cache
 def _playwright(process: int) -> Any:  # noqa: ANN401
-    del process  # the key of the cache: a fork cannot use its parent's playwright
+    del process  # key of the cache: a fork cannot use its parent's playwright
     with _without_limits():
         return require("playwright.sync_api", "browser").sync_playwright().start()
 
@@ -173,14 +182,14 @@ _browsers: dict[tuple[int, str], Any] = {}
 
 
 def _browser(program: str) -> Any:  # noqa: ANN401
-    """Return the browser for all pages of a process; start it again after a crash."""
+    """Return the browser of this process; start it at first and after a crash."""
     key = os.getpid(), program
     if key not in _browsers or not _browsers[key].is_connected():
         with _without_limits():
             _browsers[key] = _playwright(key[0]).chromium.launch(
                 executable_path=program,
-                args=_ALONE,
-                proxy=_NOWHERE,
+                args=_OFFLINE_FLAGS,
+                proxy=_DEAD_PROXY,
                 chromium_sandbox=os.geteuid() != 0,
             )
     return _browsers[key]
@@ -188,9 +197,9 @@ def _browser(program: str) -> Any:  # noqa: ANN401
 
 @contextlib.contextmanager
 def _without_limits() -> Iterator[None]:
-    """Lift a worker's limits for processes that are started within this context.
+    """Lift a worker's limits for processes that start within this context.
 
-    A browser reserves more address space than any machine has memory, and lives for many calls.
+    A browser reserves more address space than a machine has memory, and runs during many calls.
     """
     kinds = (resource.RLIMIT_AS, resource.RLIMIT_CPU)
     before = {kind: resource.getrlimit(kind) for kind in kinds}

@@ -1,10 +1,10 @@
-"""Plain data as text: the only values that cross between a program and its judge.
+"""Plain data as text: the only values that are exchanged with an untrusted program.
 
 Plain data are None, bool, int, float, complex, str, bytes, list, tuple, set, frozenset and dict,
-nested at most 30 deep. A value arrives as exactly these types: a subclass loses its methods, so
-that a program's own ``__eq__`` cannot decide whether its answer is right.
+nested at most 30 deep. A decoded value has exactly these types. A subclass loses its methods,
+so that a program's own ``__eq__`` cannot decide whether its answer is right.
 
-The text is JSON without line breaks. Numbers that JSON may lose, and all containers, are tagged:
+The text is JSON without line breaks. Numbers that JSON may change, and all containers, are tagged:
 ``["int", "-ff"]``, ``["float", "nan"]``, ``["tuple", 1, 2]``, ``["dict", [key, value], ...]``.
 """
 
@@ -17,20 +17,20 @@ from typing import Any, NoReturn
 
 MAX_DEPTH = 30
 MAX_BYTES = 1 << 20
-# Most members of a set or dict: members with equal hashes take quadratic time.
+# Maximum size of a set or dict: members with equal hashes take quadratic time.
 MAX_HASHED = 2000
 _EXACT_IN_JSON = 1 << 53
 
 
-class NotPlain(ValueError):
-    """Error of a value or a text that is not plain data within the limits."""
+class NotPlainData(ValueError):
+    """Error of a value that is not plain data, or exceeds a limit on its size or depth."""
 
 
 def encode(value: object) -> str:
-    """Encode a value as text.
+    """Return a value as text.
 
     Raises:
-        NotPlain: the value is no plain data, too deep or too long.
+        NotPlainData: the value is not plain data, too deep or too long.
 
     Examples:
         >>> encode({"a": (1, 2.5)})
@@ -38,35 +38,35 @@ def encode(value: object) -> str:
         >>> encode(iter([]))
         Traceback (most recent call last):
         ...
-        rlcomp.sandbox.plain_data.NotPlain: list_iterator is not plain data
+        rlcomp.sandbox.plain_data.NotPlainData: list_iterator is not plain data
     """
     text = json.dumps(_tagged(value, 0), separators=(",", ":"))
     if len(text) > MAX_BYTES:
-        raise NotPlain(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
+        raise NotPlainData(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
     return text
 
 
 def decode(text: str | bytes) -> Any:  # noqa: ANN401
-    """Decode the value of an untrusted text.
+    """Return the value of an untrusted text.
 
     Raises:
-        NotPlain: the text encodes no value, or is too long.
+        NotPlainData: the text encodes no value, or is too long.
 
     Examples:
         >>> decode('["set",1,["int","-ff"]]') == {1, -255}
         True
     """
     if len(text) > MAX_BYTES:
-        raise NotPlain(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
+        raise NotPlainData(f"a value of {len(text)} bytes, more than {MAX_BYTES}")
     try:
-        return _value(json.loads(text, parse_constant=_refuse), 0)
-    except NotPlain:
+        return _untagged(json.loads(text, parse_constant=_refuse_constant), 0)
+    except NotPlainData:
         raise
     except (ValueError, TypeError, LookupError, RecursionError) as error:
-        raise NotPlain(f"not a value: {type(error).__name__}") from error
+        raise NotPlainData(f"not a value: {type(error).__name__}") from error
 
 
-# A subclass is encoded as its base, by methods of the base: its own overrides are not called.
+# A value of a subclass is encoded by methods of the base class; overrides are not called.
 _SEQUENCES: tuple[tuple[type[Any], str], ...] = (
     (list, "list"),
     (tuple, "tuple"),
@@ -83,14 +83,14 @@ def _tagged(value: Any, depth: int) -> Any:  # noqa: ANN401
         if issubclass(kind, base):
             return write(value)
     if depth >= MAX_DEPTH:
-        raise NotPlain(f"nested more than {MAX_DEPTH} deep")
+        raise NotPlainData(f"nested more than {MAX_DEPTH} deep")
     for base, tag in _SEQUENCES:
         if issubclass(kind, base):
             return [tag, *(_tagged(each, depth + 1) for each in base.__iter__(value))]
     if issubclass(kind, dict):
         pairs = dict.items(value)
         return ["dict", *([_tagged(k, depth + 1), _tagged(v, depth + 1)] for k, v in pairs)]
-    raise NotPlain(f"{kind.__name__} is not plain data")
+    raise NotPlainData(f"{kind.__name__} is not plain data")
 
 
 def _write_int(value: int) -> Any:  # noqa: ANN401
@@ -117,25 +117,25 @@ _SCALARS: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
 )
 
 
-def _refuse(word: str) -> NoReturn:
+def _refuse_constant(word: str) -> NoReturn:
     raise ValueError(word)
 
 
-def _value(item: Any, depth: int) -> Any:  # noqa: ANN401
+def _untagged(item: Any, depth: int) -> Any:  # noqa: ANN401
     if not isinstance(item, list):
         if isinstance(item, dict):
-            raise NotPlain("an object is no value")
+            raise NotPlainData("an object is no value")
         return item
     tag, *rest = item
     if tag in _ATOMS:
         return _ATOMS[tag](rest)
     if depth >= MAX_DEPTH:
-        raise NotPlain(f"nested more than {MAX_DEPTH} deep")
+        raise NotPlainData(f"nested more than {MAX_DEPTH} deep")
     if len(rest) > MAX_HASHED and tag in ("set", "frozenset", "dict"):
-        raise NotPlain(f"a {tag} of more than {MAX_HASHED} members")
+        raise NotPlainData(f"a {tag} of more than {MAX_HASHED} members")
     if tag == "dict":
-        return {_value(k, depth + 1): _value(v, depth + 1) for k, v in rest}
-    return _CONTAINERS[tag](_value(each, depth + 1) for each in rest)
+        return {_untagged(k, depth + 1): _untagged(v, depth + 1) for k, v in rest}
+    return _CONTAINERS[tag](_untagged(each, depth + 1) for each in rest)
 
 
 def _read_int(rest: list[Any]) -> int:
@@ -149,7 +149,7 @@ def _read_float(rest: list[Any]) -> float:
 
 
 def _read_complex(rest: list[Any]) -> complex:
-    real, imaginary = (_value(each, MAX_DEPTH) for each in rest)
+    real, imaginary = (_untagged(each, MAX_DEPTH) for each in rest)
     return complex(float(real), float(imaginary))
 
 

@@ -1,7 +1,7 @@
-"""The main function of a restricted process in the sandbox.
+"""Main function of a restricted process in the sandbox.
 
-Files: 0 input, 1 output, 2 errors, 3 the report (lines of JSON), 4 and 5 the pipe between a
-candidate and its tests. The report cannot be trusted: the program may write to it.
+File descriptors: 0 input, 1 output, 2 errors, 3 the report (lines of JSON), 4 and 5 the pipe
+between a candidate and its tests. The report is untrusted, because the program may write to it.
 """
 
 from __future__ import annotations
@@ -15,48 +15,56 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from rlcomp.sandbox.execute import MESSAGE, compiled, defined, execute, module, report, told
-from rlcomp.sandbox.plain_data import NotPlain, decode, encode
-from rlcomp.sandbox.tested import run_candidate, run_tests
+from rlcomp.sandbox.candidate_tests import run_candidate, run_tests
+from rlcomp.sandbox.execute import (
+    MAX_MESSAGE,
+    compile_source,
+    describe_error,
+    execute,
+    find_function,
+    new_module,
+    report,
+)
+from rlcomp.sandbox.plain_data import NotPlainData, decode, encode
 
 LAST_FILE = 5
 Request = Mapping[str, Any]
 
 
 def run(payload: int) -> NoReturn:
-    """Read a job from a file, run it and end the process."""
+    """Read a job from a file descriptor, run it and end the process."""
     with open(payload, encoding="utf-8", errors="surrogatepass") as file:
         request = json.load(file)
-    do(request)
+    run_request(request)
 
 
-def do(request: Request) -> NoReturn:
-    """Run a job and end the process, without the interpreter's own clean-up."""
+def run_request(request: Request) -> NoReturn:
+    """Run a job and end the process without the interpreter's clean-up."""
     sys.stdin = open(0, encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="replace", closefd=False)  # noqa: SIM115
     random.seed(0)  # for reproducible outcomes
     code = 1
     try:
         _KINDS[request["kind"]](request)
-        code = _finish(0)
-    except SystemExit as leaving:
-        code = _finish(_exit_code(leaving))
+        code = _run_exit_steps(0)
+    except SystemExit as exit_error:
+        code = _run_exit_steps(_exit_code(exit_error))
     except BaseException as error:
-        report({"error": told(error)[:MESSAGE]})
+        report({"error": describe_error(error)[:MAX_MESSAGE]})
     finally:
         _flush()
         os._exit(code)
 
 
-def _exit_code(leaving: SystemExit) -> int:
-    if leaving.code is None or isinstance(leaving.code, int):
-        return (leaving.code or 0) & 0xFF
-    print(leaving.code, file=sys.stderr)
+def _exit_code(exit_error: SystemExit) -> int:
+    if exit_error.code is None or isinstance(exit_error.code, int):
+        return (exit_error.code or 0) & 0xFF
+    print(exit_error.code, file=sys.stderr)
     return 1
 
 
-def _finish(code: int) -> int:
-    """Wait for threads and call exit handlers, as the interpreter would."""
+def _run_exit_steps(code: int) -> int:
+    """Wait for threads, call exit handlers as the interpreter would, and return the exit code."""
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()
     return code
@@ -71,29 +79,29 @@ def _flush() -> None:
 
 
 def _run_stdio(request: Request) -> None:
-    execute(request["source"], module("__main__"))
+    execute(request["source"], new_module("__main__"))
 
 
 def _run_calls(request: Request) -> None:
-    """Report a line ``ready``, then one a call: ``{"value": text}`` or ``{"error": text}``."""
+    """Report ``ready``, then ``{"value": text}`` or an error for each call."""
     function = _function(request)
     report({"ready": True})
     for text in request["inputs"]:
         try:
             line = {"value": encode(function(*decode(text)))}
-        except NotPlain as error:
-            line = {"unsupported": told(error)[:MESSAGE]}
+        except NotPlainData as error:
+            line = {"unsupported": describe_error(error)[:MAX_MESSAGE]}
         except Exception as error:
-            line = {"error": told(error)[:MESSAGE]}
+            line = {"error": describe_error(error)[:MAX_MESSAGE]}
         report(line)
 
 
 def _function(request: Request) -> Callable[..., Any]:
-    namespace = module("candidate")
+    namespace = new_module("candidate")
     if not request["names"]:
         execute(request["source"], namespace)
-        return defined(namespace, request["entry_point"])
-    code = compiled(request["source"].strip(), "eval")
+        return find_function(namespace, request["entry_point"])
+    code = compile_source(request["source"].strip(), "eval")
     names = request["names"]
     return lambda *values: eval(code, dict(zip(names, values, strict=True)))
 

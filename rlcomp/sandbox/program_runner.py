@@ -18,15 +18,15 @@ class ProgramRunner:
 
     @property
     def tier(self) -> str:
-        """The tier of isolation (docs/sandbox.md).
+        """Name of the tier of isolation (docs/sandbox.md).
 
         Raises:
-            ConfigError: there is none, or a weaker one than required.
+            ConfigError: the machine has no tier as strong as required.
         """
         raise NotImplementedError
 
     def map(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Run many jobs, each distinct one once.
+        """Run many jobs; equal jobs run once.
 
         Returns:
             The outcomes, in the order of the jobs.
@@ -37,19 +37,19 @@ class ProgramRunner:
         raise NotImplementedError
 
     def check(self, kind: type[Job] | None, *, measured: bool) -> None:
-        """Refuse jobs that this runner cannot run later.
+        """Check that this runner can run a kind of jobs.
 
         Args:
-            kind: kind of the jobs to come; None: not known yet.
+            kind: class of the jobs; None: not known yet.
             measured: whether their memory must be measured.
 
         Raises:
-            ConfigError: it cannot run them, or lacks the required isolation.
+            ConfigError: the runner cannot run the jobs, or lacks the required isolation.
         """
         _ = self.tier
 
     def run_stdio(self, source: str, stdin: str = "", limits: Limits = DEFAULT_LIMITS) -> Outcome:
-        """Run a program on an input; the caller judges its ``stdout``."""
+        """Run a program on an input and return the outcome, with the program's ``stdout``."""
         return self.map([StdioJob(source, stdin, limits)])[0]
 
     def run_check(
@@ -59,7 +59,15 @@ class ProgramRunner:
         entry_point: str,
         limits: Limits = DEFAULT_LIMITS,
     ) -> Outcome:
-        """Test a function by another source: ``check(candidate)``, or a list of asserts."""
+        """Test a function and return the outcome.
+
+        Args:
+            candidate_source: Python that defines the function.
+            test_source: Python with asserts, or with a function ``check(candidate)``; a list: one
+                test for each source.
+            entry_point: name of the function.
+            limits: limits of each of the two programs.
+        """
         tests = (test_source,) if isinstance(test_source, str) else tuple(test_source)
         return self.map([CheckJob(candidate_source, tests, entry_point, limits)])[0]
 
@@ -71,7 +79,15 @@ class ProgramRunner:
         names: Sequence[str] = (),
         limits: Limits = DEFAULT_LIMITS,
     ) -> Outcome:
-        """Call a function, or evaluate an expression of ``names``, with many inputs in one job."""
+        """Call a function with many inputs in one job and return the outcome.
+
+        Args:
+            source: Python that defines the function; with ``names`` an expression of these names.
+            inputs: arguments of each call.
+            entry_point: name of the function; unused with ``names``.
+            names: variables of an expression.
+            limits: limits of all calls together.
+        """
         texts = tuple(encode(each) for each in inputs)
         return self.map([CallsJob(source, texts, entry_point, tuple(names), limits)])[0]
 

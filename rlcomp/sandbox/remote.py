@@ -1,4 +1,4 @@
-"""Remote sandbox: a runner of programs on a server of SandboxFusion's protocol."""
+"""Runner of programs on a server with SandboxFusion's protocol."""
 
 from __future__ import annotations
 
@@ -11,53 +11,52 @@ from concurrent.futures import ThreadPoolExecutor
 
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox import fusion
-from rlcomp.sandbox.http_post import Lost, address, post
+from rlcomp.sandbox.http_post import NoAnswer, address, post
 from rlcomp.sandbox.job import CallsJob, CheckJob, Job, StdioJob
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.plain_data import encode
 from rlcomp.sandbox.program_runner import ProgramRunner
 
-_GRACE = 30.0  # seconds beyond the wall limit to wait for an answer: the server has a queue
+_GRACE = 30.0  # seconds beyond the wall limit for an answer, because the server queues jobs
 _PAUSES = (1.0, 4.0)  # seconds before a job is sent again
-_NO_TESTS = (
-    "sandbox=remote runs no unit tests: there the program under test would be in one process with "
-    "them, and could pass itself. Take reward=code_calls or reward=code_stdio, whose expected "
-    "values stay here, or sandbox=strict"
+_TESTS_REFUSED = (
+    "sandbox=remote runs no unit tests: the program under test would share a process with the "
+    "tests and could make them pass. Set reward=code_calls or reward=code_stdio, which do not send "
+    "expected values to the server, or set sandbox=strict"
 )
-_NO_MEMORY = (
-    "sandbox=remote tells no program's memory: set the reward's measure=false, or take "
-    "sandbox=strict"
+_MEMORY_REFUSED = (
+    "sandbox=remote does not measure memory: set the reward's measure=false, or set sandbox=strict"
 )
 
 
 class RemoteSandbox(ProgramRunner):
-    """Execution of untrusted Python on a server, by SandboxFusion's ``POST /run_code``.
+    """Runner of untrusted Python on a server, by SandboxFusion's ``POST /run_code``.
 
-    The isolation depends on the server. Expected values are not sent there: a program gets its
-    input, or the arguments of its calls, and its results are compared here. There is no request
-    before the first job or :attr:`tier`.
+    The isolation depends on the server. Expected values are not sent to it: a program gets its
+    input or the arguments of its calls, and this process compares the results. The first request is
+    made by the first job or by :attr:`tier`.
 
     Args:
         url: address of the server, ``http://host:port``; ``/run_code`` is added.
-        workers: most jobs at a time.
+        workers: maximum number of jobs at the same time.
 
     Raises:
-        ConfigError: ``url`` is no such address, or ``workers`` is below 1.
+        ConfigError: ``url`` is malformed, or ``workers`` is below 1.
     """
 
     def __init__(self, *, url: str, workers: int = 8) -> None:
         if workers < 1:
-            raise ConfigError(f"sandbox.workers={workers}: at least 1")
-        self.where = address(url)
+            raise ConfigError(f"sandbox.workers={workers}: must be at least 1")
+        self.server = address(url)
         self.url = url
         self.workers = workers
 
     @functools.cached_property
     def tier(self) -> str:
-        """``remote``, after the server has run two programs correctly.
+        """The text ``remote``, if the server runs two test programs correctly.
 
         Raises:
-            ConfigError: the server has not run them correctly.
+            ConfigError: the server does not run them correctly.
         """
         program = StdioJob("print(input())", "here")
         calls = CallsJob("n + 1", (encode((41,)),), names=("n",))
@@ -66,31 +65,31 @@ class RemoteSandbox(ProgramRunner):
         except RlcompError as error:
             raise ConfigError(str(error)) from error
         if printed.stdout != "here\n" or [call.value for call in called.calls] != [42]:
-            why = printed.message or called.message or f"a program wrote {printed.stdout!r:.80}"
-            raise ConfigError(f"{self._name}: it does not run Python 3.10 or later: {why}")
+            reason = printed.message or called.message or f"a program wrote {printed.stdout!r:.80}"
+            raise ConfigError(f"{self._name}: it does not run Python 3.10 or later: {reason}")
         return "remote"
 
     def check(self, kind: type[Job] | None, *, measured: bool) -> None:
-        """Refuse unit tests and measurements of memory.
+        """Refuse unit tests and measurements of memory; check that the server runs programs.
 
         Raises:
-            ConfigError: the jobs need one of these, or the server does not run programs.
+            ConfigError: the jobs need tests or measurements, or the server does not run programs.
         """
         if kind is CheckJob:
-            raise ConfigError(_NO_TESTS)
+            raise ConfigError(_TESTS_REFUSED)
         if measured:
-            raise ConfigError(_NO_MEMORY)
+            raise ConfigError(_MEMORY_REFUSED)
         super().check(kind, measured=measured)
 
     def map(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Run many jobs, ``workers`` at a time; each distinct one once.
+        """Run many jobs, ``workers`` at a time; equal jobs run once.
 
         Returns:
             The outcomes, in the order of the jobs.
 
         Raises:
             ConfigError: one of the jobs is a ``CheckJob``.
-            RlcompError: the server refused a job, or lost it each time.
+            RlcompError: the server refused a job, or gave no valid answer in all attempts.
         """
         distinct = list(dict.fromkeys(jobs))
         with ThreadPoolExecutor(self.workers) as pool:
@@ -103,22 +102,22 @@ class RemoteSandbox(ProgramRunner):
 
     def _run(self, job: Job) -> Outcome:
         if isinstance(job, CheckJob):
-            raise ConfigError(_NO_TESTS)
+            raise ConfigError(_TESTS_REFUSED)
         try:
             for pause in _PAUSES:
-                with contextlib.suppress(Lost):
+                with contextlib.suppress(NoAnswer):
                     return self._run_once(job)
                 time.sleep(pause)
             return self._run_once(job)
         except RlcompError as error:
-            times = f"it lost a program {len(_PAUSES) + 1} times: "
-            message = f"{self._name}: {times if isinstance(error, Lost) else ''}{error}"
+            prefix = f"it lost a program {len(_PAUSES) + 1} times: "
+            message = f"{self._name}: {prefix if isinstance(error, NoAnswer) else ''}{error}"
             raise RlcompError(message) from error
 
     def _run_once(self, job: StdioJob | CallsJob) -> Outcome:
         nonce = secrets.token_hex(16)
         seconds = job.limits.wall + _GRACE
-        most = fusion.most_bytes(job.limits)
-        data = fusion.asked(job, nonce)
-        answer = post(self.where, "/run_code", data, seconds=seconds, most=most)
+        max_bytes = fusion.max_answer_bytes(job.limits)
+        data = fusion.request_body(job, nonce)
+        answer = post(self.server, "/run_code", data, seconds=seconds, max_bytes=max_bytes)
         return fusion.outcome_of(job, nonce, answer)

@@ -1,4 +1,4 @@
-"""Sandbox: the local runner of untrusted programs."""
+"""Local runner of untrusted programs."""
 
 from __future__ import annotations
 
@@ -14,19 +14,18 @@ from rlcomp.sandbox.batch import Batch, new_worker
 from rlcomp.sandbox.job import Job
 from rlcomp.sandbox.outcome import Outcome
 from rlcomp.sandbox.program_runner import ProgramRunner
-from rlcomp.sandbox.running import Worker
-from rlcomp.sandbox.tier import Tier, known, strongest
+from rlcomp.sandbox.running_job import ForkServerPair
+from rlcomp.sandbox.tier import Tier, check_tier, strongest
 
 
 class Sandbox(ProgramRunner):
-    """Sandboxed execution of untrusted Python.
+    """Runner of untrusted Python in jails on this machine.
 
-    Nothing is started or probed before the first job, :meth:`start` or ``with``: an unused object
-    costs nothing.
+    Processes start with the first job, :meth:`start` or ``with``.
 
     Args:
-        workers: jobs at a time; each worker has two fork servers of about 15 MiB. None: one for
-            each processor.
+        workers: number of jobs that run at the same time; each worker has two fork servers of
+            about 15 MiB. None: one for each processor.
         min_tier: the weakest acceptable tier: ``strict``, ``bwrap`` or ``portable``
             (docs/sandbox.md).
 
@@ -41,40 +40,42 @@ class Sandbox(ProgramRunner):
         min_tier: Literal["strict", "bwrap", "portable"] = "strict",
     ) -> None:
         if workers is not None and workers < 1:
-            raise ConfigError(f"sandbox.workers={workers}: at least 1, or null for all processors")
-        known(min_tier)
+            raise ConfigError(
+                f"sandbox.workers={workers}: must be at least 1, or null for all processors"
+            )
+        check_tier(min_tier)
         self.workers = workers
         self.min_tier = min_tier
         self._owner = os.getpid()
         self._lock = threading.Lock()
-        self._workers: list[Worker] = []
-        self._end = weakref.finalize(self, _close_all, self._workers, self._owner)
+        self._workers: list[ForkServerPair] = []
+        self._finalizer = weakref.finalize(self, _close_all, self._workers, self._owner)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the settings only: a copy has the same minimum tier and its own workers."""
-        return _sandbox, (self.workers, self.min_tier)
+        """Pickle the settings only: a copy starts its own workers."""
+        return _rebuild, (self.workers, self.min_tier)
 
     @functools.cached_property
     def tier(self) -> Tier:
-        """The strongest tier of this machine.
+        """Strongest tier of this machine.
 
         Raises:
-            ConfigError: this machine gives less than ``min_tier``.
+            ConfigError: that tier is weaker than ``min_tier``.
         """
         return strongest(self.min_tier)
 
     def start(self) -> None:
-        """Start the workers that are not yet there.
+        """Start the workers that do not run yet.
 
         Raises:
             ConfigError: this machine gives less than ``min_tier``.
-            RlcompError: it belongs to another process, or a worker did not start.
+            RlcompError: another process made this object, or a worker did not start.
         """
         self._start(self.workers or os.cpu_count() or 1)
 
     def _start(self, count: int) -> None:
         if os.getpid() != self._owner:
-            raise RlcompError("this sandbox belongs to another process: make one here")
+            raise RlcompError("another process made this sandbox: make a new one in this process")
         try:
             while len(self._workers) < count:
                 self._workers.append(new_worker(self.tier))
@@ -83,25 +84,25 @@ class Sandbox(ProgramRunner):
             raise
 
     def map(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """Run many jobs, as many at a time as there are workers; each distinct one once.
+        """Run many jobs, ``workers`` at a time; equal jobs run once.
 
         Returns:
             The outcomes, in the order of the jobs.
 
         Raises:
             ConfigError: this machine gives less than ``min_tier``.
-            RlcompError: it belongs to another process, or failed itself twice at the same job.
+            RlcompError: another process made this object, or the sandbox failed twice at a job.
         """
         if not jobs:
             return []
         with self._lock:
-            # Single jobs, such as calls of a tool, need one worker only.
+            # A single job, such as a call of a tool, needs only one worker.
             self._start(min(len({*jobs}), self.workers or os.cpu_count() or 1))
             outcomes = Batch(self._workers, self.tier, jobs).run()
         return [outcomes[job] for job in jobs]
 
     def close(self) -> None:
-        """End all workers and their processes. A later job starts new ones.
+        """End all workers; a later job starts new ones.
 
         The end of this process ends them too.
         """
@@ -112,11 +113,11 @@ class Sandbox(ProgramRunner):
         return self
 
 
-def _close_all(workers: list[Worker], owner: int) -> None:
-    if os.getpid() == owner:  # a fork of the owner must not end them
+def _close_all(workers: list[ForkServerPair], owner: int) -> None:
+    if os.getpid() == owner:  # a fork of the owner must not end the workers
         while workers:
             workers.pop().close()
 
 
-def _sandbox(workers: int | None, min_tier: Tier) -> Sandbox:
+def _rebuild(workers: int | None, min_tier: Tier) -> Sandbox:
     return Sandbox(workers=workers, min_tier=min_tier)

@@ -1,7 +1,7 @@
-"""System call filter (seccomp): a BPF program that allows a list and refuses the rest.
+"""System call filter (seccomp): a BPF program that allows listed calls and refuses others.
 
 Refused calls fail with EPERM. Calls newer than the list fail with ENOSYS, so that the C library
-falls back to older calls. A call of another architecture's table (x32, 32 bit) kills the process.
+falls back to older calls. A call of another architecture (x32, 32 bit) kills the process.
 
 Source:
     ``seccomp(2)``; ``linux/filter.h``, ``linux/seccomp.h``.
@@ -16,7 +16,13 @@ import struct
 from collections.abc import Sequence
 
 from rlcomp.sandbox.linux import prctl
-from rlcomp.sandbox.syscalls import allowed, audit_arch, changing, conditional, machine
+from rlcomp.sandbox.syscalls import (
+    allowed_calls,
+    audit_arch,
+    conditional_calls,
+    file_changing_calls,
+    machine,
+)
 
 # Opcodes of classic BPF that load a word of seccomp_data, jump or return.
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -27,7 +33,7 @@ _FIRST_NEW = 424  # from this number on, calls have the same number on every mac
 
 _THREAD = 0x10000
 _NEW_NAMESPACES_OR_PARENT = 0x7E020000 | 0x8000
-# Without F_SETOWN, F_SETOWN_EX, F_SETSIG: they make the kernel signal any process of the same user.
+# Excludes F_SETOWN, F_SETOWN_EX and F_SETSIG: they make the kernel signal any process of the user.
 _FCNTL = (0, 1, 2, 3, 4, 5, 6, 7, 1030, 1032)
 # TCGETS, TIOCGWINSZ, FIONREAD, FIONBIO, FIONCLEX, FIOCLEX.
 _IOCTL = (0x5401, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451)
@@ -43,11 +49,11 @@ def filter_program(name: str, *, fork: bool, jailed: bool, process: int) -> list
     Args:
         name: name of the machine.
         fork: whether the process may make processes and execute files.
-        jailed: whether all processes and files that it can reach are its own; otherwise it may
-            not make threads or change files, and may signal itself only.
-        process: number of the process.
+        jailed: whether the process can reach only its own processes and files. Otherwise it may
+            not make threads or change files, and may signal only itself.
+        process: id of the process.
     """
-    number = conditional(name)
+    number = conditional_calls(name)
     program: list[Instruction] = [
         (LOAD, 0, 0, _ARCH),
         (EQUAL, 1, 0, audit_arch(name)),
@@ -56,19 +62,19 @@ def filter_program(name: str, *, fork: bool, jailed: bool, process: int) -> list
         (AT_LEAST, 0, 1, _X32_BIT),
         (RETURN, 0, 0, KILL),
     ]
-    free = [*allowed(name).values()]
+    unconditional = [*allowed_calls(name).values()]
     if fork:
-        free += [number[call] for call in _FORKING if call in number]
+        unconditional += [number[call] for call in _FORKING if call in number]
     if jailed:
-        free += [number["kill"], number["tgkill"], *changing(name).values()]
-    for each in free:
+        unconditional += [number["kill"], number["tgkill"], *file_changing_calls(name).values()]
+    for each in unconditional:
         program += [(EQUAL, 0, 1, each), (RETURN, 0, 0, ALLOW)]
     if jailed:
         program += _when(number["clone"], _clone(fork))
     else:
         for call in ("kill", "tgkill"):
             program += _when(number[call], _one_of(0, (process,)))
-    program += _when(number["prlimit64"], _one_of(0, (0,)))  # its own limits only
+    program += _when(number["prlimit64"], _one_of(0, (0,)))  # 0: the process itself
     program += _when(number["fcntl"], _one_of(1, _FCNTL))
     program += _when(number["ioctl"], _one_of(1, _IOCTL))
     program += _when(number["prctl"], _one_of(0, _PRCTL))
@@ -83,7 +89,7 @@ def _when(call: int, body: Sequence[Instruction]) -> list[Instruction]:
 
 
 def _one_of(argument: int, values: Sequence[int]) -> list[Instruction]:
-    """Allow if the low word of an argument is one of these, refuse otherwise."""
+    """Return code that allows a call if the low word of an argument is one of some values."""
     body: list[Instruction] = [(LOAD, 0, 0, _ARGUMENTS + 8 * argument)]
     for value in values:
         body += [(EQUAL, 0, 1, value), (RETURN, 0, 0, ALLOW)]
@@ -91,7 +97,7 @@ def _one_of(argument: int, values: Sequence[int]) -> list[Instruction]:
 
 
 def _clone(fork: bool) -> list[Instruction]:
-    """Refuse new namespaces and siblings; allow threads, and processes if it may fork."""
+    """Return code that refuses new namespaces and siblings, and processes without ``fork``."""
     body: list[Instruction] = [
         (LOAD, 0, 0, _ARGUMENTS),
         (ANY_BIT, 0, 1, _NEW_NAMESPACES_OR_PARENT),
@@ -103,7 +109,7 @@ def _clone(fork: bool) -> list[Instruction]:
 
 
 def install(program: Sequence[Instruction]) -> None:
-    """Put this process under the filter permanently. Needs no_new_privs."""
+    """Apply a filter to this process permanently; the process must have set ``no_new_privs``."""
     code = b"".join(struct.pack("=HBBI", *each) for each in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     header = ctypes.create_string_buffer(struct.pack("@HP", len(program), ctypes.addressof(buffer)))
@@ -111,5 +117,5 @@ def install(program: Sequence[Instruction]) -> None:
 
 
 def restrict(*, fork: bool, jailed: bool) -> None:
-    """Install the filter of this machine."""
+    """Build the filter for this machine and apply it to this process."""
     install(filter_program(machine(), fork=fork, jailed=jailed, process=os.getpid()))

@@ -1,8 +1,8 @@
-"""Numbers of the system calls that a program may make, on x86-64 and on aarch64.
+"""Numbers of the system calls that a program may make on x86-64 and on aarch64.
 
-This is an allow list: all other calls are refused, including calls of later kernels. Among the
-refused calls are sockets, ptrace, another process's memory or limits, mounts, namespaces, keys,
-bpf, perf, io_uring, userfaultfd, memfd, SysV and POSIX queues, pidfds, timers that signal others.
+All other calls are refused, including calls of later kernels. Among the refused calls are sockets,
+ptrace, another process's memory or limits, mounts, namespaces, keys, bpf, perf, io_uring,
+userfaultfd, memfd, SysV and POSIX queues, pidfds, timers that signal others.
 
 Source:
     ``asm/unistd_64.h`` and ``asm-generic/unistd.h`` of Linux 6.1.
@@ -42,15 +42,16 @@ set_tid_address 218 96                set_robust_list 273 99                rseq
 getrandom 318 278  arch_prctl 158 -
 """
 
-# Allowed if a program can reach its own files only: landlock does not cover all of these calls.
-_CHANGING = """
+# Allowed only if all files that a program can reach are its own: landlock does not cover all of
+# these calls.
+_FILE_CHANGING = """
 truncate 76 45     creat 85 -         rename 82 -        renameat 264 38    renameat2 316 276
 mkdir 83 -         mkdirat 258 34     rmdir 84 -         link 86 -          linkat 265 37
 unlink 87 -        unlinkat 263 35    symlink 88 -       symlinkat 266 36   chmod 90 -
 fchmod 91 52       fchmodat 268 53    utimensat 280 88   flock 73 32
 """
 
-# Allowed only with certain arguments (seccomp.py), or only to programs that may fork.
+# Allowed only with certain arguments (seccomp.py), or only for programs that may fork.
 _CONDITIONAL = """
 clone 56 220       fcntl 72 25        ioctl 16 29        prctl 157 167      prlimit64 302 261
 kill 62 129        tgkill 234 131     fork 57 -          vfork 58 -         execve 59 221
@@ -58,17 +59,17 @@ setsid 112 157     setpgid 109 154
 """
 
 # Calls of the sandbox itself that glibc has no function for.
-_OWN = """
+_SANDBOX_CALLS = """
 pivot_root 155 41  mount_setattr 442 442                 landlock_create_ruleset 444 444
 landlock_add_rule 445 445             landlock_restrict_self 446 446
 """
 
-# The column of each machine, and its number for seccomp (linux/audit.h).
+# Column of each machine in the tables, and its number for seccomp (linux/audit.h).
 _MACHINES = {"x86_64": (1, 0xC000003E), "aarch64": (2, 0xC00000B7)}
 
 
 def machine() -> str:
-    """Return this machine's name; raise ``OSError`` if its numbers are not known."""
+    """Return the name of this machine; raise ``OSError`` if the tables do not have it."""
     name = platform.machine()
     if name not in _MACHINES:
         raise OSError(f"no system call numbers for the machine {name!r}")
@@ -80,8 +81,8 @@ def audit_arch(name: str) -> int:
     return _MACHINES[name][1]
 
 
-def allowed(name: str) -> dict[str, int]:
-    """Return the calls that are always allowed, with their numbers on a machine.
+def allowed_calls(name: str) -> dict[str, int]:
+    """Return the numbers on a machine of the calls that are always allowed, by name.
 
     Examples:
         >>> allowed("x86_64")["openat"], allowed("aarch64")["openat"], "open" in allowed("aarch64")
@@ -90,19 +91,19 @@ def allowed(name: str) -> dict[str, int]:
     return _parse(_ALLOWED, name)
 
 
-def changing(name: str) -> dict[str, int]:
-    """Return the calls that change files and folders by name or other than by writing."""
-    return _parse(_CHANGING, name)
+def file_changing_calls(name: str) -> dict[str, int]:
+    """Return the numbers of the calls that change files other than by writing, by name."""
+    return _parse(_FILE_CHANGING, name)
 
 
-def conditional(name: str) -> dict[str, int]:
-    """Return the calls that are allowed under conditions."""
+def conditional_calls(name: str) -> dict[str, int]:
+    """Return the numbers of the calls that are allowed under conditions, by name."""
     return _parse(_CONDITIONAL, name)
 
 
-def own(name: str) -> dict[str, int]:
-    """Return the calls of the sandbox itself."""
-    return _parse(_OWN, name)
+def sandbox_calls(name: str) -> dict[str, int]:
+    """Return the numbers of the calls that the sandbox itself makes, by name."""
+    return _parse(_SANDBOX_CALLS, name)
 
 
 def _parse(table: str, machine_name: str) -> dict[str, int]:

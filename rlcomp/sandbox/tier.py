@@ -1,4 +1,4 @@
-"""Tiers of isolation: the strongest one of this machine, and the check of the minimum."""
+"""Tiers of isolation: choice of the strongest tier of this machine."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ TIERS: tuple[Tier, ...] = ("strict", "bwrap", "portable")  # the strongest first
 
 
 def probe() -> dict[Tier, str]:
-    """Return what each tier lacks on this machine; '' if nothing."""
-    return {tier: lacks(tier) for tier in TIERS}
+    """Return the missing requirement of each tier on this machine; '' if there is none."""
+    return {tier: find_missing(tier) for tier in TIERS}
 
 
 @functools.cache
-def lacks(tier: Tier) -> str:
-    """Return what a tier lacks on this machine; '' if a fork server starts in it."""
+def find_missing(tier: Tier) -> str:
+    """Return a tier's missing requirement on this machine; '' if a fork server starts in it."""
     if sys.platform != "linux":
         return f"Linux (this is {sys.platform})"
     from rlcomp.sandbox.fork_server import ForkServer
@@ -31,26 +31,26 @@ def lacks(tier: Tier) -> str:
         server.close()
 
 
-def known(tier: str) -> None:
-    """Refuse a tier that does not exist.
+def check_tier(tier: str) -> None:
+    """Check the name of a tier.
 
     Raises:
-        ConfigError: there is no such tier; names the known ones.
+        ConfigError: there is no such tier; the message lists the tiers.
     """
     if tier not in TIERS:
-        raise ConfigError(f"sandbox.min_tier={tier!r}: one of {', '.join(TIERS)}")
+        raise ConfigError(f"sandbox.min_tier={tier!r}: must be one of {', '.join(TIERS)}")
 
 
 def strongest(min_tier: Tier) -> Tier:
     """Return the strongest tier of this machine.
 
     Raises:
-        ConfigError: it is weaker than ``min_tier``; names what is missing and a remedy.
+        ConfigError: that tier is weaker than ``min_tier``; the message says why, with a remedy.
     """
-    known(min_tier)
+    check_tier(min_tier)
     missing: dict[Tier, str] = {}
     for tier in TIERS:
-        missing[tier] = lacks(tier)
+        missing[tier] = find_missing(tier)
         if not missing[tier]:
             break
     best = None if missing[tier] else tier
@@ -61,13 +61,13 @@ def strongest(min_tier: Tier) -> Tier:
 
 def _refusal(min_tier: Tier, best: Tier | None, missing: dict[Tier, str]) -> str:
     reasons = "; ".join(f"{tier} lacks: {reason}" for tier, reason in missing.items() if reason)
-    here = f"the strongest tier here is {best}" if best else "there is no sandbox here"
+    available = f"the strongest tier here is {best}" if best else "there is no sandbox here"
     remedy = (
-        f"sandbox.min_tier={best} if its weaker walls will do (docs/sandbox.md)"
+        f"sandbox.min_tier={best} if its weaker isolation is enough (docs/sandbox.md)"
         if best
-        else "run it on Linux 5.14 or later with landlock and seccomp"
+        else "run on Linux 5.14 or later with landlock and seccomp"
     )
     return (
-        f"sandbox.min_tier={min_tier}: {here} ({reasons}). Allow unprivileged user namespaces "
+        f"sandbox.min_tier={min_tier}: {available} ({reasons}). Allow unprivileged user namespaces "
         f"(docs/sandbox.md says how), or {remedy}"
     )

@@ -1,4 +1,4 @@
-"""A repository as texts by path, and its tests as a job of the sandbox."""
+"""Repositories as texts by path, and their tests as jobs of the sandbox."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ MOST_FILES = 500
 LONGEST_FILE, LONGEST_TREE = 200_000, 1_000_000  # characters
 _LONGEST_PATH = 200
 
-# Start of the two programs: they have no files, so their modules are made from texts.
+# Start of both programs. They have no files, so their modules are made from texts.
 _START = """
 import sys, types
-sys.modules.pop(__name__)  # that of the two programs is free for a module of the repository
+sys.modules.pop(__name__)  # the repository may have a module of this name
 for name, text in {modules!r}:
     module = sys.modules[name] = types.ModuleType(name)
     exec(compile(text, name, "exec", dont_inherit=True), vars(module))
@@ -29,7 +29,7 @@ _TEST_FILE = re.compile(r"(^|/)(tests?/|conftest\.py$|test_[^/]*\.py$|[^/]*_test
 
 
 def path_fault(path: str) -> str:
-    """Return the fault of a path of a repository; '' if there is none.
+    """Return the problem of a path of a repository; '' if there is none.
 
     Examples:
         >>> path_fault("../a.py"), path_fault("a/b.py")
@@ -44,7 +44,7 @@ def path_fault(path: str) -> str:
 
 
 def tree_fault(files: Tree) -> str:
-    """Return the fault of a repository; '' if there is none."""
+    """Return the problem of a repository; '' if there is none."""
     if len(files) > MOST_FILES:
         return f"{len(files)} files, more than {MOST_FILES}"
     for path, text in files.items():
@@ -59,19 +59,21 @@ def read_tree(value: object, name: str) -> dict[str, str]:
     """Return the repository in a column.
 
     Raises:
-        DataError: the column is no mapping of paths to texts, or exceeds a limit; names the column.
+        DataError: the column is no mapping of paths to texts, or exceeds a limit.
     """
     if not isinstance(value, Mapping) or not all(
         isinstance(each, str) for pair in value.items() for each in pair
     ):
-        raise DataError(f"the column {name!r} is {value!r:.80}: must be texts by path")
+        raise DataError(
+            f"the column {name!r} is {value!r:.80}: must be a mapping of paths to texts"
+        )
     if fault := tree_fault(value):
         raise DataError(f"the column {name!r}: {fault}")
     return dict(value)
 
 
 def is_test(path: str) -> bool:
-    """Return whether a file belongs to the tests: ``test_*.py``, and all in a folder ``tests``.
+    """Return whether a file is a test: ``test_*.py``, or any file in a folder ``tests``.
 
     Examples:
         >>> is_test("tests/data.py"), is_test("pkg/test_a.py"), is_test("pkg/latest.py")
@@ -81,29 +83,30 @@ def is_test(path: str) -> bool:
 
 
 def job_of(files: Tree, tests: Tree, names: Sequence[str], limits: Limits) -> CheckJob:
-    """Return a job that runs tests of a repository, each side in its own jail.
+    """Return a job that runs a repository and its tests in two jails.
 
     Args:
-        files: the repository; its test files are left out.
-        tests: files of the tests, and other files that they need besides the repository.
-        names: ``path::function`` or ``path::Class::method``; empty: run and print all tests.
-        limits: limits of each side.
+        files: texts of the repository by path; its own tests are ignored.
+        tests: texts by path of the tests, and of other files that they need.
+        names: tests to run, ``path::function`` or ``path::Class::method``; empty: run all tests
+            and print the failures.
+        limits: limits of each jail.
     """
     served = {path: text for path, text in files.items() if path not in tests and not is_test(path)}
     candidate = (
-        f"{_start('tree_served')}from {_PACKAGE}.tree_served import Served\n"
-        f"ask = Served({_literal(served)}).ask\n"
+        f"{_start('tree_server')}from {_PACKAGE}.tree_server import RepositoryServer\n"
+        f"ask = RepositoryServer({_literal(served)}).ask\n"
     )
     setup = (
-        f"{_start('tree_stand_ins', 'tree_tests')}from {_PACKAGE}.tree_tests import Tests\n"
+        f"{_start('tree_proxies', 'tree_tests')}from {_PACKAGE}.tree_tests import Tests\n"
         f"tests = Tests({_literal(tests)}, candidate)\n"
     )
-    runs = [f"tests.one({name!r})" for name in names] or ["tests.every()"]
+    runs = [f"tests.run_test({name!r})" for name in names] or ["tests.run_all()"]
     return CheckJob(candidate, (setup, *runs), "ask", limits)
 
 
 def passed(outcome: Outcome, names: Sequence[str]) -> dict[str, bool]:
-    """Return whether each test of a job passed; tests that were not reached did not."""
+    """Return whether each test of a job passed; a test that did not run has not passed."""
     verdicts = [*outcome.tests[1:], *[False] * len(names)]
     return dict(zip(names, verdicts, strict=False))
 

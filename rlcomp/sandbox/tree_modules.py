@@ -1,4 +1,4 @@
-"""Import of Python modules from a mapping of paths to texts, without files.
+"""Importers of Python modules from a mapping of paths to texts, without files.
 
 This module is sent into the sandbox as text.
 """
@@ -14,7 +14,7 @@ ROOTS = ("", "src/")
 
 
 class TreeLoader(SourceLoader):
-    """Loader of a module of a tree; ``pkgutil.get_data`` finds the other files of its package."""
+    """Loader of a module of a tree; ``pkgutil.get_data`` also reads other files of the tree."""
 
     def __init__(self, files: Mapping[str, str], path: str) -> None:
         self.files = files
@@ -36,7 +36,7 @@ class TreeFinder(MetaPathFinder):
 
     Args:
         files: texts by path.
-        roots: folders to look up names in, each ending in a slash, or ''.
+        roots: folders to search, each ending in a slash, or ''.
     """
 
     def __init__(self, files: Mapping[str, str], roots: Sequence[str] = ROOTS) -> None:
@@ -47,10 +47,10 @@ class TreeFinder(MetaPathFinder):
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """Return the spec of a module or a package with a file; None if there is none."""
-        place = fullname.replace(".", "/")
+        module_path = fullname.replace(".", "/")
         for root in self.roots:
             for ending in ("/__init__.py", ".py"):
-                if (file := f"{root}{place}{ending}") in self.files:
+                if (file := f"{root}{module_path}{ending}") in self.files:
                     return self._spec(fullname, file, ending == "/__init__.py")
         return None
 

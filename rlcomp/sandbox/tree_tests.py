@@ -1,4 +1,4 @@
-"""Runner of the tests of a repository in another sandbox, one by one.
+"""Runner of the tests of a repository in another jail.
 
 This module is sent into the sandbox as text.
 """
@@ -14,13 +14,17 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from rlcomp.sandbox.tree_modules import FolderFinder, TreeFinder
-from rlcomp.sandbox.tree_stand_ins import Ask, RepositoryFinder
+from rlcomp.sandbox.tree_proxies import Ask, RepositoryFinder
 
-_LONGEST = 1000  # most characters of a fault in the message
+_MAX_MESSAGE = 1000  # maximum number of characters of an error message
 
 
-class Result(unittest.TestResult):
-    """The result of one test; a skipped test has not passed."""
+class SingleTestResult(unittest.TestResult):
+    """Result of one test; a skipped test has not passed.
+
+    Args:
+        files: texts of the tests by path.
+    """
 
     def __init__(self, files: Mapping[str, str]) -> None:
         super().__init__()
@@ -29,12 +33,12 @@ class Result(unittest.TestResult):
         self.faults: list[str] = []
 
     def addSuccess(self, test: unittest.TestCase) -> None:
-        """Record that the test passed; subtests may still have failed."""
+        """Record that the test passed; a subtest may have failed."""
         self.passed = True
 
     def addError(self, test: object, err: Any) -> None:  # noqa: ANN401
         """Record an exception of the test."""
-        self.faults.append(told(err[1], self.files))
+        self.faults.append(describe_exception(err[1], self.files))
 
     addFailure = addError
 
@@ -44,9 +48,9 @@ class Result(unittest.TestResult):
             self.addError(test, err)
 
 
-def told(error: BaseException, files: Mapping[str, str]) -> str:
-    """Describe an exception, with the last line of the tests in its traceback."""
-    text = "".join(traceback.format_exception_only(error)).strip()[:_LONGEST]
+def describe_exception(error: BaseException, files: Mapping[str, str]) -> str:
+    """Return an exception as text, with the last line of the tests in its traceback."""
+    text = "".join(traceback.format_exception_only(error)).strip()[:_MAX_MESSAGE]
     frames = [each for each in traceback.extract_tb(error.__traceback__) if each.filename in files]
     return (
         f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}\n{text}" if frames else text
@@ -54,11 +58,11 @@ def told(error: BaseException, files: Mapping[str, str]) -> str:
 
 
 class Tests:
-    """The tests of some files.
+    """Runner of the tests in some files.
 
     Args:
         files: texts by path.
-        ask: sends a request to the repository.
+        ask: function that sends a request to the repository and returns the answer.
     """
 
     def __init__(self, files: Mapping[str, str], ask: Ask) -> None:
@@ -68,14 +72,14 @@ class Tests:
         self.finders = [TreeFinder(files, [*roots]), RepositoryFinder(ask), FolderFinder(files)]
         sys.meta_path += self.finders
 
-    def one(self, name: str) -> None:
-        """Run a test, ``path::function`` or ``path::Class::method``.
+    def run_test(self, name: str) -> None:
+        """Run the test ``path::function`` or ``path::Class::method``.
 
         Raises:
-            AssertionError: the test has not passed; says why.
+            AssertionError: the test has not passed; the message lists its errors.
         """
-        path, *inner = name.split("::")
-        faults = self._faults(self._case(path, inner))
+        path, *path_in_module = name.split("::")
+        faults = self._faults(self._case(path, path_in_module))
         if faults:
             raise AssertionError("\n".join(faults))
 
@@ -84,9 +88,9 @@ class Tests:
             path.removesuffix(".py").removeprefix("src/").replace("/", ".")
         )
 
-    def _case(self, path: str, inner: Sequence[str]) -> unittest.TestCase:
+    def _case(self, path: str, path_in_module: Sequence[str]) -> unittest.TestCase:
         target: Any = self._module(path)
-        *outer, last = inner
+        *outer, last = path_in_module
         for each in outer:
             target = getattr(target, each)
         if isinstance(target, type) and issubclass(target, unittest.TestCase):
@@ -96,20 +100,20 @@ class Tests:
         )
 
     def _faults(self, case: unittest.TestCase) -> list[str]:
-        result = Result(self.files)
+        result = SingleTestResult(self.files)
         unittest.TestSuite([case]).run(result)
         return result.faults or ([] if result.passed else ["it did not run to its end"])
 
-    def every(self) -> None:
+    def run_all(self) -> None:
         """Run all tests of all files, and print each failure.
 
         Raises:
-            AssertionError: a test has not passed, or there is none.
+            AssertionError: a test has not passed, or there are no tests.
         """
         passed = failed = 0
         for name in [each for path in sorted(self.files) for each in self._names(path)]:
             try:
-                self.one(name)
+                self.run_test(name)
                 passed += 1
             except BaseException as error:
                 failed += 1
@@ -125,11 +129,11 @@ class Tests:
             module = self._module(path)
         except BaseException:
             return [path]  # running it raises the same exception again
-        own = {
+        module_members = {
             k: v for k, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__
         }
-        names = [name for name, value in own.items() if isinstance(value, FunctionType)]
-        for name, kind in own.items():
+        names = [name for name, value in module_members.items() if isinstance(value, FunctionType)]
+        for name, kind in module_members.items():
             if isinstance(kind, type):
                 names += [f"{name}::{each}" for each in dir(kind)]
         return [f"{path}::{name}" for name in names if name.rpartition("::")[2].startswith("test")]

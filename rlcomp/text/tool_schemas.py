@@ -8,7 +8,7 @@ from functools import partial
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.interfaces.tool import FunctionTool, Tool
-from rlcomp.workers.call import load
+from rlcomp.workers.function_call import load
 
 Schema = dict[str, object]
 

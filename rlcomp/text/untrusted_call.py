@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from rlcomp.errors import DataError
-from rlcomp.workers.calls import Failed
+from rlcomp.workers.executor import FailedCall
 from rlcomp.workers.pool import WorkerPool
 
 _GIB = 4.0
@@ -38,7 +38,7 @@ def untrusted_call(
         DataError: a limit was exceeded, the process died, or the function raised an error.
     """
     (outcome,) = _pool(os.getpid()).map(function, [arguments], timeout=seconds)
-    if not isinstance(outcome, Failed):
+    if not isinstance(outcome, FailedCall):
         return outcome.value
     limits = {
         "time": f"takes more than {seconds:g} s to read",

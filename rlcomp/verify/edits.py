@@ -93,13 +93,13 @@ _SHAPES = {
 }
 
 
-class Mistake(Exception):
-    """Error of an action that cannot be done; the message is for the policy."""
+class ActionError(Exception):
+    """Error of an action that cannot be done; its message is shown to the policy."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Action:
-    """The action of a turn.
+class RepositoryAction:
+    """Action that a turn ends with.
 
     Attributes:
         kind: the kind of action.
@@ -116,7 +116,7 @@ class Action:
     lines: tuple[int, int] | None = None
 
 
-def action_of(text: str) -> Action:
+def action_of(text: str) -> RepositoryAction:
     """Return the action at the end of a turn.
 
     Raises:
@@ -130,18 +130,18 @@ def action_of(text: str) -> Action:
     """
     ending = next((stop for stop in STOPS if text.rstrip().endswith(stop)), None)
     if ending is None:
-        raise Mistake(f"the turn must end with an action: one of {', '.join(STOPS)} ends it")
+        raise ActionError(f"the turn must end with an action: one of {', '.join(STOPS)} ends it")
     if ending == "<run/>":
-        return Action(kind="run")
+        return RepositoryAction(kind="run")
     if ending == "<submit/>":
-        return Action(kind="submit")
+        return RepositoryAction(kind="submit")
     kind = ending[2:-1]
     match = _SHAPES[ending].fullmatch(text.rstrip(), max(0, text.rfind(f"<{kind}")))
     if match is None:
-        raise Mistake(f"this is not the form of <{kind}>")
+        raise ActionError(f"this is not the form of <{kind}>")
     groups = match.groupdict()
     lines = (int(groups.pop("first")), int(groups.pop("last"))) if groups.get("first") else None
-    return Action(
+    return RepositoryAction(
         kind=kind,  # type: ignore[arg-type]
         path=groups["path"],
         old=groups.get("old") or "",
@@ -150,7 +150,7 @@ def action_of(text: str) -> Action:
     )
 
 
-def viewed(files: Mapping[str, str], action: Action) -> str:
+def viewed(files: Mapping[str, str], action: RepositoryAction) -> str:
     """Return the text of a file, or some of its lines, for the policy.
 
     Raises:
@@ -159,13 +159,15 @@ def viewed(files: Mapping[str, str], action: Action) -> str:
     lines = _file(files, action.path).splitlines(keepends=True)
     first, last = action.lines or (1, len(lines))
     if action.lines and not 1 <= first <= last:
-        raise Mistake(f"lines {first}-{last}: the first must be at least 1, the last not before it")
+        raise ActionError(
+            f"lines {first}-{last}: the first must be at least 1, the last not before it"
+        )
     if first > max(len(lines), 1):
-        raise Mistake(f"{action.path} has {len(lines)} lines")
+        raise ActionError(f"{action.path} has {len(lines)} lines")
     return f"{action.path}, {len(lines)} lines:\n{''.join(lines[first - 1 : last])}"
 
 
-def edited(files: Mapping[str, str], action: Action) -> dict[str, str]:
+def edited(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]:
     """Return the files after an edit.
 
     Raises:
@@ -174,33 +176,33 @@ def edited(files: Mapping[str, str], action: Action) -> dict[str, str]:
     text = _file(files, action.path)
     count = text.count(action.old) if action.old else 0
     if count != 1:
-        raise Mistake(f"<old> must stand in {action.path} once, it does {count} times")
+        raise ActionError(f"<old> must stand in {action.path} once, it does {count} times")
     return _changed(files, action.path, text.replace(action.old, action.new))
 
 
-def created(files: Mapping[str, str], action: Action) -> dict[str, str]:
+def created(files: Mapping[str, str], action: RepositoryAction) -> dict[str, str]:
     """Return the files with a new one.
 
     Raises:
         Mistake: the file exists, its path is not allowed in a repository, or a limit is exceeded.
     """
     if fault := path_fault(action.path):
-        raise Mistake(fault)
+        raise ActionError(fault)
     if action.path in files:
-        raise Mistake(f"{action.path} is there: edit it")
+        raise ActionError(f"{action.path} is there: edit it")
     return _changed(files, action.path, action.new)
 
 
 def _file(files: Mapping[str, str], path: str) -> str:
     if path not in files:
-        raise Mistake(f"there is no file {path!r:.200}")
+        raise ActionError(f"there is no file {path!r:.200}")
     return files[path]
 
 
 def _changed(files: Mapping[str, str], path: str, text: str) -> dict[str, str]:
     changed = {**files, path: text}
     if fault := tree_fault(changed):
-        raise Mistake(fault)
+        raise ActionError(fault)
     return changed
 
 

@@ -1,4 +1,4 @@
-"""Calls in the process itself, without limits; a call that ends the process ends the run."""
+"""Executor of calls in the trainer's own process, without limits."""
 
 from __future__ import annotations
 
@@ -8,18 +8,26 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import in_one_line
-from rlcomp.workers.call import TEMPORARY, Call, is_async, load
-from rlcomp.workers.calls import WAITS, Outcome, described, outcome_of, unloadable
+from rlcomp.workers.executor import (
+    RETRY_DELAYS,
+    CallOutcome,
+    loading_error,
+    outcome_of,
+    serialize_function,
+)
+from rlcomp.workers.function_call import TEMPORARY, FunctionCall, is_async, load
 
 
 class InProcess:
-    """Sequential calls in the trainer's own process, for functions without mistakes.
+    """Executor that makes calls one after another in the trainer's own process.
 
-    An exception makes a call fail as in a worker. Time, memory and output have no limit, except for
-    the time of ``async`` functions that wait.
+    It is for functions that can be trusted: a call that ends the process ends the run. An
+    exception makes a call fail as in a worker. Time, memory and output have no limits, except the
+    time of ``async`` functions while they wait.
     """
 
     def map(
@@ -30,37 +38,47 @@ class InProcess:
         timeout: float,
         concurrency: int = 1,
         whole_batch: bool = False,
-    ) -> list[Outcome]:
-        """Return one outcome per call, in order: :meth:`rlcomp.workers.calls.Calls.map`.
+    ) -> list[CallOutcome]:
+        """Make the calls and return their outcomes, in order.
+
+        See :meth:`rlcomp.workers.executor.CallExecutor.map`. ``concurrency`` has no effect.
 
         Raises:
-            ConfigError: the function cannot be imported, or its object cannot be made.
+            ConfigError: the function cannot be imported, or the class cannot be instantiated.
         """
         del concurrency
         try:
-            called = load(*described(function))
+            target = load(*serialize_function(function))
         except Exception as error:
-            raise unloadable(function, in_one_line(error)) from error
+            raise loading_error(function, in_one_line(error)) from error
 
-        def reply(text: str) -> str:
-            # From JSON, as in a worker: a call cannot change the arguments of another one.
-            call = Call(called, json.loads(text), whole_batch=whole_batch, output_limit=sys.maxsize)
-            return _awaited(call, timeout) if is_async(called) else call.run()
+        def call_once(text: str) -> list[Any]:
+            # Each call parses its arguments anew, so that it cannot change those of another call.
+            call = FunctionCall(
+                target, json.loads(text), whole_batch=whole_batch, output_limit=sys.maxsize
+            )
+            reply: list[Any] = json.loads(
+                _run_async(call, timeout) if is_async(target) else call.run()
+            )
+            return reply
 
-        return [_tried(reply, json.dumps(each)) for each in arguments]
-
-
-def _tried(reply: Callable[[str], str], text: str) -> Outcome:
-    answer = json.loads(reply(text))
-    for tries, wait in enumerate(WAITS, 1):
-        if answer[0] != TEMPORARY:
-            return outcome_of(answer, tries)
-        time.sleep(wait)
-        answer = json.loads(reply(text))
-    return outcome_of(answer, len(WAITS) + 1)
+        return [_call_with_retries(call_once, json.dumps(each)) for each in arguments]
 
 
-def _awaited(call: Call, timeout: float) -> str:
-    """Await a call in a thread, because the thread of a notebook has an event loop of its own."""
+def _call_with_retries(call_once: Callable[[str], list[Any]], text: str) -> CallOutcome:
+    reply = call_once(text)
+    for tries, delay in enumerate(RETRY_DELAYS, 1):
+        if reply[0] != TEMPORARY:
+            return outcome_of(reply, tries)
+        time.sleep(delay)
+        reply = call_once(text)
+    return outcome_of(reply, len(RETRY_DELAYS) + 1)
+
+
+def _run_async(call: FunctionCall, timeout: float) -> str:
+    """Return the reply of an ``async`` call.
+
+    It runs in a thread of its own, because a notebook's thread already has an event loop.
+    """
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(asyncio.run, call.run_async(timeout)).result()

@@ -1,4 +1,4 @@
-"""Reward pool: calls in worker processes, each under limits of time, memory and output."""
+"""Pool of worker processes that make calls under limits of time, memory and output."""
 
 from __future__ import annotations
 
@@ -14,28 +14,29 @@ from typing import Any, Protocol, runtime_checkable
 
 from rlcomp.arguments import Checked, PositiveFloat, PositiveInt, Unbuilt
 from rlcomp.sandbox.sandbox import Sandbox
-from rlcomp.workers.busy_worker import LOAD_SECONDS, Worker, some_stuck
-from rlcomp.workers.calls import Outcome, described, unloadable
-from rlcomp.workers.queue import Queue
+from rlcomp.workers.call_queue import CallQueue
+from rlcomp.workers.executor import CallOutcome, loading_error, serialize_function
+from rlcomp.workers.pool_worker import LOAD_SECONDS, PoolWorker, any_stuck
 
-# Extra workers that take the place of stuck ones: a few endless loops must not delay good calls.
-_EXTRA = 6
-# Longest wait: a worker may be gone while a process that it forked keeps its channel open.
-_LOOK = 0.1
+# Maximum number of extra workers beside stuck ones: endless loops must not delay other calls.
+_EXTRA_WORKERS = 6
+# Longest wait for a reply, in seconds. A process that a worker forked can keep the channel open
+# after the worker has ended, so the pool must poll.
+_POLL_SECONDS = 0.1
 
 
 class WorkerPool(metaclass=Checked):
-    """Pool of worker processes that can be killed; against mistakes, not against malice.
+    """Executor that makes calls in worker processes.
 
-    The workers start with the first call and end with the run. If a worker dies, or is killed
-    because its call exceeded a limit, only that call is lost. A call that exceeded its time is made
-    once more when the others are done, for at most half a second: on a busy machine, only the limit
-    of time can make two runs differ.
+    It protects a run from mistakes in functions, not from malice. The workers start with the first
+    call and end with the run. If a worker dies or is killed, only its current call fails. A call
+    that exceeded its time limit is retried once after all other calls, for at most half a second.
+    So a busy machine makes two runs differ only by calls that are slow twice.
 
     Args:
-        num_workers: processes; null: one for each processor.
-        memory_gib: limit of the address space of each.
-        output_limit: characters that a call may print, and of its result.
+        num_workers: number of worker processes; null: one for each processor.
+        memory_gib: limit of the address space of each worker, in GiB.
+        output_limit: maximum number of characters that a call prints, and of its result.
     """
 
     def __init__(
@@ -49,13 +50,13 @@ class WorkerPool(metaclass=Checked):
         self.memory_gib = memory_gib
         self.output_limit = output_limit
         self._lock = threading.Lock()
-        self._workers: list[Worker] = []
-        self._killed: list[Worker] = []  # may not be gone yet: this takes long on a busy machine
-        self._usual: dict[str, float | None] = {}  # seconds of a call, by function
+        self._workers: list[PoolWorker] = []
+        self._killed: list[PoolWorker] = []  # killed workers that may still be ending
+        self._mean_seconds: dict[str, float | None] = {}  # mean seconds of a call, by function
         self._end = weakref.finalize(self, _kill, self._workers, self._killed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return a copy with the same limits, and workers of its own."""
+        """Pickle the settings only: a copy starts its own workers."""
         return _pool, (self.num_workers, self.memory_gib, self.output_limit)
 
     def map(
@@ -66,118 +67,126 @@ class WorkerPool(metaclass=Checked):
         timeout: float,
         concurrency: int = 1,
         whole_batch: bool = False,
-    ) -> list[Outcome]:
-        """Return one outcome per call, in order: :meth:`rlcomp.workers.calls.Calls.map`.
+    ) -> list[CallOutcome]:
+        """Make the calls (:meth:`.executor.CallExecutor.map`) and return their outcomes, in order.
 
         Raises:
-            ConfigError: the function cannot be imported, or its object cannot be made.
+            ConfigError: the function cannot be imported, or the class cannot be instantiated.
         """
-        wanted = self.num_workers or os.cpu_count() or 1
-        order = {"function": described(function), "whole_batch": whole_batch}
-        queue = Queue(
+        num_workers = self.num_workers or os.cpu_count() or 1
+        order = {"function": serialize_function(function), "whole_batch": whole_batch}
+        queue = CallQueue(
             arguments,
             timeout=timeout,
-            share=wanted,
+            num_workers=num_workers,
             concurrency=concurrency,
-            usual=self._usual.get(str(order["function"])),
+            previous_mean=self._mean_seconds.get(str(order["function"])),
         )
         with self._lock:
             try:
-                while not queue.done:
-                    self._hand_out(queue, order, wanted)
+                while not queue.finished:
+                    self._assign_calls(queue, order, num_workers)
                     self._receive(queue, function)
-                    self._kill_overrun(queue, function)
+                    self._kill_overdue(queue, function)
             except BaseException:
                 self.close()
                 raise
-            for worker in self._workers[wanted:]:
-                self._drop(worker)
-            self._usual[str(order["function"])] = queue.mean_seconds
+            for worker in self._workers[num_workers:]:
+                self._kill_worker(worker)
+            self._mean_seconds[str(order["function"])] = queue.mean_seconds
         return queue.outcomes
 
     def close(self) -> None:
         """End the workers; a later call starts new ones."""
         _kill(self._workers, self._killed)
 
-    def _hand_out(self, queue: Queue, order: Mapping[str, object], wanted: int) -> None:
+    def _assign_calls(
+        self, queue: CallQueue, order: Mapping[str, object], num_workers: int
+    ) -> None:
         busy = [worker for worker in self._workers if worker.jobs]
         for worker in [*self._workers]:
-            if not worker.jobs and worker.process.exited():
-                self._drop(worker)
+            if not worker.jobs and worker.process.has_exited():
+                self._kill_worker(worker)
         idle = [worker for worker in self._workers if not worker.jobs]
-        places = wanted - len(busy)
+        free_slots = num_workers - len(busy)
         for worker in busy:
-            if worker.stuck(queue):
-                worker.give_way(queue)
+            if worker.is_stuck(queue):
+                worker.release_waiting_calls(queue)
         while True:
             running = [job for worker in busy for job in worker.jobs]
-            extra = _EXTRA if queue.retries_only(running) or some_stuck(busy, queue) else 0
-            if places + extra <= 0 or not (jobs := queue.take(running)):
+            extra_slots = (
+                _EXTRA_WORKERS if queue.retries_only(running) or any_stuck(busy, queue) else 0
+            )
+            if free_slots + extra_slots <= 0 or not (jobs := queue.take(running)):
                 return
             worker = idle.pop() if idle else self._start()
-            worker.begin(order, jobs)
+            worker.send_calls(order, jobs)
             busy.append(worker)
-            places -= 1
+            free_slots -= 1
 
-    def _start(self) -> Worker:
-        self._workers.append(Worker(int(self.memory_gib * 2**30), self.output_limit))
+    def _start(self) -> PoolWorker:
+        self._workers.append(PoolWorker(int(self.memory_gib * 2**30), self.output_limit))
         return self._workers[-1]
 
-    def _receive(self, queue: Queue, function: str | Unbuilt) -> None:
+    def _receive(self, queue: CallQueue, function: str | Unbuilt) -> None:
         with selectors.DefaultSelector() as ready:
             for worker in self._workers:
                 ready.register(worker.process.channel, selectors.EVENT_READ)
-            ready.select(timeout=self._until_next(queue))
+            ready.select(timeout=self._seconds_to_deadline(queue))
         for worker in [*self._workers]:
-            replies, alive = worker.process.replies()
+            replies, alive = worker.process.read_replies()
             for reply in replies:
-                worker.answer(reply, queue, function)
-            if worker.gave_way and not worker.jobs:
-                self._drop(worker)
+                worker.handle_reply(reply, queue, function)
+            if worker.is_replaced and not worker.jobs:
+                self._kill_worker(worker)
             elif not alive:
-                self._died(worker, queue, function)
+                self._handle_death(worker, queue, function)
 
-    def _until_next(self, queue: Queue) -> float:
-        """Return the seconds until the next deadline."""
-        due = [worker.deadline for worker in self._workers if worker.jobs]
-        due += [queue.next_due] if queue.next_due is not None else []
-        return max(0.0, min([_LOOK, *(each - time.monotonic() for each in due)]))
+    def _seconds_to_deadline(self, queue: CallQueue) -> float:
+        """Return the seconds until the next deadline or retry, at most ``_POLL_SECONDS``."""
+        deadlines = [worker.deadline for worker in self._workers if worker.jobs]
+        deadlines += [queue.next_retry_time] if queue.next_retry_time is not None else []
+        return max(0.0, min([_POLL_SECONDS, *(each - time.monotonic() for each in deadlines)]))
 
-    def _died(self, worker: Worker, queue: Queue, function: str | Unbuilt) -> None:
-        self._drop(worker)
+    def _handle_death(self, worker: PoolWorker, queue: CallQueue, function: str | Unbuilt) -> None:
+        self._kill_worker(worker)
         if not worker.jobs:
             return None
         code = worker.process.wait()
-        if worker.process.garbled:
-            why = "a call wrote into the channel of its worker process, which was ended"
+        if worker.process.has_invalid_output:
+            reason = "a call wrote into the channel of its worker process, which was ended"
         elif code >= 0:
-            why = f"its process ended with exit code {code}"
+            reason = f"its process ended with exit code {code}"
         else:
-            why = f"its process died of signal {-code} ({signal.Signals(-code).name})"
-        if worker.loading and worker.known:  # another worker will report
+            reason = f"its process died of signal {-code} ({signal.Signals(-code).name})"
+        if (
+            worker.loading and worker.loaded_functions
+        ):  # another worker loads it too and reports the error
             return queue.restore_point(worker.jobs)
         if worker.loading:
-            raise unloadable(function, why)
-        kind = "time" if -code == signal.SIGXCPU and not worker.process.garbled else "died"
-        return queue.lost(worker.jobs, (kind, why, 0.0, ()))
+            raise loading_error(function, reason)
+        kind = (
+            "time" if -code == signal.SIGXCPU and not worker.process.has_invalid_output else "died"
+        )
+        return queue.record_death(worker.jobs, (kind, reason, 0.0, ()))
 
-    def _kill_overrun(self, queue: Queue, function: str | Unbuilt) -> None:
+    def _kill_overdue(self, queue: CallQueue, function: str | Unbuilt) -> None:
         now = time.monotonic()
         for worker in [each for each in self._workers if each.jobs and each.deadline < now]:
-            self._drop(worker)
+            self._kill_worker(worker)
             if worker.loading:
-                raise unloadable(function, f"importing it takes more than {LOAD_SECONDS:g} s")
-            queue.overran(worker.jobs)
+                raise loading_error(function, f"importing it takes more than {LOAD_SECONDS:g} s")
+            queue.record_overrun(worker.jobs)
 
-    def _drop(self, worker: Worker) -> None:
+    def _kill_worker(self, worker: PoolWorker) -> None:
         self._workers.remove(worker)
         worker.process.kill()
-        self._killed[:] = [each for each in (*self._killed, worker) if not each.process.gone()]
+        self._killed[:] = [each for each in (*self._killed, worker) if not each.process.has_ended()]
 
 
 @runtime_checkable
 class EndsWithRun(Protocol):
-    """Object that holds processes which end with the run.
+    """Object whose processes are closed at the end of the run.
 
     Attributes:
         ends_with_run: true.
@@ -192,7 +201,7 @@ class EndsWithRun(Protocol):
 
 @contextlib.contextmanager
 def closing(nodes: Iterable[object]) -> Iterator[None]:
-    """Close the pools and sandboxes among nodes at the end of a context, also after an error."""
+    """Close the pools and sandboxes among nodes at the end of the context, even after an error."""
     try:
         yield
     finally:
@@ -201,7 +210,7 @@ def closing(nodes: Iterable[object]) -> Iterator[None]:
                 node.close()
 
 
-def _kill(workers: list[Worker], killed: list[Worker]) -> None:
+def _kill(workers: list[PoolWorker], killed: list[PoolWorker]) -> None:
     while workers:
         killed.append(workers.pop())
         killed[-1].process.kill()

@@ -1,4 +1,4 @@
-"""Signature of a reward function, read without calling it."""
+"""Reader of a reward function's signature; the function is not called."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from typing import Any
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError, as_dotted, in_one_line, refuse_exit
 
-# A function with one of these parameters judges the whole batch (TRL's convention).
+# TRL's convention: a function with one of these parameters scores the whole batch.
 _WHOLE_BATCH = ("prompts", "completions")
 
 
 @dataclass(frozen=True)
 class Signature:
-    """The parameters of a reward function that are filled by name.
+    """Parameters of a reward function that are passed by name.
 
     Attributes:
-        named: all of them.
-        needed: parameters without a default.
-        fixed: parameters that a partial has fixed: the user's own, even if a column has that name.
-        takes_all: whether it also takes other names (``**columns``).
-        is_async: whether it must be awaited.
+        named: names of all parameters.
+        needed: names of the parameters without a default.
+        fixed: names of parameters that a partial has set; a column of the same name is not passed.
+        takes_all: whether the function takes any other name (``**columns``).
+        is_async: whether the function must be awaited.
     """
 
     named: tuple[str, ...]
@@ -37,59 +37,63 @@ class Signature:
 
     @property
     def whole_batch(self) -> bool:
-        """Return whether it is called once for a batch, not for each row."""
+        """Return whether the function is called once for a batch instead of once for each row."""
         return any(name in self.named for name in _WHOLE_BATCH)
 
     def takes(self, name: str) -> bool:
-        """Return whether it gets a column of this name."""
+        """Return whether the function receives a column of this name."""
         return name in self.named or (self.takes_all and name not in self.fixed)
 
 
 def read_signature(function: str | Unbuilt | Callable[..., object]) -> Signature:
-    """Return the signature of a function by dotted path, of an object's class, or of a function.
+    """Return the signature of a reward function.
+
+    Args:
+        function: the function, its dotted path, or the path and the arguments of a class whose
+            instances are called.
 
     Raises:
-        ConfigError: it cannot be imported, cannot be called by name, or its parameters cannot be
-            read.
+        ConfigError: the function cannot be imported, its parameters cannot be read, or some cannot
+            be passed by name.
     """
     if isinstance(function, Unbuilt):
-        return _of_object(function)
+        return _read_object_signature(function)
     if isinstance(function, str):
-        target = _found(function)
+        target = _import_target(function)
         if inspect.isclass(target):
             raise ConfigError(
-                f"function is {function!r}, a class: name it with its arguments, "
-                f"{{_target_: {function}}}"
+                f"function is {function!r}, which is a class: set "
+                f"function={{_target_: {function}}}, with the arguments of its constructor"
             )
-        return _signature(target, function)
-    return _signature(function, f"{function!r:.100}")
+        return _build_signature(target, function)
+    return _build_signature(function, f"{function!r:.100}")
 
 
-def _of_object(function: Unbuilt) -> Signature:
-    cls = _found(function.target)
+def _read_object_signature(function: Unbuilt) -> Signature:
+    cls = _import_target(function.target)
     if not inspect.isclass(cls) or not any("__call__" in vars(base) for base in cls.__mro__[:-1]):
         raise ConfigError(
-            f"function._target_ is {function.target!r}, no class whose objects can be called: "
-            f"name a function by its path alone, function={function.target}"
+            f"function._target_ is {function.target!r}, which is no class with __call__: "
+            f"if it is a function, set function={function.target}"
         )
     try:
         inspect.signature(cls).bind(**function.arguments)
         json.dumps(dict(function.arguments))
     except TypeError as error:
         raise ConfigError(f"function ({function.target}): {error}") from error
-    return _signature(functools.partial(cls.__call__, None), function.target)
+    return _build_signature(functools.partial(cls.__call__, None), function.target)
 
 
-def _found(path: str) -> Any:  # noqa: ANN401
+def _import_target(path: str) -> Any:  # noqa: ANN401
     if path.endswith(".py"):
-        raise _of_file(path)
+        raise _file_path_error(path)
     if meant := as_dotted(path):
-        raise ConfigError(f"function is {path!r}: a dotted path names it; set function={meant}")
+        raise ConfigError(f"function is {path!r}: must be a dotted path; set function={meant}")
     module, _, name = path.rpartition(".")
     if not module or module == "__main__":
         raise ConfigError(
-            f"function is {path!r}: must be package.module.name, which worker processes import; "
-            "put the function into a module of its own"
+            f"function is {path!r}: must be package.module.name, because worker processes "
+            "import it; put the function into a module"
         )
     try:
         with refuse_exit(f"function is {path!r}: importing it"):
@@ -98,55 +102,66 @@ def _found(path: str) -> Any:  # noqa: ANN401
         raise ConfigError(f"function is {path!r}: {in_one_line(error)}") from error
 
 
-def _of_file(path: str) -> ConfigError:
-    """Return the error of a file where a function is expected; it lists the file's functions."""
+def _file_path_error(path: str) -> ConfigError:
+    """Return the error for a file path where a function is expected; it lists the functions."""
     module = path[:-3].removeprefix("./").replace("/", ".")
     try:
         with refuse_exit(f"function is {path!r}: importing it"):
-            held = vars(importlib.import_module(module))
+            members = vars(importlib.import_module(module))
     except Exception:  # importing the corrected name will report the error
-        held = {}
-    own = [name for name in held if getattr(held[name], "__module__", "") == module]
-    names = ", ".join(name for name in own if inspect.isfunction(held[name]))
-    there = f" (it has {names})" if names else ""
+        members = {}
+    names = ", ".join(
+        name
+        for name, value in members.items()
+        if inspect.isfunction(value) and getattr(value, "__module__", "") == module
+    )
+    hint = f"; its functions are {names}" if names else ""
     return ConfigError(
-        f"function is {path!r}: a file is not named here, {module}.FUNCTION is{there}"
+        f"function is {path!r}: must be a dotted path, not a file; "
+        f"set function={module}.FUNCTION{hint}"
     )
 
 
-def _signature(function: Callable[..., object], shown: str) -> Signature:
+def _build_signature(function: Callable[..., object], shown: str) -> Signature:
     if not callable(function):
         raise ConfigError(f"function is {shown}: must be callable")
     try:
         parameters = [*inspect.signature(function).parameters.values()]
     except (TypeError, ValueError) as error:
         raise ConfigError(
-            f"function is {shown}, whose parameters cannot be seen ({error}), "
-            "but a reward is called by name: wrap it, as in def score(response): return ..."
+            f"function is {shown}, whose parameters cannot be read ({error}): a reward is "
+            "called by name, so wrap it, as in def score(response): return ..."
         ) from error
-    for one in parameters:
-        if one.kind is one.POSITIONAL_ONLY and one.default is one.empty:
-            raise ConfigError(f"{one.name!r} is positional-only, but a reward is called by name")
-    fixed = tuple(_fixed(function))
+    for parameter in parameters:
+        if parameter.kind is parameter.POSITIONAL_ONLY and parameter.default is parameter.empty:
+            raise ConfigError(
+                f"function is {shown}: its parameter {parameter.name!r} is positional-only, but a "
+                "reward is called by name; remove the / from its signature"
+            )
+    fixed = tuple(_partial_names(function))
     by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-    free = [one for one in parameters if one.kind in by_name and one.name not in fixed]
+    free = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in by_name and parameter.name not in fixed
+    ]
     return Signature(
-        tuple(one.name for one in free),
-        tuple(one.name for one in free if one.default is one.empty),
+        tuple(parameter.name for parameter in free),
+        tuple(parameter.name for parameter in free if parameter.default is parameter.empty),
         fixed,
-        any(one.kind is one.VAR_KEYWORD for one in parameters),
+        any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters),
         _is_async(function),
     )
 
 
-def _fixed(function: Callable[..., object]) -> Iterable[str]:
-    # A config's partial comes in a wrapper that names its node in errors.
+def _partial_names(function: Callable[..., object]) -> Iterable[str]:
+    # Building a config wraps a partial, so that errors name its node.
     inner = inspect.unwrap(function)
     return inner.keywords if isinstance(inner, functools.partial) else ()
 
 
 def unwrapped(function: object) -> object:
-    """Return the function inside partials and wrappers, e.g. of Hydra's ``_partial_``."""
+    """Return the function inside partials (such as Hydra's ``_partial_``) and wrappers."""
     while True:
         if isinstance(function, functools.partial):
             function = function.func

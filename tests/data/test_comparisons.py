@@ -47,7 +47,7 @@ def test_the_pairs_of_a_ranking_count_as_one_row():
     pairs = compared_answers(row)
 
     assert [(pair.chosen, pair.rejected) for pair in pairs] == [("y", "x"), ("z", "x"), ("y", "z")]
-    assert [pair.told for pair in pairs] == [{"weight": 1 / 3}] * 3
+    assert [pair.label_columns for pair in pairs] == [{"weight": 1 / 3}] * 3
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from tokenizers.processors import TemplateProcessing
 
 from rlcomp.batch import decode_columns, decode_texts
 from rlcomp.data.examples import (
-    ShuffledEpochs,
     check_demonstrations_fit,
     check_enough,
     check_prompts_fit,
@@ -17,6 +16,7 @@ from rlcomp.data.examples import (
     split_examples,
     training_examples,
 )
+from rlcomp.data.shuffled_epochs import ShuffledEpochs
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example, is_held_out
 from rlcomp.text.tokenizer import byte_tokenizer

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlcomp.data.patches import applied, without_tests
+from rlcomp.data.patches import apply_diff, without_tests
 from rlcomp.errors import DataError
 
 BEFORE = {"a.py": "one\ntwo\nthree\n", "gone.py": "x\n", "old.py": "same\n", "bare.py": "a\nb"}
@@ -48,7 +48,7 @@ new file mode 100644
 
 
 def test_a_diff_changes_removes_renames_and_makes_files():
-    assert applied(BEFORE, DIFF) == {
+    assert apply_diff(BEFORE, DIFF) == {
         "a.py": "one\n2\nthree\n",
         "new.py": "same\n",
         "bare.py": "a\nc\n",
@@ -60,8 +60,8 @@ def test_the_solution_is_the_diff_without_its_tests():
     solution = without_tests(DIFF)
 
     assert "test_a.py" not in solution
-    assert "tests/test_a.py" not in applied(BEFORE, solution)
-    assert applied(BEFORE, solution)["a.py"] == "one\n2\nthree\n"
+    assert "tests/test_a.py" not in apply_diff(BEFORE, solution)
+    assert apply_diff(BEFORE, solution)["a.py"] == "one\n2\nthree\n"
 
 
 LINES = st.lists(st.sampled_from(["a\n", "b\n", "\n", "  c\n", "-d\n", "x\x0cy\n"]), max_size=12)
@@ -73,7 +73,7 @@ def test_what_difflib_tells_of_two_texts_makes_the_one_of_the_other(before, afte
     diff = "".join(difflib.unified_diff(before, after, "a/f.py", "b/f.py", n=context))
 
     if diff:
-        assert applied({"f.py": "".join(before)}, diff) == {"f.py": "".join(after)}
+        assert apply_diff({"f.py": "".join(before)}, diff) == {"f.py": "".join(after)}
 
 
 def head(source, target, hunk="@@ -1 +1 @@\n-one\n+1\n"):
@@ -99,4 +99,4 @@ def head(source, target, hunk="@@ -1 +1 @@\n-one\n+1\n"):
 )
 def test_a_diff_that_cannot_be_applied_is_refused(diff, told):
     with pytest.raises(DataError, match=told):
-        applied(BEFORE, diff)
+        apply_diff(BEFORE, diff)

@@ -90,7 +90,7 @@ def test_the_limit_of_a_row_group_is_4_gibibytes():
 
 
 def test_an_archive_made_to_fill_memories_is_told(tmp_path, monkeypatch):
-    monkeypatch.setattr(records, "_UNASKED", 1000)
+    monkeypatch.setattr(records, "_ALWAYS_ALLOWED", 1000)
     file = tmp_path / "a.jsonl.gz"
     file.write_bytes(gzip.compress(b'{"q": 1}\n' * 20_000))
     packed = file.stat().st_size
@@ -99,9 +99,9 @@ def test_an_archive_made_to_fill_memories_is_told(tmp_path, monkeypatch):
     with pytest.raises(DataError, match="it unpacks to more than 200 times its size"):
         rows_of(file)
     # As much as may be unasked, and unpacked there is no limit.
-    monkeypatch.setattr(records, "_UNASKED", 9 * 20_000)
+    monkeypatch.setattr(records, "_ALWAYS_ALLOWED", 9 * 20_000)
     assert len(rows_of(file)) == 20_000
-    monkeypatch.setattr(records, "_UNASKED", 1000)
+    monkeypatch.setattr(records, "_ALWAYS_ALLOWED", 1000)
     (tmp_path / "a.jsonl").write_bytes(b'{"q": 1}\n' * 20_000)
     assert len(rows_of(tmp_path / "a.jsonl")) == 20_000
 

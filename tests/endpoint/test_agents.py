@@ -9,7 +9,7 @@ from rlcomp.arguments import Unbuilt
 from rlcomp.endpoint import agents as module
 from rlcomp.endpoint.agents import InProcessAgents, ProcessAgents
 from rlcomp.errors import ConfigError
-from rlcomp.workers.calls import Failed, Scored
+from rlcomp.workers.executor import FailedCall, ReturnedCall
 
 CALLS = [{"base_url": f"http://x/{number}", "example": {}} for number in range(5)]
 
@@ -37,7 +37,7 @@ def pools(monkeypatch):
 
 
 def outcome(value):
-    return value if isinstance(value, Failed) else Scored(value, 0.0)
+    return value if isinstance(value, FailedCall) else ReturnedCall(value, 0.0)
 
 
 def test_each_process_has_the_limits_and_runs_its_share_at_once(pools):
@@ -61,7 +61,7 @@ def test_each_process_has_the_limits_and_runs_its_share_at_once(pools):
 
 def test_each_agent_says_how_it_ended_and_late_ones_end_with_their_process(pools):
     agents, (first, second) = pools
-    told = [False, True, Failed("died", "killed"), False, False]
+    told = [False, True, FailedCall("died", "killed"), False, False]
     for pool in pools[1]:
         pool.outcomes = {
             call["base_url"]: outcome(value) for call, value in zip(CALLS, told, strict=True)
@@ -103,7 +103,7 @@ class Checks(Pool):
 
 
 @pytest.mark.parametrize(
-    "told", [outcome(""), outcome("it is an int"), Failed("died", "no memory")]
+    "told", [outcome(""), outcome("it is an int"), FailedCall("died", "no memory")]
 )
 def test_agents_are_checked_where_they_will_run(told, monkeypatch):
     monkeypatch.setattr(module, "WorkerPool", Checks)
@@ -115,7 +115,7 @@ def test_agents_are_checked_where_they_will_run(told, monkeypatch):
     else:
         with pytest.raises(ConfigError) as caught:
             agents.check("mine.agent")
-        assert (told.message if isinstance(told, Failed) else told.value) in str(caught.value)
+        assert (told.message if isinstance(told, FailedCall) else told.value) in str(caught.value)
     # A minute, in which the libraries of an agent are imported.
     assert agents.pools[0].orders == [("rlcomp.endpoint.agent.usable", [], {"timeout": 60.0})]
     with pytest.raises(ConfigError, match="no other process"):

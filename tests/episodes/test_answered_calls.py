@@ -1,7 +1,7 @@
 import pytest
 
 from rlcomp.episodes.answered_calls import AnsweredCalls
-from rlcomp.episodes.tool_calls import Call
+from rlcomp.episodes.tool_calls import ToolCall
 from rlcomp.interfaces.environment import Turn
 
 
@@ -13,7 +13,7 @@ def test_the_calls_of_a_turn_are_answered_in_order_and_counted():
     calls = AnsweredCalls(answer)
 
     told = "<tool_response>add!</tool_response><tool_response>bad!"
-    two = [Call("add", {}), Call("bad", {})]
+    two = [ToolCall("add", {}), ToolCall("bad", {})]
     assert calls.turn(two) == Turn(observation=told, closing="</tool_response>")
     assert calls.facts() == {"calls": 2.0, "failed": 1.0}
 
@@ -31,5 +31,5 @@ def test_a_call_that_breaks_the_environment_is_not_counted():
 
     calls = AnsweredCalls(broken)
     with pytest.raises(KeyError):
-        calls.turn([Call("add", {})])
+        calls.turn([ToolCall("add", {})])
     assert calls.facts() == {"calls": 0.0, "failed": 0.0}

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from rlcomp.episodes.method_tools import bind, call_method, described, public_methods
-from rlcomp.episodes.tool_calls import Call
+from rlcomp.episodes.tool_calls import ToolCall
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.tool import ToolError
 
@@ -48,12 +48,12 @@ def test_an_asynchronous_method_is_refused():
 @pytest.mark.parametrize(
     ("call", "told", "failed"),
     [
-        (Call("buy", {"what": "figs"}), "1 figs", False),
-        (Call("buy", {"many": 3}, ("figs",)), "3 figs", False),
-        (Call("buy", {"what": "figs", "many": 10}), "Error: sold out", True),
-        (Call("buy", {"what": 4}), "Error: what must be a text, not 4", True),
-        (Call("buy", {}), "Error: buy: missing a required argument: 'what'", True),
-        (Call("sell", {}), "Error: there is no tool 'sell': burn, buy", True),
+        (ToolCall("buy", {"what": "figs"}), "1 figs", False),
+        (ToolCall("buy", {"many": 3}, ("figs",)), "3 figs", False),
+        (ToolCall("buy", {"what": "figs", "many": 10}), "Error: sold out", True),
+        (ToolCall("buy", {"what": 4}), "Error: what must be a text, not 4", True),
+        (ToolCall("buy", {}), "Error: buy: missing a required argument: 'what'", True),
+        (ToolCall("sell", {}), "Error: there is no tool 'sell': burn, buy", True),
     ],
 )
 def test_what_a_call_is_told(call, told, failed):
@@ -62,12 +62,12 @@ def test_what_a_call_is_told(call, told, failed):
 
 def test_any_other_exception_is_the_environments_own():
     with pytest.raises(RuntimeError, match="fire"):
-        call_method(METHODS, Call("burn", {}))
+        call_method(METHODS, ToolCall("burn", {}))
 
 
 def test_arguments_that_do_not_fit_are_refused():
     with pytest.raises(ToolError, match="buy: got an unexpected keyword argument 'x'"):
-        bind(METHODS["buy"], Call("buy", {"what": "figs", "x": 1}))
+        bind(METHODS["buy"], ToolCall("buy", {"what": "figs", "x": 1}))
 
 
 def test_a_schema_a_line():
@@ -85,7 +85,7 @@ def test_an_argument_called_self_is_an_error_that_is_told():
 
     methods = public_methods(Peer())
 
-    assert call_method(methods, Call("note", {"a": 1})) == ("{'a': 1}", False)
-    told, failed = call_method(methods, Call("note", {"self": 1}))
+    assert call_method(methods, ToolCall("note", {"a": 1})) == ("{'a': 1}", False)
+    told, failed = call_method(methods, ToolCall("note", {"self": 1}))
     assert failed
     assert told.startswith("Error: note: multiple values for argument 'self'")

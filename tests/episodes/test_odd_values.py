@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError
@@ -65,9 +65,9 @@ def answered(**turn):
 def test_a_turn_of_other_types_is_a_broken_environment(entry, value, why):
     found = answered(**{entry: value})
 
-    assert isinstance(found, Broken)
+    assert isinstance(found, EnvironmentFailure)
     with pytest.raises(ValueError, match=why):
-        raise ValueError(found.why)
+        raise ValueError(found.reason)
 
 
 def test_numbers_of_numpy_and_torch_are_plain_ones():
@@ -97,9 +97,9 @@ def test_facts_that_are_no_numbers_are_a_broken_environment(facts, why):
 
     (found,) = host.facts()
 
-    assert isinstance(found, Broken)
+    assert isinstance(found, EnvironmentFailure)
     with pytest.raises(ValueError, match=why):
-        raise ValueError(found.why)
+        raise ValueError(found.reason)
 
 
 @pytest.mark.parametrize(
@@ -212,8 +212,8 @@ def test_odd_values_cross_to_other_processes_as_they_do_inside(odd, hosts):
 
         assert began == [Turn(observation="a")] * 3
         assert (found[0], found[2]) == (Turn(reward=1.0), Turn(reward=0.5))
-        assert isinstance(found[1], Broken)
-        assert "reward is nan: must be a number" in found[1].why
+        assert isinstance(found[1], EnvironmentFailure)
+        assert "reward is nan: must be a number" in found[1].reason
         assert facts[0]["one"] == 1.0
         assert np.isnan(facts[0]["missing"])
 
@@ -229,7 +229,7 @@ def test_an_environment_that_raises_is_closed_too(odd, hosts):
     host = hosts.host(Unbuilt("odd_world.Odd", {}))
     (odd / "closed").unlink()  # that of the stop texts
     host.open([Start(Example(prompt, "", ""), seed=0) for prompt in ("a", "raise", "b")])
-    assert isinstance(host.step({0: "raise>", 2: "x>"})[0], Broken)
+    assert isinstance(host.step({0: "raise>", 2: "x>"})[0], EnvironmentFailure)
     host.close()
 
     assert (odd / "closed").read_text() == "closed\n" * 3

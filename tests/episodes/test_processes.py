@@ -4,7 +4,7 @@ import time
 import pytest
 
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError
@@ -116,8 +116,8 @@ def test_what_fails_costs_its_own_episode(counter, hosts, action, why):
     assert time.monotonic() - start < 10.0
 
     want = plain.step({1: "x>", 2: "x>"})
-    assert isinstance(found[0], Broken)
-    assert why in found[0].why
+    assert isinstance(found[0], EnvironmentFailure)
+    assert why in found[0].reason
     assert (found[1], found[2]) == (want[1], want[2])
     # The others go on, though their process may be another one.
     assert host.step({1: "end>", 2: "x>"}) == plain.step({1: "end>", 2: "x>"})
@@ -132,7 +132,7 @@ def test_failures_of_all_kinds_in_one_step_cost_their_own_episodes(counter, host
     failing = {0: "hang>", 2: "die>", 3: "raise>", 5: "much>"}
     found, want = host.step({**failing, **sound}), plain.step(sound)
 
-    assert all(isinstance(found[episode], Broken) for episode in failing)
+    assert all(isinstance(found[episode], EnvironmentFailure) for episode in failing)
     assert {episode: found[episode] for episode in sound} == want
 
 
@@ -141,12 +141,12 @@ def test_one_that_cannot_be_played_again_is_told_so(counter, hosts):
     host.open(starts(3))
     host.step({0: "other>", 2: "x>"})
     found = host.step({2: "die>"})  # the process of both
-    assert isinstance(found[2], Broken)
+    assert isinstance(found[2], EnvironmentFailure)
 
     (told,) = host.step({0: "x>"}).values()
 
-    assert isinstance(told, Broken)
-    assert "played again from its seed, the environment says something else" in told.why
+    assert isinstance(told, EnvironmentFailure)
+    assert "played again from its seed, the environment says something else" in told.reason
 
 
 def test_environments_are_closed_after_each_batch(counter, hosts, tmp_path):
@@ -178,9 +178,9 @@ def test_processes_end_with_the_run(counter):
     with closing([made]):
         made.host(counter).open(starts(1))
         (worker,) = made.pools[0]._workers
-        assert not worker.process.exited()
+        assert not worker.process.has_exited()
 
-    assert worker.process.exited()
+    assert worker.process.has_exited()
 
 
 def test_a_fork_goes_on_from_the_same_place_and_leaves_the_other_alone(counter, hosts):
@@ -207,9 +207,9 @@ def test_an_episode_that_cannot_be_played_again_is_not_forked(counter, hosts):
         assert [host.fork(0), host.fork(1)] == [2, 3]
         said = host.step({0: "x>", 2: "x>", 3: "x>"})
 
-        assert "played again from its seed, the environment says something else" in said[2].why
-        assert not isinstance(said[0], Broken)
-        assert not isinstance(said[3], Broken)
+        assert "played again from its seed, the environment says something else" in said[2].reason
+        assert not isinstance(said[0], EnvironmentFailure)
+        assert not isinstance(said[3], EnvironmentFailure)
 
 
 class Copied:
@@ -252,4 +252,7 @@ def test_an_environment_that_can_be_copied_is_not_played_again():
     assert host.fork(0) == 1
     assert [host.step({n: "b>"})[n].observation for n in (0, 1, 1)] == ["2", "2", "3"]
     assert Copied.made == made
-    assert (host.fork(1), host.step({2: "b>"})[2]) == (2, Broken("RuntimeError: too late"))
+    assert (host.fork(1), host.step({2: "b>"})[2]) == (
+        2,
+        EnvironmentFailure("RuntimeError: too late"),
+    )

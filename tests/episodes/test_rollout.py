@@ -4,7 +4,7 @@ import torch
 from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
-from rlcomp.episodes.rollout import Limits, Rollout
+from rlcomp.episodes.rollout import EpisodeLimits, Rollout
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.text.prompt import PlainDialogue
@@ -82,7 +82,7 @@ class Echo:
 
 
 def rolled(session, make=Echo, first="", turns=4, context=None, observed=8):
-    limits = Limits(turns, 5, observed, context)
+    limits = EpisodeLimits(turns, 5, observed, context)
     host = InProcessHosts().host(make)
     starts = [Start(Example("ab", "", "", columns={"first": first}), n) for n in range(9)]
     rollout = Rollout(session.opened, session.heads, host, TOKENIZER, TABLE, limits)
@@ -271,7 +271,7 @@ def test_environments_are_closed_though_the_policy_fails():
 def test_special_tokens_in_an_observation_are_plain_text():
     tokenizer = character_tokenizer(characters="ab<>eos/|")
     assert tokenizer.eos_token == "<eos>"
-    limits = Limits(2, 5, 20, None)
+    limits = EpisodeLimits(2, 5, 20, None)
     make = InProcessHosts().host(lambda: Echo(observation="<eos>"))
     rollout = Rollout(None, [], make, tokenizer, token_bytes(tokenizer), limits)
 

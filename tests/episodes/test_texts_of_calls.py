@@ -9,13 +9,14 @@ from components.environment.tools import Tools
 from rlcomp.engine.session import TurnSample, join_turns
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
-from rlcomp.episodes.rollout import Limits, Rollout
+from rlcomp.episodes.rollout import EpisodeLimits, Rollout
 from rlcomp.episodes.tool_protocol import JsonCalls
 from rlcomp.interfaces.task import Example
 from rlcomp.text.prompt import PlainDialogue
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer
-from rlcomp.verify.tool_calls import ends_in_text, tool_match
+from rlcomp.verify.tool_calls import ends_in_text
+from rlcomp.verify.tool_match import tool_match
 
 TOKENIZER = byte_tokenizer()
 TABLE = token_bytes(TOKENIZER)
@@ -64,7 +65,7 @@ def played(text, *, turn_tokens=400):
             return "done"
 
     host = InProcessHosts().host(lambda: Tools(tools={"write": Write}, protocol=JsonCalls()))
-    limits = Limits(turns=2, turn_tokens=turn_tokens, observation_tokens=200, context=None)
+    limits = EpisodeLimits(turns=2, turn_tokens=turn_tokens, observation_tokens=200, context=None)
     session = Script(text)
     rollout = Rollout(session.opened, [PlainDialogue([10])], host, TOKENIZER, TABLE, limits)
     (episode,) = rollout.run([Start(Example("", "1", ""), 0)])

@@ -7,7 +7,7 @@ from components.environment.tools import Tools
 from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
-from rlcomp.episodes.rollout import Limits, Rollout
+from rlcomp.episodes.rollout import EpisodeLimits, Rollout
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.episodes.tool_protocol import JsonCalls, Tags
 from rlcomp.interfaces.task import Example
@@ -82,7 +82,7 @@ def played(text, protocol, dialogue=None):
     make, call = CALLS[protocol]
     host = InProcessHosts().host(lambda: Tools(tools={"search": Hostile}, protocol=make()))
     session = Scripted(call)
-    limits = Limits(turns=4, turn_tokens=100, observation_tokens=ROOM, context=None)
+    limits = EpisodeLimits(turns=4, turn_tokens=100, observation_tokens=ROOM, context=None)
     rollout = Rollout(
         session.opened,
         [dialogue or PlainDialogue([10])],

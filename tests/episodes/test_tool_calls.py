@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.episodes.tool_calls import Call, parse_calls, parse_python_calls
+from rlcomp.episodes.tool_calls import ToolCall, parse_calls, parse_python_calls
 
 
 def tagged(*bodies):
@@ -16,8 +16,8 @@ def test_each_pair_of_tags_is_a_call_and_what_stands_around_is_not_read():
     said += tagged(' {"arguments": {"a": [1, 2.5, null, true, "x"]}, "name": "m.f"} ')
 
     assert parse_calls(said) == [
-        Call("ls", {}),
-        Call("m.f", {"a": [1, 2.5, None, True, "x"]}),
+        ToolCall("ls", {}),
+        ToolCall("m.f", {"a": [1, 2.5, None, True, "x"]}),
     ]
 
 
@@ -57,9 +57,9 @@ def test_what_is_wrong_is_told_in_words(said, wrong):
 
 
 def test_sixteen_calls_are_read():
-    assert parse_calls(tagged(*['{"name": "f"}'] * 16)) == [Call("f", {})] * 16
+    assert parse_calls(tagged(*['{"name": "f"}'] * 16)) == [ToolCall("f", {})] * 16
 
-    assert parse_python_calls(f"[{'f(), ' * 16}]") == [Call("f", {})] * 16
+    assert parse_python_calls(f"[{'f(), ' * 16}]") == [ToolCall("f", {})] * 16
 
 
 def test_an_argument_may_be_nested_32_deep():
@@ -73,9 +73,12 @@ def test_an_argument_may_be_nested_32_deep():
 @pytest.mark.parametrize(
     ("said", "calls"),
     [
-        ("cd(folder='x')", [Call("cd", {"folder": "x"})]),
-        (" [f(), m.g(-1, b=(2, 'y'))] ", [Call("f", {}), Call("m.g", {"b": [2, "y"]}, (-1,))]),
-        ("f(a={'k': [True, None]})", [Call("f", {"a": {"k": [True, None]}})]),
+        ("cd(folder='x')", [ToolCall("cd", {"folder": "x"})]),
+        (
+            " [f(), m.g(-1, b=(2, 'y'))] ",
+            [ToolCall("f", {}), ToolCall("m.g", {"b": [2, "y"]}, (-1,))],
+        ),
+        ("f(a={'k': [True, None]})", [ToolCall("f", {"a": {"k": [True, None]}})]),
         ("[]", []),
     ],
 )

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlcomp.episodes.tool_protocol import JsonCalls, Read, Tags, without_marks
+from rlcomp.episodes.tool_protocol import JsonCalls, ParsedTurn, Tags, without_marks
 from rlcomp.errors import ConfigError
 
 TWO = ["search", "add"]
@@ -25,7 +25,7 @@ def test_a_turn_that_ends_in_a_closing_tag_is_a_call():
 
 @pytest.mark.parametrize("action", ["<answer>7</answer>", "7", "", "<search>who"])
 def test_a_turn_that_ends_otherwise_is_an_answer(action):
-    assert Tags().read(action, TWO) == Read()
+    assert Tags().read(action, TWO) == ParsedTurn()
 
 
 def test_a_closing_tag_alone_is_told():
@@ -65,7 +65,7 @@ def test_json_calls():
 
     assert calls.stops(TWO) == ("</tool_call>",)
     assert called(calls, f"Well. {text}") == ("search", (), {"query": "who"})
-    assert calls.read("It is 7.", TWO) == Read()
+    assert calls.read("It is 7.", TWO) == ParsedTurn()
     assert called(calls, text.replace("search", "find")) == (
         "there is no tool 'find': there are search, add"
     )

@@ -5,7 +5,7 @@ from tensordict import TensorDict
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.batch_reward import batch_arguments, row_outcomes
 from rlcomp.metrics import recording
-from rlcomp.workers.calls import Failed, Scored
+from rlcomp.workers.executor import FailedCall, ReturnedCall
 from rlcomp.workers.signature import Signature
 
 MESSAGES = [{"role": "user", "content": "?"}]
@@ -74,14 +74,14 @@ def test_what_is_not_there_is_asked_for():
 def test_the_rows_of_a_call_share_its_seconds_and_the_first_has_what_it_logged():
     logged = (("a", 1.0),)
 
-    assert row_outcomes(Scored([1.0, None], 0.5, 2, logged), 2) == [
-        Scored(1.0, 0.5, 2, logged),
-        Scored(None, 0.5, 2, ()),
+    assert row_outcomes(ReturnedCall([1.0, None], 0.5, 2, logged), 2) == [
+        ReturnedCall(1.0, 0.5, 2, logged),
+        ReturnedCall(None, 0.5, 2, ()),
     ]
 
 
 def test_where_the_call_failed_every_row_has():
-    failed = Failed("died", "why", 2)
+    failed = FailedCall("died", "why", 2)
 
     assert row_outcomes(failed, 3) == [failed] * 3
 
@@ -96,4 +96,4 @@ def test_where_the_call_failed_every_row_has():
 )
 def test_a_score_a_row_is_asked_for(value, told):
     with pytest.raises(ConfigError, match=told):
-        row_outcomes(Scored(value, 0.5), 2)
+        row_outcomes(ReturnedCall(value, 0.5), 2)

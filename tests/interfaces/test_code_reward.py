@@ -160,7 +160,7 @@ def test_what_differs_between_runs_or_needs_a_linter_is_no_part_unless_asked_for
         ({"weights": {"peak_memory": 1}, "lint": ["E"]}, "weights.peak_memory .* measure=true"),
         ({"lint": ["QQ"]}, "lint is .*ruff refuses"),
         ({"timeout": 0.0}, "CodeStdio: timeout is 0.0: must be greater than 0"),
-        ({"memory_mib": 9}, "limits.memory=9437184: Python itself needs"),
+        ({"memory_mib": 9}, "limits.memory=9437184: must be at least"),
     ],
 )
 def test_what_cannot_be_meant_is_refused(reward, given, told):
@@ -169,7 +169,7 @@ def test_what_cannot_be_meant_is_refused(reward, given, told):
 
 
 def test_weaker_walls_than_asked_for_are_refused_when_it_is_made(monkeypatch):
-    monkeypatch.setattr(tier, "lacks", lambda asked: f"no walls of tier {asked}")
+    monkeypatch.setattr(tier, "find_missing", lambda asked: f"no walls of tier {asked}")
 
     with pytest.raises(ConfigError, match=r"sandbox\.min_tier=strict: there is no sandbox here"):
         CodeStdio(sandbox=Sandbox())
@@ -180,7 +180,7 @@ def test_what_is_the_machines_doing_stops_the_run(sandbox):
     own = CodeStdio(sandbox=lost, where="whole")
     lost._owner = -1
 
-    with pytest.raises(RlcompError, match="belongs to another process"):
+    with pytest.raises(RlcompError, match="another process made this sandbox"):
         own(rows(RIGHT))
 
 

@@ -9,7 +9,7 @@ from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.pooled_reward import PooledReward, record_calls_of
 from rlcomp.metrics import record, record_total, recording
 from rlcomp.testing import check_component
-from rlcomp.workers.calls import Failed, Scored
+from rlcomp.workers.executor import FailedCall, ReturnedCall
 from rlcomp.workers.in_process import InProcess
 from rlcomp.workers.pool import WorkerPool, closing
 
@@ -47,7 +47,7 @@ def test_a_part_of_ours_names_its_function_and_what_it_is_called_with(where):
 def test_what_a_function_logs_is_no_metric_of_every_reward(name):
     class Logging:
         def map(self, function, arguments, *, timeout):
-            return [Scored(1.0, 0.0, metrics=((name, 99.0),))]
+            return [ReturnedCall(1.0, 0.0, metrics=((name, 99.0),))]
 
     with pytest.raises(ConfigError, match=f"'number' logged a metric '{name}', but reward/{name}"):
         Number(calls=Logging())(batch("1"))
@@ -71,14 +71,20 @@ def test_it_keeps_the_contract():
 
 
 def test_what_became_of_the_calls_is_recorded():
-    class Calls:
+    class CallExecutor:
         def map(self, function, arguments, *, timeout):
-            overran = Failed("time", "ran for more than 3 s", 2)
-            crashed = Failed("died", "its process died", 1)
-            return [Scored(1.0, 0.25, 1), Scored(0.0, 0.75, 3), overran, overran, crashed]
+            overran = FailedCall("time", "ran for more than 3 s", 2)
+            crashed = FailedCall("died", "its process died", 1)
+            return [
+                ReturnedCall(1.0, 0.25, 1),
+                ReturnedCall(0.0, 0.75, 3),
+                overran,
+                overran,
+                crashed,
+            ]
 
     with pytest.warns(RlcompWarning) as told, recording() as ledger:
-        result = Number(calls=Calls())(batch(*"12345"))
+        result = Number(calls=CallExecutor())(batch(*"12345"))
 
     means = ledger.means()
     assert means["reward/failed/time"] == 2
@@ -99,12 +105,12 @@ def test_what_became_of_the_calls_is_recorded():
 
 
 def test_where_no_call_returned_there_are_no_seconds():
-    class Calls:
+    class CallExecutor:
         def map(self, function, arguments, *, timeout):
-            return [Failed("error", "why", 1)]
+            return [FailedCall("error", "why", 1)]
 
     with pytest.warns(RlcompWarning), recording() as ledger:
-        Number(calls=Calls())(batch("1"))
+        Number(calls=CallExecutor())(batch("1"))
 
     assert not [name for name in ledger.means() if name.startswith(("time/", "reward/retried"))]
 
@@ -113,12 +119,14 @@ def test_where_no_call_returned_there_are_no_seconds():
     "value", [math.inf, -math.inf, 1e39, 10**400, {"a": 1.0, "b": -1e39}], ids=str
 )
 def test_what_float32_cannot_hold_is_a_failure(value):
-    class Calls:
+    class CallExecutor:
         def map(self, function, arguments, *, timeout):
-            return [Scored(value, 0.25, 2), Scored({"a": 1, "b": 3e38}, 0.25)][: len(arguments)]
+            return [ReturnedCall(value, 0.25, 2), ReturnedCall({"a": 1, "b": 3e38}, 0.25)][
+                : len(arguments)
+            ]
 
     with pytest.warns(RlcompWarning, match="which is infinite in float32"):
-        result = Number(calls=Calls())(batch("1"))
+        result = Number(calls=CallExecutor())(batch("1"))
 
     assert not result["reward_valid"].item()
     assert decode_texts(result["invalid_reason"])[0].startswith(f"returned {str(value)[:20]}")

@@ -310,10 +310,10 @@ def test_a_state_that_cannot_be_is_refused():
 
 BROKEN = {
     "three numbers": ({"part": [0, 1]}, r"'part' is \[0, 1\]: must be 3 numbers"),
-    "before the first": ({"part": [-1, 1, 4]}, "must be one prompt of those of a batch"),
-    "behind the last": ({"part": [4, 1, 4]}, "must be one prompt of those of a batch"),
-    "two prompts": ({"part": [0, 2, 4]}, "must be one prompt of those of a batch"),
-    "more than were allowed": ({"part": [0, 1, 10**9]}, "must be one prompt of those of a batch"),
+    "before the first": ({"part": [-1, 1, 4]}, "must be one prompt of a batch of at most"),
+    "behind the last": ({"part": [4, 1, 4]}, "must be one prompt of a batch of at most"),
+    "two prompts": ({"part": [0, 2, 4]}, "must be one prompt of a batch of at most"),
+    "more than were allowed": ({"part": [0, 1, 10**9]}, "must be one prompt of a batch of at most"),
     "no seed": ({"seeds": []}, "a request has 1 prompts and 0 seeds: must be 1 and 1"),
     "no prompt": (
         {"batch": {"prompt": encode_texts(["1+1=", "2+2="])}},

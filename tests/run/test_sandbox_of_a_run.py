@@ -68,13 +68,15 @@ def test_unit_tests_on_a_server_are_refused_before_a_model_is_built():
 
 
 def test_a_run_that_does_not_use_it_asks_nothing_of_the_machine(monkeypatch):
-    monkeypatch.setattr(tier, "lacks", lambda asked: pytest.fail("probed"))
+    monkeypatch.setattr(tier, "find_missing", lambda asked: pytest.fail("probed"))
 
     assert "tier" not in vars(built("recipe=grpo")[0]["sandbox"])
 
 
 def test_a_machine_without_is_refused_before_a_model_is_built(monkeypatch):
-    monkeypatch.setattr(tier, "lacks", lambda asked: "" if asked == "portable" else "namespaces")
+    monkeypatch.setattr(
+        tier, "find_missing", lambda asked: "" if asked == "portable" else "namespaces"
+    )
 
     with pytest.raises(ConfigError) as told:
         built("recipe=rlvr_code")

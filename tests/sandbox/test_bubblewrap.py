@@ -64,7 +64,7 @@ def test_the_command_shares_nothing_and_leaves_the_libraries(root, readable):
     ]
     assert words[own + 1 : own + 6] == [PYTHON, "-S", "-s", "-B", "-c"]
     assert words[own + 6 :] == [
-        f"import sys; sys.path[0] = {str(ROOT)!r}; from rlcomp.sandbox.zygote import inside; inside()"
+        f"import sys; sys.path[0] = {str(ROOT)!r}; from rlcomp.sandbox.fork_server_child import serve_in_bubblewrap; serve_in_bubblewrap()"
     ]
 
 
@@ -245,7 +245,9 @@ def test_it_is_chosen_where_it_alone_may_by_its_set_user_id_bit(found, tmp_path_
 
 
 def test_it_is_stronger_than_portable_and_weaker_than_strict(monkeypatch):
-    monkeypatch.setattr("rlcomp.sandbox.tier.lacks", lambda tier: "" if tier != "strict" else "x")
+    monkeypatch.setattr(
+        "rlcomp.sandbox.tier.find_missing", lambda tier: "" if tier != "strict" else "x"
+    )
 
     assert strongest("portable") == "bwrap"
     assert strongest("bwrap") == "bwrap"

@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from rlcomp.sandbox import fusion
-from rlcomp.sandbox.http_post import Lost
+from rlcomp.sandbox.http_post import NoAnswer
 from rlcomp.sandbox.job import MEBIBYTE, CallsJob, Limits, StdioJob
-from rlcomp.sandbox.outcome import Call
+from rlcomp.sandbox.outcome import CallResult
 from rlcomp.sandbox.plain_data import encode
 
 PROGRAM = StdioJob("print(input())", "é\ud800\n", Limits(wall=2.5, memory=100 * MEBIBYTE + 1))
@@ -28,7 +28,7 @@ def read(job=PROGRAM, top="Success", **result):
 
 
 def test_what_is_asked():
-    body = json.loads(fusion.asked(PROGRAM, NONCE))
+    body = json.loads(fusion.request_body(PROGRAM, NONCE))
 
     code = body.pop("code")
     assert body == {
@@ -39,12 +39,12 @@ def test_what_is_asked():
         "memory_limit_MB": 101,  # rounded up
     }
     assert code.isascii()  # whatever the server takes for its locale
-    assert json.loads(fusion.asked(CALLS, NONCE))["stdin"] == ""
+    assert json.loads(fusion.request_body(CALLS, NONCE))["stdin"] == ""
 
 
 def ran(job, nonce):
     """What the code that is sent writes here: two texts and the exit code."""
-    body = json.loads(fusion.asked(job, nonce))
+    body = json.loads(fusion.request_body(job, nonce))
     words = [sys.executable, "-I", "-c", body["code"]]
     done = subprocess.run(words, input=body["stdin"], capture_output=True, text=True)
     return done.stdout, done.stderr, done.returncode
@@ -120,7 +120,7 @@ def test_values_are_found_among_what_a_program_writes():
 
     outcome = read(CALLS, stderr=stderr)
 
-    assert outcome.calls == (Call(True, (1,)), Call(False, error="E"))
+    assert outcome.calls == (CallResult(True, (1,)), CallResult(False, error="E"))
 
 
 def test_missing_texts_and_times_are_empty():
@@ -130,11 +130,11 @@ def test_missing_texts_and_times_are_empty():
 
 
 def test_an_answer_that_is_too_long_is_the_programs_doing():
-    most = fusion.most_bytes(CALLS.limits)
+    most = fusion.max_answer_bytes(CALLS.limits)
     assert most == 12 * 100 + 65536
 
     assert fusion.outcome_of(CALLS, NONCE, b"x" * (most + 1)).status == "output"
-    with pytest.raises(Lost):  # one that is not is read
+    with pytest.raises(NoAnswer):  # one that is not is read
         fusion.outcome_of(CALLS, NONCE, b"x" * most)
 
 
@@ -150,7 +150,7 @@ def test_an_answer_that_is_too_long_is_the_programs_doing():
     ],
 )  # fmt: skip
 def test_what_is_no_answer_is_lost(said):
-    with pytest.raises(Lost):
+    with pytest.raises(NoAnswer):
         fusion.outcome_of(PROGRAM, NONCE, said)
 
 
@@ -164,12 +164,12 @@ def test_what_is_no_answer_is_lost(said):
     ],
 )  # fmt: skip
 def test_an_end_that_is_none_is_lost(result):
-    with pytest.raises(Lost, match="it tells no end of a program"):
+    with pytest.raises(NoAnswer, match="it does not say how the program ended"):
         read(**result)
 
 
 def test_what_the_server_says_is_told_in_part_and_legibly():
-    with pytest.raises(Lost, match=r"it ran no program: 'SandboxError', '\\x1b\[2J") as lost:
+    with pytest.raises(NoAnswer, match=r"it ran no program: 'SandboxError', '\\x1b\[2J") as lost:
         fusion.outcome_of(
             PROGRAM,
             NONCE,

@@ -7,11 +7,11 @@ import pytest
 
 from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.sandbox import http_post
-from rlcomp.sandbox.http_post import Lost, Refused, address, post
+from rlcomp.sandbox.http_post import NoAnswer, RequestRefused, address, post
 
 
 def asked(url, seconds=20.0, most=1000):
-    return post(address(url), "/run_code", b'{"a": 1}', seconds=seconds, most=most)
+    return post(address(url), "/run_code", b'{"a": 1}', seconds=seconds, max_bytes=most)
 
 
 def with_body(body, status="200 OK", *headers):
@@ -60,19 +60,19 @@ def test_an_answer_that_drips_is_lost_when_the_time_is_up(head, saying):
 
     started = time.monotonic()
 
-    with pytest.raises(Lost, match=r"within 0\.5 s"):
+    with pytest.raises(NoAnswer, match=r"within 0\.5 s"):
         asked(saying(drip), seconds=0.5)
 
     assert 0.45 <= time.monotonic() - started < 4  # the drip would take 8 s
 
 
 def test_an_answer_that_breaks_off_where_it_may_end_is_lost(saying):
-    with pytest.raises(Lost, match="only 1000 bytes of it"):
+    with pytest.raises(NoAnswer, match="only 1000 bytes of it"):
         asked(saying(b"HTTP/1.1 200 OK\r\nContent-Length: 1001\r\n\r\n" + b"x" * 1000))
 
 
 def test_an_answer_may_take_longer_than_connecting(saying, monkeypatch):
-    monkeypatch.setattr(http_post, "_CONNECT", 0.2)
+    monkeypatch.setattr(http_post, "_CONNECT_SECONDS", 0.2)
 
     def slow():
         time.sleep(0.6)
@@ -86,7 +86,7 @@ def test_a_server_that_says_nothing_is_lost_when_the_time_is_up(saying):
         time.sleep(1.5)
         yield b""
 
-    with pytest.raises(Lost, match=r"no answer within 0\.3 s"):
+    with pytest.raises(NoAnswer, match=r"no answer within 0\.3 s"):
         asked(saying(silence), seconds=0.3)
 
 
@@ -96,12 +96,12 @@ def test_continue_without_end_is_lost(saying):
             time.sleep(0.02)
             yield b"HTTP/1.1 100 Continue\r\n\r\n"
 
-    with pytest.raises(Lost, match=r"within 0\.5 s"):
+    with pytest.raises(NoAnswer, match=r"within 0\.5 s"):
         asked(saying(forever), seconds=0.5)
 
 
 @pytest.mark.parametrize(
-    ("answer", "told"),
+    ("answer", "message"),
     [
         (b"", "RemoteDisconnected"),
         (b"nonsense\r\n\r\n", "BadStatusLine"),
@@ -113,13 +113,13 @@ def test_continue_without_end_is_lost(saying):
         (with_body(b"", "503 Later"), "it answers 503 'Later'"),
     ],
 )
-def test_what_may_be_otherwise_another_time_is_lost(answer, told, saying):
-    with pytest.raises(Lost, match=told):
+def test_what_may_be_otherwise_another_time_is_lost(answer, message, saying):
+    with pytest.raises(NoAnswer, match=message):
         asked(saying(answer))
 
 
 def test_a_server_that_is_not_there_is_lost():
-    with pytest.raises(Lost, match="ConnectionRefusedError"):
+    with pytest.raises(NoAnswer, match="ConnectionRefusedError"):
         asked("http://127.0.0.1:9")
 
 
@@ -140,19 +140,19 @@ def test_a_refusal_is_not_asked_again(status, saying):
     with pytest.raises(RlcompError, match=f"it answers {status[:3]} .*POST /run_code") as refused:
         asked(saying(with_body(b"", status)))
 
-    assert not isinstance(refused.value, Lost)
+    assert not isinstance(refused.value, NoAnswer)
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "message"),
     [
         (b"no \x1b[2J \xff", r" It says 'no \\x1b\[2J .'$"),
         (b"a" * 401, r" It says 'a{400}'$"),
         (b"", "$"),
     ],
 )
-def test_what_a_refusal_says_is_told_on_and_harms_no_terminal(body, told, saying):
-    with pytest.raises(Refused, match=rf"POST /run_code\?{told}"):
+def test_what_a_refusal_says_is_told_on_and_harms_no_terminal(body, message, saying):
+    with pytest.raises(RequestRefused, match=rf"POST /run_code\?{message}"):
         asked(saying(with_body(body, "400 Bad")))
 
 
@@ -194,9 +194,9 @@ def test_where_it_goes(url, expected, monkeypatch):
 
     monkeypatch.setattr("http.client.HTTPConnection.connect", connect)
     monkeypatch.setattr("http.client.HTTPSConnection.connect", connect)
-    with pytest.raises(Lost, match="Stop"):
+    with pytest.raises(NoAnswer, match="Stop"):
         asked(url)
 
     assert went == [expected[:3]]
     assert address(url).path + "/run_code" == expected[3]
-    assert http_post._CONNECT == 10
+    assert http_post._CONNECT_SECONDS == 10

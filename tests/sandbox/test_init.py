@@ -9,10 +9,10 @@ import time
 
 import pytest
 
-from rlcomp.sandbox import init, landlock, linux, namespaces, zygote
+from rlcomp.sandbox import fork_server_child, init, landlock, linux, namespaces
 from rlcomp.sandbox.batch import new_worker
 from rlcomp.sandbox.job import MEBIBYTE, Limits, StdioJob
-from rlcomp.sandbox.running import Running
+from rlcomp.sandbox.running_job import RunningJob
 
 LIMITS = Limits(wall=60, cpu=6.5, memory=300 * MEBIBYTE, output=70_000, disk=1 << 20, tasks=9)
 SLEEP = "import time; time.sleep(60)"
@@ -46,7 +46,7 @@ def chain(request, processes, needs):
     """
     needs(request.param)
     worker = new_worker(request.param)
-    running = Running(StdioJob(SLEEP, limits=LIMITS), worker)
+    running = RunningJob(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20
     # Until it sleeps: its job (6) is read, and it is shut in (7 says so).
@@ -289,7 +289,7 @@ def test_a_program_finds_common_modules_loaded(run_in):
     )
 
     assert run_in("strict", StdioJob(source)).stdout == "[]\n"
-    assert zygote.FILES == 8  # a socket, the job, and six that a program may get
+    assert fork_server_child.FILES == 8  # a socket, the job, and six that a program may get
     assert init.program.LAST_FILE == 5
 
 
@@ -307,7 +307,7 @@ def test_a_fork_server_leaves_no_zombies(run_in, processes):
 def test_all_below_a_process_that_is_killed_die(tier, victim, needs, processes):
     needs(tier)
     worker = new_worker(tier)
-    running = Running(StdioJob(SLEEP, limits=LIMITS), worker)
+    running = RunningJob(StdioJob(SLEEP, limits=LIMITS), worker)
     guard = worker.servers[0].process.pid
     deadline = time.monotonic() + 20
     while len(below := sorted(processes(guard))) < (4 if tier == "bwrap" else 3):

@@ -3,14 +3,21 @@
 import pytest
 
 from rlcomp.sandbox.job import Limits
-from rlcomp.sandbox.outcome import Call, Ended, failure, of_calls, of_check, of_stdio
+from rlcomp.sandbox.outcome import (
+    CallResult,
+    ProgramResult,
+    calls_outcome,
+    check_outcome,
+    find_failure,
+    stdio_outcome,
+)
 
 FACTS = {"code": 0, "cpu": 0.5, "peak": 1000, "wall": 0.7, "ended_by": "itself"}
 LIMITS = Limits(wall=2.5, cpu=3, output=10000)
 
 
 def ended(report=b"", stdout=b"", stderr=b"", **facts):
-    return Ended(FACTS | facts, stdout, stderr, report)
+    return ProgramResult(FACTS | facts, stdout, stderr, report)
 
 
 @pytest.mark.parametrize(
@@ -39,11 +46,11 @@ def ended(report=b"", stdout=b"", stderr=b"", **facts):
     ],
 )
 def test_why_a_program_failed(program, expected):
-    assert failure(program, LIMITS) == expected
+    assert find_failure(program, LIMITS) == expected
 
 
 def test_a_program_gives_what_it_wrote_and_used():
-    outcome = of_stdio(ended(stdout=b"a\xff"), LIMITS)
+    outcome = stdio_outcome(ended(stdout=b"a\xff"), LIMITS)
 
     assert (outcome.status, outcome.stdout) == ("passed", "a�")
     assert (outcome.wall, outcome.cpu, outcome.peak_memory) == (0.7, 0.5, 1000)
@@ -53,46 +60,46 @@ READY = b'{"ready": true}\n'
 
 
 @pytest.mark.parametrize(
-    ("report", "asked", "status", "calls"),
+    ("report", "num_tests", "status", "calls"),
     [
-        (READY + b'{"value": "5"}\n', 1, "passed", (Call(True, 5),)),
+        (READY + b'{"value": "5"}\n', 1, "passed", (CallResult(True, 5),)),
         (READY, 0, "passed", ()),
-        (READY + b'{"value": "5"}\n', 2, "failed", (Call(True, 5),)),
-        (READY + b'{"value": "5"}\n{"value": "6"}\n', 1, "passed", (Call(True, 5),)),
-        (READY + b'{"error": "E: x"}\n', 1, "passed", (Call(False, error="E: x"),)),
-        (READY + b'{"value": 5}\n{}\n', 1, "passed", (Call(True, 5),)),
+        (READY + b'{"value": "5"}\n', 2, "failed", (CallResult(True, 5),)),
+        (READY + b'{"value": "5"}\n{"value": "6"}\n', 1, "passed", (CallResult(True, 5),)),
+        (READY + b'{"error": "E: x"}\n', 1, "passed", (CallResult(False, error="E: x"),)),
+        (READY + b'{"value": 5}\n{}\n', 1, "passed", (CallResult(True, 5),)),
         (
             READY + b'{"value": "[]"}\n',
             1,
             "passed",
-            (Call(False, error="not a value: ValueError"),),
+            (CallResult(False, error="not a value: ValueError"),),
         ),
-        (READY + b'{"other": 1}\n', 1, "passed", (Call(False, error="no value"),)),
+        (READY + b'{"other": 1}\n', 1, "passed", (CallResult(False, error="no value"),)),
         (b'{"value": "5"}\n', 1, "failed", ()),
         (b"", 1, "failed", ()),
     ],
 )
-def test_calls_are_read_from_the_report(report, asked, status, calls):
-    outcome = of_calls(ended(report), LIMITS, asked)
+def test_calls_are_read_from_the_report(report, num_tests, status, calls):
+    outcome = calls_outcome(ended(report), LIMITS, num_tests)
 
     assert (outcome.status, outcome.calls) == (status, calls)
 
 
 PASSED, FAILED = b'{"passed": true, "error": ""}\n', b'{"passed": false, "error": "E: x"}\n'
 LOST = b'{"error": "CandidateEnded"}\n'
-ASKER = {"code": -9, "ended_by": "asker"}
+CLIENT = {"code": -9, "ended_by": "client"}
 
 
 @pytest.mark.parametrize(
-    ("candidate", "tests", "asked", "expected"),
+    ("candidate", "tests", "num_tests", "expected"),
     [
-        (ended(**ASKER), ended(PASSED + PASSED), 2, ("passed", "")),
-        (ended(**ASKER), ended(PASSED + PASSED), 1, ("passed", "")),
-        (ended(**ASKER), ended(PASSED), 2, ("failed", "it ended before all tests")),
-        (ended(**ASKER), ended(), 0, ("failed", "it ended before all tests")),
-        (ended(**ASKER), ended(PASSED, code=1), 1, ("failed", "exit code 1")),
-        (ended(**ASKER), ended(PASSED + FAILED), 2, ("failed", "E: x")),
-        (ended(**ASKER), ended(b'{"error": "MemoryError"}', code=1), 1, ("memory", None)),
+        (ended(**CLIENT), ended(PASSED + PASSED), 2, ("passed", "")),
+        (ended(**CLIENT), ended(PASSED + PASSED), 1, ("passed", "")),
+        (ended(**CLIENT), ended(PASSED), 2, ("failed", "it ended before all tests")),
+        (ended(**CLIENT), ended(), 0, ("failed", "it ended before all tests")),
+        (ended(**CLIENT), ended(PASSED, code=1), 1, ("failed", "exit code 1")),
+        (ended(**CLIENT), ended(PASSED + FAILED), 2, ("failed", "E: x")),
+        (ended(**CLIENT), ended(b'{"error": "MemoryError"}', code=1), 1, ("memory", None)),
         (ended(code=-11), ended(LOST, code=1), 1, ("died", "killed by SIGSEGV")),
         (ended(), ended(LOST, code=1), 1, ("failed", "the candidate ended before its tests")),
         (ended(code=-9, ended_by="wall"), ended(code=-9, ended_by="wall"), 1, ("timeout", None)),
@@ -102,7 +109,7 @@ ASKER = {"code": -9, "ended_by": "asker"}
             1,
             ("timeout", "3 s of the CPU were not enough"),
         ),
-        (ended(**ASKER), ended(code=-9, ended_by="wall"), 1, ("timeout", "not done after 2.5 s")),
+        (ended(**CLIENT), ended(code=-9, ended_by="wall"), 1, ("timeout", "not done after 2.5 s")),
         (
             ended(PASSED * 3, code=0),
             ended(LOST, code=1),
@@ -110,7 +117,7 @@ ASKER = {"code": -9, "ended_by": "asker"}
             ("failed", "the candidate ended before its tests"),
         ),
         (
-            ended(**ASKER),
+            ended(**CLIENT),
             ended(b'{"unsupported": "no"}\n' + LOST, code=1),
             1,
             ("unsupported", "no"),
@@ -118,8 +125,8 @@ ASKER = {"code": -9, "ended_by": "asker"}
         (ended(code=-11), ended(FAILED, code=0), 1, ("failed", "E: x")),
     ],
 )
-def test_the_tests_have_the_word_and_the_candidate_the_blame(candidate, tests, asked, expected):
-    outcome = of_check(candidate, tests, limits=LIMITS, asked=asked)
+def test_the_tests_have_the_word_and_the_candidate_the_blame(candidate, tests, num_tests, expected):
+    outcome = check_outcome(candidate, tests, limits=LIMITS, num_tests=num_tests)
 
     assert outcome.status == expected[0]
     assert expected[1] in (None, outcome.message)
@@ -128,6 +135,6 @@ def test_the_tests_have_the_word_and_the_candidate_the_blame(candidate, tests, a
 def test_what_two_programs_used_is_put_together():
     one, other = ended(cpu=1.0, wall=0.2, peak=5), ended(PASSED, cpu=0.25, wall=0.5, peak=3)
 
-    outcome = of_check(one, other, limits=LIMITS, asked=1)
+    outcome = check_outcome(one, other, limits=LIMITS, num_tests=1)
 
     assert (outcome.cpu, outcome.wall, outcome.peak_memory) == (1.25, 0.5, 5)

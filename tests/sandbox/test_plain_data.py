@@ -6,7 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlain, decode, encode
+from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlainData, decode, encode
 
 HASHABLE = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
@@ -123,7 +123,7 @@ def test_a_subclass_arrives_as_its_base(value, plain):
     "value", [object(), iter([]), len, range(3), {1: object()}, bytearray(), type]
 )
 def test_anything_else_is_refused_by_its_type(value):
-    with pytest.raises(NotPlain, match="is not plain data"):
+    with pytest.raises(NotPlainData, match="is not plain data"):
         encode(value)
 
 
@@ -137,22 +137,22 @@ def nested(depth):
 def test_thirty_levels_and_no_more():
     assert decode(encode(nested(30))) == nested(30)
     for depth in (31, 500):
-        with pytest.raises(NotPlain, match="nested more than 30 deep"):
+        with pytest.raises(NotPlainData, match="nested more than 30 deep"):
             encode(nested(depth))
-        with pytest.raises(NotPlain):
+        with pytest.raises(NotPlainData):
             decode('["list",' * depth + "0" + "]" * depth)
 
 
 @pytest.mark.parametrize(("left", "right"), [('["dict",[0,', "]]"), ('["tuple",', "]")])
 def test_thirty_levels_of_any_container(left, right):
     assert decode(left * 29 + '["tuple",0]' + right * 29)
-    with pytest.raises(NotPlain, match="nested more than 30 deep"):
+    with pytest.raises(NotPlainData, match="nested more than 30 deep"):
         decode(left * 30 + '["tuple",0]' + right * 30)
 
 
 def test_a_key_is_a_level_deeper():
     assert decode('["dict",[' + '["tuple",' * 29 + "0" + "]" * 29 + ",0]]")
-    with pytest.raises(NotPlain, match="nested more than 30 deep"):
+    with pytest.raises(NotPlainData, match="nested more than 30 deep"):
         decode('["dict",[' + '["tuple",' * 30 + "0" + "]" * 30 + ",0]]")
 
 
@@ -161,7 +161,7 @@ def test_thirty_levels_of_dicts_are_written():
         return {0: nested_dict(depth - 1)} if depth else 0
 
     assert decode(encode(nested_dict(30))) == nested_dict(30)
-    with pytest.raises(NotPlain, match="nested more than 30 deep"):
+    with pytest.raises(NotPlainData, match="nested more than 30 deep"):
         encode(nested_dict(31))
 
 
@@ -169,9 +169,13 @@ def test_a_mebibyte_and_no_more():
     assert MAX_BYTES == 1048576
     largest = "x" * (MAX_BYTES - 2)
     assert decode(encode(largest)) == largest
-    with pytest.raises(NotPlain, match=f"a value of {MAX_BYTES + 1} bytes, more than {MAX_BYTES}"):
+    with pytest.raises(
+        NotPlainData, match=f"a value of {MAX_BYTES + 1} bytes, more than {MAX_BYTES}"
+    ):
         encode(largest + "x")
-    with pytest.raises(NotPlain, match=f"a value of {MAX_BYTES + 1} bytes, more than {MAX_BYTES}"):
+    with pytest.raises(
+        NotPlainData, match=f"a value of {MAX_BYTES + 1} bytes, more than {MAX_BYTES}"
+    ):
         decode('"' + largest + 'x"')
 
 
@@ -182,7 +186,7 @@ def test_two_thousand_members_and_no_more(kind):
         return f'["{kind}",{",".join(members)}]'
 
     assert len(decode(text(2000))) == 2000
-    with pytest.raises(NotPlain, match=f"a {kind} of more than 2000 members"):
+    with pytest.raises(NotPlainData, match=f"a {kind} of more than 2000 members"):
         decode(text(2001))
 
 
@@ -197,5 +201,5 @@ def test_a_long_list_is_not_hashed():
      '["dict",[1]]', '["dict",[["list"],1]]', "[" * 100000, '[["list"],1]', '["list",{"a":1}]', "5 5"],
 )  # fmt: skip
 def test_a_text_that_is_no_value_is_refused(text):
-    with pytest.raises(NotPlain):
+    with pytest.raises(NotPlainData):
         decode(text)

@@ -6,8 +6,8 @@ import pytest
 
 from rlcomp.errors import ConfigError
 from rlcomp.sandbox.job import MEBIBYTE, Limits
-from rlcomp.sandbox.outcome import Call
-from rlcomp.sandbox.plain_data import NotPlain
+from rlcomp.sandbox.outcome import CallResult
+from rlcomp.sandbox.plain_data import NotPlainData
 from rlcomp.sandbox.sandbox import Sandbox
 
 MEBIBYTES_100 = 100 * MEBIBYTE
@@ -139,12 +139,14 @@ def test_a_program_has_as_many_tasks_as_it_may(most, status, run_in):
 @pytest.mark.parametrize("name", ["wall", "cpu", "memory", "output", "disk", "tasks"])
 def test_a_limit_that_nothing_can_run_in_is_refused(name):
     for value in (0, -1, float("inf"), float("nan")):
-        with pytest.raises(ConfigError, match=rf"limits.{name}={value}: a finite number above 0"):
+        with pytest.raises(
+            ConfigError, match=rf"limits.{name}={value}: must be a finite number above 0"
+        ):
             Limits(**{name: value})
 
 
 def test_less_memory_than_python_needs_is_refused():
-    with pytest.raises(ConfigError, match=r"limits\.memory=1000: Python itself needs 67108864"):
+    with pytest.raises(ConfigError, match=r"limits\.memory=1000: must be at least 67108864"):
         Limits(memory=1000)
 
 
@@ -155,9 +157,9 @@ def test_calls_give_a_value_or_an_error_each(sandbox):
 
     assert outcome.status == "passed"
     assert outcome.calls == (
-        Call(True, (0.5, {1})),
-        Call(False, error="TypeError: unsupported operand type(s) for /: 'str' and 'int'"),
-        Call(True, (1.5, {4})),
+        CallResult(True, (0.5, {1})),
+        CallResult(False, error="TypeError: unsupported operand type(s) for /: 'str' and 'int'"),
+        CallResult(True, (1.5, {4})),
     )
 
 
@@ -210,5 +212,5 @@ def test_statements_are_no_expression(sandbox):
 
 
 def test_an_input_that_is_no_plain_data_is_refused_at_once(sandbox):
-    with pytest.raises(NotPlain, match="object is not plain data"):
+    with pytest.raises(NotPlainData, match="object is not plain data"):
         sandbox.run_calls("def f(a): return a", [(object(),)], "f")

@@ -15,7 +15,7 @@ from rlcomp.errors import ConfigError, RlcompError
 from rlcomp.metrics import recording
 from rlcomp.sandbox import remote
 from rlcomp.sandbox.job import MEBIBYTE, CheckJob, Limits, StdioJob
-from rlcomp.sandbox.outcome import Call
+from rlcomp.sandbox.outcome import CallResult
 from rlcomp.sandbox.remote import RemoteSandbox
 
 PATIENT = Limits(wall=60)
@@ -74,8 +74,8 @@ def test_values_come_back_as_what_they_are(there):
 
     outcome = there.run_calls(source, [("k",), ([],)], "f", limits=PATIENT)
 
-    told = Call(False, error="TypeError: unhashable type: 'list'")
-    assert outcome.calls == (Call(True, {"k": [(1, 2.5), {3}, None, b"x", 2**70]}), told)
+    message = CallResult(False, error="TypeError: unhashable type: 'list'")
+    assert outcome.calls == (CallResult(True, {"k": [(1, 2.5), {3}, None, b"x", 2**70]}), message)
     assert outcome.status == "passed"
 
 
@@ -237,16 +237,16 @@ def test_unit_tests_are_refused_with_what_to_take(there, fusion):
     ):
         with pytest.raises(ConfigError, match=r"sandbox=remote runs no unit tests.*code_calls"):
             ask()
-    assert not [body for _, body in fusion.asked if "def f" in body["code"]]
+    assert not [body for _, body in fusion.asked if "def f(" in body["code"]]
 
 
 def test_what_is_measured_is_refused(there):
-    with pytest.raises(ConfigError, match="sandbox=remote tells no program's memory"):
+    with pytest.raises(ConfigError, match="sandbox=remote does not measure memory"):
         CodeStdio(sandbox=there, measure=True)
 
 
 def test_no_workers_are_refused():
-    with pytest.raises(ConfigError, match=r"sandbox\.workers=0: at least 1"):
+    with pytest.raises(ConfigError, match=r"sandbox\.workers=0: must be at least 1"):
         RemoteSandbox(url="http://host", workers=0)
     assert RemoteSandbox(url="http://host", workers=1).workers == 1
 

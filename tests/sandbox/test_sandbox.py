@@ -10,13 +10,13 @@ import time
 import pytest
 
 from rlcomp.errors import ConfigError, RlcompError
-from rlcomp.sandbox import fork_server, running
+from rlcomp.sandbox import fork_server, running_job
 from rlcomp.sandbox.batch import Batch, new_worker
 from rlcomp.sandbox.job import MEBIBYTE, CallsJob, CheckJob, Limits, StdioJob
 from rlcomp.sandbox.plain_data import encode
-from rlcomp.sandbox.running import Running
+from rlcomp.sandbox.running_job import RunningJob
+from rlcomp.sandbox.running_program import RunningProgram
 from rlcomp.sandbox.sandbox import Sandbox
-from rlcomp.sandbox.started import Started
 
 MEBIBYTES_100 = 100 * MEBIBYTE
 
@@ -144,7 +144,7 @@ def test_a_copy_asks_for_the_same_and_starts_nothing(processes, sandbox):
 
 
 def test_no_workers_are_refused():
-    with pytest.raises(ConfigError, match=r"sandbox\.workers=0: at least 1, or null"):
+    with pytest.raises(ConfigError, match=r"sandbox\.workers=0: must be at least 1, or null"):
         Sandbox(workers=0)
 
 
@@ -193,8 +193,8 @@ def test_a_fork_server_that_was_killed_is_replaced(processes, sandbox):
 def test_what_its_jail_does_not_end_is_a_timeout_and_the_jail_is_replaced(
     monkeypatch, sandbox, processes
 ):
-    monkeypatch.setattr(running, "_GRACE", 0.5)
-    monkeypatch.setattr(fork_server, "_END", 0.3)
+    monkeypatch.setattr(running_job, "_GRACE", 0.5)
+    monkeypatch.setattr(fork_server, "_END_SECONDS", 0.3)
     idle = processes()
     workers = [new_worker("strict")]
     before = workers[0]
@@ -207,7 +207,7 @@ def test_what_its_jail_does_not_end_is_a_timeout_and_the_jail_is_replaced(
 
     assert (outcome.status, outcome.message) == (
         "timeout",
-        "not even its jail ended it after 0.2 s",
+        "the sandbox could not end it after 0.2 s",
     )
     assert 0.7 <= time.monotonic() - started < 8
     assert workers[0] is not before
@@ -220,8 +220,8 @@ def test_a_program_that_is_let_go_of_is_killed(processes, sandbox):
     idle = processes()
     worker = new_worker("strict")
     open_files, alive = descriptors(), processes()
-    under_way = Running(CheckJob("while True: pass", ("f()",), "f"), worker)
-    assert len(under_way.waiting()) == 2
+    under_way = RunningJob(CheckJob("while True: pass", ("f()",), "f"), worker)
+    assert len(under_way.running_programs()) == 2
 
     under_way.close()
 
@@ -243,7 +243,7 @@ def test_a_server_that_has_ended_takes_no_job(sandbox):
         assert time.monotonic() < deadline
 
     with pytest.raises(RlcompError, match="a fork server of the sandbox has ended"):
-        Started(server, {"kind": "stdio", "source": ""}, Limits())
+        RunningProgram(server, {"kind": "stdio", "source": ""}, Limits())
 
     assert descriptors() == open_files
     server.close()
@@ -282,7 +282,10 @@ def test_a_server_that_cannot_start_says_why(sandbox):
     ("limits", "told"),
     [
         (Limits(disk=1.5), r"could not start a program: .*mount of tmpfs on /tmp"),
-        (Limits(output=1.5), r"could not start a program: the program could not be shut in: .*int"),
+        (
+            Limits(output=1.5),
+            r"could not start a program: the program could not be restricted: .*int",
+        ),
     ],
 )
 def test_a_failure_of_the_sandbox_itself_is_no_outcome(limits, told, processes, sandbox):
@@ -302,7 +305,7 @@ def test_a_fork_of_the_owner_cannot_use_it_nor_ends_it(sandbox):
             sandbox.run_stdio("print(1)")
         except RlcompError as error:
             sandbox.close()
-            os._exit(7 if "belongs to another process" in str(error) else 8)
+            os._exit(7 if "another process made this sandbox" in str(error) else 8)
         os._exit(9)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7

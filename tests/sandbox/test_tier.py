@@ -11,7 +11,7 @@ import pytest
 from rlcomp.errors import ConfigError
 from rlcomp.sandbox.job import Limits
 from rlcomp.sandbox.sandbox import Sandbox
-from rlcomp.sandbox.tier import lacks, probe
+from rlcomp.sandbox.tier import find_missing, probe
 
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]}
@@ -56,7 +56,7 @@ def no_namespaces():
 
 
 def test_this_machine_is_probed():
-    assert probe() == {tier: lacks(tier) for tier in ("strict", "bwrap", "portable")}
+    assert probe() == {tier: find_missing(tier) for tier in ("strict", "bwrap", "portable")}
 
 
 def test_the_tier_is_told(sandbox):
@@ -70,7 +70,7 @@ def test_a_sandbox_may_be_stronger_than_asked_for(sandbox):
 
 def test_a_tier_that_does_not_exist_is_refused():
     with pytest.raises(
-        ConfigError, match=r"sandbox\.min_tier='none': one of strict, bwrap, portable"
+        ConfigError, match=r"sandbox\.min_tier='none': must be one of strict, bwrap, portable"
     ):
         Sandbox(min_tier="none")
 
@@ -83,7 +83,7 @@ def test_weaker_walls_are_refused_with_what_lacks_and_the_remedy(no_namespaces):
         "change to user 64"
     )
     assert "Allow unprivileged user namespaces" in told
-    assert "sandbox.min_tier=portable if its weaker walls will do" in told
+    assert "sandbox.min_tier=portable if its weaker isolation is enough" in told
 
 
 def test_weaker_walls_that_will_do_allow_one_process_and_no_files(no_namespaces):

@@ -191,8 +191,8 @@ def test_a_path_stays_inside(path):
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ([], "must be texts by path"),
-        ({"a": None}, "must be texts by path"),
+        ([], "must be a mapping of paths to texts"),
+        ({"a": None}, "must be a mapping of paths to texts"),
         ({f"{n}": "" for n in range(501)}, "501 files, more than 500"),
         ({"a": "x" * (LONGEST_FILE + 1)}, "a has 200001 characters"),
         ({str(n): "x" * LONGEST_FILE for n in range(6)}, "1200000 characters in all"),

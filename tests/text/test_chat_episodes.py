@@ -13,7 +13,7 @@ from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.host import Start
 from rlcomp.episodes.in_process import InProcessHosts
 from rlcomp.episodes.player import Player
-from rlcomp.episodes.rollout import Limits, Rollout
+from rlcomp.episodes.rollout import EpisodeLimits, Rollout
 from rlcomp.episodes.rows import episode_rows
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.environment import Turn
@@ -90,7 +90,7 @@ def played(prompt, turns, first="", context=None):
         InProcessHosts().host(Guide),
         tokenizer,
         token_bytes(tokenizer),
-        Limits(turns=4, turn_tokens=99, observation_tokens=50, context=context),
+        EpisodeLimits(turns=4, turn_tokens=99, observation_tokens=50, context=context),
     )
     (episode,) = rollout.run([Start(Example("Sum?", "", "", columns={"first": first}), 0)])
     assert episode.broken == ""

@@ -8,7 +8,7 @@ import pytest
 from rlcomp.errors import DataError
 from rlcomp.text import untrusted_call as module
 from rlcomp.text.untrusted_call import untrusted_call, within
-from rlcomp.workers.calls import Failed
+from rlcomp.workers.executor import FailedCall
 
 
 class Pool:
@@ -53,7 +53,7 @@ def test_what_the_function_returns_comes_back(answer):
     ],
 )
 def test_each_limit_is_told(answer, kind, told):
-    answer(Failed(kind, "it is bad"))
+    answer(FailedCall(kind, "it is bad"))
 
     with pytest.raises(DataError) as error:
         call()

@@ -15,8 +15,8 @@ from rlcomp.verify.tool_calls import (
     outside_calls,
     read_calls,
     tagged_calls,
-    tool_match,
 )
+from rlcomp.verify.tool_match import tool_match
 
 GOLD = [{"m.add": {"a": [1], "b": [2, 3], "c": ["", 0]}}]
 

@@ -6,7 +6,7 @@ import pytest
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
 from rlcomp.workers import in_process
-from rlcomp.workers.calls import Failed
+from rlcomp.workers.executor import FailedCall
 from rlcomp.workers.in_process import InProcess
 
 
@@ -64,7 +64,7 @@ def test_async_calls_are_awaited_and_limited():
     good, failed = mapped("called.wait", {"seconds": 0, "block": 0}, {"seconds": 99, "block": 0})
 
     assert good.value == 0
-    assert failed == Failed("time", "ran for more than 0.5 s", 1)
+    assert failed == FailedCall("time", "ran for more than 0.5 s", 1)
 
 
 def test_what_fails_temporarily_is_tried_again(tmp_path, monkeypatch):

@@ -11,8 +11,8 @@ import pytest
 
 from rlcomp.arguments import Unbuilt
 from rlcomp.errors import ConfigError
-from rlcomp.workers import queue as queue_module
-from rlcomp.workers.calls import Failed, Scored
+from rlcomp.workers import call_queue as queue_module
+from rlcomp.workers.executor import FailedCall, ReturnedCall
 from rlcomp.workers.pool import WorkerPool, closing
 
 HERE = str(Path(__file__).parent)
@@ -38,7 +38,7 @@ def one():
 
 
 def values(outcomes):
-    return [outcome.value if isinstance(outcome, Scored) else None for outcome in outcomes]
+    return [outcome.value if isinstance(outcome, ReturnedCall) else None for outcome in outcomes]
 
 
 def ended(process, seconds=10.0):
@@ -111,7 +111,7 @@ def test_a_call_that_writes_into_the_channel_costs_itself(one, text):
 def test_a_call_that_overruns_its_time_is_tried_once_more(pool):
     failed, good = pool.map("called.mistake", [{"what": "regex"}, {"what": ""}], timeout=0.5)
 
-    assert failed == Failed("time", "ran for more than 0.5 s", 2)
+    assert failed == FailedCall("time", "ran for more than 0.5 s", 2)
     assert good.value == 1.0
 
 
@@ -178,7 +178,7 @@ def test_the_calls_behind_a_stuck_one_in_the_same_message_go_elsewhere(one, tmp_
 
 @pytest.mark.parametrize("kind", ["own", "connection", "time"])
 def test_what_fails_temporarily_is_tried_again(one, tmp_path, monkeypatch, kind):
-    monkeypatch.setattr(queue_module, "WAITS", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(queue_module, "RETRY_DELAYS", (0.01, 0.02, 0.03))
 
     (outcome,) = one.map(
         "called.fails_first",
@@ -190,7 +190,7 @@ def test_what_fails_temporarily_is_tried_again(one, tmp_path, monkeypatch, kind)
 
 
 def test_what_goes_on_failing_temporarily_has_failed(one, tmp_path, monkeypatch):
-    monkeypatch.setattr(queue_module, "WAITS", (0.01, 0.02, 0.03))
+    monkeypatch.setattr(queue_module, "RETRY_DELAYS", (0.01, 0.02, 0.03))
 
     (outcome,) = one.map(
         "called.fails_first", [{"folder": str(tmp_path), "times": 4, "kind": "own"}], timeout=5.0
@@ -216,7 +216,7 @@ def test_an_async_call_that_waits_too_long_is_cancelled_alone(one):
     outcomes = one.map("called.wait", calls, timeout=0.5, concurrency=3)
 
     assert values(outcomes) == [0.0, None, 0.1]
-    assert outcomes[1] == Failed("time", "ran for more than 0.5 s", 2)
+    assert outcomes[1] == FailedCall("time", "ran for more than 0.5 s", 2)
     assert [outcomes[0].tries, outcomes[2].tries] == [1, 1]
 
 
@@ -226,7 +226,7 @@ def test_those_beside_an_async_call_that_blocks_are_tried_again(one):
     good, failed = one.map("called.wait", calls, timeout=0.5, concurrency=2)
 
     assert (good.value, good.tries) == (0.2, 2)
-    assert failed == Failed("time", "ran for more than 0.5 s", 2)
+    assert failed == FailedCall("time", "ran for more than 0.5 s", 2)
 
 
 def test_those_beside_an_async_call_that_ends_the_process_are_tried_again(one):
@@ -235,7 +235,7 @@ def test_those_beside_an_async_call_that_ends_the_process_are_tried_again(one):
     outcomes = one.map("called.end_process", calls, timeout=10.0, concurrency=3)
 
     assert values(outcomes) == [0, None, 2]
-    assert outcomes[1] == Failed("died", "its process ended with exit code 3", 2)
+    assert outcomes[1] == FailedCall("died", "its process ended with exit code 3", 2)
 
 
 def test_an_object_is_made_in_the_worker(pool):

@@ -12,7 +12,7 @@ from components.worlds.bfcl.episode_services import EpisodeServices, GoldSolutio
 from components.worlds.bfcl.service import Result
 from rlcomp.arguments import Checked, NonEmptyText
 from rlcomp.episodes.answered_calls import AnsweredCalls
-from rlcomp.episodes.tool_calls import Call, parse_calls, parse_python_calls
+from rlcomp.episodes.tool_calls import ToolCall, parse_calls, parse_python_calls
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.verify.columns import column
@@ -101,14 +101,14 @@ class BfclEnvironment(metaclass=Checked):
         )
         return Turn(reward=float(self.solved), done=True)
 
-    def _parse_calls(self, action: str) -> list[Call] | str:
+    def _parse_calls(self, action: str) -> list[ToolCall] | str:
         """Return the calls of a turn, or the error message."""
         if self.protocol == "json":
             return parse_calls(action)
         text = action.strip()
         return parse_python_calls(text) if text.startswith("[") else []
 
-    def _answer_call(self, call: Call) -> tuple[str, bool]:
+    def _answer_call(self, call: ToolCall) -> tuple[str, bool]:
         """Return the JSON text of a call's result, and whether the call failed."""
         result = self.services.call(call)
         self.results.append(result)

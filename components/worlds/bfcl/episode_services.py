@@ -14,7 +14,7 @@ from components.worlds.bfcl.tickets import TicketService
 from components.worlds.bfcl.trading import TradingService
 from components.worlds.bfcl.travel import TravelService
 from components.worlds.bfcl.vehicle import VehicleService
-from rlcomp.episodes.tool_calls import Call, parse_python_calls
+from rlcomp.episodes.tool_calls import ToolCall, parse_python_calls
 from rlcomp.errors import DataError
 
 # Simulated services by the name of BFCL's class.
@@ -59,7 +59,7 @@ class EpisodeServices:
             if name not in excluded
         }
 
-    def call(self, call: Call) -> Result:
+    def call(self, call: ToolCall) -> Result:
         """Return the answer of a function, or ``{"error": message}`` if the call fails."""
         return call_function(self.functions, call)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlcomp.arguments import problem
-from rlcomp.episodes.tool_calls import Call
+from rlcomp.episodes.tool_calls import ToolCall
 
 Result = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Service:
         return copy.deepcopy(self.state)
 
 
-def call_function(functions: Mapping[str, typing.Callable[..., Result]], call: Call) -> Result:
+def call_function(functions: Mapping[str, typing.Callable[..., Result]], call: ToolCall) -> Result:
     """Return the answer of a function, or ``{"error": message}`` if the call fails."""
     try:
         if call.name not in functions:
@@ -57,7 +57,7 @@ def call_function(functions: Mapping[str, typing.Callable[..., Result]], call: C
     return result
 
 
-def _bind_arguments(function: typing.Callable[..., Result], call: Call) -> dict[str, Any]:
+def _bind_arguments(function: typing.Callable[..., Result], call: ToolCall) -> dict[str, Any]:
     """Return the arguments of a call by name, checked against the function's annotations."""
     try:
         arguments = inspect.signature(function).bind(*call.positional, **call.arguments).arguments

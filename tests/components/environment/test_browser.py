@@ -11,19 +11,19 @@ import pytest
 from components.environment.browser import Browser, _click, _text
 from components.worlds.form.task import Form
 from rlcomp.arguments import Unbuilt
-from rlcomp.episodes.host import Broken, Start
+from rlcomp.episodes.host import EnvironmentFailure, Start
 from rlcomp.episodes.processes import ProcessHosts
 from rlcomp.errors import ConfigError, DataError, RlcompError
 from rlcomp.interfaces.environment import Environment, checked, checked_facts, checked_stops
 from rlcomp.interfaces.task import Example
-from rlcomp.sandbox.page import Refused, program_of
+from rlcomp.sandbox.page import PageActionError, find_browser
 
 
 @pytest.fixture(scope="module")
 def program():
     pytest.importorskip("playwright", reason="no browser: install playwright")
     try:
-        return program_of(None)
+        return find_browser(None)
     except ConfigError:
         pytest.skip("no browser: install chromium, or name one in CHROMIUM")
 
@@ -118,7 +118,7 @@ def test_actions_are_what_their_form_says():
         ("scroll", -0.5),
     ]
     assert made.told == {"clicks": 1, "texts": 1, "scrolls": 2}
-    with pytest.raises(Refused, match="not the form of <click>"):
+    with pytest.raises(PageActionError, match="not the form of <click>"):
         made._do(hand, "</click>")
 
 
@@ -302,7 +302,7 @@ def test_in_a_worker_a_page_that_hangs_breaks_its_episode_and_others_go_on(progr
         host.close()
     finally:
         pool.close()
-    assert isinstance(ends[0], Broken)
+    assert isinstance(ends[0], EnvironmentFailure)
     assert ends[1].reward == 1.0
 
 
@@ -311,7 +311,7 @@ def test_a_browser_that_crashes_breaks_the_episode_and_the_next_one_has_another(
     environment, _ = opened("<p>here</p>")
     environment.page.context.browser.close()
 
-    with pytest.raises(RlcompError, match="the browser has gone"):
+    with pytest.raises(RlcompError, match="the browser has ended"):
         environment.step("<done/>")
     assert "here" in opened("<p>here</p>")[1].observation
 
@@ -326,5 +326,5 @@ def test_it_is_an_environment_and_needs_a_browser(tmp_path):
     assert isinstance(environment, Environment)
     assert checked_stops(environment) == ("</click>", "</type>", "</scroll>", "<done/>")
     environment.close()
-    with pytest.raises(ConfigError, match="/no/browser: there is no such"):
+    with pytest.raises(ConfigError, match="/no/browser: no browser is found"):
         Browser(program="/no/browser")

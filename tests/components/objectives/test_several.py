@@ -14,7 +14,7 @@ from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator, Objectives
-from rlcomp.workers.calls import Failed
+from rlcomp.workers.executor import FailedCall
 
 
 class Told(Aggregator):
@@ -270,7 +270,7 @@ def test_a_part_that_is_null_is_left_out():
 def test_calls_of_a_part_that_failed_are_counted():
     class Failing(Function):
         def outcomes(self, batch, rows):
-            return [Failed("time", "too slow")] * len(rows)
+            return [FailedCall("time", "too slow")] * len(rows)
 
     with recording() as ledger:
         several(Told(1.0, 1.0), digits=Failing(function=digits))(batch())

@@ -114,7 +114,7 @@ def test_a_batch_hands_over_the_columns_of_each_row():
 
 
 def test_what_cannot_be_given_by_name_is_refused():
-    with pytest.raises(ConfigError, match="'text' is positional-only"):
+    with pytest.raises(ConfigError, match="parameter 'text' is positional-only"):
         Function(function=lambda text, /: 0.0)
 
 

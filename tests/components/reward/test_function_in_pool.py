@@ -15,7 +15,7 @@ from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
 from rlcomp.seed import named_seed
 from rlcomp.testing import check_component
-from rlcomp.workers.calls import Failed, Scored
+from rlcomp.workers.executor import FailedCall, ReturnedCall
 from rlcomp.workers.in_process import InProcess
 from rlcomp.workers.pool import WorkerPool
 
@@ -296,7 +296,7 @@ class Slow:
     def map(self, function, arguments, *, timeout, concurrency, whole_batch):
         assert (function, timeout, concurrency, whole_batch) == ("own_rewards.equal", 0.3, 1, False)
         assert arguments == [{"response": "a", "answer": "a"}, {"response": "b", "answer": "a"}]
-        return [Scored(1.0, 0.25, 2), Failed("time", "ran for more than 0.3 s", 1)]
+        return [ReturnedCall(1.0, 0.25, 2), FailedCall("time", "ran for more than 0.3 s", 1)]
 
 
 def test_an_overrun_is_invalid_and_counted():
@@ -315,7 +315,7 @@ def test_calls_of_an_async_function_run_together():
     class Seen:
         def map(self, function, arguments, *, timeout, concurrency, whole_batch):
             assert (timeout, concurrency) == (10.0, 5)
-            return [Scored(1.0, 0.0) for _ in arguments]
+            return [ReturnedCall(1.0, 0.0) for _ in arguments]
 
     own("awaited", Seen(), concurrency=5)(batch(["a"]))
 
@@ -325,10 +325,10 @@ def test_calls_of_an_async_function_run_together():
     [
         ("no_such_module.score", "'no_such_module.score': ModuleNotFoundError"),
         ("own_rewards.no_such", "AttributeError"),
-        ("score", "must be package.module.name, which worker processes import"),
+        ("score", "must be package.module.name"),
         ("__main__.score", "must be package.module.name"),
-        ("own_rewards.Judge", r"a class: name it with its arguments, \{_target_: own_rewards"),
-        (Unbuilt("own_rewards.equal", {}), "no class whose objects can be called"),
+        ("own_rewards.Judge", r"set function=\{_target_: own_rewards"),
+        (Unbuilt("own_rewards.equal", {}), "no class with __call__"),
         (Unbuilt("own_rewards.Judge", {"treshold": 1}), "missing a required argument: 'threshold'"),
         (Unbuilt("own_rewards.Judge", {"threshold": {1}}), "not JSON serializable"),
     ],
@@ -365,7 +365,7 @@ def test_one_row_by_itself_is_a_call_in_the_pool(calls):
 def test_a_failure_of_one_row_by_itself_is_counted():
     class Fails:
         def map(self, function, arguments, **_):
-            return [Failed("died", "why")]
+            return [FailedCall("died", "why")]
 
     with recording() as ledger, pytest.warns(RlcompWarning, match="why"):
         assert own("equal", Fails()).score_row({"response": "a", "answer": "b"}) is None

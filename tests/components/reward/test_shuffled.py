@@ -6,7 +6,7 @@ from components.reward.combined import Shuffled
 from components.reward.function import Function
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import RlcompWarning
-from rlcomp.workers.calls import Failed, Scored
+from rlcomp.workers.executor import FailedCall, ReturnedCall
 
 
 def number(response: str) -> float | None:
@@ -76,11 +76,11 @@ def test_the_deal_does_not_touch_the_global_generator():
 
 
 def test_why_a_row_is_invalid_stays_with_the_row():
-    class Calls:
+    class CallExecutor:
         def map(self, function, arguments, **_):
-            return [Failed("error", "why"), *(Scored(float(n), 0.0) for n in range(1, 9))]
+            return [FailedCall("error", "why"), *(ReturnedCall(float(n), 0.0) for n in range(1, 9))]
 
-    inner = Function(function="platform.node", calls=Calls())
+    inner = Function(function="platform.node", calls=CallExecutor())
     with pytest.warns(RlcompWarning, match="why"):
         result = Shuffled(reward=inner)(batch(*"abcdefghi"))
 

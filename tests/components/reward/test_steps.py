@@ -15,7 +15,7 @@ from rlcomp.text.rows import encode_rows
 from rlcomp.text.steps import split_steps
 from rlcomp.text.token_bytes import token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
-from rlcomp.workers.calls import Failed
+from rlcomp.workers.executor import FailedCall
 
 
 def answered(tokenizer, responses: list[str]) -> TensorDict:
@@ -115,7 +115,7 @@ def test_the_outcome_stays_apart_and_the_mean_step_is_a_named_part():
 def test_what_became_of_the_calls_of_the_outcome_s_reward_is_told():
     class Failing(Function):
         def outcomes(self, batch, rows):
-            return [Failed("error", f"no {row['response']}") for row in rows]
+            return [FailedCall("error", f"no {row['response']}") for row in rows]
 
     tokenizer = character_tokenizer(characters="?abc;")
     reward = steps(tokenizer, length)

@@ -10,7 +10,7 @@ from components.reward.function import Function
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
-from rlcomp.workers.calls import Failed, Scored
+from rlcomp.workers.executor import FailedCall, ReturnedCall
 
 
 def length(response: str) -> float | None:
@@ -109,16 +109,16 @@ def test_names_that_do_not_fit_are_refused(changes, words):
         both(**changes)
 
 
-class Calls:
+class CallExecutor:
     """Calls of which the last failed, at the second try."""
 
     def map(self, function, arguments, *, timeout, concurrency, whole_batch):
-        failed = Failed("died", "its process died", 2)
-        return [*(Scored(1.0, 0.5) for _ in arguments[1:]), failed]
+        failed = FailedCall("died", "its process died", 2)
+        return [*(ReturnedCall(1.0, 0.5) for _ in arguments[1:]), failed]
 
 
 def test_failures_of_a_part_are_recorded_and_their_reasons_kept():
-    called = Function(function="platform.node", calls=Calls())
+    called = Function(function="platform.node", calls=CallExecutor())
     summed = both(parts={"right": ExactMatch(), "length": called})
     with pytest.warns(RlcompWarning, match="its process died"), recording() as ledger:
         result = summed(batch())
@@ -135,7 +135,7 @@ def test_of_two_parts_that_fail_the_first_says_why():
     def failing(message):
         class Always:
             def map(self, function, arguments, **_):
-                return [Failed("error", message) for _ in arguments]
+                return [FailedCall("error", message) for _ in arguments]
 
         return Function(function="platform.node", calls=Always())
 

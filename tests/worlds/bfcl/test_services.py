@@ -4,7 +4,7 @@ import pytest
 
 from components.worlds.bfcl.episode_services import SERVICES, EpisodeServices, run_gold
 from components.worlds.bfcl.service import call_function
-from rlcomp.episodes.tool_calls import Call, parse_python_calls
+from rlcomp.episodes.tool_calls import ToolCall, parse_python_calls
 from rlcomp.errors import DataError
 
 HOME = {
@@ -135,19 +135,19 @@ def test_the_disk_gets_full_before_the_memory():
     functions = files.functions()
     sizes = []
     for n in range(20):  # each copies all there is
-        call_function(functions, Call("mkdir", {"dir_name": f"d{n}"}))
+        call_function(functions, ToolCall("mkdir", {"dir_name": f"d{n}"}))
         for name in [*files.state["root"]["home"]]:
-            call_function(functions, Call("cp", {"source": name, "destination": f"d{n}"}))
+            call_function(functions, ToolCall("cp", {"source": name, "destination": f"d{n}"}))
         sizes.append(len(str(files.state)))
     assert max(sizes) < 60_000
 
-    deep = [call_function(functions, Call("cd", {"folder": f"d{n}"})) for n in range(3)]
+    deep = [call_function(functions, ToolCall("cd", {"folder": f"d{n}"})) for n in range(3)]
     assert "error" not in deep[0]
     for _ in range(40):
-        call_function(functions, Call("mkdir", {"dir_name": "x"}))
-        call_function(functions, Call("cd", {"folder": "x"}))
-    assert len(call_function(functions, Call("pwd", {}))["current_working_directory"]) < 80
-    long = call_function(functions, Call("echo", {"content": "x" * 10**6, "file_name": "y"}))
+        call_function(functions, ToolCall("mkdir", {"dir_name": "x"}))
+        call_function(functions, ToolCall("cd", {"folder": "x"}))
+    assert len(call_function(functions, ToolCall("pwd", {}))["current_working_directory"]) < 80
+    long = call_function(functions, ToolCall("echo", {"content": "x" * 10**6, "file_name": "y"}))
     assert "full" in long["error"]
 
 
@@ -157,7 +157,9 @@ def test_of_a_disk_that_is_full_nothing_is_lost():
     def asked(content, calls):
         files = SERVICES["GorillaFileSystem"]({"root": {"home": HOME}})
         for name in ("y", "z"):
-            call_function(files.functions(), Call("echo", {"content": content, "file_name": name}))
+            call_function(
+                files.functions(), ToolCall("echo", {"content": content, "file_name": name})
+            )
         for call in parse_python_calls(f"[{calls}]"):
             call_function(files.functions(), call)
         return files.state["root"]["home"]
@@ -794,7 +796,9 @@ def test_a_ground_truth_that_is_refused_is_no_episode(call, message):
 
 
 def test_an_excluded_function_cannot_be_called():
-    assert "error" in EpisodeServices(["MathAPI"], {}, ["add"]).call(Call("add", {"a": 1, "b": 2}))
+    assert "error" in EpisodeServices(["MathAPI"], {}, ["add"]).call(
+        ToolCall("add", {"a": 1, "b": 2})
+    )
     with pytest.raises(DataError, match="WebSearchAPI is not simulated"):
         EpisodeServices(["WebSearchAPI"], {})
 

@@ -1,7 +1,7 @@
-"""Proxies of the objects that tests import from a repository in another sandbox.
+"""Proxies of the objects that tests import from a repository in another jail.
 
-A proxy has no equality: tests compare plain data, which carries no method of the repository. So
-the repository cannot decide what is equal, and it cannot reach the tests' framework. This module is
+A proxy cannot be compared: tests compare plain data, which has no methods of the repository. So the
+repository cannot decide a comparison, and it cannot change the tests' framework. This module is
 sent into the sandbox as text.
 """
 
@@ -21,89 +21,94 @@ _PYTHON = {*sys.stdlib_module_names, "org"}  # copy tries to import org.python.c
 _exceptions: dict[str, type[Exception]] = {}
 
 
-class StandIn:
+class RepositoryProxy:
     """Proxy of an object of the repository; its attributes, calls and items are requests."""
 
     def __init__(self, ask: Ask, number: int) -> None:
         self.__dict__.update(_ask=ask, _number=number)
 
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401
-        if name in _VERDICTS:
-            raise AttributeError(f"objects of the repository have no {name} here: make it a text")
-        return meant(self._ask, self._ask("get", self._number, name))
+        if name in _REFUSED_METHODS:
+            raise AttributeError(
+                f"objects of the repository have no {name} in tests: convert it to a text"
+            )
+        return decode_answer(self._ask, self._ask("get", self._number, name))
 
     def __setattr__(self, name: str, value: object) -> None:
-        _of("builtins", "setattr", self._ask)(self, name, value)
+        _remote_function("builtins", "setattr", self._ask)(self, name, value)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-        """Call the object in the repository's sandbox."""
-        values = [_sent(each) for each in arguments]
-        named = {key: _sent(value) for key, value in named.items()}
-        return meant(self._ask, self._ask("call", self._number, values, named))
+        """Call the object in the repository's jail."""
+        values = [_encode_argument(each) for each in arguments]
+        named = {key: _encode_argument(value) for key, value in named.items()}
+        return decode_answer(self._ask, self._ask("call", self._number, values, named))
 
     def __enter__(self) -> Any:  # noqa: ANN401
         return self.__getattr__("__enter__")()
 
     def __exit__(self, *_: object) -> None:
-        # Never return true: that would swallow failures of the tests.
+        # Return None: a true value would swallow failures of the tests.
         self.__getattr__("__exit__")(None, None, None)
 
     def __instancecheck__(self, other: object) -> bool:
-        return isinstance(other, StandIn) and bool(
-            _of("builtins", "isinstance", self._ask)(other, self)
+        return isinstance(other, RepositoryProxy) and bool(
+            _remote_function("builtins", "isinstance", self._ask)(other, self)
         )
 
     def __eq__(self, other: object) -> bool:
-        raise TypeError("objects of the repository cannot be compared here: compare plain data")
+        raise TypeError("objects of the repository cannot be compared in tests: compare plain data")
 
     __hash__ = object.__hash__
 
 
 def _operator(module: str, name: str) -> Callable[..., Any]:
-    return lambda self, *rest: _of(module, name, self._ask)(self, *rest)
+    return lambda self, *rest: _remote_function(module, name, self._ask)(self, *rest)
 
 
-# Operators that take a test's expected value (``==``, ``-``, ``in``) are left out: the repository
-# would decide whether its answer is right. So are such methods of texts and sets.
+# Operators and methods that take a test's expected value (``==``, ``-``, ``in``, ``startswith``)
+# are left out, because the repository would decide whether its own answer is right.
 for _name in ("len", "str", "repr", "bool", "int", "float", "iter", "next"):
-    setattr(StandIn, f"__{_name}__", _operator("builtins", _name))
+    setattr(RepositoryProxy, f"__{_name}__", _operator("builtins", _name))
 for _name in ("getitem", "setitem", "delitem"):
-    setattr(StandIn, f"__{_name}__", _operator("operator", _name))
-_VERDICTS = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint"}
+    setattr(RepositoryProxy, f"__{_name}__", _operator("operator", _name))
+_REFUSED_METHODS = {"startswith", "endswith", "issubset", "issuperset", "isdisjoint"}
 
 
-def _of(module: str, name: str, ask: Ask) -> Any:  # noqa: ANN401
-    """Return a proxy of a function of Python in the other sandbox."""
-    return getattr(meant(ask, ask("import", module)), name)
+def _remote_function(module: str, name: str, ask: Ask) -> Any:  # noqa: ANN401
+    """Return a proxy of a function of Python in the repository's jail."""
+    return getattr(decode_answer(ask, ask("import", module)), name)
 
 
-def _sent(value: object) -> tuple[str, object]:
-    if isinstance(value, StandIn):
+def _encode_argument(value: object) -> tuple[str, object]:
+    if isinstance(value, RepositoryProxy):
         return "object", value.__dict__["_number"]
     return "value", value
 
 
-def meant(ask: Ask, answer: Sequence[Any]) -> Any:  # noqa: ANN401
-    """Convert an answer of the repository to its value or proxy; raise its exception."""
-    what, *content = answer
-    if what == "value":
+def decode_answer(ask: Ask, answer: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Return the value or the proxy in an answer of the repository; raise its exception."""
+    kind, *content = answer
+    if kind == "value":
         return content[0]
-    if what == "object":
-        return StandIn(ask, int(content[0]))
-    if what == "exception":
+    if kind == "object":
+        return RepositoryProxy(ask, int(content[0]))
+    if kind == "exception":
         return exception_class(content[0])
     names, arguments, message = content
     try:
         error = exception_class(names)(*arguments)
-    except TypeError:  # its constructor needs other arguments
+    except TypeError:  # the constructor needs other arguments
         error = RuntimeError(f"{names[0]}: {message}")
     raise error
 
 
 def exception_class(names: Sequence[str]) -> type[Exception]:
-    """Return the exception class of that name, or for the repository's own a copy with its bases.
+    """Return a built-in exception class, or a copy of a class of the repository.
 
-    It never ends the tests: ``SystemExit`` and similar ones become a ``RuntimeError``.
+    Exceptions that would end the tests, such as ``SystemExit``, become a ``RuntimeError``.
+
+    Args:
+        names: dotted names of the class and of its bases, in order of resolution.
     """
     first, *bases = map(str, names)
     module, _, name = first.rpartition(".")
@@ -135,16 +140,18 @@ class RepositoryFinder(MetaPathFinder, Loader):
         answer = self.ask("import", fullname)
         if answer[0] == "raised" and answer[3] == f"No module named {fullname!r}":
             return None
-        return ModuleSpec(fullname, self, is_package=True, loader_state=meant(self.ask, answer))
+        return ModuleSpec(
+            fullname, self, is_package=True, loader_state=decode_answer(self.ask, answer)
+        )
 
     def exec_module(self, module: ModuleType) -> None:
-        """Forward its names to the repository, except special ones such as ``__all__``."""
+        """Make a module look up its names in the repository, except names such as ``__all__``."""
         assert module.__spec__ is not None
-        there = module.__spec__.loader_state
+        remote_module = module.__spec__.loader_state
 
         def look_up(name: str) -> Any:  # noqa: ANN401
             if name.startswith("__"):
                 raise AttributeError(name)
-            return getattr(there, name)
+            return getattr(remote_module, name)
 
         vars(module)["__getattr__"] = look_up

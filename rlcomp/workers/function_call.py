@@ -1,6 +1,6 @@
-"""Call of a function: import by dotted path, arguments by name, result as JSON.
+"""Call of a function that is named by dotted path; its result is JSON.
 
-Imported by the worker processes: standard library only.
+Worker processes import this module, so it imports the standard library only.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from rlcomp.errors import Temporary, in_one_line
 
-# Kind of a failure, beside the kinds of rlcomp.workers.calls: the call is tried again.
+# Kind of a failure after which the call is tried again.
 TEMPORARY = "temporary"
 
 
@@ -28,26 +28,32 @@ class OutputLimit(BaseException):
 
 
 def load(path: str, arguments: Mapping[str, object] | None) -> Callable[..., Any]:
-    """Return the function at a dotted path; with arguments, an instance of the class there."""
+    """Return the function at a dotted path, or an instance of the class at it.
+
+    Args:
+        path: dotted path.
+        arguments: arguments of the class's constructor; None: the path names a function.
+    """
     module, _, name = path.rpartition(".")
     target: Callable[..., Any] = getattr(importlib.import_module(module), name)
     return target if arguments is None else target(**arguments)
 
 
 def is_async(function: Callable[..., object]) -> bool:
-    """Return whether a function, or the call of an object, is a coroutine."""
-    own = getattr(type(function), "__call__", None)  # noqa: B004 - of an object's class
-    return any(map(inspect.iscoroutinefunction, (function, own)))
+    """Return whether a function or an object's ``__call__`` is a coroutine function."""
+    method = getattr(type(function), "__call__", None)  # noqa: B004 - of an object's class
+    return any(map(inspect.iscoroutinefunction, (function, method)))
 
 
-class Call:
-    """A call and its reply.
+class FunctionCall:
+    """Call of a function.
 
     Args:
         function: the function to call.
-        arguments: by name.
-        whole_batch: as for :meth:`rlcomp.workers.calls.Calls.map`.
-        output_limit: of the result, in characters of JSON.
+        arguments: values by parameter name.
+        whole_batch: whether to replace ``log_metric`` and ``trainer_state`` by the objects of TRL
+            (:meth:`rlcomp.workers.executor.CallExecutor.map`).
+        output_limit: maximum length of the result, in characters of JSON.
     """
 
     def __init__(
@@ -62,11 +68,11 @@ class Call:
         self.output_limit = output_limit
         self.metrics: list[tuple[str, float]] = []
         if whole_batch and "log_metric" in arguments:
-            arguments["log_metric"] = self._log
+            arguments["log_metric"] = self._record_metric
         if whole_batch and "trainer_state" in arguments:
             arguments["trainer_state"] = SimpleNamespace(**arguments["trainer_state"])
 
-    def _log(self, name: str, value: float) -> None:
+    def _record_metric(self, name: str, value: float) -> None:
         self.metrics.append((str(name), float(value)))
 
     def run(self) -> str:
@@ -74,14 +80,14 @@ class Call:
         start = time.perf_counter()
         try:
             value = self.function(**self.arguments)
-            return self._scored(value, start)
+            return self._encode_result(value, start)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return failure(error)
+            return failure_reply(error)
 
     async def run_async(self, timeout: float) -> str:
-        """Await the call; cancel it when it takes longer."""
+        """Await the call and return the reply as JSON; cancel it after ``timeout`` seconds."""
         start = time.perf_counter()
         try:
             task = asyncio.ensure_future(self.function(**self.arguments))
@@ -89,37 +95,37 @@ class Call:
             if pending:
                 task.cancel()
                 return json.dumps(["time", f"ran for more than {timeout:g} s", 0.0, []])
-            return self._scored(task.result(), start)
+            return self._encode_result(task.result(), start)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return failure(error)
+            return failure_reply(error)
 
-    def _scored(self, value: object, start: float) -> str:
+    def _encode_result(self, value: object, start: float) -> str:
         seconds = time.perf_counter() - start
         try:
-            text = json.dumps(value, default=_plain)
+            text = json.dumps(value, default=_to_json_type)
         except (TypeError, ValueError, RecursionError) as error:
-            raise TypeError(f"returned {_shown(value)}, which is not JSON: {error}") from None
+            raise TypeError(f"returned {_abbreviate(value)}, which is not JSON: {error}") from None
         if len(text) > self.output_limit:
             raise OutputLimit(f"returned {len(text)} characters, {text[:60]}...")
         return f'["scored", {text}, {seconds}, {json.dumps(self.metrics)}]'
 
 
-def _plain(value: Any) -> object:  # noqa: ANN401
-    """Convert arrays and tensors to lists or numbers, other numbers (fractions, ...) to floats."""
+def _to_json_type(value: Any) -> object:  # noqa: ANN401
+    """Return an array or a tensor as lists or a number, any other number as a float."""
     return value.tolist() if hasattr(value, "tolist") else float(value)
 
 
-def _shown(value: object) -> str:
+def _abbreviate(value: object) -> str:
     try:
         return reprlib.repr(value)[:60]
     except ValueError:  # an integer of thousands of digits
         return f"a {type(value).__name__}"
 
 
-def failure(error: BaseException) -> str:
-    """Return the reply for an exception: its kind, and its message and place in one line."""
+def failure_reply(error: BaseException) -> str:
+    """Return the reply for an exception as JSON: its kind, and its message and line of code."""
     kind = "error"
     if isinstance(error, OutputLimit):
         return json.dumps(["output", str(error), 0.0, []])

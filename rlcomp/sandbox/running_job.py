@@ -1,4 +1,4 @@
-"""A running job: one program, or a candidate and its tests in two fork servers."""
+"""Running jobs: one program, or a candidate and its tests in two fork servers."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from typing import Any
 
 from rlcomp.sandbox.fork_server import ForkServer
 from rlcomp.sandbox.job import CallsJob, CheckJob, Job, StdioJob
-from rlcomp.sandbox.outcome import Outcome, of_calls, of_check, of_stdio
-from rlcomp.sandbox.started import Started
+from rlcomp.sandbox.outcome import Outcome, calls_outcome, check_outcome, stdio_outcome
+from rlcomp.sandbox.running_program import RunningProgram
 
-# Seconds beyond the wall limit until the fork servers count as dead.
+# Seconds beyond the wall limit after which the fork servers are replaced.
 _GRACE = 20.0
 
 
-class Worker:
-    """Two fork servers: one for programs and candidates, the other for tests."""
+class ForkServerPair:
+    """Pair of fork servers: one for programs and candidates, the other for tests.
+
+    Args:
+        tier: tier of both jails.
+    """
 
     def __init__(self, tier: str) -> None:
         self.servers = []
@@ -31,7 +35,7 @@ class Worker:
             raise
 
     def refusal(self) -> str:
-        """Return why it cannot start; '' if it has started."""
+        """Wait for both servers; return the reason if one does not start, else ''."""
         return next(filter(None, [server.refusal() for server in self.servers]), "")
 
     def close(self) -> None:
@@ -40,19 +44,19 @@ class Worker:
             server.close()
 
 
-class Running:
-    """A running job.
+class RunningJob:
+    """Running job.
 
     Args:
         job: the job.
-        worker: the worker that runs it.
+        worker: the fork servers that run it.
     """
 
-    def __init__(self, job: Job, worker: Worker) -> None:
+    def __init__(self, job: Job, worker: ForkServerPair) -> None:
         self.job = job
         self.worker = worker
         self.deadline = time.monotonic() + job.limits.wall + _GRACE
-        self.programs: list[Started] = []
+        self.programs: list[RunningProgram] = []
         try:
             self._start()
         except BaseException:
@@ -64,7 +68,7 @@ class Running:
         job = self.job
         if not isinstance(job, CheckJob):
             stdin = job.stdin if isinstance(job, StdioJob) else ""
-            self.programs.append(Started(programs, request_of(job), job.limits, stdin))
+            self.programs.append(RunningProgram(programs, request_of(job), job.limits, stdin))
             return
         with contextlib.ExitStack() as ends:
             request_reader, request_writer = _pipe(ends)
@@ -73,35 +77,37 @@ class Running:
             candidate = request | {"kind": "candidate", "source": job.candidate_source}
             check = request | {"kind": "tests", "tests": job.test_sources}
             self.programs.append(
-                Started(programs, candidate, job.limits, pipe=(request_reader, answer_writer))
+                RunningProgram(
+                    programs, candidate, job.limits, pipe=(request_reader, answer_writer)
+                )
             )
             self.programs.append(
-                Started(tests, check, job.limits, pipe=(answer_reader, request_writer))
+                RunningProgram(tests, check, job.limits, pipe=(answer_reader, request_writer))
             )
 
-    def waiting(self) -> dict[socket.socket, Started]:
-        """Return the running programs by the sockets to wait for."""
+    def running_programs(self) -> dict[socket.socket, RunningProgram]:
+        """Return the running programs by the sockets on which they report their end."""
         return {each.socket: each for each in self.programs if each.facts is None}
 
-    def done(self, program: Started) -> bool:
-        """Take the end of one of its programs; return whether it was the last one."""
+    def handle_end(self, program: RunningProgram) -> bool:
+        """Record the end of a program; return whether the job has ended."""
         program.receive()
         candidate = self.programs[0]
         if program is not candidate and candidate.facts is None:
-            candidate.stop()  # the tests are done
-        return not self.waiting()
+            candidate.stop()  # the tests have ended
+        return not self.running_programs()
 
     def outcome(self) -> Outcome:
         """Return the outcome of the job."""
-        job, (first, *rest) = self.job, [program.ended() for program in self.programs]
+        job, (first, *rest) = self.job, [program.result() for program in self.programs]
         if isinstance(job, StdioJob):
-            return of_stdio(first, job.limits)
+            return stdio_outcome(first, job.limits)
         if isinstance(job, CallsJob):
-            return of_calls(first, job.limits, len(job.inputs))
-        return of_check(first, *rest, limits=job.limits, asked=len(job.test_sources))
+            return calls_outcome(first, job.limits, len(job.inputs))
+        return check_outcome(first, *rest, limits=job.limits, num_tests=len(job.test_sources))
 
     def close(self) -> None:
-        """Close its programs; those that still run are killed."""
+        """Close the programs; this kills those that still run."""
         for program in self.programs:
             program.close()
 

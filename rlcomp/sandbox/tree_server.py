@@ -1,7 +1,7 @@
-"""Server of a repository in its own sandbox; the tests in another sandbox send requests.
+"""Server of a repository's objects; tests in another jail send it requests.
 
-Requests and answers are plain data. Other objects stay here and are referred to by numbers. This
-module is sent into the sandbox as text.
+Requests and answers are plain data. The server keeps other objects and refers to them by numbers.
+This module is sent into the sandbox as text.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlcomp.sandbox.plain_data import NotPlain, encode
+from rlcomp.sandbox.plain_data import NotPlainData, encode
 from rlcomp.sandbox.tree_modules import FolderFinder, TreeFinder
 
 Answer = tuple[Any, ...]
 
-_MOST = 10_000  # most objects that tests may refer to
+_MAX_OBJECTS = 10_000  # maximum number of objects that the server keeps
 
 
-class Served:
-    """Server of requests: ``import`` a module, ``get`` an attribute of an object, ``call`` it.
+class RepositoryServer:
+    """Server of the requests to ``import`` a module, ``get`` an attribute, or ``call`` an object.
 
-    An answer is ``("value", plain data)``, ``("object", number)``, ``("exception", names)`` for a
-    class of exceptions, with the names of its bases, or ``("raised", names, arguments, message)``.
+    An answer is ``("value", plain data)``, ``("object", number)``, ``("exception", names)`` for an
+    exception class and its bases, or ``("raised", names, arguments, message)`` for a raised one.
 
     Args:
         files: texts by path.
@@ -33,15 +33,15 @@ class Served:
         sys.meta_path += [TreeFinder(files), FolderFinder(files)]
         self.objects: list[Any] = []
 
-    def ask(self, what: str, *request: Any) -> Answer:  # noqa: ANN401
-        """Answer a request."""
-        steps: Mapping[str, Callable[..., Any]] = {
+    def ask(self, kind: str, *request: Any) -> Answer:  # noqa: ANN401
+        """Return the answer to a request."""
+        handlers: Mapping[str, Callable[..., Any]] = {
             "import": importlib.import_module,
             "get": self._get,
             "call": self._call,
         }
         try:
-            return self._told(steps[what](*request))
+            return self._encode_answer(handlers[kind](*request))
         except BaseException as error:
             return "raised", _names(type(error)), _plain_arguments(error), str(error)[:500]
 
@@ -49,20 +49,22 @@ class Served:
         return getattr(self.objects[number], name)
 
     def _call(self, number: int, arguments: Sequence[Answer], named: Mapping[str, Answer]) -> Any:  # noqa: ANN401
-        values = [self._meant(each) for each in arguments]
-        return self.objects[number](*values, **{key: self._meant(named[key]) for key in named})
+        values = [self._decode_argument(each) for each in arguments]
+        return self.objects[number](
+            *values, **{key: self._decode_argument(named[key]) for key in named}
+        )
 
-    def _meant(self, argument: Answer) -> Any:  # noqa: ANN401
+    def _decode_argument(self, argument: Answer) -> Any:  # noqa: ANN401
         kind, value = argument
         return self.objects[value] if kind == "object" else value
 
-    def _told(self, value: Any) -> Answer:  # noqa: ANN401
+    def _encode_answer(self, value: Any) -> Answer:  # noqa: ANN401
         if isinstance(value, type) and issubclass(value, BaseException):
             return "exception", _names(value)
         try:
             encode(value)
-        except NotPlain:
-            if len(self.objects) == _MOST:
+        except NotPlainData:
+            if len(self.objects) == _MAX_OBJECTS:
                 raise
             self.objects.append(value)
             return "object", len(self.objects) - 1
@@ -77,6 +79,6 @@ def _names(kind: type) -> list[str]:
 def _plain_arguments(error: BaseException) -> Any:  # noqa: ANN401
     try:
         encode(error.args)
-    except NotPlain:
+    except NotPlainData:
         return (str(error)[:500],)
     return error.args

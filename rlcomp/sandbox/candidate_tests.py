@@ -1,7 +1,8 @@
-"""A candidate and its tests: two processes in two jails, and calls from one to the other.
+"""Programs of a candidate and of its tests, which run in two jails.
 
-The candidate never sees the tests, and its results reach them as plain data only. So it cannot pass
-a test by an exit code, a mark in its output, or an object with its own ``__eq__``.
+The tests call the candidate over a pipe. The candidate never sees the tests, and its results reach
+them as plain data only. So it cannot pass a test by an exit code, a text in its output, or an
+object with its own ``__eq__``.
 """
 
 from __future__ import annotations
@@ -12,37 +13,44 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlcomp.sandbox.execute import MESSAGE, defined, execute, module, report, told
+from rlcomp.sandbox.execute import (
+    MAX_MESSAGE,
+    describe_error,
+    execute,
+    find_function,
+    new_module,
+    report,
+)
 from rlcomp.sandbox.messages import receive, send
-from rlcomp.sandbox.plain_data import NotPlain, decode, encode
+from rlcomp.sandbox.plain_data import NotPlainData, decode, encode
 
-INCOMING, OUTGOING = 4, 5  # file descriptors of the pipe between the two
+INCOMING, OUTGOING = 4, 5  # file descriptors of the pipe between candidate and tests
 
 
 def run_candidate(request: Mapping[str, Any]) -> None:
-    """Answer calls of the tests until they end."""
-    namespace = module("candidate")
+    """Define the candidate's function and answer calls of the tests until the tests end."""
+    namespace = new_module("candidate")
     execute(request["source"], namespace)
-    function = defined(namespace, request["entry_point"])
+    function = find_function(namespace, request["entry_point"])
     while (text := receive(INCOMING)) is not None:
         arguments, named = decode(text)
         before = encode((arguments, named))
         try:
             answer = {"value": encode(function(*arguments, **named))}
-        except NotPlain as error:
-            answer = {"unsupported": told(error)[:MESSAGE]}
+        except NotPlainData as error:
+            answer = {"unsupported": describe_error(error)[:MAX_MESSAGE]}
         except Exception as error:
-            answer = {"error": type(error).__name__, "message": str(error)[:MESSAGE]}
+            answer = {"error": type(error).__name__, "message": str(error)[:MAX_MESSAGE]}
         else:
             after = encode((arguments, named))
-            if after != before:  # it changed its arguments; the tests' own must change too
+            if after != before:  # the call changed its arguments, so the tests must see the change
                 answer["arguments"] = after
         send(OUTGOING, json.dumps(answer))
 
 
 def run_tests(request: Mapping[str, Any]) -> None:
-    """Run the tests and report a line a test: ``{"passed": bool, "error": text}``."""
-    namespace = module("tests")
+    """Run the tests and report ``{"passed": bool, "error": text}`` for each of them."""
+    namespace = new_module("tests")
     namespace["candidate"] = namespace[request["entry_point"]] = call_candidate
     for source in request["tests"]:
         _test(lambda source=source: execute(source, namespace))  # type: ignore[misc]
@@ -55,11 +63,13 @@ def run_tests(request: Mapping[str, Any]) -> None:
 def _test(body: Callable[[], object]) -> None:
     try:
         body()
-    except NotPlain as error:
-        report({"unsupported": told(error)[:MESSAGE]})
+    except NotPlainData as error:
+        report({"unsupported": describe_error(error)[:MAX_MESSAGE]})
         raise CandidateEnded from None
     except Exception as error:
-        report({"passed": False, "error": f"{told(error)[:MESSAGE]}{_line_of(error)}"})
+        report(
+            {"passed": False, "error": f"{describe_error(error)[:MAX_MESSAGE]}{_line_of(error)}"}
+        )
     else:
         report({"passed": True, "error": ""})
 
@@ -71,11 +81,11 @@ def _line_of(error: Exception) -> str:
 
 
 class CandidateEnded(BaseException):
-    """End of the candidate's process; a BaseException, so that tests do not catch it."""
+    """Error of a call to a candidate that has ended; tests must not catch it as an Exception."""
 
 
 def call_candidate(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
-    """Call the function under test in the other sandbox, with plain data both ways."""
+    """Call the function under test in the other jail and return its value."""
     call = encode((arguments, named))
     try:
         send(OUTGOING, call)
@@ -86,21 +96,21 @@ def call_candidate(*arguments: Any, **named: Any) -> Any:  # noqa: ANN401
         raise CandidateEnded
     answer = json.loads(text)
     if "unsupported" in answer:
-        raise NotPlain(str(answer["unsupported"])[:MESSAGE])
+        raise NotPlainData(str(answer["unsupported"])[:MAX_MESSAGE])
     if "error" in answer:
-        raise _exception(str(answer["error"]), str(answer["message"])[:MESSAGE])
+        raise _exception(str(answer["error"]), str(answer["message"])[:MAX_MESSAGE])
     if "arguments" in answer:
         _update((arguments, named), decode(answer["arguments"]))
     return decode(answer["value"])
 
 
 def _exception(name: str, message: str) -> Exception:
-    """Return a built-in exception of that name for tests that expect it; never a fatal one."""
+    """Return a built-in exception of a name, else a ``RuntimeError``; never a fatal one."""
     kind = getattr(builtins, name, None)
     if isinstance(kind, type) and issubclass(kind, Exception):
         try:
             return kind(message)
-        except TypeError:  # it needs more arguments than a message
+        except TypeError:  # the class needs more arguments than a message
             pass
     return RuntimeError(f"{name}: {message}")
 

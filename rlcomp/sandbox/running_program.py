@@ -1,4 +1,4 @@
-"""A running program in a fork server: its files and its end."""
+"""Handle of a program that runs in a fork server."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 from rlcomp.errors import RlcompError
 from rlcomp.sandbox.fork_server import ForkServer
 from rlcomp.sandbox.job import Limits
-from rlcomp.sandbox.outcome import Ended
+from rlcomp.sandbox.outcome import ProgramResult
 
 
-class Started:
-    """A running program; its output goes to files in memory, limited by the kernel.
+class RunningProgram:
+    """Running program; its output goes to files in memory, limited by the kernel.
 
     Args:
         server: the fork server that runs it.
         request: the request to :mod:`rlcomp.sandbox.program`.
         limits: limits of the program.
-        stdin: its input.
-        pipe: its ends of the pipe between a candidate and its tests: to read, to write.
+        stdin: text of standard input.
+        pipe: file descriptors to read and to write, shared by a candidate and its tests.
     """
 
     def __init__(
@@ -37,56 +37,56 @@ class Started:
         self.limits = limits
         self.facts: dict[str, Any] | None = None
         self.files: list[int] = []
-        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket, server_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             payload = json.dumps(request).encode()
-            self.files += [_in_memory(payload)]
-            self.files += [_in_memory(stdin.encode(errors="replace"))]
-            self.files += [_in_memory(b"") for _ in ("stdout", "stderr", "report")]
+            self.files += [_memory_file(payload)]
+            self.files += [_memory_file(stdin.encode(errors="replace"))]
+            self.files += [_memory_file(b"") for _ in ("stdout", "stderr", "report")]
             self.socket.send(json.dumps(vars(limits)).encode())
-            server.send([theirs.fileno(), *self.files, *pipe])
+            server.send([server_end.fileno(), *self.files, *pipe])
         except BaseException:
             self.close()
             raise
         finally:
-            theirs.close()
+            server_end.close()
 
     def receive(self) -> None:
-        """Receive the message of its first process, which must be ready.
+        """Receive the message of the job's first process, which must be ready.
 
         Raises:
-            RlcompError: the program was lost or could not be restricted; it is not at fault.
+            RlcompError: the sandbox failed: it lost the program or could not restrict it.
         """
         try:
-            answer = self.socket.recv(4096)
-        except ConnectionResetError:  # it has not read its job
-            answer = b""
-        if not answer:
+            message = self.socket.recv(4096)
+        except ConnectionResetError:  # the process has not read its job
+            message = b""
+        if not message:
             raise RlcompError("the first process of a sandboxed job was killed")
-        facts = json.loads(answer)
+        facts = json.loads(message)
         if "error" in facts:
             raise RlcompError(f"the sandbox could not start a program: {facts['error']}")
         self.facts = facts
 
     def stop(self) -> None:
-        """Ask for its end; its facts are still sent."""
+        """Request the end of the program; the facts about its end are still sent."""
         self.socket.shutdown(socket.SHUT_WR)
 
-    def ended(self) -> Ended:
-        """Return how it ended, and its output."""
+    def result(self) -> ProgramResult:
+        """Return the facts about the program's end, and its output."""
         assert self.facts is not None
-        _, _, *written = self.files
-        return Ended(self.facts, *(_contents(file, self.limits.output) for file in written))
+        _, _, *outputs = self.files
+        return ProgramResult(self.facts, *(_contents(file, self.limits.output) for file in outputs))
 
     def close(self) -> None:
-        """Close its files; it is killed if it still runs."""
+        """Close the program's files; this kills a program that still runs."""
         self.socket.close()
         for file in self.files:
             os.close(file)
         self.files = []
 
 
-def _in_memory(data: bytes) -> int:
+def _memory_file(data: bytes) -> int:
     file = os.memfd_create("sandbox", os.MFD_CLOEXEC)
     try:
         view = memoryview(data)
@@ -99,5 +99,5 @@ def _in_memory(data: bytes) -> int:
     return file
 
 
-def _contents(file: int, most: int) -> bytes:
-    return os.pread(file, min(most, os.fstat(file).st_size), 0)
+def _contents(file: int, max_bytes: int) -> bytes:
+    return os.pread(file, min(max_bytes, os.fstat(file).st_size), 0)

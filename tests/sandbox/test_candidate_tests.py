@@ -6,11 +6,11 @@ import threading
 
 import pytest
 
-from rlcomp.sandbox.execute import defined, execute, module, told
+from rlcomp.sandbox.candidate_tests import _exception, _update
+from rlcomp.sandbox.execute import describe_error, execute, find_function, new_module
 from rlcomp.sandbox.job import MEBIBYTE, Limits
 from rlcomp.sandbox.messages import receive, send
-from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlain
-from rlcomp.sandbox.tested import _exception, _update
+from rlcomp.sandbox.plain_data import MAX_BYTES, NotPlainData
 
 MEBIBYTES_100 = 100 * MEBIBYTE
 
@@ -118,7 +118,7 @@ def test_a_message_that_is_cut_short_or_too_long_is_none(data):
 
 
 def test_a_message_that_would_not_be_received_is_not_sent():
-    with pytest.raises(NotPlain, match="a message of 4194305 bytes"):
+    with pytest.raises(NotPlainData, match="a message of 4194305 bytes"):
         send(-1, "x" * (4 * MAX_BYTES + 1))
 
 
@@ -172,20 +172,20 @@ def test_an_exception_of_a_candidate_is_a_built_in_one(name, kind, text):
 
 
 def test_what_is_no_function_is_not_called():
-    assert defined({"f": len}, "f") is len
+    assert find_function({"f": len}, "f") is len
     for namespace in ({}, {"f": 5}):
         with pytest.raises(NameError, match="it defines no function 'f'"):
-            defined(namespace, "f")
+            find_function(namespace, "f")
 
 
 def test_an_error_is_told_in_a_line():
-    assert told(ValueError("a\n  b")) == "ValueError: a b"
-    assert told(ValueError()) == "ValueError"
-    assert told(NotPlain("x is not plain data")) == "x is not plain data"
+    assert describe_error(ValueError("a\n  b")) == "ValueError: a b"
+    assert describe_error(ValueError()) == "ValueError"
+    assert describe_error(NotPlainData("x is not plain data")) == "x is not plain data"
 
 
 def test_source_is_run_as_a_module_of_that_name():
-    namespace = module("rlcomp_sandbox_try")
+    namespace = new_module("rlcomp_sandbox_try")
     execute("name = __name__", namespace)
 
     assert namespace["name"] == "rlcomp_sandbox_try"
