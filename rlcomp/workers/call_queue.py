@@ -177,9 +177,9 @@ class CallQueue:
             return
         for job in jobs[:1]:
             record(job, reply)
-        self.restore_point(jobs[1:])
+        self.take_back(jobs[1:])
 
-    def restore_point(self, jobs: Sequence[QueuedCall]) -> None:
+    def take_back(self, jobs: Sequence[QueuedCall]) -> None:
         """Queue calls again that a worker received and did not start."""
         for job in reversed(jobs):
             job.tries -= 1

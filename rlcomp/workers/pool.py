@@ -162,7 +162,7 @@ class WorkerPool(metaclass=Checked):
         if (
             worker.loading and worker.loaded_functions
         ):  # another worker loads it too and reports the error
-            return queue.restore_point(worker.jobs)
+            return queue.take_back(worker.jobs)
         if worker.loading:
             raise loading_error(function, reason)
         kind = (

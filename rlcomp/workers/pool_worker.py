@@ -85,7 +85,7 @@ class PoolWorker:
         if self.is_replaced or self.jobs[0].is_concurrent:
             return
         self.is_replaced = queue.one_per_message = True
-        queue.restore_point(self.jobs[1:])
+        queue.take_back(self.jobs[1:])
         self.jobs = self.jobs[:1]
         if (
             queue.mean_seconds is not None
