@@ -90,11 +90,11 @@ class Jobs:
         self.started = True
         if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
-        watch = SharedStatus(watched=self.apart)
+        status = SharedStatus(watched=self.apart)
         multirun = HydraConfig.get().mode == RunMode.MULTIRUN
         try:
-            with record_failure(Path(HydraConfig.get().runtime.output_dir), watch, verdict):
-                run_job(config, watch, preload=multirun)
+            with record_failure(Path(HydraConfig.get().runtime.output_dir), status, verdict):
+                run_job(config, status, preload=multirun)
         # Any failure of a job: none is swallowed. The failure of a single run is raised when Hydra
         # is done; Hydra would report it in its own way.
         except Exception as error:
@@ -193,12 +193,12 @@ def unknown_to_sweep(words: Sequence[str]) -> list[str]:
     return [text for text, _ in refused]
 
 
-def run_job(config: DictConfig, watch: SharedStatus, *, preload: bool) -> None:
+def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
     """Run one run, or one job of a sweep.
 
     Args:
         config: of the run.
-        watch: gets the location of the run; a watched run has a process of its own.
+        status: gets the location of the run; a watched run has a process of its own.
         preload: import torch before the process of the run begins, once for all jobs.
     """
     if refused := HydraConfig.get().job.env_set.get(REFUSED):
@@ -219,33 +219,33 @@ def run_job(config: DictConfig, watch: SharedStatus, *, preload: bool) -> None:
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    job = partial(_job, config, plan, watch, words)
-    if watch.watched:
-        with _tracker_closed(config, watch):
-            in_child(job, watch)
+    job = partial(_job, config, plan, status, words)
+    if status.watched:
+        with _tracker_closed(config, status):
+            in_child(job, status)
     else:
         job()
 
 
-def _tracker_closed(config: DictConfig, watch: SharedStatus) -> AbstractContextManager[None]:
+def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContextManager[None]:
     """Close the tracker of a run that dies, at the end of a context."""
     tracker = config.get("tracker")
     if not tracker or not leads():
         return nullcontext()
     settings = cast("dict[str, Any]", OmegaConf.to_container(tracker, resolve=True))
-    return closing_tracker(get_object(str(settings.pop("_target_"))), settings, watch)
+    return closing_tracker(get_object(str(settings.pop("_target_"))), settings, status)
 
 
-def _job(config: DictConfig, plan: Plan, watch: SharedStatus, words: Sequence[str]) -> None:
+def _job(config: DictConfig, plan: Plan, status: SharedStatus, words: Sequence[str]) -> None:
     from rlcomp.cli.report import left_by
     from rlcomp.files.storage_errors import storage_errors
     from rlcomp.report.summary import summarise
     from rlcomp.run.launch import launch
 
     with traced_errors(plan, words):
-        launch(config, plan, watch, left_by)
+        launch(config, plan, status, left_by)
     if leads():
-        with storage_errors("the summary", watch):
+        with storage_errors("the summary", status):
             print(summarise(config.directory), flush=True)
 
 

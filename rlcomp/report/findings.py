@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlcomp.report.groups import Group
-from rlcomp.report.statistics import Estimate, half_width, number, rounded
-from rlcomp.report.tables import Result
+from rlcomp.report.statistics import SeedEstimate, half_width, number, rounded
+from rlcomp.report.tables import MetricResult
 from rlcomp.trackers.metric_direction import Direction, better
 
 Judgement = Literal["better", "worse", "higher", "lower", "no difference", "unknown"]
@@ -23,7 +23,7 @@ class Verdict:
     judgement: Judgement
 
 
-def headline(results: Sequence[Result]) -> str | None:
+def headline(results: Sequence[MetricResult]) -> str | None:
     """Return the metric of the sentences: the hypervolume of several objectives, else the first.
 
     Metrics are in the order of :data:`rlcomp.report.tables.METRICS`, or of the request.
@@ -32,14 +32,14 @@ def headline(results: Sequence[Result]) -> str | None:
     return HYPERVOLUME if HYPERVOLUME in measured else next(iter(measured), None)
 
 
-def judged(difference: Estimate | None, direction: Direction) -> Judgement:
+def judged(difference: SeedEstimate | None, direction: Direction) -> Judgement:
     """Judge the 95 % interval of a paired difference.
 
     "No difference" if the interval holds 0, "unknown" without an interval. For a metric without a
     better direction the arm is higher or lower.
 
     Examples:
-        >>> judged(Estimate(-0.5, -0.75, -0.25, 3), "lower")
+        >>> judged(SeedEstimate(-0.5, -0.75, -0.25, 3), "lower")
         'better'
     """
     if difference is None or difference.low is None or difference.high is None:
@@ -53,7 +53,7 @@ def judged(difference: Estimate | None, direction: Direction) -> Judgement:
 
 
 def verdicts(
-    groups: Sequence[Group], results: Sequence[Result], baseline: Group, metric: str
+    groups: Sequence[Group], results: Sequence[MetricResult], baseline: Group, metric: str
 ) -> list[Verdict]:
     """Write a sentence for every group but the control arm; for one group alone, its final value.
 
@@ -77,11 +77,13 @@ def verdicts(
     ]
 
 
-def _alone(name: str, metric: str, value: Estimate) -> str:
+def _alone(name: str, metric: str, value: SeedEstimate) -> str:
     return f"{name}: {metric} = {_interval(value)}{_seeds(value)}"
 
 
-def _held_against(name: str, control: str, row: Result | None, direction: Direction) -> Verdict:
+def _held_against(
+    name: str, control: str, row: MetricResult | None, direction: Direction
+) -> Verdict:
     pair = f"{name} − {control}"
     if row is None:
         return Verdict(f"{pair}: no finished run of {name} has it", "unknown")
@@ -94,7 +96,7 @@ def _held_against(name: str, control: str, row: Result | None, direction: Direct
     return Verdict(text, judgement)
 
 
-def _interval(value: Estimate, *, sign: bool = False) -> str:
+def _interval(value: SeedEstimate, *, sign: bool = False) -> str:
     half = half_width(value)
     text = rounded(value.mean, half, sign=sign)
     if value.low is None or value.high is None:
@@ -102,7 +104,7 @@ def _interval(value: Estimate, *, sign: bool = False) -> str:
     return f"{text}, 95 % {rounded(value.low, half)} to {rounded(value.high, half)}"
 
 
-def _seeds(value: Estimate) -> str:
+def _seeds(value: SeedEstimate) -> str:
     return f", n = {number(value.n)}" if value.n > 1 else ", n = 1 (one seed: no interval)"
 
 

@@ -25,11 +25,11 @@ from rlcomp.report.findings import headline, judged, verdicts
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
 from rlcomp.report.provenance import origins
-from rlcomp.report.rollouts import Step, steps_of
+from rlcomp.report.rollouts import StepSamples, group_samples
 from rlcomp.report.runs import Run
 from rlcomp.report.samples import read_samples
-from rlcomp.report.statistics import Estimate, estimate_in_words, number
-from rlcomp.report.tables import Result, costs, placed
+from rlcomp.report.statistics import SeedEstimate, estimate_in_words, number
+from rlcomp.report.tables import MetricResult, costs, runs_with_groups
 from rlcomp.trackers.metric_direction import better
 
 # Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.
@@ -45,7 +45,7 @@ class Report:
     groups: Sequence[Group]
     baseline: Group | None
     metrics: Sequence[str]
-    results: Sequence[Result]
+    results: Sequence[MetricResult]
     fronts: Fronts | None = None
 
 
@@ -106,7 +106,7 @@ def _compared(report: Report) -> dict[str, Any]:
         "measured": list(dict.fromkeys(row.metric for row in report.results))[:MOST_METRICS],
         "results": {(row.group, row.metric, row.kind): row for row in report.results},
         "differing": paths[: MOST_CELLS // max(len(groups), 1)],
-        "placed": placed(report.runs, report.groups),
+        "placed": runs_with_groups(report.runs, report.groups),
         "most_runs": MOST_RUNS,
         "compared": side_by_side(groups),
         "steps": steps,
@@ -143,12 +143,12 @@ def _fronts(report: Report) -> list[dict[str, Any]]:
     return sweep_front(report.fronts)
 
 
-def rollouts_of(runs: Sequence[Run]) -> tuple[list[Step], int]:
+def rollouts_of(runs: Sequence[Run]) -> tuple[list[StepSamples], int]:
     """Return the answers of a single run; none for several."""
     if len(runs) != 1:
         return [], 0
-    return steps_of(read_samples(runs[0].directory))
+    return group_samples(read_samples(runs[0].directory))
 
 
-def _difference(value: Estimate) -> str:
+def _difference(value: SeedEstimate) -> str:
     return estimate_in_words(value, sign=True)

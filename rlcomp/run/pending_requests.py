@@ -13,7 +13,7 @@ from rlcomp.errors import CheckpointError
 from rlcomp.interfaces.cluster import Part, Request
 
 
-def state_of(request: Request) -> dict[str, Any]:
+def request_state(request: Request) -> dict[str, Any]:
     """Return the fields of a request for a checkpoint."""
     part = request.part
     return {
@@ -26,7 +26,7 @@ def state_of(request: Request) -> dict[str, Any]:
     }
 
 
-def request_of(state: object) -> Request:
+def load_request(state: object) -> Request:
     """Restore a request from its saved state.
 
     Raises:

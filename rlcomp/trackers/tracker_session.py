@@ -14,7 +14,7 @@ from rlcomp.trackers.tracker import JsonLines, Tracker
 
 @contextmanager
 def tracker_session(
-    trackers: Sequence[Tracker], phases: Mapping[str, int], done: int, watch: SharedStatus
+    trackers: Sequence[Tracker], phases: Mapping[str, int], done: int, status: SharedStatus
 ) -> Iterator[None]:
     """Start trackers, and finish every started one when the context is left.
 
@@ -32,7 +32,7 @@ def tracker_session(
     """
     open_trackers: list[Tracker] = []
     try:
-        with storage_errors("the record", watch):
+        with storage_errors("the record", status):
             for tracker in trackers:
                 open_trackers.append(tracker)
                 tracker.start(phases, done)
@@ -68,7 +68,7 @@ class Outlives(Protocol):
 
 @contextmanager
 def closing_tracker(
-    kind: object, settings: Mapping[str, Any], watch: SharedStatus
+    kind: object, settings: Mapping[str, Any], status: SharedStatus
 ) -> Iterator[None]:
     """Run a process of a run within the context; close its tracker if it dies.
 
@@ -84,7 +84,7 @@ def closing_tracker(
         try:
             yield
         except BaseException as error:
-            if not watch.ended():  # a run that has reported its end has closed its trackers
+            if not status.ended():  # a run that has reported its end has closed its trackers
                 _close(close, error)
             raise
 

@@ -12,8 +12,8 @@ from rlcomp.cli.report import report
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.report.charts import run_front, sweep_front
 from rlcomp.report.figures import ON_FRONT, run_figure
-from rlcomp.report.fronts import ALL, fronts_of
-from rlcomp.report.groups import grouped
+from rlcomp.report.fronts import ALL, compute_fronts
+from rlcomp.report.groups import group_runs
 from rlcomp.report.returns import asked_for, objectives_of, path_of, reached
 from rlcomp.report.runs import find_runs
 from rlcomp.report.summary import summarise
@@ -53,7 +53,7 @@ def swept(make_run, tmp_path):
 
 
 def fronts(folder, along=""):
-    return fronts_of(grouped(find_runs([str(folder)])), along)
+    return compute_fronts(group_runs(find_runs([str(folder)])), along)
 
 
 def test_objectives_are_told_from_the_ends_of_intervals_and_from_preferences():
