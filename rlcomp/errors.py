@@ -133,7 +133,7 @@ class RunFailed(RlcompError):
     """A run in a forked process failed.
 
     Args:
-        told: its report of the failure (:func:`rlcomp.cli.error_handler.verdict`).
+        told: its report of the failure (:func:`rlcomp.cli.error_handler.error_report`).
     """
 
     def __init__(self, told: Mapping[str, object]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 
 from rlcomp.cli.command_arguments import Parser, positive
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.cli.evaluate_words import check_words
 from rlcomp.errors import UserError, nearest
@@ -54,7 +54,7 @@ def main() -> None:
     are; limit=N problems; samples=N, to sample answers beside the greedy ones; max_new_tokens=N;
     seed=N; and all settings of rlcomp, such as gsm8k.task.path=FILE, prompt=chat.
     """
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcomp.cli.command_arguments import Parser
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, ConfigErrors, DataError, UserError, require
 from rlcomp.report.groups import Group, find_baseline, group_runs
@@ -23,7 +23,7 @@ _SAID = 10
 
 def main() -> None:
     """Compare runs and sweeps: one HTML page and two CSV files; for a single run, its rollouts."""
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:
@@ -120,19 +120,22 @@ def _chosen(
 
 def _said(groups: list[Group], rows: list[MetricResult], against: Group) -> list[str]:
     """Return the page's first sentences: results by the headline metric."""
-    from rlcomp.report.findings import headline, verdicts
+    from rlcomp.report.findings import headline, write_verdict_sentences
 
     metric = headline(rows)
     if metric is None:
         return []
-    sentences = [" ".join(one.sentence.split()) for one in verdicts(groups, rows, against, metric)]
+    sentences = [
+        " ".join(one.sentence.split())
+        for one in write_verdict_sentences(groups, rows, against, metric)
+    ]
     named = " ".join(metric.split())  # a name may hold line breaks
     above = [f"{named}, last value, paired by seed:"] if len(groups) > 1 else []
     more = [f"… and {len(sentences) - _SAID} more"] if len(sentences) > _SAID else []
     return [*above, *sentences[:_SAID], *more]
 
 
-def left_by(directory: Path) -> list[Path]:
+def report_files(directory: Path) -> list[Path]:
     """Draw the curve, the front and the report of a finished run; return their paths.
 
     There is no report if its requirements (extra: ``report``) are not installed.

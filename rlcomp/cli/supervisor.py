@@ -21,7 +21,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, NoReturn
 
-from rlcomp.cli.error_handler import innermost, verdict
+from rlcomp.cli.error_handler import error_report, innermost_frame
 from rlcomp.errors import Died, Interrupted, RunFailed
 from rlcomp.files.shared_status import SharedStatus, describe_place
 from rlcomp.files.storage_errors import GO_ON
@@ -106,7 +106,7 @@ def _run_job(job: Callable[[], None], status: SharedStatus) -> dict[str, object]
             raise KeyboardInterrupt
         job()
     except BaseException as error:
-        return {**verdict(error)}
+        return {**error_report(error)}
     return {"exit_code": 0}
 
 
@@ -162,14 +162,15 @@ def _death_error(wait_status: int, status: SharedStatus, stack: str) -> Died:
     code = os.waitstatus_to_exitcode(wait_status)
     if code >= 0:
         return Died(
-            f"the run ended its process {position}, with exit status {code} without an error, as os._exit or "
+            f"the run ended its process {position}, with exit status {code} without an error, as "
+            "os._exit or "
             f"an exiting library does: raise an error there instead; {remedy}"
         )
     name = signal.Signals(-code).name
     cause = (
         "perhaps by the system because memory ran out: use smaller batches"
         if -code == signal.SIGKILL
-        else f"where Python was{innermost(stack)}: failure.json has the stack"
+        else f"where Python was{innermost_frame(stack)}: failure.json has the stack"
     )
     return Died(
         f"the run was killed by {name} {position}, {cause}; {remedy}", signal=-code, stack=stack

@@ -19,7 +19,7 @@ from rlcomp.functional.pareto_front import (
     nondominated,
 )
 from rlcomp.report.groups import Group, group_runs
-from rlcomp.report.returns import objectives_of, reached
+from rlcomp.report.returns import final_returns, objectives_of
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, SeedEstimate, estimate
 
@@ -161,7 +161,7 @@ def _without_setting(run: Run, along: str) -> Run:
 def _final_points(group: Group, names: Sequence[str]) -> dict[str, list[Array]]:
     ends: dict[str, list[Array]] = {}
     for run in group.finished:
-        for label, point in reached(run.rows, names).items():
+        for label, point in final_returns(run.rows, names).items():
             ends.setdefault(label, []).append(point)
     return ends
 
@@ -223,7 +223,7 @@ def _by_seed(members: Sequence[Group], names: Sequence[str]) -> dict[str, Array]
             {
                 run.seed or str(run.directory): np.stack(list(points.values()))
                 for run in group.finished
-                if (points := reached(run.rows, names))
+                if (points := final_returns(run.rows, names))
             }
             for group in members
         ]

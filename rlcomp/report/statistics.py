@@ -27,7 +27,7 @@ class SeedEstimate:
     high: float | None
     n: int
 
-    def text(self, centres: int = 2, sign: str = "") -> str:
+    def text(self, places: int = 2, sign: str = "") -> str:
         """Write the mean with its interval, if there is one.
 
         Args:
@@ -35,11 +35,13 @@ class SeedEstimate:
             sign: ``"+"`` for differences, which always show it.
 
         Examples:
-            >>> SeedEstimate(0.123, -0.1, 0.35, 5).text(), SeedEstimate(0.123, None, None, 1).text(1, "+")
-            ('0.12 (-0.10 to 0.35)', '+0.1')
+            >>> SeedEstimate(0.123, -0.1, 0.35, 5).text()
+            '0.12 (-0.10 to 0.35)'
+            >>> SeedEstimate(0.123, None, None, 1).text(1, "+")
+            '+0.1'
         """
         mean, *ends = (
-            f"{bound:{sign}.{centres}f}"
+            f"{bound:{sign}.{places}f}"
             for bound in (self.mean, self.low, self.high)
             if bound is not None
         )

@@ -167,7 +167,7 @@ def seconds(run: Run) -> float:
 
 def seconds_beside(run: Run) -> float:
     """Return the wall time of the components beside them (evaluation)."""
-    return sum(total(run, f"time/{name}") for name in run.beside)
+    return sum(total(run, f"time/{name}") for name in run.periodic_names)
 
 
 def write_results(path: Path, rows: Sequence[MetricResult]) -> None:

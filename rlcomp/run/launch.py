@@ -68,7 +68,7 @@ def launch(
         config: config of the run.
         plan: plan of the config.
         status: gets the position of the run.
-        leaves: makes files of a finished run for a tracker.
+        report_files: makes pictures and pages of a finished run, for a tracker.
 
     Raises:
         Interrupted: stopped on request; the message says how to continue.

@@ -266,7 +266,8 @@ class RemoteStages(Sequence):
             save_file({k: v.contiguous() for k, v in flat.items()}, file, metadata=facts)
             note = f", which is kept in {file}"
         return (
-            f"{lost}, over request {request.number}{note}; {self._restarts} workers of this run were "
+            f"{lost}, over request {request.number}{note}; {self._restarts} workers of this run "
+            "were "
             f"started again before, and cluster.restarts is {self.cluster.restarts}"
         )
 

@@ -151,11 +151,13 @@ def _check_resume_mode(resume: str, checkpoints: list[Path], home: Path, directo
         )
     if checkpoints and resume == "never":
         raise CheckpointError(
-            f"resume is never, but {checkpoints[0]} is there: {START_ANEW_REMEDY}, or continue it with resume=auto"
+            f"resume is never, but {checkpoints[0]} is there: {START_ANEW_REMEDY}, or continue it "
+            "with resume=auto"
         )
     if not checkpoints and has_record(directory):
         raise CheckpointError(
-            f"{directory} holds the record of a run without a checkpoint to continue from: {START_ANEW_REMEDY}"
+            f"{directory} holds the record of a run without a checkpoint to continue from: "
+            f"{START_ANEW_REMEDY}"
         )
 
 
@@ -182,7 +184,7 @@ def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> S
         path: path of the checkpoint, or of its run.
         directory: directory of this run.
         home: folder of this run's checkpoints.
-        anew: True to move the contents of the directory aside.
+        overwrite: True to move the contents of the directory aside.
 
     Raises:
         CheckpointError: there is none, or ``directory`` belongs to another run, or its record ends
@@ -200,7 +202,8 @@ def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> S
         _check_record_reaches(source, directory)
     elif not overwrite and (has_record(directory) or checkpoints_in(home)):
         raise CheckpointError(
-            f"resume is {path}, but {directory} holds the record of another run: {START_ANEW_REMEDY}"
+            f"resume is {path}, but {directory} holds the record of another run: "
+            f"{START_ANEW_REMEDY}"
         )
     # It was named explicitly: do not fall back to another one.
     return replace(source, older=())
@@ -290,7 +293,8 @@ def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
             f"{path} was {was}, is {now}" for path, (was, now) in paths.items()
         )
         raise CheckpointError(
-            f"{saved.path} is of another config ({changed_values}): {START_ANEW_REMEDY}, or continue it on "
+            f"{saved.path} is of another config ({changed_values}): {START_ANEW_REMEDY}, or "
+            "continue it on "
             f"purpose with resume={saved.path}, which takes the same shapes{hint}"
         )
 

@@ -122,8 +122,10 @@ def try_environments(nodes: Mapping[str, object]) -> None:
             player.host.close()
             reset_errors = [turn.why for turn in turns if isinstance(turn, Broken)]
             if len(reset_errors) == len(turns):
-                message = f"reset on the first examples of the task, tried before the run: {reset_errors[0]}"
-                errors.append(f"{path}.environment: {message}")
+                errors.append(
+                    f"{path}.environment: reset on the first examples of the task, tried before "
+                    f"the run: {reset_errors[0]}"
+                )
     finally:
         set_random_state(state)
     if errors:

@@ -25,7 +25,7 @@ def tracker_session(
         trackers: of the run.
         phases: their steps.
         done: number of steps that are done already.
-        watch: of the run.
+        status: of the run.
 
     Raises:
         StorageError: the record cannot be written, or was changed while the run went on.
@@ -75,7 +75,7 @@ def closing_tracker(
     Args:
         kind: class of the tracker; one without ``outlive`` is left alone.
         settings: of the tracker.
-        watch: of the run.
+        status: of the run.
     """
     if not isinstance(kind, Outlives):
         yield

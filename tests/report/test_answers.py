@@ -7,7 +7,7 @@ from rlcomp.cli.report import report
 from rlcomp.report import answers as module
 from rlcomp.report.answers import cut, side_by_side
 from rlcomp.report.groups import group_runs
-from rlcomp.report.provenance import origins
+from rlcomp.report.provenance import run_origins
 from rlcomp.report.runs import find_runs
 
 
@@ -113,7 +113,7 @@ def test_every_run_tells_directory_command_commit_and_environment(make_run, tmp_
         kept = {"config": config, "overrides": words, "choices": {}, "environment": environment}
         (folder / "run.yaml").write_text(yaml.safe_dump(kept))
 
-    found, environments = origins(find_runs([str(tmp_path)]))
+    found, environments = run_origins(find_runs([str(tmp_path)]))
 
     assert [one.directory for one in found] == [str(tmp_path / name) for name in "abcd"]
     assert found[0].command == "rlcomp 'p=a x'"

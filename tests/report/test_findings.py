@@ -2,7 +2,7 @@
 
 import pytest
 
-from rlcomp.report.findings import headline, judged, short_names, verdicts
+from rlcomp.report.findings import headline, judge_difference, short_names, write_verdict_sentences
 from rlcomp.report.groups import group_runs
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import SeedEstimate, estimate_in_words, number, rounded
@@ -73,14 +73,15 @@ def test_an_estimate_in_words():
     ],
 )
 def test_what_an_interval_says(ends, direction, judgement):
-    assert judged(SeedEstimate(0.0, *ends, 2), direction) == judgement
+    assert judge_difference(SeedEstimate(0.0, *ends, 2), direction) == judgement
 
 
 def said(folder, metric="reward/mean", control=0):
     groups = group_runs(find_runs([str(folder)]))
     rows = results(groups, [metric], groups[control])
     return [
-        (one.sentence, one.judgement) for one in verdicts(groups, rows, groups[control], metric)
+        (one.sentence, one.judgement)
+        for one in write_verdict_sentences(groups, rows, groups[control], metric)
     ]
 
 
