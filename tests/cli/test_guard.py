@@ -111,8 +111,8 @@ def test_no_message_can_steer_the_terminal():
 
 def test_a_run_that_was_killed_ends_the_command_by_the_same_signal():
     code = (
-        "from rlcomp.cli.error_handler import guard\nfrom rlcomp.errors import Died\n"
-        "def app(): raise Died('killed by SIGTERM', signal=15)\nguard(app)"
+        "from rlcomp.cli.error_handler import run_program\nfrom rlcomp.errors import Died\n"
+        "def app(): raise Died('killed by SIGTERM', signal=15)\nrun_program(app)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
@@ -199,7 +199,7 @@ def test_what_a_job_raises_is_not_taken_for_a_directory_that_cannot_be_made():
 
 
 def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path):
-    code = "from rlcomp.cli.error_handler import guard\nguard(lambda: print('a line\\n' * 9 ** 6))"
+    code = "from rlcomp.cli.error_handler import run_program\nguard(lambda: print('a line\\n' * 9 ** 6))"
     for words in (["-c", code], ["-c", code.replace(" * 9 ** 6", "")]):
         read, write = os.pipe()
         os.close(read)
