@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from rlcomp.report.charts import colour_of
-from rlcomp.report.groups import grouped
+from rlcomp.report.groups import group_runs
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import area, band, curve, estimate
 from rlcomp.report.tables import seconds
@@ -93,7 +93,7 @@ def main():
     parser.add_argument("--metrics", nargs="+", default=["evaluation/sampled"])
     parser.add_argument("--figure")
     given = parser.parse_args()
-    groups = grouped([after_warm_start(run) for run in find_runs(given.runs)])
+    groups = group_runs([after_warm_start(run) for run in find_runs(given.runs)])
     for metric in given.metrics:
         print(table(groups, metric), end="\n\n")
     if given.figure:

@@ -133,7 +133,7 @@ class RunFailed(RlcompError):
     """A run in a forked process failed.
 
     Args:
-        report: report of the failure (:func:`rlcomp.cli.error_handler.verdict`).
+        report: report of the failure (:func:`rlcomp.cli.error_handler.error_report`).
     """
 
     def __init__(self, report: Mapping[str, object]) -> None:

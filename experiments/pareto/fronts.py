@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 
 from rlcomp.functional.pareto_front import hypervolume
 from rlcomp.report.charts import colour_of
-from rlcomp.report.returns import reached
+from rlcomp.report.returns import final_returns
 from rlcomp.report.runs import find_runs
 from rlcomp.report.statistics import estimate
 
@@ -26,7 +26,7 @@ def by_seed(folder, names):
     found = {}
     for run in find_runs([str(folder)]):
         if run.state == "finished":
-            found.setdefault(run.values["seed"], []).extend(reached(run.rows, names).values())
+            found.setdefault(run.values["seed"], []).extend(final_returns(run.rows, names).values())
     most = max((len(points) for points in found.values()), default=0)
     return {seed: np.array(each) for seed, each in sorted(found.items()) if len(each) == most > 0}
 

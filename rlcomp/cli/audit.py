@@ -14,7 +14,7 @@ from rich.console import Console
 
 from rlcomp.cli.audit_judge import audited_judge, names_judge
 from rlcomp.cli.command_arguments import Parser, positive
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, ConfigErrors, UserError, nearest
 
@@ -40,7 +40,7 @@ def main() -> None:
     has its agreement and its biases of position, length and self-preference. Then the exit code is
     1 unless the judge is shown to beat a coin.
     """
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:

@@ -16,37 +16,46 @@ from rlcomp import __version__
 from rlcomp.errors import UserError
 
 
-def gathered(words: Sequence[str]) -> list[str]:
+def overrides_first(words: Sequence[str]) -> list[str]:
     """Return the words of a command line, with all overrides first if options separate them.
 
     Args:
         words: without the name of the program; not changed if an option is not Hydra's.
 
     Examples:
-        >>> gathered(["seed=1", "--cfg", "job", "~kl"])
+        >>> overrides_first(["seed=1", "--cfg", "job", "~kl"])
         ['seed=1', '~kl', '--cfg', 'job']
-        >>> gathered(["-cd", "mine", "seed=1"]), gathered(["seed=1", "--lr", "2", "a=3"])
-        (['-cd', 'mine', 'seed=1'], ['seed=1', '--lr', '2', 'a=3'])
+        >>> overrides_first(["-cd", "mine", "seed=1"])
+        ['-cd', 'mine', 'seed=1']
+        >>> overrides_first(["seed=1", "--lr", "2", "a=3"])
+        ['seed=1', '--lr', '2', 'a=3']
     """
     known = get_args_parser()._option_string_actions
-    overrides, options, pieces = list[str](), list[str](), list[bool]()
+    overrides, options, is_override = list[str](), list[str](), list[bool]()
     rest = [*words]
     while rest:
         word = rest.pop(0)
         action = known.get(word.partition("=")[0])
-        pieces.append(not word.startswith("-"))
-        if pieces[-1]:
+        is_override.append(not word.startswith("-"))
+        if is_override[-1]:
             overrides.append(word)
             continue
         if action is None:
             return [*words]
         options.append(word)
-        takes = action.nargs is None or (action.nargs == "?" and rest[:1] and "=" not in rest[0])
-        if takes and rest and "=" not in word:
+        takes_value = action.nargs is None or (
+            action.nargs == "?" and rest[:1] and "=" not in rest[0]
+        )
+        if takes_value and rest and "=" not in word:
             options.append(rest.pop(0))
-    places = [place for place, is_override in enumerate(pieces) if is_override]
-    parted = places and len(places) <= places[-1] - places[0]
-    return [*overrides, *options] if parted else [*words]
+    override_positions = [
+        position for position, is_override in enumerate(is_override) if is_override
+    ]
+    separated = (
+        override_positions
+        and len(override_positions) <= override_positions[-1] - override_positions[0]
+    )
+    return [*overrides, *options] if separated else [*words]
 
 
 class Parser(argparse.ArgumentParser):
@@ -69,14 +78,14 @@ class Parser(argparse.ArgumentParser):
         *,
         prog: str,
         description: str | None = None,
-        plain: Collection[str] = (),
+        positional_names: Collection[str] = (),
         examples: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(prog=prog, description=description, allow_abbrev=False)
         self.add_argument(
             "--version", action="version", version=f"{prog} {__version__}", help=argparse.SUPPRESS
         )
-        self.plain = plain
+        self.positional_names = positional_names
         self.examples = dict(examples or {})
         self.typed: list[str] = []
 
@@ -84,25 +93,29 @@ class Parser(argparse.ArgumentParser):
         """Parse a command line; by default the one of this process."""
         self.typed = typed = [*(sys.argv[1:] if words is None else words)]
         options = typed.index("--") if "--" in typed else len(typed)
-        if odd := [word for word in typed[:options] if word.partition("=")[0] in self.plain]:
-            raise UserError(self._alone(odd[0], typed))
-        words = [*map(self._spelled, typed[:options]), *typed[options:]]
-        if strange := [word for word in words[:options] if self._is_strange(word)]:
-            raise UserError(self._refused(strange[0]))  # reported before missing words
+        if misused := [
+            word for word in typed[:options] if word.partition("=")[0] in self.positional_names
+        ]:
+            raise UserError(self._positional_message(misused[0], typed))
+        words = [*map(self._with_dashes, typed[:options]), *typed[options:]]
+        if unknown_options := [word for word in words[:options] if self._is_unknown(word)]:
+            raise UserError(
+                self._unknown_message(unknown_options[0])
+            )  # reported before missing words
         # Words on both sides of an option are allowed, unless a -- ends the options.
         mixed = "--" not in typed
         namespace, unknown = (
             self.parse_known_intermixed_args(words) if mixed else self.parse_known_args(words)
         )
         if unknown:
-            raise UserError(self._refused(unknown[0]))
+            raise UserError(self._unknown_message(unknown[0]))
         return namespace
 
     def error(self, message: str) -> NoReturn:
         """Raise a UserError; :mod:`argparse` calls this."""
-        lacking = re.fullmatch(r"the following arguments are required: (.+)", message)
-        if lacking and not {*lacking[1].split(", ")} - {*self.examples}:
-            names = lacking[1].split(", ")
+        missing = re.fullmatch(r"the following arguments are required: (.+)", message)
+        if missing and not {*missing[1].split(", ")} - {*self.examples}:
+            names = missing[1].split(", ")
             line = [
                 self.prog,
                 *map(shlex.quote, self.typed),
@@ -111,52 +124,57 @@ class Parser(argparse.ArgumentParser):
             fault = f"{' and '.join(names)} {'are' if len(names) > 1 else 'is'} missing"
             raise UserError(f"{fault}: {' '.join(line)}")
         choice = r"argument (\S+): invalid choice: '(.*)' \(choose from (.*)\)"
-        if chosen := re.fullmatch(choice, message):
-            raise UserError(self._chosen(*chosen.groups()))
+        if choice_match := re.fullmatch(choice, message):
+            raise UserError(self._invalid_choice_message(*choice_match.groups()))
         raise UserError(f"{message}; {self.prog} --help tells what it takes")
 
-    def _chosen(self, option: str, value: str, known: str) -> str:
+    def _invalid_choice_message(self, option: str, value: str, known: str) -> str:
         """Return the message on an invalid value: the line with the most similar valid one."""
         names = re.findall(r"[^', ]+", known)
-        near = max(names, key=lambda name: difflib.SequenceMatcher(None, value, name).ratio())
-        words = [re.sub(rf"^(--[\w-]+=)?{re.escape(value)}$", rf"\1{near}", w) for w in self.typed]
+        nearest_name = max(
+            names, key=lambda name: difflib.SequenceMatcher(None, value, name).ratio()
+        )
+        words = [
+            re.sub(rf"^(--[\w-]+=)?{re.escape(value)}$", rf"\1{nearest_name}", w)
+            for w in self.typed
+        ]
         line = shlex.join([self.prog, *words])
         return f"{option} {value}: it takes {' or '.join(names)}: {line}"
 
-    def _is_strange(self, word: str) -> bool:
+    def _is_unknown(self, word: str) -> bool:
         return bool(re.match(r"--\w", word)) and (
             word.partition("=")[0] not in self._option_string_actions
         )
 
-    def _spelled(self, word: str) -> str:
+    def _with_dashes(self, word: str) -> str:
         """Return an option with dashes instead of underscores."""
         name, is_set, value = word.partition("=")
-        own = name.replace("_", "-")
-        return f"{own}{is_set}{value}" if own in self._option_string_actions else word
+        dashed = name.replace("_", "-")
+        return f"{dashed}{is_set}{value}" if dashed in self._option_string_actions else word
 
-    def _alone(self, odd: str, typed: Sequence[str]) -> str:
+    def _positional_message(self, misused: str, typed: Sequence[str]) -> str:
         """Return the message on an option whose value is positional: the line without it."""
         words = [
-            word.partition("=")[2] if word.partition("=")[0] in self.plain else word
+            word.partition("=")[2] if word.partition("=")[0] in self.positional_names else word
             for word in typed
         ]
         line = " ".join([self.prog, *(shlex.quote(word) for word in words if word)])
-        return f"{odd.partition('=')[0]}: its value stands without an option; write {line}"
+        return f"{misused.partition('=')[0]}: its value stands without an option; write {line}"
 
-    def _refused(self, word: str) -> str:
+    def _unknown_message(self, word: str) -> str:
         if word.startswith("-"):
-            return f"{word}: there is no such option{self._like(word)}"
+            return f"{word}: there is no such option{self._similar_options(word)}"
         return f"{word}: one word too many; {self.prog} --help tells what it takes"
 
-    def _like(self, word: str) -> str:
+    def _similar_options(self, word: str) -> str:
         """Return options with similar names, but never the one that runs code."""
-        names = [name[2:] for name in self._named() if name not in ("--trust", "--version")]
+        names = [name[2:] for name in self._option_names() if name not in ("--trust", "--version")]
         wrong = word.partition("=")[0].lstrip("-")
         close = difflib.get_close_matches(wrong, names, n=1, cutoff=0.7)
         guess = f"; did you mean '--{close[0]}'?" if close else ""
         return f"{guess} (known: {', '.join(f'--{name}' for name in names)})"
 
-    def _named(self) -> list[str]:
+    def _option_names(self) -> list[str]:
         return [name for name in self._option_string_actions if name.startswith("--")]
 
 

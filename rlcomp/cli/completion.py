@@ -14,7 +14,7 @@ from pathlib import Path
 _DIRECTORY = re.compile(r"\s(?:-cd|--config-dir)[ =](\S+)")
 
 
-def words_with_line(words: Sequence[str]) -> list[str]:
+def add_config_dirs(words: Sequence[str]) -> list[str]:
     """Return a command line with the ``-cd DIR`` of the line to be completed.
 
     ``help`` is removed from that line, so that its arguments complete like choices.
@@ -26,6 +26,14 @@ def words_with_line(words: Sequence[str]) -> list[str]:
     if not {"-sc", "--shell-completion"} & set(words) or not line:
         return list(words)
     os.environ["COMP_LINE"] = re.sub(r"\shelp\s", " ", line, count=1)
-    places = [Path(place).expanduser() for place in _DIRECTORY.findall(line)]
+    directories = [Path(directory).expanduser() for directory in _DIRECTORY.findall(line)]
     # A folder that is still being typed is no mistake.
-    return [*words, *(word for place in places if place.is_dir() for word in ("-cd", str(place)))]
+    return [
+        *words,
+        *(
+            word
+            for directory in directories
+            if directory.is_dir()
+            for word in ("-cd", str(directory))
+        ),
+    ]

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from rlcomp.cli.command_arguments import Parser
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.model_facts import model_facts
 from rlcomp.errors import ConfigError, ConfigErrors
 from rlcomp.keys import CONTROL, lookup
@@ -35,7 +35,7 @@ def main() -> None:
     With ``--equation``, the losses with the numbers of the config. With ``base=DIR``, the contents
     of the folder, and the needs of a step on it.
     """
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:

@@ -26,36 +26,40 @@ from rlcomp.errors import Died, RlcompError, RlcompWarning, RunFailed, UserError
 _RLCOMP = Path(__file__).parents[1]
 _HYDRA = str(Path(hydra.__file__).parent)
 # A note names the stage and the step.
-_PASSED = (
+_HIDDEN_FILES = (
     str(_RLCOMP / "cli"),
     str(_RLCOMP / "run"),
     str(_RLCOMP / "component.py"),
 )
-_CALL = str(Path("torch", "nn", "modules", "module.py"))
+_MODULE_CALL = str(Path("torch", "nn", "modules", "module.py"))
 
 
 def stack_of(error: BaseException) -> str:
     """Return the traceback of an error and its causes; frames of our code that raised it stay."""
     chain = traceback.TracebackException.from_exception(error)
-    waiting = [chain]
-    while waiting:
-        one = waiting.pop()
-        own = [frame for frame in one.stack if not frame.filename.startswith(_HYDRA)]
-        frames = [frame for frame in own[:-1] if not _passed(frame.filename)]
-        one.stack = traceback.StackSummary.from_list([*frames, *own[-1:]])
-        waiting += [cause for cause in (one.__cause__, one.__context__) if cause is not None]
+    pending = [chain]
+    while pending:
+        current = pending.pop()
+        frames_outside_hydra = [
+            frame for frame in current.stack if not frame.filename.startswith(_HYDRA)
+        ]
+        frames = [frame for frame in frames_outside_hydra[:-1] if not _is_hidden(frame.filename)]
+        current.stack = traceback.StackSummary.from_list([*frames, *frames_outside_hydra[-1:]])
+        pending += [
+            cause for cause in (current.__cause__, current.__context__) if cause is not None
+        ]
     return "".join(chain.format())
 
 
-def _passed(file: str) -> bool:
-    return file.startswith(_PASSED) or file.endswith(_CALL)
+def _is_hidden(file: str) -> bool:
+    return file.startswith(_HIDDEN_FILES) or file.endswith(_MODULE_CALL)
 
 
-def innermost(dump: str) -> str:
+def innermost_frame(dump: str) -> str:
     r"""Return the innermost Python frame in faulthandler's dump of a process that died.
 
     Examples:
-        >>> innermost('Current thread 0x1 (most recent call first):\n  File "a.py", line 3 in f')
+        >>> innermost_frame('Current thread 0x1 (first):\n  File "a.py", line 3 in f')
         ' (a.py, line 3, in f)'
     """
     match = re.search(r'Current thread.*\n  File "(.+)", line (\d+) in (.+)', dump)
@@ -63,15 +67,15 @@ def innermost(dump: str) -> str:
 
 
 # Errors with a complete message; for others the lines of code are shown as well.
-FORESEEN = (RlcompError, HydraException, OmegaConfBaseException)
+EXPECTED_ERRORS = (RlcompError, HydraException, OmegaConfBaseException)
 
 
-def guard(app: Callable[[], None], *, alone: bool = True) -> None:
+def run_program(app: Callable[[], None], *, single_process: bool = True) -> None:
     """Run an app; turn any end of it into one message and an exit code.
 
     Args:
         app: the program.
-        alone: whether to refuse to be one of several processes.
+        single_process: whether to refuse to be one of several processes.
     """
     os.environ["HYDRA_FULL_ERROR"] = "1"  # Hydra then raises instead of printing and leaving with 1
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -80,33 +84,33 @@ def guard(app: Callable[[], None], *, alone: bool = True) -> None:
     warnings.showwarning = _show_warning
     logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # on unused kernels
     try:
-        if alone:
+        if single_process:
             check_alone(os.environ)
         check_packages()
         app()
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
-        if isinstance(error, BrokenPipeError) and _nobody_reads():
+        if isinstance(error, BrokenPipeError) and _output_is_closed():
             sys.exit(128 + signal.SIGPIPE)
-        report = verdict(error)
+        report = error_report(error)
         print(message(report), file=sys.stderr, flush=True)
         if isinstance(error, Died) and error.signal:
-            _die_of(error.signal)
+            _raise_signal(error.signal)
         sys.exit(int(str(report["exit_code"])))
 
 
-def _nobody_reads() -> bool:
+def _output_is_closed() -> bool:
     """Return whether the reader of the output is gone (``| head``); then discard further output."""
     try:
         out = sys.stdout.fileno()
     except (OSError, ValueError):
         return False  # a stream in memory
-    looked = select.poll()
-    looked.register(out, select.POLLOUT)
-    gone = any(event & select.POLLERR for _, event in looked.poll(0))
-    if gone:
+    poller = select.poll()
+    poller.register(out, select.POLLOUT)
+    closed = any(event & select.POLLERR for _, event in poller.poll(0))
+    if closed:
         os.dup2(os.open(os.devnull, os.O_WRONLY), out)
-    return gone
+    return closed
 
 
 def _show_warning(
@@ -118,13 +122,13 @@ def _show_warning(
     line: str | None = None,
 ) -> None:
     """Print a warning: ours in one line, a library's with its place."""
-    own = issubclass(category, RlcompWarning)
+    frames_outside_hydra = issubclass(category, RlcompWarning)
     formatted = warnings.formatwarning(message, category, filename, lineno, line)
-    text = f"rlcomp: {message}" if own else formatted.rstrip()
+    text = f"rlcomp: {message}" if frames_outside_hydra else formatted.rstrip()
     print(printable(text), file=file or sys.stderr, flush=True)
 
 
-def verdict(error: BaseException) -> Mapping[str, object]:
+def error_report(error: BaseException) -> Mapping[str, object]:
     """Return ``error``, ``type``, ``exit_code``, ``traceback`` and ``foreseen`` of an exception.
 
     The traceback is without the frames of Hydra.
@@ -137,7 +141,7 @@ def verdict(error: BaseException) -> Mapping[str, object]:
         "type": type(error).__name__,
         "exit_code": UserError.exit_code if composed else exit_code(error),
         "traceback": error.stack if isinstance(error, Died) else stack_of(error)[-32000:],
-        "foreseen": isinstance(error, (*FORESEEN, KeyboardInterrupt)),
+        "foreseen": isinstance(error, (*EXPECTED_ERRORS, KeyboardInterrupt)),
     }
 
 
@@ -161,7 +165,7 @@ def explain(error: BaseException) -> str:
     return explained(error, sys.argv[1:], user_directories())
 
 
-def _die_of(number: int) -> None:
+def _raise_signal(number: int) -> None:
     """End by the signal that ended the run's own process, so that the caller sees it."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
     if number != signal.SIGKILL:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from rich.console import Console
 
 from rlcomp.cli.command_arguments import Parser, positive
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.cli.evaluate_words import check_words
 from rlcomp.errors import UserError, nearest
 
 if TYPE_CHECKING:
     from rlcomp.report.evaluation import Scores
-    from rlcomp.run.suites import Opened
+    from rlcomp.run.suites import OpenedSuite
 
 # Short words that set an option of every suite.
 _OF_SUITES = {
@@ -32,7 +32,7 @@ _OF_SUITES = {
 _OVERRIDE = re.compile(r"~|\+{0,2}[\w./@]+=")
 
 
-class Asked(NamedTuple):
+class EvaluationRequest(NamedTuple):
     """Contents of a command line.
 
     Attributes:
@@ -54,7 +54,7 @@ def main() -> None:
     are; limit=N problems; samples=N, to sample answers beside the greedy ones; max_new_tokens=N;
     seed=N; and all settings of rlcomp, such as gsm8k.task.path=FILE, prompt=chat.
     """
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:
@@ -96,7 +96,7 @@ def _is_model(word: str) -> bool:
     return not _OVERRIDE.match(word) or Path(word).exists()
 
 
-def read_words(words: Sequence[str]) -> Asked:
+def read_words(words: Sequence[str]) -> EvaluationRequest:
     """Return the suites and overrides of a command line.
 
     Raises:
@@ -123,7 +123,7 @@ def read_words(words: Sequence[str]) -> Asked:
             overrides.append(f"jsonl.task.path={value}")
         elif key.lstrip("+") != "suite":
             overrides.append(word)
-    return Asked(suites, overrides, sampled)
+    return EvaluationRequest(suites, overrides, sampled)
 
 
 def _check_suites(suites: Sequence[str], config_dirs: Sequence[str]) -> None:
@@ -145,7 +145,7 @@ def _places(model: str, steps: Sequence[int]) -> list[str]:
 
 def evaluate(
     models: Sequence[str],
-    request: Asked,
+    request: EvaluationRequest,
     out: Path,
     config_dirs: Sequence[str] = (),
     trust: bool = False,
@@ -164,7 +164,7 @@ def evaluate(
         DataError: a suite's file is missing.
         UserError: the folder cannot be written.
     """
-    from rlcomp.report.evaluation import as_table, compare, summary
+    from rlcomp.report.evaluation import compare, comparison_table, summary
     from rlcomp.run.suites import open_suites
 
     labels = column_names(list(dict.fromkeys(models)))
@@ -179,7 +179,7 @@ def evaluate(
     # No markup: a path may well hold "[/]".
     console = Console(width=None if sys.stdout.isatty() else 140, markup=False, emoji=False)
     console.print("right answers, with 95 % intervals over problems", soft_wrap=True)
-    console.print(as_table(lines))
+    console.print(comparison_table(lines))
     with _written(out):
         (out / "summary.json").write_text(json.dumps(summary(lines), indent=1) + "\n")
     print(printable(f"verdicts: {out}"))
@@ -200,22 +200,22 @@ def column_names(models: Sequence[str]) -> dict[str, str]:
     return short if len({*short.values()}) == len(models) else {model: model for model in models}
 
 
-def _scores(opened: Opened, label: str, sampled: bool, out: Path) -> Scores:
+def _scores(opened: OpenedSuite, label: str, sampled: bool, out: Path) -> Scores:
     """Return the scores of a model on a suite: stored ones, or new ones."""
-    from rlcomp.report.evaluation import kept_scores, write_verdicts
-    from rlcomp.run.evaluate import verdicts
+    from rlcomp.report.evaluation import read_scores, write_verdicts
+    from rlcomp.run.evaluate import evaluate_suite
 
     header = {**opened.settings, "model": label, "sampled": sampled}
     digest = hashlib.sha256(json.dumps(header, sort_keys=True).encode()).hexdigest()[:12]
     model = re.sub(r"[^\w.-]+", "_", label).strip("_.")
     file = out / opened.name / f"{model}-{digest}.jsonl"
-    stored = kept_scores(file, header)
+    stored = read_scores(file, header)
     if stored is not None:
         print(printable(f"{opened.name}: {label}: kept from {file}"))
         return stored
     print(printable(f"{opened.name}: {label}: {len(opened.suite.examples)} problems"), flush=True)
     with _written(out):
-        return write_verdicts(file, header, verdicts(opened.suite, sampled=sampled))
+        return write_verdicts(file, header, evaluate_suite(opened.suite, sampled=sampled))
 
 
 @contextmanager

@@ -14,14 +14,14 @@ from tempfile import mkdtemp
 from typing import Any
 
 from rlcomp.cli.command_arguments import Parser
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import CheckpointError, UserError
 
 
 def main() -> None:
     """Write the policy of a run (its critic, its reward model) for transformers, as a folder."""
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:
@@ -64,9 +64,9 @@ def _app() -> None:
 
 
 # Options of other programs for arguments that are positional here.
-_NEW = ("--output", "--out", "-o", "--output-dir", "--save-path", "--target-dir")
-_RUN = ("--run", "--model", "--input", "--local-dir", "--base")
-_VALUED = ("--checkpoint", "--dtype", "--push-to-hub")
+_FOLDER_OPTIONS = ("--output", "--out", "-o", "--output-dir", "--save-path", "--target-dir")
+_RUN_OPTIONS = ("--run", "--model", "--input", "--local-dir", "--base")
+_VALUE_OPTIONS = ("--checkpoint", "--dtype", "--push-to-hub")
 
 
 def _check_words(words: Sequence[str]) -> None:
@@ -75,17 +75,21 @@ def _check_words(words: Sequence[str]) -> None:
     Raises:
         UserError: names them all, and the whole line.
     """
-    faults, run, new = list[str](), list[str](), list[str]()
+    faults, run, folder_words = list[str](), list[str](), list[str]()
     plain, others = list[str](), list[str]()
     rest = [part for w in words for part in (w.split("=", 1) if w.startswith("--") else [w])]
     while rest:
         word = rest.pop(0)
         name = word.replace("_", "-")
-        value = [rest.pop(0)] if rest and name in (*_NEW, *_RUN, *_VALUED) else []
-        if name in _NEW:
+        value = (
+            [rest.pop(0)]
+            if rest and name in (*_FOLDER_OPTIONS, *_RUN_OPTIONS, *_VALUE_OPTIONS)
+            else []
+        )
+        if name in _FOLDER_OPTIONS:
             faults.append(f"{word}: the new folder is the second word")
-            new += value
-        elif name in _RUN:
+            folder_words += value
+        elif name in _RUN_OPTIONS:
             faults.append(f"{word}: the run is the first word")
             run += value
         elif name == "--checkpoint" and "/" in "".join(value):
@@ -95,7 +99,10 @@ def _check_words(words: Sequence[str]) -> None:
             (others if word.startswith("-") else plain).extend([word, *value])
     if faults:
         # With the path of a checkpoint, the run need not be named.
-        line = [(run or plain or ["RUN"])[0], (new or plain[not run :][-1:] or ["NEW_FOLDER"])[0]]
+        line = [
+            (run or plain or ["RUN"])[0],
+            (folder_words or plain[not run :][-1:] or ["NEW_FOLDER"])[0],
+        ]
         whole = shlex.join(["rlcomp-export", *line, *others])
         raise UserError("\n".join([*faults, f"the whole line: {whole}"]))
 
@@ -131,19 +138,19 @@ def export(
     """
     if critic and scorer:
         raise UserError("--critic and --scorer: a folder holds one of them; write two folders")
-    place = run if checkpoint is None else at_step(run, checkpoint)
-    with _new(directory) as draft:
+    checkpoint_path = run if checkpoint is None else at_step(run, checkpoint)
+    with _new_folder(directory) as draft:
         if critic:
-            card = _write_critic(place, draft, dtype, trust)
+            card = _write_critic(checkpoint_path, draft, dtype, trust)
         elif scorer:
-            card = _write_scorer(place, draft, dtype, trust)
+            card = _write_scorer(checkpoint_path, draft, dtype, trust)
         else:
-            card = _write_policy(place, draft, merge, dtype, trust)
+            card = _write_policy(checkpoint_path, draft, merge, dtype, trust)
         (draft / "README.md").write_text(card, encoding="utf-8")
 
 
 @contextmanager
-def _new(directory: Path) -> Iterator[Path]:
+def _new_folder(directory: Path) -> Iterator[Path]:
     """Yield a new folder beside ``directory``; rename it to ``directory`` at the end."""
     target = directory.resolve()
     if directory.is_symlink() or (
@@ -172,7 +179,9 @@ def _umask() -> int:
     return mask
 
 
-def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trust: bool) -> str:
+def _write_policy(
+    checkpoint_path: Path, draft: Path, merge: bool, dtype: str | None, trust: bool
+) -> str:
     """Write weights, config and tokenizer; return the model card."""
     from rlcomp.model.export import export_policy
     from rlcomp.model.language_model import LanguageModel
@@ -181,17 +190,17 @@ def _write_policy(place: Path, draft: Path, merge: bool, dtype: str | None, trus
     from rlcomp.report.model_card import model_card
     from rlcomp.text.chat import ChatPrompt
 
-    policy, config, checkpoint = trained_part(place, "policy", LanguageModel, trust)
+    policy, config, checkpoint = trained_part(checkpoint_path, "policy", LanguageModel, trust)
     prompt = trained_prompt(config, checkpoint / "config.yaml", policy.tokenizer, trust)
     if isinstance(prompt, ChatPrompt):  # its template may be a file of the run's own
         policy.tokenizer.chat_template = prompt.template.source
     base = starting_point(config)
-    adapts = None if base is None or is_run(base) else base
-    export_policy(_as(policy, dtype), draft, merge=merge, adapts=adapts)
+    adapted_base = None if base is None or is_run(base) else base
+    export_policy(_cast(policy, dtype), draft, merge=merge, adapts=adapted_base)
     return model_card(checkpoint, config, base=base)
 
 
-def _write_critic(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
+def _write_critic(checkpoint_path: Path, draft: Path, dtype: str | None, trust: bool) -> str:
     """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.critics import Critic
     from rlcomp.model.export import export_critic
@@ -199,28 +208,28 @@ def _write_critic(place: Path, draft: Path, dtype: str | None, trust: bool) -> s
     from rlcomp.model.load_model import starting_point, trained_part
     from rlcomp.report.model_card import model_card
 
-    critic, config, checkpoint = trained_part(place, "critic", Critic, trust)
+    critic, config, checkpoint = trained_part(checkpoint_path, "critic", Critic, trust)
     policy, _, _ = trained_part(checkpoint, "policy", LanguageModel, trust)
-    export_critic(_as(critic, dtype), policy.tokenizer, draft)
+    export_critic(_cast(critic, dtype), policy.tokenizer, draft)
     base = starting_point(config)
     return model_card(checkpoint, config, base=base, pipeline="token-classification")
 
 
-def _write_scorer(place: Path, draft: Path, dtype: str | None, trust: bool) -> str:
+def _write_scorer(checkpoint_path: Path, draft: Path, dtype: str | None, trust: bool) -> str:
     """Write weights, config and the policy's tokenizer; return the model card."""
     from rlcomp.model.export import export_scorer
     from rlcomp.model.load_model import starting_point, trained_part
     from rlcomp.model.scorer import Scorer
     from rlcomp.report.model_card import model_card
 
-    scorer, config, checkpoint = trained_part(place, "scorer", Scorer, trust)
-    export_scorer(_as(scorer, dtype), draft)
+    scorer, config, checkpoint = trained_part(checkpoint_path, "scorer", Scorer, trust)
+    export_scorer(_cast(scorer, dtype), draft)
     return model_card(
         checkpoint, config, base=starting_point(config), pipeline="text-classification"
     )
 
 
-def _as(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
+def _cast(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
     import torch
 
     return part if dtype is None else part.to(getattr(torch, dtype))
@@ -229,7 +238,8 @@ def _as(part: Any, dtype: str | None) -> Any:  # noqa: ANN401
 def _step(run: Path, text: str) -> int:
     if not re.fullmatch(r"\d{1,8}", text):
         raise CheckpointError(
-            f"--checkpoint {text}: without --checkpoint it is the last; else one of {_kept(run)}"
+            f"--checkpoint {text}: without --checkpoint it is the last; else one of "
+            f"{_saved_steps(run)}"
         )
     return int(text)
 
@@ -242,21 +252,26 @@ def at_step(run: Path, step: int) -> Path:
     """
     from rlcomp.checkpoint.progress import step_name
 
-    place = _home(run) / step_name({"total": step})
-    if not place.is_dir():
-        raise CheckpointError(f"{run} has no checkpoint of step {step} (there are: {_kept(run)})")
-    return place
+    checkpoint_path = _checkpoint_folder(run) / step_name({"total": step})
+    if not checkpoint_path.is_dir():
+        raise CheckpointError(
+            f"{run} has no checkpoint of step {step} (there are: {_saved_steps(run)})"
+        )
+    return checkpoint_path
 
 
-def _home(run: Path) -> Path:
+def _checkpoint_folder(run: Path) -> Path:
     return run / "checkpoints" if (run / "checkpoints").is_dir() else run
 
 
-def _kept(run: Path) -> str:
+def _saved_steps(run: Path) -> str:
     """Return the steps of a run's checkpoints."""
     from rlcomp.checkpoint.reader import checkpoints_in
 
-    return ", ".join(str(int(path.name[5:])) for path in checkpoints_in(_home(run))) or "none"
+    return (
+        ", ".join(str(int(path.name[5:])) for path in checkpoints_in(_checkpoint_folder(run)))
+        or "none"
+    )
 
 
 if __name__ == "__main__":

@@ -90,7 +90,7 @@ def help_text(directories: Iterable[Path]) -> str:
     return "\n".join([_HEAD, *_parts_apart(files, lines), "", _FOOT])
 
 
-def tell(words: Sequence[str], directories: Iterable[Path]) -> None:
+def print_help(words: Sequence[str], directories: Iterable[Path]) -> None:
     """Print the help on words; lines are cut at the terminal's width, but not in a file."""
     width = get_terminal_size().columns if sys.stdout.isatty() else sys.maxsize
     print(printable(help_on(words, directories, width)))

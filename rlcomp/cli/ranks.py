@@ -16,7 +16,7 @@ from rlcomp.wiring.plan import Plan
 
 
 @contextmanager
-def as_a_rank(*, multirun: bool) -> Iterator[None]:
+def rank_folder(*, multirun: bool) -> Iterator[None]:
     """Give ranks above 0 a folder of their own in a context; delete it at the end.
 
     Raises:
@@ -37,12 +37,12 @@ def as_a_rank(*, multirun: bool) -> Iterator[None]:
         yield
 
 
-def leads() -> bool:
+def is_first_rank() -> bool:
     """Return whether this is rank 0, or the only one."""
     return world()[0] == 0
 
 
-def check_shared(plan: Plan) -> None:
+def check_rank_settings(plan: Plan) -> None:
     """Check that several processes share a run by a setting; warn of a single process with it.
 
     Raises:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcomp.cli.command_arguments import Parser
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def main() -> None:
     """Repeat the step that a run left behind when it stopped: where is it not finite first?"""
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:
@@ -91,11 +91,11 @@ def dumped_learner(folder: Path, trust: bool = False) -> tuple[SupportsTrace, Du
     node = saved_node(config, dump.node, file, trust, LEARNER)
     if node is None:
         raise CheckpointError(f"{file} has no node {dump.node!r}, whose step the dump is")
-    plan, wanted = node
+    plan, learner_node = node
     builder = Builder(plan, int(config.seed))
-    allowance = Allowance([one.numel() for one in dump.saved.tensors().values()], str(file))
+    allowance = Allowance([tensor.numel() for tensor in dump.saved.tensors().values()], str(file))
     with allowance, built_from(file, trust):
-        learner = builder.build(wanted)
+        learner = builder.build(learner_node)
     if not isinstance(learner, SupportsTrace):
         raise CheckpointError(f"{file}: {dump.node} is a {type(learner).__name__}, no learner")
     place_on(device(str(config.get("device", "auto"))), builder.built)

@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlcomp.cli.command_arguments import Parser
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import ConfigError, ConfigErrors, DataError, UserError, require
-from rlcomp.report.groups import Group, baseline_of, grouped
+from rlcomp.report.groups import Group, find_baseline, group_runs
 from rlcomp.report.runs import Run, find_runs
 
 if TYPE_CHECKING:
-    from rlcomp.report.tables import Result
+    from rlcomp.report.tables import MetricResult
 
 _NEEDED = ("scipy", "jinja2")
 # The most sentences on the terminal; the page has more.
@@ -23,7 +23,7 @@ _SAID = 10
 
 def main() -> None:
     """Compare runs and sweeps: one HTML page and two CSV files; for a single run, its rollouts."""
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:
@@ -67,15 +67,15 @@ def report(
         raise UserError(f"--out {out}: it names the folder that is written into, not a file")
     for module in _NEEDED:
         require(module, "report")
-    from rlcomp.report.fronts import fronts_of, write_fronts
+    from rlcomp.report.fronts import compute_fronts, write_fronts
     from rlcomp.report.page import Report, write_page
     from rlcomp.report.tables import results, write_results, write_runs
 
     runs = find_runs(paths)
-    groups = grouped(runs)
+    groups = group_runs(runs)
     against, metrics = _chosen(runs, groups, baseline, wanted)
     rows = results(groups, metrics, against) if against else []
-    fronts = fronts_of(groups, along)
+    fronts = compute_fronts(groups, along)
     place = out or (Path(paths[0]) if Path(paths[0]).is_dir() else Path())
     try:
         place.mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def _chosen(
 
     faults, against, metrics = list[str](), None, list[str]()
     try:
-        against = baseline_of(groups, baseline) if groups else None
+        against = find_baseline(groups, baseline) if groups else None
     except ConfigError as error:
         faults.append(str(error))
     try:
@@ -118,21 +118,24 @@ def _chosen(
     return against, metrics
 
 
-def _said(groups: list[Group], rows: list[Result], against: Group) -> list[str]:
+def _said(groups: list[Group], rows: list[MetricResult], against: Group) -> list[str]:
     """Return the page's first sentences: results by the headline metric."""
-    from rlcomp.report.findings import headline, verdicts
+    from rlcomp.report.findings import headline, write_verdict_sentences
 
     metric = headline(rows)
     if metric is None:
         return []
-    sentences = [" ".join(one.sentence.split()) for one in verdicts(groups, rows, against, metric)]
+    sentences = [
+        " ".join(one.sentence.split())
+        for one in write_verdict_sentences(groups, rows, against, metric)
+    ]
     named = " ".join(metric.split())  # a name may hold line breaks
     above = [f"{named}, last value, paired by seed:"] if len(groups) > 1 else []
     more = [f"… and {len(sentences) - _SAID} more"] if len(sentences) > _SAID else []
     return [*above, *sentences[:_SAID], *more]
 
 
-def left_by(directory: Path) -> list[Path]:
+def report_files(directory: Path) -> list[Path]:
     """Draw the curve, the front and the report of a finished run; return their paths.
 
     There is no report if its requirements (extra: ``report``) are not installed.

@@ -24,11 +24,11 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp import __version__
 from rlcomp.arguments import NonEmptyText, problem
-from rlcomp.cli.command_arguments import gathered
-from rlcomp.cli.completion import words_with_line
-from rlcomp.cli.error_handler import guard, user_directories, verdict
+from rlcomp.cli.command_arguments import overrides_first
+from rlcomp.cli.completion import add_config_dirs
+from rlcomp.cli.error_handler import error_report, run_program, user_directories
 from rlcomp.cli.escape import printable
-from rlcomp.cli.help import help_text, tell
+from rlcomp.cli.help import help_text, print_help
 from rlcomp.cli.overrides import (
     check_folders,
     check_modes,
@@ -39,12 +39,12 @@ from rlcomp.cli.overrides import (
     hydra_arguments,
     tell_repeated,
 )
-from rlcomp.cli.ranks import as_a_rank, check_shared, leads
+from rlcomp.cli.ranks import check_rank_settings, is_first_rank, rank_folder
 from rlcomp.cli.supervisor import in_child
 from rlcomp.errors import ConfigError, ConfigErrors, Died, Interrupted, RunFailed, UserError
 from rlcomp.files.run_record import chosen_options, record_failure
 from rlcomp.files.shared_status import SharedStatus
-from rlcomp.sweep.job_configs import REFUSED, hidden
+from rlcomp.sweep.job_configs import REFUSED_VARIABLE, hide_words
 from rlcomp.sweep.labels import labels
 from rlcomp.sweep.search import offer_search
 from rlcomp.trackers.tracker_session import closing_tracker
@@ -66,9 +66,9 @@ def main(*, apart: bool = True) -> None:
         apart: whether each run gets a process of its own (:mod:`rlcomp.cli.supervisor`).
     """
     argv = sys.argv
-    sys.argv = [*argv[:1], *gathered(with_base(argv)[1:])]  # Hydra reads them there
+    sys.argv = [*argv[:1], *overrides_first(with_base(argv)[1:])]  # Hydra reads them there
     try:
-        guard(lambda: _app(apart), alone=False)
+        run_program(lambda: _app(apart), single_process=False)
     finally:
         sys.argv = argv
 
@@ -90,11 +90,11 @@ class Jobs:
         self.started = True
         if self.interrupted():
             return  # the sweep was stopped, not one of its jobs
-        watch = SharedStatus(watched=self.apart)
+        status = SharedStatus(watched=self.apart)
         multirun = HydraConfig.get().mode == RunMode.MULTIRUN
         try:
-            with record_failure(Path(HydraConfig.get().runtime.output_dir), watch, verdict):
-                run_job(config, watch, preload=multirun)
+            with record_failure(Path(HydraConfig.get().runtime.output_dir), status, error_report):
+                run_job(config, status, preload=multirun)
         # Any failure of a job: none is swallowed. The failure of a single run is raised when Hydra
         # is done; Hydra would report it in its own way.
         except Exception as error:
@@ -103,7 +103,7 @@ class Jobs:
             if multirun:
                 # Raised again: a launcher may run this in another process, with another list. Hydra
                 # goes on with the other jobs, and its sweeper raises at the end.
-                report = verdict(error)
+                report = error_report(error)
                 kind = "" if report["foreseen"] else f"{report['type']}: "
                 number = HydraConfig.get().job.num
                 print(printable(f"rlcomp: job {number}: {kind}{report['error']}"), file=sys.stderr)
@@ -131,22 +131,24 @@ class Jobs:
 
 
 def _app(apart: bool) -> None:
-    sys.argv = words_with_line(sys.argv)
-    places = [config_directory(), *map(Path, user_directories())]
+    sys.argv = add_config_dirs(sys.argv)
+    config_directories = [config_directory(), *map(Path, user_directories())]
     if {"--help", "-h"} & set(sys.argv[1:]):
-        places_named = {"help", *user_directories()}
-        words = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in places_named]
-        return tell(words, places) if words else print(help_text(places))
+        excluded = {"help", *user_directories()}
+        words = [w for w in sys.argv[1:] if re.fullmatch(r"\w+", w) and w not in excluded]
+        return (
+            print_help(words, config_directories) if words else print(help_text(config_directories))
+        )
     if "--version" in sys.argv[1:]:
         return print(f"rlcomp {__version__}")
     check_no_config_file(sys.argv[1:])
     arguments, unknown = hydra_arguments(sys.argv[1:])
     if arguments.overrides[:1] == ["help"]:
-        return tell(arguments.overrides[1:], places)
-    check_options(sys.argv[1:], unknown, places)
+        return print_help(arguments.overrides[1:], config_directories)
+    check_options(sys.argv[1:], unknown, config_directories)
     check_modes(sys.argv[1:], arguments)
     overrides = arguments.overrides
-    check_overrides(overrides, places)
+    check_overrides(overrides, config_directories)
     check_folders(user_directories())
     check_choices(sys.argv[1:], user_directories())
     check_own_yamls(overrides, user_directories())
@@ -157,35 +159,35 @@ def _app(apart: bool) -> None:
     jobs = Jobs(apart=apart)
     app = hydra.main(version_base="1.3", config_path=str(config_directory()), config_name="config")
     try:
-        with as_a_rank(multirun=arguments.multirun):
-            _hydra(app, jobs)
+        with rank_folder(multirun=arguments.multirun):
+            _run_hydra(app, jobs)
     except (OSError, ValueError, yaml.YAMLError, RecursionError, Interrupted) as error:
         raise jobs.describe_error(error) from error
     if jobs.failed:
         raise jobs.failed[0]
 
 
-def _hydra(app: Callable[[Jobs], Callable[[], None]], jobs: Jobs) -> None:
+def _run_hydra(app: Callable[[Jobs], Callable[[], None]], jobs: Jobs) -> None:
     try:
         app(jobs)()
     except HydraException:
-        words = [] if jobs.started else unknown_to_sweep(sys.argv[1:])
+        words = [] if jobs.started else overrides_unknown_to_sweep(sys.argv[1:])
         if not words:
             raise
-        with hidden(words):
+        with hide_words(words):
             app(jobs)()
 
 
-def unknown_to_sweep(words: Sequence[str]) -> list[str]:
+def overrides_unknown_to_sweep(words: Sequence[str]) -> list[str]:
     """Return the overrides that a sweep's base config does not know; jobs may know them."""
     arguments = get_args_parser().parse_args(words)
     if not arguments.multirun:
         return []
-    place = create_config_search_path(str(config_directory()))
+    search_path = create_config_search_path(str(config_directory()))
     for directory in user_directories():
-        own, anchor = f"file://{Path(directory).resolve()}", SearchPathQuery(provider="schema")
-        place.prepend(provider="command-line", path=own, anchor=anchor)
-    loader = ConfigLoaderImpl(place)
+        path, anchor = f"file://{Path(directory).resolve()}", SearchPathQuery(provider="schema")
+        search_path.prepend(provider="command-line", path=path, anchor=anchor)
+    loader = ConfigLoaderImpl(search_path)
     _, refused = sift(
         lambda texts: loader.load_configuration("config", texts, RunMode.MULTIRUN),
         arguments.overrides,
@@ -193,70 +195,70 @@ def unknown_to_sweep(words: Sequence[str]) -> list[str]:
     return [text for text, _ in refused]
 
 
-def run_job(config: DictConfig, watch: SharedStatus, *, preload: bool) -> None:
+def run_job(config: DictConfig, status: SharedStatus, *, preload: bool) -> None:
     """Run one run, or one job of a sweep.
 
     Args:
         config: of the run.
-        watch: gets the location of the run; a watched run has a process of its own.
+        status: gets the location of the run; a watched run has a process of its own.
         preload: import torch before the process of the run begins, once for all jobs.
     """
-    if refused := HydraConfig.get().job.env_set.get(REFUSED):
+    if refused := HydraConfig.get().job.env_set.get(REFUSED_VARIABLE):
         raise ConfigErrors(refused.splitlines())
     OmegaConf.set_struct(config, False)
     if fault := problem(NonEmptyText, config.directory):
         raise ConfigError(f"directory is {config.directory!r}: {fault}; set directory=...")
     config.directory = str(Path(HydraConfig.get().runtime.output_dir).resolve())
-    _label(config)
+    _set_tracker_labels(config)
     words = cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.task))
     words += cast("list[str]", OmegaConf.to_container(HydraConfig.get().overrides.hydra))
-    if faults := check_used(config, added(words), words) + _unread(config, words):
+    if faults := check_used(config, added(words), words) + _unused_settings(config, words):
         raise ConfigErrors(faults)
     plan = plan_of(config, words)
-    check_shared(plan)
-    if leads():
+    check_rank_settings(plan)
+    if is_first_rank():
         warn_of_no_effect(plan, words)
     if preload:
         importlib.import_module("rlcomp.run.launch")
 
-    job = partial(_job, config, plan, watch, words)
-    if watch.watched:
-        with _tracker_closed(config, watch):
-            in_child(job, watch)
+    job = partial(_job, config, plan, status, words)
+    if status.watched:
+        with _tracker_closed(config, status):
+            in_child(job, status)
     else:
         job()
 
 
-def _tracker_closed(config: DictConfig, watch: SharedStatus) -> AbstractContextManager[None]:
+def _tracker_closed(config: DictConfig, status: SharedStatus) -> AbstractContextManager[None]:
     """Close the tracker of a run that dies, at the end of a context."""
     tracker = config.get("tracker")
-    if not tracker or not leads():
+    if not tracker or not is_first_rank():
         return nullcontext()
     settings = cast("dict[str, Any]", OmegaConf.to_container(tracker, resolve=True))
-    return closing_tracker(get_object(str(settings.pop("_target_"))), settings, watch)
+    return closing_tracker(get_object(str(settings.pop("_target_"))), settings, status)
 
 
-def _job(config: DictConfig, plan: Plan, watch: SharedStatus, words: Sequence[str]) -> None:
-    from rlcomp.cli.report import left_by
+def _job(config: DictConfig, plan: Plan, status: SharedStatus, words: Sequence[str]) -> None:
+    from rlcomp.cli.report import report_files
     from rlcomp.files.storage_errors import storage_errors
     from rlcomp.report.summary import summarise
     from rlcomp.run.launch import launch
 
     with traced_errors(plan, words):
-        launch(config, plan, watch, left_by)
-    if leads():
-        with storage_errors("the summary", watch):
+        launch(config, plan, status, report_files)
+    if is_first_rank():
+        with storage_errors("the summary", status):
             print(summarise(config.directory), flush=True)
 
 
-def _unread(config: DictConfig, words: Sequence[str]) -> list[str]:
+def _unused_settings(config: DictConfig, words: Sequence[str]) -> list[str]:
     """Return settings that nothing reads; a sweep's are checked before its first job."""
     if HydraConfig.get().mode == RunMode.MULTIRUN:
         return []
     return check_unread(config, words, chosen_options(), user_directories())
 
 
-def _label(config: DictConfig) -> None:
+def _set_tracker_labels(config: DictConfig) -> None:
     """Set W&B's name, group, job type and tags from the run's differences, where they are unset."""
     tracker = config.get("tracker")
     if not tracker or "job_type" not in tracker:

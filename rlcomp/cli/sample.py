@@ -11,21 +11,26 @@ from typing import Any
 
 from rlcomp.arguments import PositiveInt, problem
 from rlcomp.cli.command_arguments import Parser, positive
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.cli.escape import printable
 from rlcomp.errors import CheckpointError, DataError, RlcompWarning, UserError
 
 
 def main() -> None:
     """Answer prompts with the policy of a checkpoint (or of a run's newest one)."""
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:
-    plain = ("--prompt", "--prompts", "--checkpoint", "--run", "--model")
+    positional_names = ("--prompt", "--prompts", "--checkpoint", "--run", "--model")
     examples = {"RUN": "runs/mine", "PROMPT": "'2+2='"}
-    about = main.__doc__
-    parser = Parser(prog="rlcomp-sample", description=about, plain=plain, examples=examples)
+    description = main.__doc__
+    parser = Parser(
+        prog="rlcomp-sample",
+        description=description,
+        positional_names=positional_names,
+        examples=examples,
+    )
     parser.add_argument(
         "checkpoint", metavar="RUN", type=Path, help="a run's directory, or one of its checkpoints"
     )
@@ -46,28 +51,28 @@ def _app() -> None:
         first, *others = sorted([str(options.checkpoint), *options.prompts], key=_is_prompt)
         line = shlex.join(["rlcomp-sample", first, *others])
         raise UserError(f"{options.checkpoint}: the run stands in front of the prompts: {line}")
-    answered = sample(**vars(options))  # fails before any warning on prompts
-    if warning := _in_pieces(options.checkpoint, options.prompts):
+    answers_by_prompt = sample(**vars(options))  # fails before any warning on prompts
+    if warning := _split_prompt_warning(options.checkpoint, options.prompts):
         warnings.warn(warning, RlcompWarning, stacklevel=2)
-    for prompt, answers in zip(options.prompts, answered, strict=True):
+    for prompt, answers in zip(options.prompts, answers_by_prompt, strict=True):
         for answer in answers:
             print(printable(f"{prompt}{answer}"))
 
 
-def _in_pieces(checkpoint: Path, prompts: list[str]) -> str | None:
+def _split_prompt_warning(checkpoint: Path, prompts: list[str]) -> str | None:
     """Return the warning on words that were one prompt before a shell split it.
 
     Examples:
-        >>> print(_in_pieces(Path("runs/a"), ["two", "words"]))
+        >>> print(_split_prompt_warning(Path("runs/a"), ["two", "words"]))
         2 prompts, 'two', 'words'; one of several words has quotes: rlcomp-sample runs/a 'two words'
-        >>> _in_pieces(Path("runs/a"), ["12>", "34>"])
+        >>> _split_prompt_warning(Path("runs/a"), ["12>", "34>"])
     """
     is_word = re.match(r"[^\W\d]{2}", prompts[0])
     if len(prompts) == 1 or not is_word or any(re.search(r"\s", word) for word in prompts):
         return None
     whole = shlex.join(["rlcomp-sample", str(checkpoint), " ".join(prompts)])
-    shown = f"{', '.join(map(repr, prompts)):.60}"
-    return f"{len(prompts)} prompts, {shown}; one of several words has quotes: {whole}"
+    quoted = f"{', '.join(map(repr, prompts)):.60}"
+    return f"{len(prompts)} prompts, {quoted}; one of several words has quotes: {whole}"
 
 
 def _is_prompt(word: str) -> bool:
@@ -106,21 +111,21 @@ def sample(
     decoding = policy.decoding
     if temperature is not None:
         decoding = dataclasses.replace(decoding, temperature=temperature)
-    answered = answer_prompts(
+    answers_by_prompt = answer_prompts(
         policy,
         prompts,
-        prompt_ids=_encoded(prompt, prompts, policy.tokenizer, folder.parent.parent),
+        prompt_ids=_encode_prompts(prompt, prompts, policy.tokenizer, folder.parent.parent),
         group_size=n,
-        max_new_tokens=max_new_tokens or _limit(checkpoint, config.get("max_new_tokens")),
+        max_new_tokens=max_new_tokens or _check_limit(checkpoint, config.get("max_new_tokens")),
         decoding=decoding,
         generator=torch.Generator().manual_seed(named_seed(seed, "sample")),
     )
-    texts = decode_texts(answered["response"])
+    texts = decode_texts(answers_by_prompt["response"])
     return [texts[start : start + n] for start in range(0, len(texts), n)]
 
 
-def _encoded(
-    asked: Any,  # noqa: ANN401
+def _encode_prompts(
+    prompt_format: Any,  # noqa: ANN401
     prompts: list[str],
     tokenizer: Any,  # noqa: ANN401
     run: Path,
@@ -131,14 +136,14 @@ def _encoded(
         DataError: the run's tokenizer lacks a character of a prompt; names the characters it has.
     """
     try:
-        ids: list[list[int]] = asked.encode(prompts, [{}] * len(prompts))
+        ids: list[list[int]] = prompt_format.encode(prompts, [{}] * len(prompts))
     except DataError as error:
         fault, remedy, _ = str(error).partition(": add it to")
         if not remedy:
             raise  # no tokenizer could write it
-        known = "".join(sorted(token for token in tokenizer.get_vocab() if len(token) == 1))
+        characters = "".join(sorted(token for token in tokenizer.get_vocab() if len(token) == 1))
         raise DataError(
-            f"{fault}; it knows {known!r}: ask as it was trained{_example(run)}"
+            f"{fault}; it knows {characters!r}: ask as it was trained{_example(run)}"
         ) from error
     return ids
 
@@ -153,7 +158,7 @@ def _example(run: Path) -> str:
     return f", rlcomp-sample {shlex.quote(str(run))} {shlex.quote(str(prompt))}"
 
 
-def _limit(checkpoint: Path, limit: Any) -> int:  # noqa: ANN401
+def _check_limit(checkpoint: Path, limit: Any) -> int:  # noqa: ANN401
     """Return the most new tokens by a run's config, which is untrusted."""
     if fault := problem(PositiveInt, limit):
         raise CheckpointError(

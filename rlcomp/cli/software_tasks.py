@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from rlcomp.cli.command_arguments import Parser
-from rlcomp.cli.error_handler import guard
+from rlcomp.cli.error_handler import run_program
 from rlcomp.data.repositories import changes_of_commits, changes_of_diffs
 from rlcomp.data.software import tasks_of
 from rlcomp.errors import UserError
@@ -22,7 +22,7 @@ def main() -> None:
     The sandbox runs every test of a change before and after it. The tests that fail before and pass
     after define the task.
     """
-    guard(_app)
+    run_program(_app)
 
 
 def _app() -> None:

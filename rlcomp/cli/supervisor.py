@@ -1,7 +1,7 @@
 """Supervisor: runs a job in a forked process, and reports how it ended.
 
-The run is forked; the parent process only waits. A run that calls ``os._exit``, or that the system
-kills, cannot report this itself, and would take the other jobs of a sweep with it.
+The parent process only waits. A run that calls ``os._exit`` or that the system kills cannot report
+its own end, and would end the other jobs of a sweep.
 """
 
 from __future__ import annotations
@@ -21,100 +21,102 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import IO, NoReturn
 
-from rlcomp.cli.error_handler import innermost, verdict
+from rlcomp.cli.error_handler import error_report, innermost_frame
 from rlcomp.errors import Died, Interrupted, RunFailed
 from rlcomp.files.shared_status import SharedStatus, describe_place
 from rlcomp.files.storage_errors import GO_ON
-from rlcomp.run.signals import answer, stop_at_once
+from rlcomp.run.signals import print_stopping, stop_at_once
 
 _PR_SET_PDEATHSIG = 1
 # The signals that request the end of a run.
-_ASKING = (signal.SIGINT, signal.SIGTERM)
+_STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def in_child(job: Callable[[], None], watch: SharedStatus) -> None:
+def in_child(job: Callable[[], None], status: SharedStatus) -> None:
     """Run a job in a forked process and wait for it.
 
     Raises:
         Interrupted: the job was stopped on request.
         KeyboardInterrupt: it was stopped at once.
         RunFailed: it failed with an exception.
-        Died: it ended in any other way: killed, or by ending its process.
+        Died: a signal killed it, or it ended its own process.
     """
     sys.stdout.flush()
     sys.stderr.flush()
     with tempfile.TemporaryFile() as stack:
-        with _passing_on_signals(watch) as children:
+        with _forward_signals(status) as children:
             parent, child = os.getpid(), os.fork()
             if not child:
-                _be_the_child(job, watch, stack, parent)
+                _run_as_child(job, status, stack, parent)
             children.append(child)
-            if _at_once(watch):  # requested before the child existed
+            if _must_stop_now(status):  # requested before the child existed
                 os.kill(child, signal.SIGINT)
-            _, status = os.waitpid(child, 0)
-        report = watch.ended()
+            _, wait_status = os.waitpid(child, 0)
+        report = status.ended()
         if report.get("exit_code") == 0:
             return
         if report.get("exit_code") == Interrupted.exit_code:
             raise Interrupted(report["error"])
-        at_its_end = watch.signals and not report and not status  # it was about to report its end
+        # The child had no time to report its end.
+        stopped_at_end = status.signals and not report and not wait_status
         interrupted = report.get("type") == KeyboardInterrupt.__name__
-        if watch.signals > 1 or interrupted or at_its_end:
+        if status.signals > 1 or interrupted or stopped_at_end:
             raise KeyboardInterrupt
         if report:
             raise RunFailed(report)
         stack.seek(0)
-        raise _died(status, watch, stack.read().decode(errors="replace"))
+        raise _death_error(wait_status, status, stack.read().decode(errors="replace"))
 
 
-def _be_the_child(
-    job: Callable[[], None], watch: SharedStatus, stack: IO[bytes], parent: int
+def _run_as_child(
+    job: Callable[[], None], status: SharedStatus, stack: IO[bytes], parent: int
 ) -> NoReturn:
-    """Run the job, report how it ended, and leave as a process leaves at its end."""
+    """Run the job in the child, report its outcome, and end the process with its exit handlers."""
     try:
-        _forget_the_parents_end()
-        for number in _ASKING:
+        _clear_exit_handlers()
+        for number in _STOP_SIGNALS:
             signal.signal(number, stop_at_once)
-        _die_with(parent)
+        _die_with_parent(parent)
         faulthandler.enable(stack)
-        outcome = _outcome(job, watch)
-        for number in _ASKING:
+        outcome = _run_job(job, status)
+        for number in _STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
-        watch.end(outcome)
+        status.end(outcome)
         threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         multiprocessing.util._exit_function()  # type: ignore[attr-defined]
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        os._exit(0)  # the exit code does not matter: the report does
+        os._exit(0)  # the parent reads the report, not the exit code
 
 
-def _forget_the_parents_end() -> None:
-    """Drop the parent's exit handlers: the parent still uses its temporary folders."""
+def _clear_exit_handlers() -> None:
+    """Drop the inherited exit handlers, since the parent still uses its temporary folders."""
     atexit._clear()
     for finalizer in [*weakref.finalize._registry]:  # type: ignore[attr-defined]
         finalizer.atexit = False
     atexit.register(weakref.finalize._exitfunc)  # type: ignore[attr-defined]
 
 
-def _outcome(job: Callable[[], None], watch: SharedStatus) -> dict[str, object]:
+def _run_job(job: Callable[[], None], status: SharedStatus) -> dict[str, object]:
+    """Run the job; return the report of its error, or exit code 0."""
     try:
-        if _at_once(watch):  # requested before this process had handlers
+        if _must_stop_now(status):  # requested before this process had handlers
             raise KeyboardInterrupt
         job()
     except BaseException as error:
-        return {**verdict(error)}
+        return {**error_report(error)}
     return {"exit_code": 0}
 
 
-def _at_once(watch: SharedStatus) -> bool:
+def _must_stop_now(status: SharedStatus) -> bool:
     """Return whether the run must stop now: two requests, or one before its first step."""
-    return watch.signals > bool(watch.place())
+    return status.signals > bool(status.place())
 
 
-def _die_with(parent: int) -> None:
-    """Have this process killed when its parent dies (Linux): an unsupervised run must not go on."""
+def _die_with_parent(parent: int) -> None:
+    """Ask Linux to kill this process when its parent dies: no run continues unsupervised."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
@@ -122,53 +124,54 @@ def _die_with(parent: int) -> None:
 
 
 @contextmanager
-def _passing_on_signals(watch: SharedStatus) -> Iterator[list[int]]:
-    """Pass signals on to the run: the first is answered, and the run sees it after its step.
+def _forward_signals(status: SharedStatus) -> Iterator[list[int]]:
+    """Forward signals to the run, which stops after its step at the first one.
 
-    A terminal sends a signal to both processes, ``kill`` to one: the run adds both counts.
+    A terminal sends a signal to both processes and ``kill`` to one, so the run adds both counts.
 
     Yields:
-        A list for the process of the run. Signals are counted until it is there.
+        An empty list for the process number of the run. Until it is filled, signals are counted.
     """
-    own, children = os.getpid(), list[int]()
+    parent, children = os.getpid(), list[int]()
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def count_signal(number: int, frame: FrameType | None) -> None:
         del number, frame
-        if os.getpid() != own:
-            return  # the run, before it has handlers of its own
-        watch.signals += 1
-        if watch.signals == 1 and watch.place():
-            answer(watch)
+        if os.getpid() != parent:
+            return  # this is the child, before it has its own handlers
+        status.signals += 1
+        if status.signals == 1 and status.place():
+            print_stopping(status)
         else:
             for child in children:
-                os.kill(child, signal.SIGINT if watch.signals < 3 else signal.SIGKILL)
+                os.kill(child, signal.SIGINT if status.signals < 3 else signal.SIGKILL)
 
     if threading.current_thread() is not threading.main_thread():
         yield children  # other code handles the signals
         return
-    before = {number: signal.signal(number, ask) for number in _ASKING}
+    earlier_handlers = {number: signal.signal(number, count_signal) for number in _STOP_SIGNALS}
     try:
         yield children
     finally:
-        for number, handler in before.items():
+        for number, handler in earlier_handlers.items():
             signal.signal(number, handler)
 
 
-def _died(status: int, watch: SharedStatus, stack: str) -> Died:
-    place = describe_place(watch.place())
-    again = f"its record and its checkpoints are as they were: {GO_ON}"
-    code = os.waitstatus_to_exitcode(status)
+def _death_error(wait_status: int, status: SharedStatus, stack: str) -> Died:
+    position = describe_place(status.place())
+    remedy = f"its record and its checkpoints are as they were: {GO_ON}"
+    code = os.waitstatus_to_exitcode(wait_status)
     if code >= 0:
         return Died(
-            f"the run ended its process {place}, with exit status {code} and without a word, as "
-            f"os._exit does, or a library that exits: raise an error there instead; {again}"
+            f"the run ended its process {position}, with exit status {code} without an error, as "
+            "os._exit or "
+            f"an exiting library does: raise an error there instead; {remedy}"
         )
     name = signal.Signals(-code).name
     cause = (
-        "perhaps by the system for want of memory: smaller batches need less"
+        "perhaps by the system because memory ran out: use smaller batches"
         if -code == signal.SIGKILL
-        else f"where Python was{innermost(stack)}: failure.json has the stack"
+        else f"where Python was{innermost_frame(stack)}: failure.json has the stack"
     )
     return Died(
-        f"the run was killed by {name} {place}, {cause}; {again}", signal=-code, stack=stack
+        f"the run was killed by {name} {position}, {cause}; {remedy}", signal=-code, stack=stack
     )

@@ -78,7 +78,7 @@ class RaggedTurn:
     def _settle(self, rows: Sequence[int]) -> None:
         """Copy the tokens of a branch to the full cache; ``rows`` are the branch's rows there."""
         if self.cache is not self.full_cache and self.forwards:
-            self.full_cache.restore_point(self.cache, rows, self.forwards)
+            self.full_cache.take_back(self.cache, rows, self.forwards)
         self.forwards = 0
 
     def _keep(self, rows: Sequence[int]) -> None:

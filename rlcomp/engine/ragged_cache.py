@@ -146,7 +146,7 @@ class RaggedCache(Cache):
         """Let new tokens of all rows go into the column behind the longest row."""
         self.length = int(self.columns.max())
 
-    def restore_point(self, other: RaggedCache, rows: Sequence[int], steps: int) -> None:
+    def take_back(self, other: RaggedCache, rows: Sequence[int], steps: int) -> None:
         """Take over the last tokens of rows that a branch has sampled.
 
         Args:

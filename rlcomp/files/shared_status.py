@@ -53,7 +53,7 @@ class SharedStatus:
         return self._place.read()
 
     def end(self, outcome: Mapping[str, object]) -> None:
-        """Set the outcome of the run (:func:`rlcomp.cli.error_handler.verdict`)."""
+        """Set the outcome of the run (:func:`rlcomp.cli.error_handler.error_report`)."""
         self._end.write(outcome)
 
     def ended(self) -> dict[str, object]:

@@ -13,7 +13,7 @@ import numpy as np
 from rlcomp.functional.pareto_front import nondominated
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
-from rlcomp.report.returns import Rows, asked_for, path_of
+from rlcomp.report.returns import Rows, evaluation_path, returns_by_preference
 from rlcomp.report.runs import Run
 from rlcomp.report.statistics import Array, band, curve
 from rlcomp.trackers.metric_direction import better
@@ -34,9 +34,9 @@ def colour_of(index: int) -> str:
 
 # A point of a line has four numbers of about six bytes; this keeps a page below 3 MB.
 MOST_POINTS = 40_000
-_MOST_OF_A_LINE = 400
+_MAX_LINE_POINTS = 400
 AXES = ("steps", "tokens", "seconds")
-_PLACES = ("total", "phase", "step")
+_POSITION_KEYS = ("total", "phase", "step")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Metrics:
     constant: Mapping[str, float]
 
 
-def sorted_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
+def sort_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
     """Separate metrics that changed from constant ones; wall times and interval ends have no chart.
 
     Args:
@@ -62,10 +62,10 @@ def sorted_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
         chosen: metrics with a visible chart, if they changed.
     """
     runs = [run for group in groups for run in group.runs]
-    known = dict.fromkeys([*chosen, *(name for run in runs for row in run.rows for name in row)])
+    names = dict.fromkeys([*chosen, *(name for run in runs for row in run.rows for name in row)])
     values_of: dict[str, set[float]] = {}
-    for name in known:
-        if name not in _PLACES and (name in chosen or not _beside(name, known)):
+    for name in names:
+        if name not in _POSITION_KEYS and (name in chosen or not _has_no_chart(name, names)):
             values_of[name] = {float(value) for run in runs for value in curve(run, name)[1]}
     changed = [name for name, values in values_of.items() if len(values) > 1]
     return Metrics(
@@ -75,9 +75,9 @@ def sorted_metrics(groups: Sequence[Group], chosen: Sequence[str]) -> Metrics:
     )
 
 
-def _beside(name: str, known: Iterable[str]) -> bool:
+def _has_no_chart(name: str, names: Iterable[str]) -> bool:
     stem = name.removesuffix("_low").removesuffix("_high")
-    return name.startswith("time/") or (stem != name and stem in known)
+    return name.startswith("time/") or (stem != name and stem in names)
 
 
 def charts(groups: Sequence[Group], metrics: Metrics) -> list[dict[str, Any]]:
@@ -87,17 +87,21 @@ def charts(groups: Sequence[Group], metrics: Metrics) -> list[dict[str, Any]]:
     ``seed``, ``x`` (three lists, :data:`AXES`), ``y``; a mean also has ``low`` and ``high``.
     """
     clocks = {run.directory: _clock(run) for group in groups for run in group.runs}
-    shown = (*metrics.chosen, *metrics.others)
-    lines_of = [(metric, [*_lines(groups, metric, clocks)]) for metric in shown]
+    shown_metrics = (*metrics.chosen, *metrics.others)
+    lines_of = [(metric, [*_lines(groups, metric, clocks)]) for metric in shown_metrics]
     total = sum(len(lines) for _, lines in lines_of)
-    points = max(2, min(_MOST_OF_A_LINE, MOST_POINTS // max(total, 1)))
-    whole = total * points <= MOST_POINTS
+    points = max(2, min(_MAX_LINE_POINTS, MOST_POINTS // max(total, 1)))
+    with_seeds = total * points <= MOST_POINTS
     return [
         {
             "metric": metric,
             "better": better(metric),
             "chosen": metric in metrics.chosen,
-            "lines": [_thinned(one, points) for one in lines if whole or one["kind"] == "mean"],
+            "lines": [
+                _thin_line(entry, points)
+                for entry in lines
+                if with_seeds or entry["kind"] == "mean"
+            ],
         }
         for metric, lines in lines_of
     ]
@@ -111,16 +115,16 @@ def _lines(
         averages = band(group.finished, metric) if several else None
         if averages is not None:
             steps, mean, low, high = averages
-            x = np.mean([_read(clocks[run.directory], steps) for run in group.finished], 0)
-            about = {"group": index, "kind": "mean", "seed": None}
-            yield {**about, "x": x, "y": mean, "low": low, "high": high}
+            x = np.mean([_read_clock(clocks[run.directory], steps) for run in group.finished], 0)
+            line = {"group": index, "kind": "mean", "seed": None}
+            yield {**line, "x": x, "y": mean, "low": low, "high": high}
         for run in group.runs:
             steps, values = curve(run, metric)
             if len(steps) and run.state != "repeated":
                 finished = "seed" if several else "mean"
                 kind = finished if run.state == "finished" else "open"
-                about = {"group": index, "kind": kind, "seed": run.seed}
-                yield {**about, "x": _read(clocks[run.directory], steps), "y": values}
+                line = {"group": index, "kind": kind, "seed": run.seed}
+                yield {**line, "x": _read_clock(clocks[run.directory], steps), "y": values}
 
 
 def _clock(run: Run) -> Array:
@@ -131,35 +135,35 @@ def _clock(run: Run) -> Array:
     return np.stack([np.asarray([row["total"] for row in run.rows]), *map(np.cumsum, columns)])
 
 
-def _read(clock: Array, steps: Array) -> Array:
+def _read_clock(clock: Array, steps: Array) -> Array:
     """Read a clock after some steps, shape ``[3, M]``."""
     return np.stack([steps, *(np.interp(steps, clock[0], column) for column in clock[1:])])
 
 
-def _thinned(line: dict[str, Any], points: int) -> dict[str, Any]:
+def _thin_line(line: dict[str, Any], points: int) -> dict[str, Any]:
     """Thin a line to the means of that many pieces; keep its last point."""
     count = len(line["y"])
     pieces = np.array_split(np.arange(count - 1), min(count - 1, points - 1)) if count > 1 else []
     pieces = [*pieces, np.asarray([count - 1])]
 
     def column(values: Array) -> list[float]:
-        return [_short(values[piece].mean()) for piece in pieces]
+        return [_round(values[piece].mean()) for piece in pieces]
 
     columns: dict[str, Any] = {n: column(line[n]) for n in ("y", "low", "high") if n in line}
     return {**line, "x": [column(axis) for axis in line["x"]], **columns}
 
 
-def _short(value: float) -> float:
+def _round(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def axes_of(shown: Sequence[Mapping[str, Any]]) -> list[str]:
+def axes_of(shown_metrics: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the axes with more than one value; always includes steps."""
-    lines = [line for chart in shown for line in chart["lines"]]
+    lines = [line for chart in shown_metrics for line in chart["lines"]]
     return [
         name
-        for place, name in enumerate(AXES)
-        if not place or any(any(line["x"][place]) for line in lines)
+        for index, name in enumerate(AXES)
+        if not index or any(any(line["x"][index]) for line in lines)
     ]
 
 
@@ -174,8 +178,8 @@ def run_front(rows: Rows, names: Sequence[str]) -> list[dict[str, Any]]:
         Panels ``x``, ``y``, ``points``; none without evaluations. A point: ``at``, ``kind``
         (``path`` or ``asked``), ``family`` (an index), ``told``, ``ring``.
     """
-    steps, path = path_of(rows, names)
-    last = asked_for(rows, names)
+    steps, path = evaluation_path(rows, names)
+    last = returns_by_preference(rows, names)
     best = nondominated(np.stack(list(last.values()))) if last else np.zeros(0, dtype=bool)
     points = [
         ("path", 0, f"step {step:.0f}", point, False)
@@ -194,10 +198,10 @@ def sweep_front(fronts: Fronts) -> list[dict[str, Any]]:
     """
     families = families_of(fronts)
     points = []
-    for one in fronts.points:
-        index, label = families.index(one.family), f"{one.family} {one.label}".strip()
-        points += [("run", index, label, point, False) for point in one.runs]
-        points.append(("mean", index, label, one.mean, one.on_front))
+    for entry in fronts.points:
+        index, label = families.index(entry.family), f"{entry.family} {entry.label}".strip()
+        points += [("run", index, label, point, False) for point in entry.runs]
+        points.append(("mean", index, label, entry.mean, entry.on_front))
     return _panels(fronts.names, points)
 
 
@@ -214,7 +218,7 @@ def _panels(
             "x": names[a],
             "y": names[b],
             "points": [
-                {"kind": k, "family": f, "told": t, "ring": r, "at": [_short(p[a]), _short(p[b])]}
+                {"kind": k, "family": f, "told": t, "ring": r, "at": [_round(p[a]), _round(p[b])]}
                 for k, f, t, p, r in points
             ],
         }

@@ -22,7 +22,7 @@ from rlcomp.functional.coverage import (
 )
 
 # Binomials of more answers than these take minutes.
-_MOST = 100_000
+_MAX_ANSWERS = 100_000
 _KINDS: dict[str, Any] = {
     "problem": str,
     "n": NonNegativeInt,
@@ -33,7 +33,7 @@ _KINDS: dict[str, Any] = {
 _SEED = 0
 
 
-class Counts(NamedTuple):
+class ProblemCounts(NamedTuple):
     """Counts of one problem: judged samples, right ones, ones with right reasons; and its level."""
 
     n: int
@@ -43,7 +43,7 @@ class Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Comparison:
+class CoverageComparison:
     """pass@k (or CoT-Pass@k) of two runs on the same problems.
 
     Attributes:
@@ -61,7 +61,7 @@ class Comparison:
 
 def read_counts(
     directory: Path, *, evaluator: str = "coverage", total: int | None = None
-) -> dict[str, Counts]:
+) -> dict[str, ProblemCounts]:
     """Read the counts of each problem of one evaluation of a run.
 
     Args:
@@ -85,7 +85,7 @@ def read_counts(
             + (f" after step {total}: it has those of {steps}" if steps else "; was it run?")
         )
     return {
-        row["problem"]: Counts(row["n"], row["c"], row.get("d"), row.get("level"))
+        row["problem"]: ProblemCounts(row["n"], row["c"], row.get("d"), row.get("level"))
         for row in rows
         if row["total"] == step
     }
@@ -98,19 +98,19 @@ def _fault(row: Mapping[str, Any]) -> str | None:
     for name, kind in _KINDS.items():
         if fault := problem(kind, row.get(name)):
             return f"'{name}' is {row.get(name)!r:.40}: {fault}"
-    if not (row.get("d") or 0) <= row["c"] <= row["n"] <= _MOST:
-        return f"must be d <= c <= n <= {_MOST}"
+    if not (row.get("d") or 0) <= row["c"] <= row["n"] <= _MAX_ANSWERS:
+        return f"must be d <= c <= n <= {_MAX_ANSWERS}"
     return None
 
 
 def compare(
-    base: Mapping[str, Counts],
-    trained: Mapping[str, Counts],
+    base: Mapping[str, ProblemCounts],
+    trained: Mapping[str, ProblemCounts],
     *,
     level: str | None = None,
     right: Literal["answer", "reasoning"] = "answer",
     interval: float = 0.95,
-) -> Comparison:
+) -> CoverageComparison:
     """Compare two evaluations over k = 1, 2, 4, ... and n: curves and their paired difference.
 
     Args:
@@ -125,26 +125,29 @@ def compare(
     """
     names = [name for name in base if name in trained and level in (None, base[name].level)]
     if not names:
-        of = "" if level is None else f" of level {level!r}"
+        counts = "" if level is None else f" of level {level!r}"
         raise DataError(
-            f"the two evaluations have no problem{of} in common: evaluate the same task with the "
+            f"the two evaluations have no problem{counts} in common: evaluate the same task with "
+            "the "
             "same seed, split and num_prompts"
         )
-    (n, c), (more, now) = (_tensors([of[name] for name in names], right) for of in (base, trained))
-    most = int(min(n.max(), more.max()))
-    ks = [*dict.fromkeys([*(2**power for power in range(most.bit_length())), most])]
-    difference = coverage_difference((n, c), (more, now), ks, interval, _SEED)
-    return Comparison(
+    (n, c), (trained_n, trained_c) = (
+        _tensors([counts[name] for name in names], right) for counts in (base, trained)
+    )
+    largest_k = int(min(n.max(), trained_n.max()))
+    ks = [*dict.fromkeys([*(2**power for power in range(largest_k.bit_length())), largest_k])]
+    difference = coverage_difference((n, c), (trained_n, trained_c), ks, interval, _SEED)
+    return CoverageComparison(
         len(names),
         coverage_curve(n, c, ks, interval, _SEED),
-        coverage_curve(more, now, ks, interval, _SEED),
+        coverage_curve(trained_n, trained_c, ks, interval, _SEED),
         difference,
         crossings(difference),
     )
 
 
-def _tensors(counts: list[Counts], right: str) -> tuple[torch.Tensor, torch.Tensor]:
-    if right == "reasoning" and any(one.d is None for one in counts):
+def _tensors(counts: list[ProblemCounts], right: str) -> tuple[torch.Tensor, torch.Tensor]:
+    if right == "reasoning" and any(count.d is None for count in counts):
         raise DataError("nobody judged the reasoning: give the evaluator a verifier, reasoning")
-    chosen = [one.c if right == "answer" else one.d for one in counts]
-    return torch.tensor([one.n for one in counts]), torch.tensor(chosen)
+    right_counts = [count.c if right == "answer" else count.d for count in counts]
+    return torch.tensor([count.n for count in counts]), torch.tensor(right_counts)

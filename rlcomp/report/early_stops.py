@@ -22,7 +22,7 @@ _ROW: _Fields = {"phase": _is_text, "step": is_count, "steps": is_count, "reason
 _BEST: _Fields = {"metric": _is_text, "better": _is_text, "value": is_number, "step": is_count}
 
 
-def ended_phases(directory: Path) -> list[dict[str, Any]]:
+def read_early_ends(directory: Path) -> list[dict[str, Any]]:
     """Read a run's ``ended.jsonl``, a row a phase; empty if there is none.
 
     The ``checkpoint`` of a best step is None if it has been deleted.
@@ -34,15 +34,15 @@ def ended_phases(directory: Path) -> list[dict[str, Any]]:
     rows, phases = read_lines(directory / ENDED), set()
     for number, row in enumerate(rows, 1):
         best = row.get("best")
-        whole = _fits(row, _ROW) and (best is None or _fits(best, _BEST))
-        if not whole or row["step"] >= row["steps"] or row["phase"] in phases:
-            place = f"{directory / ENDED}, line {number}: {json.dumps(row):.100}"
+        valid = _fits(row, _ROW) and (best is None or _fits(best, _BEST))
+        if not valid or row["step"] >= row["steps"] or row["phase"] in phases:
+            line = f"{directory / ENDED}, line {number}: {json.dumps(row):.100}"
             raise DataError(
-                f"{place} tells no phase that ended "
+                f"{line} tells no phase that ended "
                 "early (phase, step, steps, reason, best); take the line out"
             )
         phases.add(row["phase"])
-        if best is not None and not _is_there(directory, best.get("checkpoint")):
+        if best is not None and not _exists(directory, best.get("checkpoint")):
             best["checkpoint"] = None
     return rows
 
@@ -51,15 +51,15 @@ def _fits(row: object, fields: _Fields) -> bool:
     return isinstance(row, dict) and all(fits(row.get(name)) for name, fits in fields.items())
 
 
-def _is_there(directory: Path, checkpoint: object) -> bool:
+def _exists(directory: Path, checkpoint: object) -> bool:
     return isinstance(checkpoint, str) and (directory / checkpoint).is_dir()
 
 
-def ended_words(row: dict[str, Any]) -> str:
+def describe_early_end(row: dict[str, Any]) -> str:
     """Describe an early end of a phase in words.
 
     Examples:
-        >>> ended_words({"phase": "rl", "step": 6, "steps": 9, "reason": "enough", "best": None})
+        >>> describe_early_end({"phase": "rl", "step": 6, "steps": 9, "reason": "enough"})
         'Phase rl ended after step 6 of 9: enough.'
     """
     text = (

@@ -17,7 +17,7 @@ from rlcomp.errors import DataError
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.files.json_lines import json_line, read_lines
 from rlcomp.functional.statistics import difference_interval, share_interval
-from rlcomp.report.statistics import LEVEL, Estimate, half_width, rounded
+from rlcomp.report.statistics import LEVEL, SeedEstimate, half_width, rounded
 
 # For each decoding, the share of right answers to each problem that could be judged; problems with
 # a level also count under "decoding, level".
@@ -25,7 +25,7 @@ Scores = Mapping[str, Mapping[int, float]]
 _Interval = Callable[[torch.Tensor, float, torch.Generator], tuple[float, float]]
 
 
-def kept_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
+def read_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
     """Read the scores from a file of verdicts with the same settings; None without a file.
 
     Raises:
@@ -36,10 +36,14 @@ def kept_scores(file: Path, header: Mapping[str, object]) -> Scores | None:
     lines = read_lines(file)
     if not lines or lines[0] != json.loads(json.dumps(header)):
         raise DataError(f"{file} is no evaluation with these settings: name another --out")
-    wrong = [number for number, line in enumerate(lines[1:], 2) if not _is_verdict(line)]
-    if wrong or not _is_whole(file):
-        where = f"line {wrong[0]} of it is no verdict" if wrong else "its last line is cut off"
-        raise DataError(f"{file} is not what was written, {where}: name another --out")
+    invalid_lines = [number for number, line in enumerate(lines[1:], 2) if not _is_verdict(line)]
+    if invalid_lines or not _ends_with_newline(file):
+        fault = (
+            f"line {invalid_lines[0]} of it is no verdict"
+            if invalid_lines
+            else "its last line is cut off"
+        )
+        raise DataError(f"{file} is not what was written, {fault}: name another --out")
     return scores(lines[1:])
 
 
@@ -51,16 +55,16 @@ def _is_verdict(line: Mapping[str, object]) -> bool:
         and isinstance(line.get("level", ""), str)
         and isinstance(responses, list)
         and all(
-            isinstance(each, dict) and each.get("correct", "") in (True, False, None)
-            for each in responses
+            isinstance(values, dict) and values.get("correct", "") in (True, False, None)
+            for values in responses
         )
     )
 
 
-def _is_whole(file: Path) -> bool:
-    with file.open("rb") as opened:
-        opened.seek(-1, os.SEEK_END)
-        return opened.read() == b"\n"
+def _ends_with_newline(file: Path) -> bool:
+    with file.open("rb") as stream:
+        stream.seek(-1, os.SEEK_END)
+        return stream.read() == b"\n"
 
 
 def write_verdicts(
@@ -68,10 +72,10 @@ def write_verdicts(
 ) -> Scores:
     """Write verdicts as JSON lines, all or none, after a line with the settings."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    with atomic_write(file) as draft, draft.open("w", encoding="utf-8") as opened:
-        opened.write(json_line(header))
+    with atomic_write(file) as draft, draft.open("w", encoding="utf-8") as stream:
+        stream.write(json_line(header))
         for verdict in verdicts:
-            opened.write(json_line(verdict))
+            stream.write(json_line(verdict))
     return scores(islice(read_lines(file), 1, None))
 
 
@@ -88,21 +92,25 @@ def scores(verdicts: Iterable[Mapping[str, object]]) -> Scores:
     shares: dict[str, dict[int, float]] = {}
     for verdict in verdicts:
         responses: list[Mapping[str, object]] = verdict["responses"]  # type: ignore[assignment]
-        judged = [bool(each["correct"]) for each in responses if each["correct"] is not None]
+        verdicts_of_responses = [
+            bool(values["correct"]) for values in responses if values["correct"] is not None
+        ]
         decoding, level = str(verdict["decoding"]), verdict.get("level")
         for name in [decoding, *([f"{decoding}, {level}"] if level else [])]:
-            named = shares.setdefault(name, {})
-            if judged:
-                named[int(str(verdict["problem"]))] = sum(judged) / len(judged)
+            by_model = shares.setdefault(name, {})
+            if verdicts_of_responses:
+                by_model[int(str(verdict["problem"]))] = sum(verdicts_of_responses) / len(
+                    verdicts_of_responses
+                )
     return dict(sorted(shares.items()))
 
 
-def mean(values: Sequence[float]) -> Estimate | None:
+def mean(values: Sequence[float]) -> SeedEstimate | None:
     """Average over problems with a 95 % interval: Wilson's for yes and no, else the bootstrap's."""
     return _estimate(values, share_interval)
 
 
-def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> Estimate | None:
+def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> SeedEstimate | None:
     """Average the paired differences over the common problems, with a 95 % interval.
 
     The bootstrap's interval; if all differences are equal, the interval of
@@ -116,25 +124,25 @@ def difference(values: Mapping[int, float], baseline: Mapping[int, float]) -> Es
     return _estimate(pairs, difference_interval)
 
 
-def _estimate(values: Sequence[float], interval: _Interval) -> Estimate | None:
+def _estimate(values: Sequence[float], interval: _Interval) -> SeedEstimate | None:
     if not values:
         return None
     draws = torch.Generator().manual_seed(0)
     low, high = interval(torch.tensor(values, dtype=torch.float64), LEVEL, draws)
-    return Estimate(sum(values) / len(values), low, high, len(values))
+    return SeedEstimate(sum(values) / len(values), low, high, len(values))
 
 
 @dataclass(frozen=True)
-class Line:
+class ComparisonRow:
     """Row for one suite and decoding: means, and differences to the first model."""
 
     suite: str
     decoding: str
-    means: dict[str, Estimate | None]
-    differences: dict[str, Estimate | None]
+    means: dict[str, SeedEstimate | None]
+    differences: dict[str, SeedEstimate | None]
 
 
-def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[Line]:
+def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[ComparisonRow]:
     """Compare models side by side.
 
     Args:
@@ -144,19 +152,19 @@ def compare(scores_of: Mapping[str, Mapping[str, Scores]]) -> list[Line]:
     for suite, models in scores_of.items():
         first, *others = models
         for decoding in models[first]:
-            named = {model: models[model].get(decoding, {}) for model in models}
+            by_model = {model: models[model].get(decoding, {}) for model in models}
             lines.append(
-                Line(
+                ComparisonRow(
                     suite,
                     decoding,
-                    {model: mean([*each.values()]) for model, each in named.items()},
-                    {model: difference(named[model], named[first]) for model in others},
+                    {model: mean([*values.values()]) for model, values in by_model.items()},
+                    {model: difference(by_model[model], by_model[first]) for model in others},
                 )
             )
     return lines
 
 
-def as_table(lines: Sequence[Line]) -> Table:
+def comparison_table(lines: Sequence[ComparisonRow]) -> Table:
     """Return the comparison as a table: ``mean [low, high]`` of ``n`` problems."""
     models, others = [*lines[0].means], [*lines[0].differences]
     table = Table(box=box.SIMPLE_HEAD)
@@ -169,23 +177,23 @@ def as_table(lines: Sequence[Line]) -> Table:
     ):
         table.add_column(column, overflow="fold")
     for line in lines:
-        counts = dict.fromkeys(str(each.n if each else 0) for each in line.means.values())
-        estimates = [_shown(each) for each in line.means.values()]
-        changes = [_shown(each, sign=True) for each in line.differences.values()]
+        counts = dict.fromkeys(str(values.n if values else 0) for values in line.means.values())
+        estimates = [_estimate_cell(values) for values in line.means.values()]
+        changes = [_estimate_cell(values, sign=True) for values in line.differences.values()]
         table.add_row(line.suite, line.decoding, ", ".join(counts), *estimates, *changes)
     return table
 
 
-def _shown(value: Estimate | None, *, sign: bool = False) -> str:
+def _estimate_cell(value: SeedEstimate | None, *, sign: bool = False) -> str:
     if value is None or value.low is None or value.high is None:
         return "none judged"
     half = half_width(value)
     middle, low, high = (
-        rounded(each, half, sign=sign) for each in (value.mean, value.low, value.high)
+        rounded(values, half, sign=sign) for values in (value.mean, value.low, value.high)
     )
     return f"{middle} [{low}, {high}]"
 
 
-def summary(lines: Sequence[Line]) -> list[dict[str, object]]:
+def summary(lines: Sequence[ComparisonRow]) -> list[dict[str, object]]:
     """Return the comparison in JSON types."""
     return [asdict(line) for line in lines]

@@ -13,8 +13,8 @@ from rlcomp.files.atomic_write import atomic_write
 from rlcomp.functional.coverage import CoveragePoint
 from rlcomp.functional.pareto_front import nondominated
 from rlcomp.functional.statistics import Bin
-from rlcomp.report.coverage import Comparison
-from rlcomp.report.returns import Rows, asked_for, path_of
+from rlcomp.report.coverage import CoverageComparison
+from rlcomp.report.returns import Rows, evaluation_path, returns_by_preference
 from rlcomp.report.statistics import Array
 
 ON_FRONT = "not dominated"
@@ -31,8 +31,8 @@ def run_figure(rows: Rows, names: Sequence[str]) -> Any:  # noqa: ANN401
     Returns:
         A matplotlib figure; None without evaluations.
     """
-    steps, path = path_of(rows, names)
-    last = asked_for(rows, names)
+    steps, path = evaluation_path(rows, names)
+    last = returns_by_preference(rows, names)
     if not len(path) and not last:
         return None
     import matplotlib
@@ -126,7 +126,7 @@ _BASE, _TRAINED, _COVERAGE_INK = "#6c757d", "#0072b2", "#1c1e21"
 
 
 def coverage_figure(
-    comparisons: Mapping[str, Comparison],
+    comparisons: Mapping[str, CoverageComparison],
     *,
     names: tuple[str, str] = ("base", "trained"),
     measure: str = "pass@k",
@@ -160,7 +160,7 @@ def coverage_figure(
     return figure
 
 
-def _draw(axes: Any, comparison: Comparison, names: tuple[str, str]) -> None:  # noqa: ANN401
+def _draw(axes: Any, comparison: CoverageComparison, names: tuple[str, str]) -> None:  # noqa: ANN401
     for points, name, colour in zip(
         (comparison.base, comparison.trained), names, (_BASE, _TRAINED), strict=True
     ):

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rlcomp.report.groups import Group
-from rlcomp.report.statistics import Estimate, half_width, number, rounded
-from rlcomp.report.tables import Result
+from rlcomp.report.statistics import SeedEstimate, half_width, number, rounded
+from rlcomp.report.tables import MetricResult
 from rlcomp.trackers.metric_direction import Direction, better
 
 Judgement = Literal["better", "worse", "higher", "lower", "no difference", "unknown"]
@@ -16,14 +16,14 @@ HYPERVOLUME = "evaluation/hypervolume"
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ArmVerdict:
     """Comparison of one arm with the control arm: the sentence, and its judgement."""
 
     sentence: str
     judgement: Judgement
 
 
-def headline(results: Sequence[Result]) -> str | None:
+def headline(results: Sequence[MetricResult]) -> str | None:
     """Return the metric of the sentences: the hypervolume of several objectives, else the first.
 
     Metrics are in the order of :data:`rlcomp.report.tables.METRICS`, or of the request.
@@ -32,29 +32,29 @@ def headline(results: Sequence[Result]) -> str | None:
     return HYPERVOLUME if HYPERVOLUME in measured else next(iter(measured), None)
 
 
-def judged(difference: Estimate | None, direction: Direction) -> Judgement:
+def judge_difference(difference: SeedEstimate | None, direction: Direction) -> Judgement:
     """Judge the 95 % interval of a paired difference.
 
     "No difference" if the interval holds 0, "unknown" without an interval. For a metric without a
     better direction the arm is higher or lower.
 
     Examples:
-        >>> judged(Estimate(-0.5, -0.75, -0.25, 3), "lower")
+        >>> judge_difference(SeedEstimate(-0.5, -0.75, -0.25, 3), "lower")
         'better'
     """
     if difference is None or difference.low is None or difference.high is None:
         return "unknown"
     if difference.low <= 0 <= difference.high:
         return "no difference"
-    above: Literal["higher", "lower"] = "higher" if difference.low > 0 else "lower"
+    side: Literal["higher", "lower"] = "higher" if difference.low > 0 else "lower"
     if not direction:
-        return above
-    return "better" if above == direction else "worse"
+        return side
+    return "better" if side == direction else "worse"
 
 
-def verdicts(
-    groups: Sequence[Group], results: Sequence[Result], baseline: Group, metric: str
-) -> list[Verdict]:
+def write_verdict_sentences(
+    groups: Sequence[Group], results: Sequence[MetricResult], baseline: Group, metric: str
+) -> list[ArmVerdict]:
     """Write a sentence for every group but the control arm; for one group alone, its final value.
 
     Args:
@@ -66,35 +66,42 @@ def verdicts(
     row_of = {row.group: row for row in results if (row.metric, row.kind) == (metric, "final")}
     names = short_names([group.name for group in groups])
     if len(groups) == 1:
-        return [Verdict(_alone(names[0], metric, row.value), "unknown") for row in row_of.values()]
+        return [
+            ArmVerdict(_single_group_sentence(names[0], metric, row.value), "unknown")
+            for row in row_of.values()
+        ]
     control = names[list(groups).index(baseline)]
     return [
-        _held_against(name, control, row_of.get(group.name), better(metric))
+        _compare_with_control(name, control, row_of.get(group.name), better(metric))
         if baseline.name in row_of
-        else Verdict(f"{name} − {control}: no finished run of {control} has it", "unknown")
+        else ArmVerdict(f"{name} − {control}: no finished run of {control} has it", "unknown")
         for name, group in zip(names, groups, strict=True)
         if group is not baseline
     ]
 
 
-def _alone(name: str, metric: str, value: Estimate) -> str:
+def _single_group_sentence(name: str, metric: str, value: SeedEstimate) -> str:
     return f"{name}: {metric} = {_interval(value)}{_seeds(value)}"
 
 
-def _held_against(name: str, control: str, row: Result | None, direction: Direction) -> Verdict:
+def _compare_with_control(
+    name: str, control: str, row: MetricResult | None, direction: Direction
+) -> ArmVerdict:
     pair = f"{name} − {control}"
     if row is None:
-        return Verdict(f"{pair}: no finished run of {name} has it", "unknown")
+        return ArmVerdict(f"{pair}: no finished run of {name} has it", "unknown")
     if row.difference is None:
-        return Verdict(f"{pair}: no seed in common", "unknown")
-    judgement = judged(row.difference, direction)
-    words = "no difference seen" if judgement == "no difference" else f"{name} is {judgement}"
-    conclusion = f": {words}" if judgement != "unknown" else ""
+        return ArmVerdict(f"{pair}: no seed in common", "unknown")
+    judgement = judge_difference(row.difference, direction)
+    judgement_text = (
+        "no difference seen" if judgement == "no difference" else f"{name} is {judgement}"
+    )
+    conclusion = f": {judgement_text}" if judgement != "unknown" else ""
     text = f"{pair} = {_interval(row.difference, sign=True)}{_seeds(row.difference)}{conclusion}"
-    return Verdict(text, judgement)
+    return ArmVerdict(text, judgement)
 
 
-def _interval(value: Estimate, *, sign: bool = False) -> str:
+def _interval(value: SeedEstimate, *, sign: bool = False) -> str:
     half = half_width(value)
     text = rounded(value.mean, half, sign=sign)
     if value.low is None or value.high is None:
@@ -102,7 +109,7 @@ def _interval(value: Estimate, *, sign: bool = False) -> str:
     return f"{text}, 95 % {rounded(value.low, half)} to {rounded(value.high, half)}"
 
 
-def _seeds(value: Estimate) -> str:
+def _seeds(value: SeedEstimate) -> str:
     return f", n = {number(value.n)}" if value.n > 1 else ", n = 1 (one seed: no interval)"
 
 

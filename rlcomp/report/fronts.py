@@ -18,17 +18,17 @@ from rlcomp.functional.pareto_front import (
     igd_plus,
     nondominated,
 )
-from rlcomp.report.groups import Group, grouped
-from rlcomp.report.returns import objectives_of, reached
+from rlcomp.report.groups import Group, group_runs
+from rlcomp.report.returns import final_returns, objectives_of
 from rlcomp.report.runs import Run
-from rlcomp.report.statistics import Array, Estimate, estimate
+from rlcomp.report.statistics import Array, SeedEstimate, estimate
 
 # Name of the front of all groups together.
 ALL = "all together"
 
 
 @dataclasses.dataclass(frozen=True)
-class Point:
+class FrontPoint:
     """Result of the finished runs of one config for one preference (``""``: for none).
 
     Attributes:
@@ -55,10 +55,10 @@ class Quality:
     """Quality of a family's front over seeds; the reference front has all known points."""
 
     family: str
-    hypervolume: Estimate
-    igd_plus: Estimate
-    epsilon: Estimate
-    extent: Estimate
+    hypervolume: SeedEstimate
+    igd_plus: SeedEstimate
+    epsilon: SeedEstimate
+    extent: SeedEstimate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,12 +78,12 @@ class Fronts:
     names: tuple[str, ...]
     reference: tuple[float, ...]
     references: list[tuple[float, ...]]
-    points: list[Point]
+    points: list[FrontPoint]
     qualities: list[Quality]
     missing: str = ""
 
 
-def fronts_of(groups: Sequence[Group], along: str = "") -> Fronts | None:
+def compute_fronts(groups: Sequence[Group], along: str = "") -> Fronts | None:
     """Return the fronts of all finished runs; None with fewer than two objectives.
 
     Args:
@@ -96,16 +96,16 @@ def fronts_of(groups: Sequence[Group], along: str = "") -> Fronts | None:
     """
     _check_setting(groups, along)
     runs = [run for group in groups for run in group.runs]
-    names = _shared([objectives_of(run.rows) for run in runs])
+    names = _shared_objectives([objectives_of(run.rows) for run in runs])
     if len(names) < 2:
         return None
     families = _families(groups, along)
-    points = _marked(
+    points = _mark_front(
         [
-            Point(family, label, np.stack(ends))
+            FrontPoint(family, label, np.stack(ends))
             for family, members in families.items()
             for group in members
-            for label, ends in _by_label(group, names).items()
+            for label, ends in _final_points(group, names).items()
         ]
     )
     references = _references(runs, names)
@@ -117,51 +117,56 @@ def fronts_of(groups: Sequence[Group], along: str = "") -> Fronts | None:
     return Fronts(names, reference, references, points, qualities)
 
 
-def _shared(recorded: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+def _shared_objectives(recorded: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
     """Return the objectives of all runs that have several, in the order of the first."""
-    several = [names for names in recorded if len(names) > 1]
-    first = several[0] if several else ()
-    return tuple(name for name in first if all(name in names for names in several))
+    multi_objective_runs = [names for names in recorded if len(names) > 1]
+    first = multi_objective_runs[0] if multi_objective_runs else ()
+    return tuple(name for name in first if all(name in names for names in multi_objective_runs))
 
 
 def _check_setting(groups: Sequence[Group], along: str) -> None:
     runs = [run for group in groups for run in group.runs]
-    known = {path for run in runs for path in (run.values or run.overrides)}
-    if along and along not in _with_parents(known):
+    settings = {path for run in runs for path in (run.values or run.overrides)}
+    if along and along not in _with_parents(settings):
         varied = _with_parents({path for group in groups for path in group.differences})
         raise ConfigError(f"--along: no run has a setting {along!r}{nearest(along, varied)}")
 
 
 def _with_parents(paths: Iterable[str]) -> set[str]:
     parts = [path.split(".") for path in paths]
-    return {".".join(one[: end + 1]) for one in parts for end in range(len(one))}
+    return {
+        ".".join(path_parts[: end + 1]) for path_parts in parts for end in range(len(path_parts))
+    }
 
 
 def _families(groups: Sequence[Group], along: str) -> dict[str, list[Group]]:
     if not along:
         return {group.name: [group] for group in groups}
     by_directory = {group.runs[0].directory: group for group in groups}
-    combined = grouped([_without(group.runs[0], along) for group in groups])
-    return {one.name: [by_directory[run.directory] for run in one.runs] for one in combined}
+    combined = group_runs([_without_setting(group.runs[0], along) for group in groups])
+    return {
+        path_parts.name: [by_directory[run.directory] for run in path_parts.runs]
+        for path_parts in combined
+    }
 
 
-def _without(run: Run, along: str) -> Run:
-    def kept(values: Mapping[str, str]) -> dict[str, str]:
+def _without_setting(run: Run, along: str) -> Run:
+    def without_setting(values: Mapping[str, str]) -> dict[str, str]:
         return {k: v for k, v in values.items() if not f"{k}.".startswith(f"{along}.")}
 
-    values = None if run.values is None else kept(run.values)
-    return dataclasses.replace(run, values=values, overrides=kept(run.overrides))
+    values = None if run.values is None else without_setting(run.values)
+    return dataclasses.replace(run, values=values, overrides=without_setting(run.overrides))
 
 
-def _by_label(group: Group, names: Sequence[str]) -> dict[str, list[Array]]:
+def _final_points(group: Group, names: Sequence[str]) -> dict[str, list[Array]]:
     ends: dict[str, list[Array]] = {}
     for run in group.finished:
-        for label, point in reached(run.rows, names).items():
+        for label, point in final_returns(run.rows, names).items():
             ends.setdefault(label, []).append(point)
     return ends
 
 
-def _marked(points: Sequence[Point]) -> list[Point]:
+def _mark_front(points: Sequence[FrontPoint]) -> list[FrontPoint]:
     if not points:
         return []
     best = nondominated(np.stack([point.mean for point in points]))
@@ -173,8 +178,8 @@ def _marked(points: Sequence[Point]) -> list[Point]:
 
 def _references(runs: Sequence[Run], names: Sequence[str]) -> list[tuple[float, ...]]:
     """Return the distinct reference points of the runs' evaluators, from their configs."""
-    several = [run for run in runs if len(objectives_of(run.rows)) > 1]
-    return list(dict.fromkeys(_reference(run, names) for run in several))
+    multi_objective_runs = [run for run in runs if len(objectives_of(run.rows)) > 1]
+    return list(dict.fromkeys(_reference(run, names) for run in multi_objective_runs))
 
 
 def _reference(run: Run, names: Sequence[str]) -> tuple[float, ...]:
@@ -200,12 +205,12 @@ def _qualities(
     sets = [points for by_seed in seeds.values() for points in by_seed.values()]
     if not sets:
         return []
-    everything = np.vstack(sets)
-    aim = everything[nondominated(everything)]
+    all_points = np.vstack(sets)
+    reference_front = all_points[nondominated(all_points)]
     if sum(map(bool, seeds.values())) > 1:
-        seeds[ALL] = _joined(list(seeds.values()))
+        seeds[ALL] = _pool_seeds(list(seeds.values()))
     return [
-        _quality(family, list(by_seed.values()), reference, aim)
+        _quality(family, list(by_seed.values()), reference, reference_front)
         for family, by_seed in seeds.items()
         if by_seed
     ]
@@ -213,27 +218,33 @@ def _qualities(
 
 def _by_seed(members: Sequence[Group], names: Sequence[str]) -> dict[str, Array]:
     """Return the points of all groups together, ``[n, K]`` for each seed that every group has."""
-    return _joined(
+    return _pool_seeds(
         [
             {
                 run.seed or str(run.directory): np.stack(list(points.values()))
                 for run in group.finished
-                if (points := reached(run.rows, names))
+                if (points := final_returns(run.rows, names))
             }
             for group in members
         ]
     )
 
 
-def _joined(sets: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+def _pool_seeds(sets: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
     """Join sets by the seeds that all have; unfinished groups without seeds are left out."""
-    known = [one for one in sets if one]
-    common = [seed for seed in (known[0] if known else {}) if all(seed in one for one in known)]
-    return {seed: np.vstack([one[seed] for one in known]) for seed in common}
+    settings = [path_parts for path_parts in sets if path_parts]
+    common = [
+        seed
+        for seed in (settings[0] if settings else {})
+        if all(seed in path_parts for path_parts in settings)
+    ]
+    return {seed: np.vstack([path_parts[seed] for path_parts in settings]) for seed in common}
 
 
-def _quality(family: str, sets: Sequence[Array], reference: Sequence[float], aim: Array) -> Quality:
-    def over_seeds(measure: Callable[[Array], float]) -> Estimate:
+def _quality(
+    family: str, sets: Sequence[Array], reference: Sequence[float], reference_front: Array
+) -> Quality:
+    def over_seeds(measure: Callable[[Array], float]) -> SeedEstimate:
         value = estimate([measure(points) for points in sets])
         assert value is not None  # a family without a seed has no quality
         return value
@@ -241,8 +252,8 @@ def _quality(family: str, sets: Sequence[Array], reference: Sequence[float], aim
     return Quality(
         family,
         over_seeds(lambda points: hypervolume(points, reference)),
-        over_seeds(lambda points: igd_plus(points, aim)),
-        over_seeds(lambda points: additive_epsilon(points, aim)),
+        over_seeds(lambda points: igd_plus(points, reference_front)),
+        over_seeds(lambda points: additive_epsilon(points, reference_front)),
         over_seeds(extent),
     )
 
@@ -254,6 +265,6 @@ def write_fronts(path: Path, fronts: Fronts) -> None:
         writer.writerow(["front", "measure", "mean", "low", "high", "n"])
         for quality in fronts.qualities:
             for measure in ("hypervolume", "igd_plus", "epsilon", "extent"):
-                value: Estimate = getattr(quality, measure)
+                value: SeedEstimate = getattr(quality, measure)
                 row = [quality.family, measure, value.mean, value.low, value.high, value.n]
                 writer.writerow(row)

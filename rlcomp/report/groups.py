@@ -13,7 +13,7 @@ from rlcomp.report.runs import Run
 _IGNORED = ("seed", "directory", "tracker", "overwrite", "parallel", "accept_changed_files")
 _ABSENT = "-"
 # Limits of names, and of groups, in a message.
-_LONGEST, _SHOWN = 60, 5
+_MAX_NAME, _MAX_SHOWN = 60, 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Group:
         return tuple(run for run in self.runs if run.state == "finished")
 
 
-def grouped(runs: Sequence[Run]) -> list[Group]:
+def group_runs(runs: Sequence[Run]) -> list[Group]:
     """Group runs in the order of their first runs; skip jobs without a config.
 
     A second finished run of the same config and seed repeats the first: only the newest counts.
@@ -45,9 +45,9 @@ def grouped(runs: Sequence[Run]) -> list[Group]:
     for run in runs:
         if run.values is not None or run.rows:
             by_config.setdefault(_identity(run), []).append(run)
-    members = [tuple(_once(of_group)) for of_group in by_config.values()]
-    firsts = [of_group[0] for of_group in members]
-    differences = _differing([_config(run) for run in firsts])
+    members = [tuple(_mark_repeated(config_runs)) for config_runs in by_config.values()]
+    firsts = [config_runs[0] for config_runs in members]
+    differences = _differing_values([_config(run) for run in firsts])
     names = _names(firsts, differences)
     return [Group(*parts) for parts in zip(names, members, differences, strict=True)]
 
@@ -68,11 +68,11 @@ def _identity(run: Run) -> object:
     return run.directory if run.values is None else frozenset(_config(run).items())
 
 
-def _once(runs: Sequence[Run]) -> list[Run]:
+def _mark_repeated(runs: Sequence[Run]) -> list[Run]:
     newest: dict[str | None, Run] = {}
     for run in runs:
         if run.state == "finished" and run.seed is not None:
-            newest[run.seed] = max(newest.get(run.seed, run), run, key=_written)
+            newest[run.seed] = max(newest.get(run.seed, run), run, key=_modified_time)
     return [
         dataclasses.replace(run, state="repeated")
         if run.state == "finished" and run.seed is not None and run is not newest[run.seed]
@@ -81,15 +81,22 @@ def _once(runs: Sequence[Run]) -> list[Run]:
     ]
 
 
-def _written(run: Run) -> float:
+def _modified_time(run: Run) -> float:
     return (run.directory / "metrics.jsonl").stat().st_mtime
 
 
-def _differing(settings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def _differing_values(settings: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """Remove from all settings the values that are the same everywhere."""
-    paths = dict.fromkeys(path for one in settings for path in one)
-    varied = [path for path in paths if len({one.get(path, _ABSENT) for one in settings}) > 1]
-    return [{path: one.get(path, _ABSENT) for path in varied} for one in settings]
+    paths = dict.fromkeys(path for settings_of_group in settings for path in settings_of_group)
+    varied = [
+        path
+        for path in paths
+        if len({settings_of_group.get(path, _ABSENT) for settings_of_group in settings}) > 1
+    ]
+    return [
+        {path: settings_of_group.get(path, _ABSENT) for path in varied}
+        for settings_of_group in settings
+    ]
 
 
 def _names(firsts: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> list[str]:
@@ -98,10 +105,10 @@ def _names(firsts: Sequence[Run], differences: Sequence[Mapping[str, str]]) -> l
         recipe = firsts[0].choices.get("recipe")
         return [f"recipe={recipe}" if recipe else firsts[0].directory.name]
     keys = dict.fromkeys(key for run in firsts for key in _settings(run))
-    settings = _differing([{key: _setting(run, key) for key in keys} for run in firsts])
-    names = [_words(one) for one in settings]
+    settings = _differing_values([{key: _setting(run, key) for key in keys} for run in firsts])
+    names = [_words(settings_of_group) for settings_of_group in settings]
     if len(set(names)) < len(names):
-        names = [_words(one) for one in differences]
+        names = [_words(settings_of_group) for settings_of_group in differences]
     if len(set(names)) < len(names):  # no configs at all
         names = [str(run.directory) for run in firsts]
     return names
@@ -118,41 +125,43 @@ def _settings(run: Run) -> dict[str, str]:
 
 
 def _setting(run: Run, key: str) -> str:
-    for known in (run.overrides, run.choices, run.values or {}):
-        if key in known:
-            return known[key]
+    for source in (run.overrides, run.choices, run.values or {}):
+        if key in source:
+            return source[key]
     return _ABSENT
 
 
-def baseline_of(groups: Sequence[Group], wanted: str | None) -> Group:
+def find_baseline(groups: Sequence[Group], requested: str | None) -> Group:
     """Return the baseline group, by name, by a run or by a setting; else the first group.
 
     Raises:
         ConfigError: no group matches, or more than one.
     """
-    if wanted is None:
+    if requested is None:
         return groups[0]
-    place = Path(wanted).resolve()  # it may also be the directory of one of its runs
-    named = [group for group in groups if group.name == wanted] or [
-        group for group in groups if any(run.directory.resolve() == place for run in group.runs)
+    path = Path(requested).resolve()  # it may also be the directory of one of its runs
+    by_name = [group for group in groups if group.name == requested] or [
+        group for group in groups if any(run.directory.resolve() == path for run in group.runs)
     ]
-    pairs = [word.partition("=")[::2] for word in wanted.split()]
-    meant = named or [
+    pairs = [word.partition("=")[::2] for word in requested.split()]
+    matches = by_name or [
         group
         for group in groups
         if all(_setting(group.runs[0], key) == value for key, value in pairs)
     ]
-    if len(meant) != 1:
-        fault = "no group" if not meant else f"{len(meant)} groups"
-        raise ConfigError(f"--baseline is {wanted!r}, which is {fault}{_named(wanted, groups)}")
-    return meant[0]
+    if len(matches) != 1:
+        fault = "no group" if not matches else f"{len(matches)} groups"
+        raise ConfigError(
+            f"--baseline is {requested!r}, which is {fault}{_list_names(requested, groups)}"
+        )
+    return matches[0]
 
 
-def _named(wanted: str, groups: Sequence[Group]) -> str:
+def _list_names(requested: str, groups: Sequence[Group]) -> str:
     """List the groups by name, or by a run of each if names are too long to type."""
-    if max(len(group.name) for group in groups) <= _LONGEST:
-        return nearest(wanted, [group.name for group in groups])
+    if max(len(group.name) for group in groups) <= _MAX_NAME:
+        return nearest(requested, [group.name for group in groups])
     examples = [
-        f"{group.runs[0].directory} ({group.name[:_LONGEST]}…)" for group in groups[:_SHOWN]
+        f"{group.runs[0].directory} ({group.name[:_MAX_NAME]}…)" for group in groups[:_MAX_SHOWN]
     ]
-    return f"; name a run of the group: {', '.join(examples)}{', …' if groups[_SHOWN:] else ''}"
+    return f"; name a run of the group: {', '.join(examples)}{', …' if groups[_MAX_SHOWN:] else ''}"

@@ -29,7 +29,7 @@ NEEDED = {
 _OWN = {"chosen": 1, "rejected": -1}
 
 
-class Labelled(NamedTuple):
+class LabelledPair(NamedTuple):
     """Pair with known qualities.
 
     Attributes:
@@ -43,7 +43,7 @@ class Labelled(NamedTuple):
     own: int = 0
 
 
-class Interval(NamedTuple):
+class IntervalEstimate(NamedTuple):
     """An estimate with its 95 % interval."""
 
     value: float
@@ -51,7 +51,7 @@ class Interval(NamedTuple):
     high: float
 
 
-def labelled_pair(example: Example) -> Labelled:
+def labelled_pair(example: Example) -> LabelledPair:
     """Return the pair of an example whose demonstration is better than its column ``rejected``.
 
     Its column ``margin`` holds the difference in quality (1 without one; 0 for a ``tie``). ``own``
@@ -83,7 +83,7 @@ def labelled_pair(example: Example) -> Labelled:
     if tied_pairs([example]) is not None:
         gap = 0.0
     pair = AnswerPair(example.prompt, example.demonstration, rejected, example.answer)
-    return Labelled(pair, gap, _OWN.get(str(own), 0))
+    return LabelledPair(pair, gap, _OWN.get(str(own), 0))
 
 
 @dataclass(frozen=True)
@@ -106,14 +106,14 @@ class JudgeReport:
 
     pairs: int
     invalid: float
-    agreement: Interval
-    label_agreement: Interval
+    agreement: IntervalEstimate
+    label_agreement: IntervalEstimate
     order_flips: float
-    biases: dict[str, Interval]
+    biases: dict[str, IntervalEstimate]
     unseen: tuple[str, ...]
 
 
-def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport:
+def judge_report(judge: PairwiseJudge, pairs: Sequence[LabelledPair]) -> JudgeReport:
     """Ask a judge about pairs of known quality in both orders, and measure its biases.
 
     ``P(first wins) = s(b_0 + b_q gap + b_l dlen + b_o own)`` over both orders of all pairs, with
@@ -127,40 +127,40 @@ def judge_report(judge: PairwiseJudge, pairs: Sequence[Labelled]) -> JudgeReport
     Raises:
         DataError: no pair has a verdict in both orders.
     """
-    there = judge([pair.shown for pair in pairs])
-    back = judge([p.shown._replace(first=p.shown.second, second=p.shown.first) for p in pairs])
-    both = [
+    forwardrd = judge([pair.shown for pair in pairs])
+    reverse = judge([p.shown._replace(first=p.shown.second, second=p.shown.first) for p in pairs])
+    judged_pairs = [
         (pair, first, second)
-        for pair, first, second in zip(pairs, there, back, strict=True)
+        for pair, first, second in zip(pairs, forwardrd, reverse, strict=True)
         if first is not None and second is not None
     ]
-    if not both:
+    if not judged_pairs:
         raise DataError(
             f"judge_report: of {len(pairs)} pairs none got a verdict in both orders: see what the "
             "judge says to one of them"
         )
-    clear = [(pair.gap, p, 1 - q) for pair, p, q in both if pair.gap]
-    verdicts = [(_right(gap, p) + _right(gap, q)) / 2 for gap, p, q in clear]
-    labels = [_right(gap, (p + q) / 2) for gap, p, q in clear]
-    biases, no_fit = _biases(both)
+    graded = [(pair.gap, p, 1 - q) for pair, p, q in judged_pairs if pair.gap]
+    verdicts = [(_correctness(gap, p) + _correctness(gap, q)) / 2 for gap, p, q in graded]
+    labels = [_correctness(gap, (p + q) / 2) for gap, p, q in graded]
+    biases, no_fit = _biases(judged_pairs)
     return JudgeReport(
-        pairs=len(both),
-        invalid=1 - len(both) / len(pairs),
+        pairs=len(judged_pairs),
+        invalid=1 - len(judged_pairs) / len(pairs),
         agreement=_share(verdicts),
         label_agreement=_share(labels),
-        order_flips=sum((p > 0.5) == (q > 0.5) for _, p, q in both) / len(both),
+        order_flips=sum((p > 0.5) == (q > 0.5) for _, p, q in judged_pairs) / len(judged_pairs),
         biases=biases,
         unseen=no_fit
         + tuple(
             f"a bias of {name} that adds {shift:.2f} at a tie (needs {needed} pairs)"
-            for shift, least in NEEDED.items()
-            for name, needed in least.items()
-            if len(both) < needed
+            for shift, pairs_needed_by_bias in NEEDED.items()
+            for name, needed in pairs_needed_by_bias.items()
+            if len(judged_pairs) < needed
         ),
     )
 
 
-def drift(before: Sequence[float], after: Sequence[float]) -> Interval:
+def drift(before: Sequence[float], after: Sequence[float]) -> IntervalEstimate:
     """Compute the change of the agreement between two rounds on the same pairs, paired.
 
     Args:
@@ -180,50 +180,62 @@ def drift(before: Sequence[float], after: Sequence[float]) -> Interval:
             f"drift: {len(before)} pairs and {len(after)}: must be the same pairs, at least two"
         )
     change = torch.tensor(after, dtype=torch.float64) - torch.tensor(before, dtype=torch.float64)
-    middle, half = float(change.mean()), 1.96 * float(change.std()) / math.sqrt(len(change))
-    return Interval(middle, middle - half, middle + half)
+    mean, half_width = float(change.mean()), 1.96 * float(change.std()) / math.sqrt(len(change))
+    return IntervalEstimate(mean, mean - half_width, mean + half_width)
 
 
 def _biases(
-    both: Sequence[tuple[Labelled, float, float]],
-) -> tuple[dict[str, Interval], tuple[str, ...]]:
+    judged_pairs: Sequence[tuple[LabelledPair, float, float]],
+) -> tuple[dict[str, IntervalEstimate], tuple[str, ...]]:
     """Return the biases; or none, and the reason that these verdicts have no finite ones."""
-    lengths = torch.tensor([len(p.shown.first) - len(p.shown.second) for p, _, _ in both]).double()
+    lengths = torch.tensor(
+        [len(p.shown.first) - len(p.shown.second) for p, _, _ in judged_pairs]
+    ).double()
     spread = float(lengths.square().mean().sqrt()) or 1.0
     columns = {
-        "quality": torch.tensor([pair.gap for pair, _, _ in both], dtype=torch.float64),
+        "quality": torch.tensor([pair.gap for pair, _, _ in judged_pairs], dtype=torch.float64),
         "length": lengths / spread,
-        "self_preference": torch.tensor([pair.own for pair, _, _ in both], dtype=torch.float64),
+        "self_preference": torch.tensor(
+            [pair.own for pair, _, _ in judged_pairs], dtype=torch.float64
+        ),
     }
-    used = {name: column for name, column in columns.items() if bool(column.any())}
-    one_order = torch.stack([*used.values()], dim=1) if used else torch.zeros(len(both), 0)
-    rows = torch.cat([one_order, -one_order])
-    outcome = torch.tensor([p for _, p, _ in both] + [q for _, _, q in both], dtype=torch.float64)
-    cluster = torch.arange(len(both)).repeat(2)
+    nonzero_columns = {name: column for name, column in columns.items() if bool(column.any())}
+    forward_rows = (
+        torch.stack([*nonzero_columns.values()], dim=1)
+        if nonzero_columns
+        else torch.zeros(len(judged_pairs), 0)
+    )
+    rows = torch.cat([forward_rows, -forward_rows])
+    outcome = torch.tensor(
+        [p for _, p, _ in judged_pairs] + [q for _, _, q in judged_pairs], dtype=torch.float64
+    )
+    cluster = torch.arange(len(judged_pairs)).repeat(2)
     try:
         fit = logistic(torch.cat([torch.ones(len(rows), 1), rows], dim=1), outcome, cluster)
     except DataError as error:
         return {}, (f"any bias ({error})",)
-    coefficients = zip(["position", *used], *(each.tolist() for each in fit), strict=True)
+    coefficients = zip(
+        ["position", *nonzero_columns], *(each.tolist() for each in fit), strict=True
+    )
     return {
-        name: Interval(b, b - 1.96 * error, b + 1.96 * error)
+        name: IntervalEstimate(b, b - 1.96 * error, b + 1.96 * error)
         for name, b, error in coefficients
         if name != "quality"
     }, ()
 
 
-def _right(gap: float, probability: float) -> float:
+def _correctness(gap: float, probability: float) -> float:
     """Compare the likelier answer with the better one: 1 or 0, and 1/2 at even odds."""
     lead = (probability - 0.5) * gap
     return 0.5 if lead == 0 else float(lead > 0)
 
 
-def _share(right: Sequence[float]) -> Interval:
+def _share(correct: Sequence[float]) -> IntervalEstimate:
     """Return a share with its Wilson interval; NaN without verdicts."""
-    if not right:
-        return Interval(math.nan, math.nan, math.nan)
-    total, count = sum(right), len(right)
-    return Interval(total / count, *wilson_interval(total, count, 0.95))
+    if not correct:
+        return IntervalEstimate(math.nan, math.nan, math.nan)
+    total, count = sum(correct), len(correct)
+    return IntervalEstimate(total / count, *wilson_interval(total, count, 0.95))
 
 
 def judge_tables(report: JudgeReport) -> list[Table | str]:
@@ -260,9 +272,11 @@ def judge_as_json(report: JudgeReport) -> dict[str, object]:
     }
 
 
-def _cells(one: Interval) -> tuple[str, str]:
-    return f"{one.value:.2f}", f"[{one.low:.2f}, {one.high:.2f}]"
+def _cells(interval: IntervalEstimate) -> tuple[str, str]:
+    return f"{interval.value:.2f}", f"[{interval.low:.2f}, {interval.high:.2f}]"
 
 
-def _numbers(one: Interval) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in one._asdict().items()}
+def _numbers(interval: IntervalEstimate) -> dict[str, float | None]:
+    return {
+        name: value if math.isfinite(value) else None for name, value in interval._asdict().items()
+    }

@@ -17,19 +17,19 @@ from rlcomp.report.charts import (
     charts,
     families_of,
     run_front,
-    sorted_metrics,
+    sort_metrics,
     sweep_front,
 )
-from rlcomp.report.early_stops import ended_words
-from rlcomp.report.findings import headline, judged, verdicts
+from rlcomp.report.early_stops import describe_early_end
+from rlcomp.report.findings import headline, judge_difference, write_verdict_sentences
 from rlcomp.report.fronts import Fronts
 from rlcomp.report.groups import Group
-from rlcomp.report.provenance import origins
-from rlcomp.report.rollouts import Step, steps_of
+from rlcomp.report.provenance import run_origins
+from rlcomp.report.rollouts import StepSamples, group_samples
 from rlcomp.report.runs import Run
 from rlcomp.report.samples import read_samples
-from rlcomp.report.statistics import Estimate, estimate_in_words, number
-from rlcomp.report.tables import Result, costs, placed
+from rlcomp.report.statistics import SeedEstimate, estimate_in_words, number
+from rlcomp.report.tables import MetricResult, costs, runs_with_groups
 from rlcomp.trackers.metric_direction import better
 
 # Limits for a large sweep, so that the page stays below 3 MB; the CSV files have everything.
@@ -45,16 +45,16 @@ class Report:
     groups: Sequence[Group]
     baseline: Group | None
     metrics: Sequence[str]
-    results: Sequence[Result]
+    results: Sequence[MetricResult]
     fronts: Fronts | None = None
 
 
 def write_page(path: Path, report: Report) -> None:
     """Write the page; all texts from configs and models are escaped."""
     jinja2 = require("jinja2", "report")
-    here = Path(__file__).parent
+    folder = Path(__file__).parent
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(here),
+        loader=jinja2.FileSystemLoader(folder),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -64,20 +64,20 @@ def write_page(path: Path, report: Report) -> None:
         "better": better,
         "cut": cut,
         "difference": _difference,
-        "ended": ended_words,
+        "ended": describe_early_end,
         "estimate": estimate_in_words,
-        "judged": lambda value, metric: judged(value, better(metric)),
+        "judged": lambda value, metric: judge_difference(value, better(metric)),
         "number": number,
     }
-    script = (here / "page.js").read_text(encoding="utf-8")
+    script = (folder / "page.js").read_text(encoding="utf-8")
     page = environment.get_template("page.html.j2").render(
         report=report,
-        style=(here / "page.css").read_text(encoding="utf-8"),
+        style=(folder / "page.css").read_text(encoding="utf-8"),
         script=script,
         # The browser runs only this script and no other in the page.
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        **_compared(report),
-        **_drawn(report),
+        **_comparisons(report),
+        **_charts(report),
     )
     with atomic_write(path) as draft:
         draft.write_text(page, encoding="utf-8", errors="replace")
@@ -91,13 +91,17 @@ def shown_groups(report: Report) -> list[Group]:
     return first
 
 
-def _compared(report: Report) -> dict[str, Any]:
+def _comparisons(report: Report) -> dict[str, Any]:
     """Return texts and tables."""
     groups, metric, control = shown_groups(report), headline(report.results), report.baseline
-    sentences = verdicts(groups, report.results, control, metric) if metric and control else []
+    sentences = (
+        write_verdict_sentences(groups, report.results, control, metric)
+        if metric and control
+        else []
+    )
     paths = list(groups[0].differences) if groups else []
     steps, left_out = rollouts_of(report.runs)
-    rows, environments = origins(report.runs)
+    rows, environments = run_origins(report.runs)
     return {
         "groups": groups,
         "several": len(groups) > 1,
@@ -106,7 +110,7 @@ def _compared(report: Report) -> dict[str, Any]:
         "measured": list(dict.fromkeys(row.metric for row in report.results))[:MOST_METRICS],
         "results": {(row.group, row.metric, row.kind): row for row in report.results},
         "differing": paths[: MOST_CELLS // max(len(groups), 1)],
-        "placed": placed(report.runs, report.groups),
+        "placed": runs_with_groups(report.runs, report.groups),
         "most_runs": MOST_RUNS,
         "compared": side_by_side(groups),
         "steps": steps,
@@ -117,10 +121,10 @@ def _compared(report: Report) -> dict[str, Any]:
     }
 
 
-def _drawn(report: Report) -> dict[str, Any]:
+def _charts(report: Report) -> dict[str, Any]:
     """Return charts and the inputs of the page's script."""
     groups = shown_groups(report)
-    metrics = sorted_metrics(groups, report.metrics)
+    metrics = sort_metrics(groups, report.metrics)
     curves, fronts = charts(groups, metrics), _fronts(report)
     axes = axes_of(curves)
     names = [group.name for group in groups]
@@ -143,12 +147,12 @@ def _fronts(report: Report) -> list[dict[str, Any]]:
     return sweep_front(report.fronts)
 
 
-def rollouts_of(runs: Sequence[Run]) -> tuple[list[Step], int]:
+def rollouts_of(runs: Sequence[Run]) -> tuple[list[StepSamples], int]:
     """Return the answers of a single run; none for several."""
     if len(runs) != 1:
         return [], 0
-    return steps_of(read_samples(runs[0].directory))
+    return group_samples(read_samples(runs[0].directory))
 
 
-def _difference(value: Estimate) -> str:
+def _difference(value: SeedEstimate) -> str:
     return estimate_in_words(value, sign=True)

@@ -12,7 +12,7 @@ _COMMITS = ("commit", "commit of rlcomp")
 
 
 @dataclass(frozen=True)
-class Origin:
+class RunOrigin:
     """Origin of one run; ``environment`` is the number of its environment, from 1."""
 
     directory: str
@@ -21,15 +21,15 @@ class Origin:
     environment: int | None
 
 
-def origins(runs: Sequence[Run]) -> tuple[list[Origin], list[str]]:
+def run_origins(runs: Sequence[Run]) -> tuple[list[RunOrigin], list[str]]:
     """Return the origin of each run, and the distinct environments in words."""
-    known: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     rows = []
     for run in runs:
         words = ", ".join(f"{k} {v}" for k, v in run.environment.items() if k not in _COMMITS)
-        number = known.setdefault(words, len(known) + 1) if words else None
-        rows.append(Origin(str(run.directory), command(run), _commit(run), number))
-    return rows, list(known)
+        number = numbers.setdefault(words, len(numbers) + 1) if words else None
+        rows.append(RunOrigin(str(run.directory), command(run), _commit(run), number))
+    return rows, list(numbers)
 
 
 def command(run: Run) -> str:
@@ -47,5 +47,5 @@ def command(run: Run) -> str:
 def _commit(run: Run) -> str:
     """Return the commits of working directory and rlcomp, 12 digits; ``+``: changed files."""
     commits = [run.environment[name] for name in _COMMITS if run.environment.get(name)]
-    short = [text[:12] + ("+" if text.endswith("+") else "") for text in commits]
-    return ", rlcomp ".join(dict.fromkeys(short))
+    short_hashes = [text[:12] + ("+" if text.endswith("+") else "") for text in commits]
+    return ", rlcomp ".join(dict.fromkeys(short_hashes))

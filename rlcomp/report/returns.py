@@ -24,11 +24,11 @@ def objectives_of(rows: Rows) -> tuple[str, ...]:
     names = dict.fromkeys(
         key.removeprefix(_PREFIX) for row in rows for key in row if key.startswith(_PREFIX)
     )
-    ends = {f"{name}{end}" for name in names for end in ("_low", "_high")}
-    return tuple(name for name in names if "@" not in name and name not in ends)
+    interval_bounds = {f"{name}{end}" for name in names for end in ("_low", "_high")}
+    return tuple(name for name in names if "@" not in name and name not in interval_bounds)
 
 
-def path_of(rows: Rows, names: Sequence[str]) -> tuple[Array, Array]:
+def evaluation_path(rows: Rows, names: Sequence[str]) -> tuple[Array, Array]:
     """Return the evaluations of a run.
 
     Returns:
@@ -39,11 +39,12 @@ def path_of(rows: Rows, names: Sequence[str]) -> tuple[Array, Array]:
     return table[:, 0], table[:, 1:]
 
 
-def asked_for(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
+def returns_by_preference(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
     """Return the last evaluation of a conditioned policy, ``[K]`` by preference; else empty.
 
     Examples:
-        >>> asked_for([{"evaluation/return/a@0:1": 0.5, "evaluation/return/b@0:1": 2.0}], "ab")
+        >>> row = {"evaluation/return/a@0:1": 0.5, "evaluation/return/b@0:1": 2.0}
+        >>> returns_by_preference([row], "ab")
         {'0:1': array([0.5, 2. ])}
     """
     for row in reversed(rows):
@@ -63,7 +64,7 @@ def _point(row: Mapping[str, Any], names: Sequence[str], label: str = "") -> Arr
     return np.asarray(values, dtype=np.float64)
 
 
-def reached(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
+def final_returns(rows: Rows, names: Sequence[str]) -> dict[str, Array]:
     """Return the last returns of a run by preference, or one point without a label, or nothing."""
-    _, points = path_of(rows, names)
-    return asked_for(rows, names) or ({"": points[-1]} if len(points) else {})
+    _, points = evaluation_path(rows, names)
+    return returns_by_preference(rows, names) or ({"": points[-1]} if len(points) else {})

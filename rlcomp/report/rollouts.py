@@ -12,35 +12,35 @@ from rlcomp.report.answers import cut
 
 # A long record shows only its newest rollouts, so that a page stays below 3 MB.
 MOST_BYTES = 1_200_000
-_OF_A_TOKEN = 150  # bytes of markup
-_OF_AN_ANSWER = 2_000  # tokens
+_BYTES_PER_TOKEN = 150  # bytes of markup
+_MAX_TOKENS = 2_000  # tokens
 
 
 @dataclass(frozen=True)
-class Token:
-    """Piece of an answer; ``shades`` are its numbers between -1 and 1, for the colour."""
+class TokenSpan:
+    """AnswerPiece of an answer; ``shades`` are its numbers between -1 and 1, for the colour."""
 
     text: str
     trained: bool
     shades: Mapping[str, float]
-    told: str
+    tooltip: str
 
 
 @dataclass(frozen=True)
-class Piece:
+class AnswerPiece:
     """Turn of the policy or text of an environment; a plain answer is one without a title."""
 
     title: str
-    heard: bool
-    tokens: Sequence[Token]
+    from_environment: bool
+    tokens: Sequence[TokenSpan]
 
 
 @dataclass(frozen=True)
-class Answer:
+class SampledAnswer:
     """One answer; without pieces if only its text was saved."""
 
     response: str
-    pieces: Sequence[Piece]
+    pieces: Sequence[AnswerPiece]
     reward: float | None
     parts: Mapping[str, float | None]
     facts: Mapping[str, float | None]
@@ -49,25 +49,25 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Prompt:
+class PromptSamples:
     """Prompt with its answers; ``pieces`` are the parts of the right one after which it may end."""
 
     prompt: str
     answer: str | None
     pieces: Sequence[str]
-    answers: Sequence[Answer]
+    answers: Sequence[SampledAnswer]
 
 
 @dataclass(frozen=True)
-class Step:
+class StepSamples:
     """Samples of one step."""
 
     title: str
     kind: str
-    prompts: Sequence[Prompt]
+    prompts: Sequence[PromptSamples]
 
 
-def steps_of(samples: Sequence[Mapping[str, Any]]) -> tuple[list[Step], int]:
+def group_samples(samples: Sequence[Mapping[str, Any]]) -> tuple[list[StepSamples], int]:
     """Group the samples of a run by step and prompt, the newest steps first.
 
     Args:
@@ -89,48 +89,48 @@ def steps_of(samples: Sequence[Mapping[str, Any]]) -> tuple[list[Step], int]:
 
 def _size(row: Mapping[str, Any]) -> int:
     """Estimate the bytes of a sample on the page."""
-    tokens = _OF_A_TOKEN * min(len(row.get("tokens", ())), _OF_AN_ANSWER)
+    tokens = _BYTES_PER_TOKEN * min(len(row.get("tokens", ())), _MAX_TOKENS)
     return tokens + len(cut(row["prompt"])) + len(cut(row["response"]))
 
 
 def _step(
     key: tuple[int, str], rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]
-) -> Step:
+) -> StepSamples:
     (total, kind), first = key, rows[0]
-    place = f"step {total} ({first.get('phase', '')} {first.get('step', '')})"
-    return Step(f"{place}: {kind}", kind, _prompts(rows, scales))
+    index = f"step {total} ({first.get('phase', '')} {first.get('step', '')})"
+    return StepSamples(f"{index}: {kind}", kind, _prompts(rows, scales))
 
 
-def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> list[Prompt]:
+def _prompts(rows: Sequence[Mapping[str, Any]], scales: Mapping[str, float]) -> list[PromptSamples]:
     by_group: dict[object, list[Mapping[str, Any]]] = {}
     for number, row in enumerate(rows):
         by_group.setdefault(row.get("group_id", f"row {number}"), []).append(row)
     return [
-        Prompt(
-            of_group[0]["prompt"],
-            of_group[0].get("answer"),
-            of_group[0].get("pieces", ()),
-            [_answer(row, scales) for row in of_group],
+        PromptSamples(
+            group_rows[0]["prompt"],
+            group_rows[0].get("answer"),
+            group_rows[0].get("pieces", ()),
+            [_answer(row, scales) for row in group_rows],
         )
-        for of_group in by_group.values()
+        for group_rows in by_group.values()
     ]
 
 
-def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> Answer:
-    count = min(len(row.get("tokens", ())), _OF_AN_ANSWER)
+def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> SampledAnswer:
+    count = min(len(row.get("tokens", ())), _MAX_TOKENS)
     numbers = {name: row.get(name) or [None] * count for name in _SHADES}
     tokens = [
         _token(
-            row["tokens"][place],
-            bool(row["trained"][place]),
-            {name: column[place] for name, column in numbers.items()},
+            row["tokens"][index],
+            bool(row["trained"][index]),
+            {name: column[index] for name, column in numbers.items()},
             scales,
         )
-        for place in range(count)
+        for index in range(count)
     ]
-    if left := len(row.get("tokens", ())) - count:
-        tokens.append(Token(f" … ({left:,} tokens more)", False, {}, "left out"))
-    return Answer(
+    if omitted := len(row.get("tokens", ())) - count:
+        tokens.append(TokenSpan(f" … ({omitted:,} tokens more)", False, {}, "left out"))
+    return SampledAnswer(
         row["response"],
         _pieces(row, tokens),
         row.get("reward"),
@@ -141,16 +141,18 @@ def _answer(row: Mapping[str, Any], scales: Mapping[str, float]) -> Answer:
     )
 
 
-def _pieces(row: Mapping[str, Any], tokens: Sequence[Token]) -> list[Piece]:
+def _pieces(row: Mapping[str, Any], tokens: Sequence[TokenSpan]) -> list[AnswerPiece]:
     """Split the tokens by turns if the answer belongs to an episode."""
     turns = list(row.get("turn") or ())[: len(tokens)]
     if not turns:
-        return [Piece("", False, tokens)] if tokens else []
+        return [AnswerPiece("", False, tokens)] if tokens else []
     turns += [turns[-1]] * (len(tokens) - len(turns))  # the tokens that were left out
     starts = [0, *(n for n in range(1, len(turns)) if turns[n] != turns[n - 1])]
     spans = zip(starts, [*starts[1:], len(turns)], strict=True)
     return [
-        Piece(_title(row, turns[start], range(start, end)), turns[start] < 0, tokens[start:end])
+        AnswerPiece(
+            _title(row, turns[start], range(start, end)), turns[start] < 0, tokens[start:end]
+        )
         for start, end in spans
     ]
 
@@ -160,11 +162,11 @@ def _title(row: Mapping[str, Any], turn: int, places: range) -> str:
     if turn < 0:
         return "environment"
     words = [f"turn {turn + 1}"]
-    for name, fold in (("turn_reward", sum), ("advantage", _mean)):
+    for name, reduce in (("turn_reward", sum), ("advantage", _mean)):
         column = row.get(name) or ()
         values = [column[n] for n in places if n < len(column) and column[n] is not None]
         if values and (name == "advantage" or any(values)):
-            words.append(f"{name.removeprefix('turn_')} {fold(values):.3g}")
+            words.append(f"{name.removeprefix('turn_')} {reduce(values):.3g}")
     return ", ".join(words)
 
 
@@ -174,27 +176,29 @@ def _mean(values: Sequence[float]) -> float:
 
 def _token(
     text: str, trained: bool, numbers: Mapping[str, float | None], scales: Mapping[str, float]
-) -> Token:
+) -> TokenSpan:
     if not trained:
-        return Token(text, False, {}, "masked: not trained on")
-    known = {name: number for name, number in numbers.items() if number is not None}
+        return TokenSpan(text, False, {}, "masked: not trained on")
+    recorded = {name: number for name, number in numbers.items() if number is not None}
     shades = {
         name: round(max(-1.0, min(1.0, _SHADES[name](number) / scales[name])), 3)
-        for name, number in known.items()
+        for name, number in recorded.items()
     }
-    return Token(text, True, shades, ", ".join(f"{name} {n:.4g}" for name, n in known.items()))
+    return TokenSpan(
+        text, True, shades, ", ".join(f"{name} {n:.4g}" for name, n in recorded.items())
+    )
 
 
 def _log(ratio: float) -> float:
     return math.log(max(ratio, 1e-9))
 
 
-def _as_it_is(number: float) -> float:
+def _identity(number: float) -> float:
     return number
 
 
 # Numbers shown as colours; 0 has no colour.
-_SHADES = {"advantage": _as_it_is, "ratio": _log, "entropy": _as_it_is}
+_SHADES = {"advantage": _identity, "ratio": _log, "entropy": _identity}
 
 
 def _scales(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
@@ -203,6 +207,10 @@ def _scales(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     for row in rows:
         for name, shade in _SHADES.items():
             pairs = zip(row.get(name) or (), row.get("trained", ()), strict=False)
-            sizes = (abs(shade(number)) for number, on in pairs if on and number is not None)
+            sizes = (
+                abs(shade(number))
+                for number, is_trained in pairs
+                if is_trained and number is not None
+            )
             sizes_of[name] = max([sizes_of[name], *sizes])
     return {name: size or 1.0 for name, size in sizes_of.items()}

@@ -22,18 +22,26 @@ from rlcomp.files.lock import is_locked
 from rlcomp.files.run_directory import OVERWRITTEN
 from rlcomp.files.run_record import FAILURE, RUN_RECORD, read_failure, read_run_record
 from rlcomp.files.untrusted import check_plain
-from rlcomp.report.early_stops import ended_phases
-from rlcomp.sweep.jobs import asked, jobs, plain_key, varied
+from rlcomp.report.early_stops import read_early_ends
+from rlcomp.sweep.jobs import jobs_of_sweep, plain_key, requested_overrides, swept_keys
 from rlcomp.wiring.compare import flat
 
 State = Literal["finished", "running", "failed", "stopped", "never started", "repeated"]
 # Places of a run's config.
-_YAMLS = (RUN_RECORD, ".hydra/*.yaml", "checkpoints/*/config.yaml")
+_CONFIG_FILES = (RUN_RECORD, ".hydra/*.yaml", "checkpoints/*/config.yaml")
 # Errors from a value of another type.
-_UNFIT = (AttributeError, KeyError, IndexError, TypeError, ValueError, RecursionError, OSError)
+_TYPE_ERRORS = (
+    AttributeError,
+    KeyError,
+    IndexError,
+    TypeError,
+    ValueError,
+    RecursionError,
+    OSError,
+)
 # A folder with one of these is a run.
-_MARKS = ("metrics.jsonl", ".hydra", FAILURE)
-_INSIDE = {"checkpoints", "wandb", "tensorboard", ".hydra", OVERWRITTEN}
+_RUN_FILES = ("metrics.jsonl", ".hydra", FAILURE)
+_FOLDERS_OF_A_RUN = {"checkpoints", "wandb", "tensorboard", ".hydra", OVERWRITTEN}
 
 
 @dataclass(frozen=True)
@@ -50,7 +58,7 @@ class Run:
         choices: the option of every group of options.
         planned: steps of all phases, except steps saved by an early end; None if the config was not
             saved.
-        beside: names of the components beside the stages (``every``).
+        periodic_names: names of the components that run periodically (``every``).
         ended: phases that ended early (``ended.jsonl``).
         command: the words of the command line.
         environment: versions, commits and the like; empty if they were not saved.
@@ -64,7 +72,7 @@ class Run:
     overrides: Mapping[str, str] = field(default_factory=dict)
     choices: Mapping[str, str] = field(default_factory=dict)
     planned: int | None = None
-    beside: frozenset[str] = frozenset()
+    periodic_names: frozenset[str] = frozenset()
     ended: list[dict[str, Any]] = field(default_factory=list)
     command: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -91,13 +99,14 @@ def find_runs(paths: Sequence[str]) -> list[Run]:
     """
     _check_no_files(paths)
     by_directory: dict[Path, Run] = {}
-    for place in [place for path in paths for place in _expanded(path)]:
-        runs = [read_run(folder) for folder in sorted(_runs_under(place), key=_natural)]
-        runs += _never_started(place, runs)
+    for folder_path in [folder_path for path in paths for folder_path in _expand_pattern(path)]:
+        runs = [read_run(folder) for folder in sorted(_runs_under(folder_path), key=_natural)]
+        runs += _never_started(folder_path, runs)
         if not runs:
             raise DataError(
-                f"{place}: there is no run in it (no metrics.jsonl, no .hydra): name the directory "
-                f"of a run or of a sweep{_around(place)}"
+                f"{folder_path}: there is no run in it (no metrics.jsonl, no .hydra): name the "
+                "directory "
+                f"of a run or of a sweep{_suggest_run(folder_path)}"
             )
         by_directory |= {run.directory.resolve(): run for run in runs}
     return list(by_directory.values())
@@ -114,43 +123,50 @@ def _check_no_files(paths: Sequence[str]) -> None:
     files = [path for path in paths if Path(path).is_file()]
     if not files:
         return
-    runs = [_around(Path(path)).removeprefix(", ") if path in files else path for path in paths]
+    runs = [
+        _suggest_run(Path(path)).removeprefix(", ") if path in files else path for path in paths
+    ]
     line = f", rlcomp-report {shlex.join(dict.fromkeys(runs))}" if all(runs) else ""
     message = f"{files[0]} is a file: name the directory of a run or of a sweep"
     raise DataError(f"{message}{line}")
 
 
-def _expanded(path: str) -> list[Path]:
+def _expand_pattern(path: str) -> list[Path]:
     if Path(path).is_dir():
         return [Path(path)]
     matches = [Path(match) for match in sorted(glob.glob(path)) if Path(match).is_dir()]
     if not matches:
         parent = Path(path).parent
         folders = [p for p in parent.iterdir() if p.is_dir()] if parent.is_dir() else []
-        beside = [folder.name for folder in folders if folder.name not in _INSIDE]
-        where = "" if parent.is_dir() else f", and no {parent} either"
-        like = nearest(Path(path).name, beside) if parent.is_dir() else ""
-        raise DataError(f"{path}: there is no such directory{where}{like}")
+        periodic_names = [folder.name for folder in folders if folder.name not in _FOLDERS_OF_A_RUN]
+        no_parent = "" if parent.is_dir() else f", and no {parent} either"
+        suggestion = nearest(Path(path).name, periodic_names) if parent.is_dir() else ""
+        raise DataError(f"{path}: there is no such directory{no_parent}{suggestion}")
     return matches
 
 
-def _around(place: Path) -> str:
+def _suggest_run(folder_path: Path) -> str:
     """Name the run that contains a path, as the remedy."""
     run = next(
-        (one for one in place.parents if any((one / mark).exists() for mark in _MARKS)), None
+        (
+            parent
+            for parent in folder_path.parents
+            if any((parent / mark).exists() for mark in _RUN_FILES)
+        ),
+        None,
     )
     return f", {run}" if run else ""
 
 
-def _folders(place: Path) -> Iterator[tuple[Path, set[str]]]:
+def _folders(folder_path: Path) -> Iterator[tuple[Path, set[str]]]:
     """Yield the folder and those below it, each with the names in it."""
-    for folder, inner, files in os.walk(place):
+    for folder, inner, files in os.walk(folder_path):
         yield Path(folder), {*inner, *files}
-        inner[:] = [name for name in inner if name not in _INSIDE]
+        inner[:] = [name for name in inner if name not in _FOLDERS_OF_A_RUN]
 
 
-def _runs_under(place: Path) -> list[Path]:
-    return [folder for folder, names in _folders(place) if names & {*_MARKS}]
+def _runs_under(folder_path: Path) -> list[Path]:
+    return [folder for folder, names in _folders(folder_path) if names & {*_RUN_FILES}]
 
 
 def _natural(path: Path) -> list[tuple[int, int, str]]:
@@ -158,18 +174,18 @@ def _natural(path: Path) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in path.parts]
 
 
-def _never_started(place: Path, runs: Sequence[Run]) -> list[Run]:
+def _never_started(folder_path: Path, runs: Sequence[Run]) -> list[Run]:
     """Return the jobs of a sweep that none of its runs belongs to."""
     missing = []
-    for sweep in (folder for folder, names in _folders(place) if "multirun.yaml" in names):
-        own = [run for run in runs if run.directory.is_relative_to(sweep)]
-        present = {frozenset(run.overrides.items()) for run in own}
-        with _left_by_a_run(sweep):
-            axes, whole = varied(asked(sweep)), jobs(sweep)
-        for number, job in enumerate(whole):
-            asked_for = _by_key(job)
-            if frozenset(asked_for.items()) not in present:
-                varying = {key: value for key, value in asked_for.items() if key in axes}
+    for sweep in (folder for folder, names in _folders(folder_path) if "multirun.yaml" in names):
+        runs_of_sweep = [run for run in runs if run.directory.is_relative_to(sweep)]
+        started_jobs = {frozenset(run.overrides.items()) for run in runs_of_sweep}
+        with _report_unreadable_config(sweep):
+            keys, all_jobs = swept_keys(requested_overrides(sweep)), jobs_of_sweep(sweep)
+        for number, job in enumerate(all_jobs):
+            job_overrides = _by_key(job)
+            if frozenset(job_overrides.items()) not in started_jobs:
+                varying = {key: value for key, value in job_overrides.items() if key in keys}
                 missing.append(Run(sweep / f"job {number}", "never started", overrides=varying))
     return missing
 
@@ -177,18 +193,18 @@ def _never_started(place: Path, runs: Sequence[Run]) -> list[Run]:
 def read_run(directory: Path) -> Run:
     """Read a run from disk."""
     rows = read_metrics(directory / "metrics.jsonl")
-    ended = ended_phases(directory)
-    with _left_by_a_run(directory):
-        attempt = read_run_record(directory)
-        config = attempt.config
-        planned = None if config is None else _planned(config, ended)
+    ended = read_early_ends(directory)
+    with _report_unreadable_config(directory):
+        record = read_run_record(directory)
+        config = record.config
+        planned = None if config is None else _planned_steps(config, ended)
         every = {} if config is None else _phases(config, "every")
-        beside = frozenset(str(name) for stages in every.values() for name in stages or ())
+        periodic_names = frozenset(str(name) for stages in every.values() for name in stages or ())
         values = None if config is None else flat(config)
-        overrides = _by_key(attempt.overrides)
-        choices = {str(group): str(option) for group, option in attempt.choices.items()}
-        environment = {str(name): str(value) for name, value in attempt.environment.items()}
-    state, error = _ended(directory, int(rows[-1]["total"]) if rows else 0, planned)
+        overrides = _by_key(record.overrides)
+        choices = {str(group): str(option) for group, option in record.choices.items()}
+        environment = {str(name): str(value) for name, value in record.environment.items()}
+    state, error = _state_and_error(directory, int(rows[-1]["total"]) if rows else 0, planned)
     return Run(
         directory=directory,
         state=state,
@@ -198,29 +214,29 @@ def read_run(directory: Path) -> Run:
         overrides=overrides,
         choices=choices,
         planned=planned,
-        beside=beside,
+        periodic_names=periodic_names,
         ended=ended,
-        command=attempt.overrides,
+        command=record.overrides,
         environment=environment,
     )
 
 
 @contextmanager
-def _left_by_a_run(directory: Path) -> Iterator[None]:
+def _report_unreadable_config(directory: Path) -> Iterator[None]:
     """Report errors in yaml files, which may be a stranger's, as errors of the run's directory.
 
     Raises:
         CheckpointError: a file expands without end.
         DataError: the files are not those of a run.
     """
-    for name in _YAMLS:
+    for name in _CONFIG_FILES:
         for file in directory.glob(name):
             check_plain(file)
     try:
         yield
-    except (OmegaConfBaseException, YAMLError, *_UNFIT) as error:
+    except (OmegaConfBaseException, YAMLError, *_TYPE_ERRORS) as error:
         raise DataError(
-            f"{directory}: its config ({', '.join(_YAMLS)}) is not what a run leaves "
+            f"{directory}: its config ({', '.join(_CONFIG_FILES)}) is not what a run leaves "
             f"({in_one_line(error)}): mend it, or name the other runs"
         ) from error
 
@@ -230,14 +246,14 @@ def _phases(config: DictConfig, name: str) -> dict[str, Any]:
     return {str(path): phase[name] for path, phase in phases if phase and name in phase}
 
 
-def _planned(config: DictConfig, ended: Sequence[Mapping[str, Any]]) -> int:
+def _planned_steps(config: DictConfig, ended: Sequence[Mapping[str, Any]]) -> int:
     """Count the steps of all phases; for a phase that ended early, the steps before its end."""
     steps = _phases(config, "steps")
     early = {row["phase"]: row["step"] for row in ended if row["phase"] in steps}
     return sum(min(early.get(phase, count), count) for phase, count in steps.items())
 
 
-def _ended(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:
+def _state_and_error(directory: Path, steps: int, planned: int | None) -> tuple[State, str]:
     # Before the count of steps: the steps may belong to an earlier run, which an attempt with
     # another config was not allowed to continue.
     error = _failure(directory)
@@ -252,7 +268,7 @@ def _failure(directory: Path) -> str | None:
     """Return the error of a failed run; an unreadable failure file counts as a failure."""
     try:
         return read_failure(directory)
-    except _UNFIT as error:
+    except _TYPE_ERRORS as error:
         message = f"{directory / FAILURE} is not what a run leaves ({in_one_line(error)})"
         warnings.warn(message, RlcompWarning, stacklevel=2)
         return f"its {FAILURE} cannot be read"

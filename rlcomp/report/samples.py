@@ -44,15 +44,15 @@ def read_samples(directory: Path) -> list[dict[str, Any]]:
         DataError: a line is no object (:func:`rlcomp.files.json_lines.read_lines`).
     """
     file = directory / "samples.jsonl"
-    samples, wrong = [], []
+    samples, faults = [], []
     for number, row in enumerate(read_lines(file), 1):
         if "prompt" in row and "response" in row:
             fault = _fault(row)
             samples += [] if fault else [row]
-            wrong += [f"line {number}, {fault}"] if fault else []
-    if wrong:
+            faults += [f"line {number}, {fault}"] if fault else []
+    if faults:
         message = (
-            f"{file}: samples that no run wrote are left out: {len(wrong)} (first: {wrong[0]})"
+            f"{file}: samples that no run wrote are left out: {len(faults)} (first: {faults[0]})"
         )
         warnings.warn(message, RlcompWarning, stacklevel=2)
     return samples
@@ -68,7 +68,7 @@ def _fault(row: dict[str, Any]) -> str | None:
     length = len(row.get("tokens", ()))
     for name in _BY_TOKEN if length else ():
         column = row.get(name)
-        unfit = not isinstance(column, list) or len(column) != length
-        if unfit and (column or name == "trained"):
+        misfit = not isinstance(column, list) or len(column) != length
+        if misfit and (column or name == "trained"):
             return f"'{name}' is {column!r:.40}: must have one entry a token, {length}"
     return None

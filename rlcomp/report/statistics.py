@@ -19,7 +19,7 @@ _MOST_POINTS = 400
 
 
 @dataclass(frozen=True)
-class Estimate:
+class SeedEstimate:
     """Mean over ``n`` seeds; without an interval if there are fewer than two."""
 
     mean: float
@@ -35,13 +35,15 @@ class Estimate:
             sign: ``"+"`` for differences, which always show it.
 
         Examples:
-            >>> Estimate(0.123, -0.1, 0.35, 5).text(), Estimate(0.123, None, None, 1).text(1, "+")
-            ('0.12 (-0.10 to 0.35)', '+0.1')
+            >>> SeedEstimate(0.123, -0.1, 0.35, 5).text()
+            '0.12 (-0.10 to 0.35)'
+            >>> SeedEstimate(0.123, None, None, 1).text(1, "+")
+            '+0.1'
         """
         mean, *ends = (
-            f"{each:{sign}.{places}f}"
-            for each in (self.mean, self.low, self.high)
-            if each is not None
+            f"{bound:{sign}.{places}f}"
+            for bound in (self.mean, self.low, self.high)
+            if bound is not None
         )
         return f"{mean} ({' to '.join(ends)})" if ends else mean
 
@@ -85,12 +87,12 @@ def area_under(steps: Array, values: Array) -> float:
     return float(np.trapezoid(values, steps) / span) if span > 0 else float(values[-1])
 
 
-def estimate(values: Sequence[float]) -> Estimate | None:
+def estimate(values: Sequence[float]) -> SeedEstimate | None:
     """Compute mean and Student's t interval; None without values."""
     if not len(values):
         return None
     low, high = (None, None) if len(values) < 2 else interval(np.asarray(values))
-    return Estimate(float(np.mean(values)), low, high, len(values))
+    return SeedEstimate(float(np.mean(values)), low, high, len(values))
 
 
 def interval(values: Array) -> tuple[float, float]:
@@ -118,7 +120,7 @@ def interval(values: Array) -> tuple[float, float]:
     return float(values.mean()) - half, float(values.mean()) + half
 
 
-def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> Estimate | None:
+def paired(values: Mapping[str, float], baseline: Mapping[str, float]) -> SeedEstimate | None:
     """Compute the mean difference to a baseline over the common seeds.
 
     Args:
@@ -138,11 +140,11 @@ def band(runs: Sequence[Run], metric: str) -> tuple[Array, Array, Array, Array] 
     steps = sorted(set.intersection(*map(set, curves))) if curves else []
     if not steps:
         return None
-    values = np.asarray([[one[step] for step in steps] for one in curves])
+    values = np.asarray([[by_step[step] for step in steps] for by_step in curves])
     pieces = np.array_split(np.arange(len(steps)), min(len(steps), _MOST_POINTS))
-    places = np.asarray([np.mean(np.asarray(steps)[piece]) for piece in pieces])
+    centres = np.asarray([np.mean(np.asarray(steps)[piece]) for piece in pieces])
     values = np.stack([values[:, piece].mean(1) for piece in pieces], 1)
-    return places, values.mean(0), values.min(0), values.max(0)
+    return centres, values.mean(0), values.min(0), values.max(0)
 
 
 def number(value: float | None) -> str:
@@ -179,20 +181,20 @@ def rounded(value: float, half: float, *, sign: bool = False) -> str:
     if places > 6:
         digits = max(0, math.floor(math.log10(abs(value))) + places) if value else 0
         return _minus(f"{value:{plus}.{digits}e}")
-    near = round(value, places) + 0.0  # no minus before a zero
-    return _minus(f"{near:{plus},.{max(places, 0)}f}")
+    rounded_value = round(value, places) + 0.0  # no minus before a zero
+    return _minus(f"{rounded_value:{plus},.{max(places, 0)}f}")
 
 
-def half_width(value: Estimate) -> float:
+def half_width(value: SeedEstimate) -> float:
     """Return half the width of the interval of an estimate; 0 without one."""
     return 0.0 if value.low is None or value.high is None else (value.high - value.low) / 2
 
 
-def estimate_in_words(value: Estimate | None, *, sign: bool = False) -> str:
+def estimate_in_words(value: SeedEstimate | None, *, sign: bool = False) -> str:
     """Write mean and interval, ``mean ± half width``.
 
     Examples:
-        >>> estimate_in_words(Estimate(0.512, 0.25, 0.774, 3))
+        >>> estimate_in_words(SeedEstimate(0.512, 0.25, 0.774, 3))
         '0.5 ± 0.3'
     """
     if value is None:

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.files.json_lines import read_metrics
-from rlcomp.report.early_stops import ended_phases, ended_words
+from rlcomp.report.early_stops import describe_early_end, read_early_ends
 from rlcomp.report.figures import run_figure
 from rlcomp.report.returns import objectives_of
 from rlcomp.report.samples import read_samples
@@ -26,7 +26,7 @@ CURVES = {
 }
 
 # Longest common beginning of prompts that is shown.
-_LONG = 20
+_MIN_PREFIX = 20
 
 
 def summarise(directory: str | Path) -> str:
@@ -40,7 +40,7 @@ def summarise(directory: str | Path) -> str:
     rows = read_metrics(directory / "metrics.jsonl")
     if not rows:
         return f"{directory}: nothing was run"
-    parts = [_words(rows), *map(ended_words, ended_phases(directory))]
+    parts = [_describe_training(rows), *map(describe_early_end, read_early_ends(directory))]
     for file in pictures(directory):
         front = f"front of {', '.join(objectives_of(rows))}"
         parts.append(f"{'learning curve' if file.name == 'curve.png' else front}: {file}")
@@ -57,13 +57,13 @@ def pictures(directory: Path) -> list[Path]:
     return [file for file, draw in files.items() if draw(rows, file)]
 
 
-def _words(rows: list[dict[str, Any]]) -> str:
+def _describe_training(rows: list[dict[str, Any]]) -> str:
     seconds = sum(row.get("time/step", 0.0) for row in rows)
     tokens = sum(row.get("rollout/tokens", 0.0) for row in rows)
     text = f"{len(rows)} steps in {seconds:.0f} s of training"
     text += f", {tokens:,.0f} tokens sampled." if tokens else "."
-    text += "".join(_went(name, rows) for name in ("reward/mean", "episode/return"))
-    evaluated = _evaluated(rows)
+    text += "".join(_describe_change(name, rows) for name in ("reward/mean", "episode/return"))
+    evaluated = _accuracy_rows(rows)
     if len(evaluated) > 1:
         first, last = evaluated[0], evaluated[-1]
         text += (
@@ -76,7 +76,7 @@ def _words(rows: list[dict[str, Any]]) -> str:
     return text
 
 
-def _went(name: str, rows: list[dict[str, Any]]) -> str:
+def _describe_change(name: str, rows: list[dict[str, Any]]) -> str:
     """Describe a number's first and last value in each phase, since phases may differ in reward."""
     values_of: dict[str, list[float]] = {}
     for row in rows:
@@ -89,20 +89,20 @@ def _went(name: str, rows: list[dict[str, Any]]) -> str:
     return f" {CURVES[name].capitalize()} went {', '.join(parts)}." if parts else ""
 
 
-def _evaluated(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _accuracy_rows(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the steps that measured both accuracies; without judged answers there are none."""
-    both = {*ACCURACIES}
-    return [row for row in rows if both <= row.keys() and not held_out_rewards(row)]
+    accuracies = {*ACCURACIES}
+    return [row for row in rows if accuracies <= row.keys() and not held_out_rewards(row)]
 
 
 def _accuracy(rows: list[dict[str, Any]]) -> str:
     """Describe the last accuracies, or the mean rewards of a reward without verdicts."""
-    free = [(row, names) for row in rows if (names := held_out_rewards(row))]
-    if free:
-        row, names = free[-1]
+    reward_rows = [(row, names) for row in rows if (names := held_out_rewards(row))]
+    if reward_rows:
+        row, names = reward_rows[-1]
         means = ", ".join(f"{word} {row[name]:.3f}" for name, word in names.items())
         return f"held-out mean reward: {means}"
-    evaluated = _evaluated(rows)
+    evaluated = _accuracy_rows(rows)
     if not evaluated:
         return ""
     sampled, greedy = (evaluated[-1][name] for name in ACCURACIES)
@@ -114,39 +114,43 @@ def _table(samples: list[dict[str, Any]]) -> str:
     if not samples:
         return ""
     first, last = samples[0]["total"], samples[-1]["total"]
-    before = {row["prompt"]: row for row in samples if row["total"] == first}
-    after = [row for row in samples if row["total"] == last]
+    first_responses = {row["prompt"]: row for row in samples if row["total"] == first}
+    last_rows = [row for row in samples if row["total"] == last]
     table = Table(title="held-out prompts, answered greedily", box=box.SIMPLE)
-    twice = [f"after step {first}"] if first != last else []
-    for column in ("prompt", *twice, f"after step {last}", "right answer"):
+    first_column = [f"after step {first}"] if first != last else []
+    for column in ("prompt", *first_column, f"after step {last}", "right answer"):
         table.add_column(column, overflow="ellipsis", no_wrap=True, min_width=12, max_width=36)
-    start = _common([row["prompt"] for row in after])
-    for row in after:
-        was = before.get(row["prompt"], row)
-        answers = [_marked(was), _marked(row)] if twice else [_marked(row)]
-        prompt = "…" * (start > 0) + _shown(row["prompt"][start:])
-        table.add_row(prompt, *answers, _shown(row.get("answer") or ""))
+    start = _common_prefix_length([row["prompt"] for row in last_rows])
+    for row in last_rows:
+        earlier = first_responses.get(row["prompt"], row)
+        answers = (
+            [_mark_response(earlier), _mark_response(row)]
+            if first_column
+            else [_mark_response(row)]
+        )
+        prompt = "…" * (start > 0) + _escape(row["prompt"][start:])
+        table.add_row(prompt, *answers, _escape(row.get("answer") or ""))
     # Without markup, since a model may answer "[/]".
     console = Console(file=io.StringIO(), width=120, markup=False, emoji=False)
     console.print(table)
     return console.file.getvalue().strip("\n")  # type: ignore[attr-defined,no-any-return]
 
 
-def _common(prompts: list[str]) -> int:
+def _common_prefix_length(prompts: list[str]) -> int:
     """Return the length of the common beginning of texts in whole words."""
     first, last = min(prompts), max(prompts)
     same = next((n for n, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), 0)
     length = max(first[:same].rfind(space) for space in (" ", "\n")) + 1
-    return length if length >= _LONG else 0
+    return length if length >= _MIN_PREFIX else 0
 
 
-def _marked(row: dict[str, Any]) -> str:
+def _mark_response(row: dict[str, Any]) -> str:
     if row.get("correct") is None:
-        return _shown(row["response"])
-    return f"{'✓' if row['correct'] else '✗'} {_shown(row['response'])}"
+        return _escape(row["response"])
+    return f"{'✓' if row['correct'] else '✗'} {_escape(row['response'])}"
 
 
-def _shown(text: str) -> str:
+def _escape(text: str) -> str:
     """Write a text on one line, with all control characters escaped."""
     return repr(text)[1:-1]
 
@@ -171,11 +175,11 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
     FigureCanvasAgg(figure)
     axes = figure.add_subplot()
     drawn = False
-    free = {
+    reward_rows = {
         name: f"held-out {word}" for row in rows for name, word in held_out_rewards(row).items()
     }
-    hidden = ACCURACIES if free else ()
-    for name, label in (CURVES | free).items():
+    hidden = ACCURACIES if reward_rows else ()
+    for name, label in (CURVES | reward_rows).items():
         if name in hidden:
             continue
         points = [(row["total"], row[name]) for row in rows if name in row]
@@ -190,7 +194,7 @@ def _curve(rows: list[dict[str, Any]], path: Path) -> bool:
         axes.axvline(start, color="0.8", linewidth=1)
         axes.text(start, 1.01, f" {phase}", transform=axes.get_xaxis_transform(), color="0.4")
     axes.set_xlabel("step")
-    shares = "reward" if free else "share of answers, reward"
+    shares = "reward" if reward_rows else "share of answers, reward"
     axes.set_ylabel(shares if "episode/return" not in rows[-1] else "return")
     axes.legend()
     axes.grid(alpha=0.3)

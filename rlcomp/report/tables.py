@@ -11,7 +11,7 @@ from rlcomp.errors import ConfigErrors, nearest
 from rlcomp.files.atomic_write import atomic_write
 from rlcomp.report.groups import Group
 from rlcomp.report.runs import Run
-from rlcomp.report.statistics import Estimate, area, estimate, final, paired
+from rlcomp.report.statistics import SeedEstimate, area, estimate, final, paired
 from rlcomp.trackers.display import ACCURACIES, held_out_rewards
 
 # The usual metrics; a final slash stands for all names with this beginning.
@@ -35,14 +35,14 @@ KINDS: dict[str, Callable[[Run, str], float | None]] = {"final": final, "auc": a
 
 
 @dataclass(frozen=True)
-class Result:
+class MetricResult:
     """One metric of one group, and its difference to the baseline (None for the baseline)."""
 
     group: str
     metric: str
     kind: str
-    value: Estimate
-    difference: Estimate | None
+    value: SeedEstimate
+    difference: SeedEstimate | None
 
 
 @dataclass(frozen=True)
@@ -56,27 +56,32 @@ class Cost:
     tokens: float
 
 
-def chosen_metrics(runs: Sequence[Run], wanted: Sequence[str]) -> list[str]:
+def chosen_metrics(runs: Sequence[Run], requested: Sequence[str]) -> list[str]:
     """Return the requested metrics, or the usual ones that were recorded.
 
     Raises:
         ConfigError: no run recorded a requested metric; the message names the nearest.
     """
-    known = dict.fromkeys(name for run in runs for row in run.rows for name in row)
-    free = all(held_out_rewards(name for row in run.rows for name in row) for run in runs)
-    for place in ("total", "phase", "step"):
-        known.pop(place, None)
-    if lacking := [metric for metric in wanted if metric not in known]:
+    recorded = dict.fromkeys(name for run in runs for row in run.rows for name in row)
+    has_held_out_rewards = all(
+        held_out_rewards(name for row in run.rows for name in row) for run in runs
+    )
+    for key in ("total", "phase", "step"):
+        recorded.pop(key, None)
+    if unrecorded := [metric for metric in requested if metric not in recorded]:
         raise ConfigErrors(
-            [f"--metrics: no run recorded {metric!r}{_near(metric, known)}" for metric in lacking]
+            [
+                f"--metrics: no run recorded {metric!r}{_suggest(metric, recorded)}"
+                for metric in unrecorded
+            ]
         )
-    usual = [metric for name in METRICS for metric in _called(name, known)]
-    usual = [metric for metric in usual if not free or metric not in ACCURACIES]
-    return list(wanted) or usual or [name for name in known if not name.startswith("time/")]
+    usual = [metric for name in METRICS for metric in _expand_name(name, recorded)]
+    usual = [metric for metric in usual if not has_held_out_rewards or metric not in ACCURACIES]
+    return list(requested) or usual or [name for name in recorded if not name.startswith("time/")]
 
 
 # Names of metrics in other libraries.
-_MEANT = {
+_OTHER_NAMES = {
     "accuracy": "evaluation/sampled",
     "acc": "evaluation/sampled",
     "eval/accuracy": "evaluation/sampled",
@@ -85,37 +90,42 @@ _MEANT = {
 }
 
 
-def _near(metric: str, known: Collection[str]) -> str:
+def _suggest(metric: str, recorded: Collection[str]) -> str:
     """Suggest the metric with another name or by its last part; else the nearest ones."""
-    alike = [name for name in known if metric.lower() in name.split("/")]
-    meant = next((name for name in (_MEANT.get(metric.lower()), *alike) if name in known), None)
-    if meant is None:
-        return nearest(metric, known)
-    usual = [name for wanted in METRICS for name in _called(wanted, known)]
-    return f"; did you mean '{meant}'? (known: {', '.join(usual[:8] or list(known)[:8])}, …)"
+    same_last_part = [name for name in recorded if metric.lower() in name.split("/")]
+    suggestion = next(
+        (name for name in (_OTHER_NAMES.get(metric.lower()), *same_last_part) if name in recorded),
+        None,
+    )
+    if suggestion is None:
+        return nearest(metric, recorded)
+    usual = [name for requested in METRICS for name in _expand_name(requested, recorded)]
+    return (
+        f"; did you mean '{suggestion}'? (known: {', '.join(usual[:8] or list(recorded)[:8])}, …)"
+    )
 
 
-def _called(name: str, known: Collection[str]) -> list[str]:
+def _expand_name(name: str, recorded: Collection[str]) -> list[str]:
     """Return the metrics that one of the usual names stands for, without ends of intervals."""
     if not name.endswith("/"):
-        return [name] if name in known else []
-    family = [metric for metric in known if metric.startswith(name) and "@" not in metric]
+        return [name] if name in recorded else []
+    family = [metric for metric in recorded if metric.startswith(name) and "@" not in metric]
     ends = {f"{metric}{end}" for metric in family for end in ("_low", "_high")}
     return [metric for metric in family if metric not in ends]
 
 
-def results(groups: Sequence[Group], metrics: Sequence[str], baseline: Group) -> list[Result]:
+def results(groups: Sequence[Group], metrics: Sequence[str], baseline: Group) -> list[MetricResult]:
     """Compute final values and areas of every metric for groups with finished runs."""
     rows = []
     for metric in metrics:
         for kind, measure in KINDS.items():
-            against = _by_seed(baseline, metric, measure)
+            baseline_values = _by_seed(baseline, metric, measure)
             for group in groups:
                 values = _by_seed(group, metric, measure)
                 value = estimate(list(values.values()))
                 if value is not None:
-                    difference = None if group is baseline else paired(values, against)
-                    rows.append(Result(group.name, metric, kind, value, difference))
+                    difference = None if group is baseline else paired(values, baseline_values)
+                    rows.append(MetricResult(group.name, metric, kind, value, difference))
     return rows
 
 
@@ -157,10 +167,10 @@ def seconds(run: Run) -> float:
 
 def seconds_beside(run: Run) -> float:
     """Return the wall time of the components beside them (evaluation)."""
-    return sum(total(run, f"time/{name}") for name in run.beside)
+    return sum(total(run, f"time/{name}") for name in run.periodic_names)
 
 
-def write_results(path: Path, rows: Sequence[Result]) -> None:
+def write_results(path: Path, rows: Sequence[MetricResult]) -> None:
     """Write one line for each group, metric and kind."""
     header = ["group", "metric", "kind", "mean", "low", "high", "n"]
     header += ["difference", "difference_low", "difference_high", "pairs"]
@@ -169,10 +179,20 @@ def write_results(path: Path, rows: Sequence[Result]) -> None:
         writer.writerow(header)
         for row in rows:
             other = row.difference
-            apart = [other.mean, other.low, other.high, other.n] if other else [None] * 4
+            difference_columns = (
+                [other.mean, other.low, other.high, other.n] if other else [None] * 4
+            )
             value = row.value
-            own = [row.group, row.metric, row.kind, value.mean, value.low, value.high, value.n]
-            writer.writerow([*own, *apart])
+            value_columns = [
+                row.group,
+                row.metric,
+                row.kind,
+                value.mean,
+                value.low,
+                value.high,
+                value.n,
+            ]
+            writer.writerow([*value_columns, *difference_columns])
 
 
 def write_runs(
@@ -184,18 +204,18 @@ def write_runs(
     with atomic_write(path) as draft, draft.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow([*header, *(f"{metric} {kind}" for kind, metric in measured), "error"])
-        for run, group in placed(runs, groups):
+        for run, group in runs_with_groups(runs, groups):
             cost = [seconds(run), seconds_beside(run), total(run, "rollout/tokens")]
             values = [KINDS[kind](run, metric) for kind, metric in measured]
-            about = [str(run.directory), group, run.seed, run.state, run.steps]
-            writer.writerow([*about, *cost, *values, run.error])
+            run_columns = [str(run.directory), group, run.seed, run.state, run.steps]
+            writer.writerow([*run_columns, *cost, *values, run.error])
 
 
-def placed(runs: Sequence[Run], groups: Sequence[Group]) -> list[tuple[Run, str]]:
+def runs_with_groups(runs: Sequence[Run], groups: Sequence[Group]) -> list[tuple[Run, str]]:
     """Return every run with the name of its group; jobs that never started with their overrides."""
-    known = {run.directory: (run, group.name) for group in groups for run in group.runs}
-    words = {
+    recorded = {run.directory: (run, group.name) for group in groups for run in group.runs}
+    command_words = {
         run.directory: " ".join(f"{k}={v}" for k, v in run.overrides.items() if k != "seed")
         for run in runs
     }
-    return [known.get(run.directory, (run, words[run.directory])) for run in runs]
+    return [recorded.get(run.directory, (run, command_words[run.directory])) for run in runs]

@@ -26,7 +26,7 @@ from rlcomp.interfaces.cluster import (
     WorkerLost,
 )
 from rlcomp.metrics import Ledger, merge, progress, record, step
-from rlcomp.run.pending_requests import check_requests, request_of, state_of
+from rlcomp.run.pending_requests import check_requests, load_request, request_state
 from rlcomp.run.remote import RemoteStages, device_of
 from rlcomp.seed import next_request
 
@@ -67,11 +67,11 @@ class FreeStages(RemoteStages):
 
     def __init__(self, *, stages: list[TensorDictModuleBase], cluster: Cluster) -> None:
         super().__init__(stages=stages, cluster=cluster)
-        age = cluster.free.max_age
-        self.max_age = self.staleness if age is None else age
+        max_age = cluster.free.max_age
+        self.max_age = self.staleness if max_age is None else max_age
         self.pool = Pool[RolloutRequest, BufferedRollout](cluster.workers)
         self.admission = Admission(self.staleness)
-        self._quiet = [0.0] * cluster.workers  # start of each worker's silence
+        self._silent_since = [0.0] * cluster.workers  # start of each worker's silence
         self._weights: object = None
 
     def _check(self) -> None:
@@ -95,15 +95,15 @@ class FreeStages(RemoteStages):
 
     def begin_phase(self) -> None:
         """Forget the groups of the previous phase."""
-        self._forget()
+        self._drop_groups()
 
     def finish_phase(self) -> None:
         """End the workers, even if they are busy, since no stage will consume their groups."""
         self.cluster.close()
-        self._carried = None
-        self._forget()
+        self._payload = None
+        self._drop_groups()
 
-    def _forget(self) -> None:
+    def _drop_groups(self) -> None:
         self.pool = Pool(self.cluster.workers)
         self.admission = Admission(self.staleness)
 
@@ -113,19 +113,19 @@ class FreeStages(RemoteStages):
     def forward(self, batch: TensorDict) -> TensorDict:
         """Request groups; return those that are done first."""
         payload = self._begin(batch)
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         self._weights = self.cluster.publish(payload.weights)
-        record("cluster/weights_seconds", time.perf_counter() - began)
+        record("cluster/weights_seconds", time.perf_counter() - start_time)
         prompts, size = len(batch), self._size
         first = self.admission.allowed == 0
         self.admission.step(prompts * size)
         for _ in range(self.staleness + 1 if first else 1):
-            self._ask_for(payload, batch)
-        self._hand_over(size)
-        began = time.perf_counter()
+            self._queue_groups(payload, batch)
+        self._send_groups(size)
+        start_time = time.perf_counter()
         self._collect(prompts)
-        self._record(time.perf_counter() - began)
-        return self._consumed(self.pool.take(prompts), payload)
+        self._record(time.perf_counter() - start_time)
+        return self._join_groups(self.pool.take(prompts), payload)
 
     @property
     def _size(self) -> int:
@@ -138,7 +138,7 @@ class FreeStages(RemoteStages):
         seats = self.cluster.free.seats or -(-len(batch) * self._size // self.cluster.workers)
         return self._start(replace(self.cluster.free, seats=seats))
 
-    def _ask_for(self, payload: SerializedStages, batch: TensorDict) -> None:
+    def _queue_groups(self, payload: SerializedStages, batch: TensorDict) -> None:
         """Queue the groups of a batch."""
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         for place in range(len(batch)):
@@ -156,7 +156,7 @@ class FreeStages(RemoteStages):
         for generator in payload.generators:
             next_request(generator)
 
-    def _hand_over(self, size: int) -> None:
+    def _send_groups(self, size: int) -> None:
         """Send new weights to all workers, and new groups to those with the fewest."""
         for worker in range(self.cluster.workers):
             self.cluster.ask(worker, self._weights, None)
@@ -164,51 +164,51 @@ class FreeStages(RemoteStages):
             self.admission.start(size)
             worker, request = self.pool.hand_over()
             if len(self.pool.under_way[worker]) == 1:
-                self._quiet[worker] = time.monotonic()
+                self._silent_since[worker] = time.monotonic()
             self.cluster.ask(worker, self._weights, request)
 
-    def _collect(self, wanted: int) -> None:
+    def _collect(self, count: int) -> None:
         """Wait until that many groups are done."""
-        self._look()
-        while len(self.pool.done) < wanted:
+        self._receive_replies()
+        while len(self.pool.done) < count:
             time.sleep(_PAUSE)
-            self._look()
+            self._receive_replies()
 
-    def _look(self) -> None:
+    def _receive_replies(self) -> None:
         """Receive every available reply."""
-        for worker, has in enumerate(self.pool.under_way):
-            while has:
-                reply = self._reply_of(worker)
+        for worker, in_flight in enumerate(self.pool.under_way):
+            while in_flight:
+                reply = self._poll_worker(worker)
                 if reply is None:
                     break
                 assert reply.part is not None
-                self._busy += reply.seconds
-                self._quiet[worker] = time.monotonic()
+                self._busy_seconds += reply.seconds
+                self._silent_since[worker] = time.monotonic()
                 rollout = BufferedRollout(reply.rows, reply.ledger, reply.seconds)
                 self.pool.come_back(worker, (reply.number, reply.part.first), rollout)
 
-    def _reply_of(self, worker: int) -> RolloutReply | None:
+    def _poll_worker(self, worker: int) -> RolloutReply | None:
         try:
-            return self.cluster.poll(worker, time.monotonic() - self._quiet[worker])
+            return self.cluster.poll(worker, time.monotonic() - self._silent_since[worker])
         except WorkerLost as lost:
-            self._lost_worker(worker, lost)
+            self._restart_lost_worker(worker, lost)
             return None
         except Exception as error:
             add_note(error, f"on worker {worker} of the cluster")
             raise
 
-    def _lost_worker(self, worker: int, lost: WorkerLost) -> None:
+    def _restart_lost_worker(self, worker: int, lost: WorkerLost) -> None:
         """Restart the worker; its groups begin anew, with the current weights."""
-        has = self.pool.under_way[worker]
-        if self._lost >= self.cluster.restarts:
-            raise ProcessEnded(self._loss_message(next(iter(has.values())), lost)) from lost
-        self._lost += 1
+        in_flight = self.pool.under_way[worker]
+        if self._restarts >= self.cluster.restarts:
+            raise ProcessEnded(self._loss_message(next(iter(in_flight.values())), lost)) from lost
+        self._restarts += 1
         self.cluster.restart(worker)
-        self._quiet[worker] = time.monotonic()
-        for request in has.values():
+        self._silent_since[worker] = time.monotonic()
+        for request in in_flight.values():
             self.cluster.ask(worker, self._weights, request)
 
-    def _consumed(self, groups: list[BufferedRollout], payload: SerializedStages) -> TensorDict:
+    def _join_groups(self, groups: list[BufferedRollout], payload: SerializedStages) -> TensorDict:
         """Join groups to a batch, with their ages."""
         ledger = Ledger()
         for group in groups:
@@ -220,7 +220,7 @@ class FreeStages(RemoteStages):
         newest = version_of(list(self.stages))
         assert newest is not None
         record_age(rows, newest)
-        return aged(rows, newest, self.max_age)
+        return mark_too_old(rows, newest, self.max_age)
 
     def run_state(self) -> dict[str, Any]:
         """Return the finished groups, and prompts and seeds of the others."""
@@ -229,21 +229,23 @@ class FreeStages(RemoteStages):
                 {"number": number, "place": place, **rollout.state()}
                 for (number, place), rollout in self.pool.done.items()
             ],
-            "asked": [state_of(request) for _, request in self.pool.unfinished()],
+            "asked": [request_state(request) for _, request in self.pool.unfinished()],
             "number": self.number,
             "allowed": self.admission.allowed,
         }
 
     def load_run_state(self, state: dict[str, Any]) -> None:
         """Restore the groups; unfinished ones wait to be begun."""
-        self._forget()
+        self._drop_groups()
         self.number = state_fields.field(state, "number", NonNegativeInt)
         self.admission.allowed = state_fields.field(state, "allowed", NonNegativeInt)
-        for each in state_fields.field(state, "done", list):
-            name = tuple(state_fields.field(each, of, NonNegativeInt) for of in ("number", "place"))
-            rollout = {of: state_fields.field(each, of, dict) for of in ("rows", "recorded")}
+        for saved_group in state_fields.field(state, "done", list):
+            name = tuple(
+                state_fields.field(saved_group, of, NonNegativeInt) for of in ("number", "place")
+            )
+            rollout = {of: state_fields.field(saved_group, of, dict) for of in ("rows", "recorded")}
             self.pool.done[name[0], name[1]] = load_buffered_rollout(rollout)
-        for request in map(request_of, state_fields.field(state, "asked", list)):
+        for request in map(load_request, state_fields.field(state, "asked", list)):
             self.pool.waiting.append(((request.number, request.part.first), request))
         # Unfinished groups have not been started in this process.
         left = len(self.pool.waiting) * self._size
@@ -260,7 +262,7 @@ class FreeStages(RemoteStages):
         )
 
 
-def aged(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
+def mark_too_old(rows: TensorDict, newest: int, max_age: int) -> TensorDict:
     """Return rows with ``too_old``: response tokens more than ``max_age`` versions behind.
 
     Records ``rollout/too_old`` and ``rollout/versions``.

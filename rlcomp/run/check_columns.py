@@ -16,7 +16,7 @@ from rlcomp.wiring.plan import Plan, below
 from rlcomp.wiring.reader import Node
 
 # Our names for arguments of rewards in verl and OpenRLHF.
-_HERE = {
+_OUR_ARGUMENT_NAMES = {
     "solution_str": "response",
     "solution": "response",
     "completion": "response",
@@ -28,7 +28,7 @@ _HERE = {
 }
 
 # Number of examples of a task to read.
-_LOOKED_AT = 100
+_EXAMPLES_READ = 100
 
 
 def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
@@ -46,44 +46,47 @@ def check_columns(plan: Plan, built: Mapping[str, object]) -> None:
             are.
     """
     errors: list[str] = []
-    for tasks, rewards in pairs(plan):
-        known = _columns(built[task.path] for task in tasks if task.path in built)
+    for tasks, rewards in tasks_with_rewards(plan):
+        task_columns = _columns(built[task.path] for task in tasks if task.path in built)
         for reward in rewards:
-            errors += _lacking(reward.path, built.get(reward.path), known)
+            errors += _missing_columns(reward.path, built.get(reward.path), task_columns)
     if errors:
         raise ConfigErrors(errors)
 
 
-def judged(plan: Plan) -> list[Node]:
+def reward_and_task_nodes(plan: Plan) -> list[Node]:
     """Return the rewards of stages and evaluators and their tasks, where neither holds a model."""
     nodes = {
         node.path: node
-        for tasks, rewards in pairs(plan)
-        for node in (*tasks, *(one for one in rewards if one.path.split(".")[-1] == "reward"))
+        for tasks, rewards in tasks_with_rewards(plan)
+        for node in (
+            *tasks,
+            *(reward for reward in rewards if reward.path.split(".")[-1] == "reward"),
+        )
     }
     return [node for node in nodes.values() if not builds_model(node)]
 
 
-def pairs(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
+def tasks_with_rewards(plan: Plan) -> Iterator[tuple[list[Node], list[Node]]]:
     """Yield tasks with the rewards that judge answers to them."""
     for phase in plan.phases.values():
-        beside = [node for _, node in phase.every.values() if isinstance(node, Node)]
-        evaluators = [node for node in beside if {"task", "reward"} <= {*node.arguments}]
+        periodic_nodes = [node for _, node in phase.every.values() if isinstance(node, Node)]
+        evaluators = [node for node in periodic_nodes if {"task", "reward"} <= {*node.arguments}]
         for node in evaluators:
-            judges = (_nodes(node.arguments.get(judge)) for judge in ("reward", "reasoning"))
-            yield _nodes(node.arguments["task"]), [*chain.from_iterable(judges)]
+            judges = (_as_nodes(node.arguments.get(judge)) for judge in ("reward", "reasoning"))
+            yield _as_nodes(node.arguments["task"]), [*chain.from_iterable(judges)]
         stages = [node for node in phase.all_stages() if isinstance(node, Node)]
         tasks = [
             task
             for stage in stages
             for node in (stage, *below(stage))
-            for task in _nodes(node.arguments.get("task"))
+            for task in _as_nodes(node.arguments.get("task"))
         ]
         if tasks:
             yield tasks, stages
 
 
-def _nodes(value: object) -> list[Node]:
+def _as_nodes(value: object) -> list[Node]:
     return [value] if isinstance(value, Node) else []
 
 
@@ -93,39 +96,43 @@ def _columns(tasks: Iterable[object]) -> set[str] | None:
     A user's sampler may call anything its task; the columns are then unknown.
     """
     names: set[str] = set()
-    looked = False
+    has_examples = False
     for task in tasks:
         if not (hasattr(task, "__len__") and hasattr(task, "example")):
             return None
-        for index in range(min(len(task), _LOOKED_AT)):
-            looked = True
+        for index in range(min(len(task), _EXAMPLES_READ)):
+            has_examples = True
             columns = task.example(index).columns
             names |= {name for name, value in columns.items() if value is not None}
-    return names if looked else None
+    return names if has_examples else None
 
 
-def _lacking(path: str, reward: object, known: set[str] | None) -> Iterator[str]:
-    if known is None or not isinstance(reward, nn.Module):
+def _missing_columns(path: str, reward: object, task_columns: set[str] | None) -> Iterator[str]:
+    if task_columns is None or not isinstance(reward, nn.Module):
         return
     for part in reward.modules():
-        names = sorted(part.needed_columns - known) if isinstance(part, NeedsColumns) else []
+        names = sorted(part.needed_columns - task_columns) if isinstance(part, NeedsColumns) else []
         if names and isinstance(part, SupportsTrial):
-            remedy = _parameters(f"{path}: {part.called}", names, known)
-            yield f"{remedy}{_new_line(getattr(part, 'function', None), names)}"
+            remedy = _parameters_message(f"{path}: {part.called}", names, task_columns)
+            yield f"{remedy}{_corrected_signature(getattr(part, 'function', None), names)}"
             continue
         for name in names:
             yield (
                 f"{path}: {type(part).__name__} needs {name!r}, a column that "
                 "none of the first examples of the task has"
-                f"{nearest(name, known | {*TextReward.reads})}; {part.column_remedy}"
+                f"{nearest(name, task_columns | {*TextReward.reads})}; {part.column_remedy}"
             )
 
 
-def _parameters(function: str, names: Sequence[str], known: set[str]) -> str:
+def _parameters_message(function: str, names: Sequence[str], task_columns: set[str]) -> str:
     """Say what to do with the parameters of a function for which the task has no column."""
-    available = known | {*TextReward.reads}
-    remedies = [f"{name} is {_HERE[name]} here" for name in names if name in _HERE]
-    others = [name for name in names if name not in _HERE]
+    available = task_columns | {*TextReward.reads}
+    remedies = [
+        f"{name} is {_OUR_ARGUMENT_NAMES[name]} here"
+        for name in names
+        if name in _OUR_ARGUMENT_NAMES
+    ]
+    others = [name for name in names if name not in _OUR_ARGUMENT_NAMES]
     if remedies:
         remedies[0] = f"rename the arguments: {remedies[0]}"
     parts = [*remedies, *([f"give {', '.join(others)} a default, or drop it"] if others else [])]
@@ -138,21 +145,31 @@ def _parameters(function: str, names: Sequence[str], known: set[str]) -> str:
     )
 
 
-def _new_line(function: object, names: Sequence[str]) -> str:
+def _corrected_signature(function: object, names: Sequence[str]) -> str:
     """Write the first line of a plain function with arguments that exist here."""
     module, _, name = str(function).rpartition(".")
     source = getattr(sys.modules.get(module), name, None)
-    if not inspect.isfunction(source) or not any(name in _HERE for name in names):
+    if not inspect.isfunction(source) or not any(name in _OUR_ARGUMENT_NAMES for name in names):
         return ""
     parameters = [*inspect.signature(source).parameters.values()]
-    if any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters):
+    if any(parameter.kind is not parameter.POSITIONAL_OR_KEYWORD for parameter in parameters):
         return ""
-    supported = [one for one in parameters if one.name in _HERE or one.name not in names]
-    needed = [
-        _HERE[one.name] if one.name in names else one.name
-        for one in supported
-        if one.default is one.empty
+    kept_parameters = [
+        parameter
+        for parameter in parameters
+        if parameter.name in _OUR_ARGUMENT_NAMES or parameter.name not in names
     ]
-    dropped = [f"{one.name}=None" for one in parameters if one not in supported]
-    optional = [f"{one.name}={one.default!r}" for one in supported if one.default is not one.empty]
+    needed = [
+        _OUR_ARGUMENT_NAMES[parameter.name] if parameter.name in names else parameter.name
+        for parameter in kept_parameters
+        if parameter.default is parameter.empty
+    ]
+    dropped = [
+        f"{parameter.name}=None" for parameter in parameters if parameter not in kept_parameters
+    ]
+    optional = [
+        f"{parameter.name}={parameter.default!r}"
+        for parameter in kept_parameters
+        if parameter.default is not parameter.empty
+    ]
     return f": def {name}({', '.join([*needed, *dropped, *optional])}):"

@@ -18,16 +18,18 @@ from rlcomp.wiring.flow import Flow, Stage, check_stages, counted_by, fold, rena
 def built_flow(stage: object) -> Flow:
     """Return the keys that a built stage needs and leaves."""
     if not isinstance(stage, Component):
-        return _foreign(stage)
-    inner = fold(built_flow(child) for child in ran(stage))
-    left = frozenset() if stage.contained else inner.writes
-    known = frozenset(stage.optional) if stage.fresh else frozenset()
-    handed = frozenset(stage.renames.get(key, key) for key in known.intersection(stage.writes))
-    passed = prompt_keys() if stage.keeps_prompt else frozenset()
-    carries = handed | frozenset(stage.renames.get(key, key) for key in passed)
+        return _foreign_flow(stage)
+    inner = fold(built_flow(child) for child in run_children(stage))
+    inner_writes = frozenset() if stage.contained else inner.writes
+    optional_keys = frozenset(stage.optional) if stage.fresh else frozenset()
+    copied_keys = frozenset(
+        stage.renames.get(key, key) for key in optional_keys.intersection(stage.writes)
+    )
+    prompt_keys_kept = prompt_keys() if stage.keeps_prompt else frozenset()
+    carries = copied_keys | frozenset(stage.renames.get(key, key) for key in prompt_keys_kept)
     return Flow(
         reads=_names(stage.in_keys) | (inner.reads - frozenset(stage.supplies)),
-        writes=(_names(stage.out_keys) - handed) | left,
+        writes=(_names(stage.out_keys) - copied_keys) | inner_writes,
         fresh=stage.fresh or (inner.fresh and not stage.contained),
         opaque=inner.opaque and not stage.contained,
         lacks=inner.lacks,
@@ -35,7 +37,7 @@ def built_flow(stage: object) -> Flow:
     )
 
 
-def ran(stage: Component) -> Iterator[object]:
+def run_children(stage: Component) -> Iterator[object]:
     """Yield the children that a composite calls, in calling order."""
     for name in stage.runs:
         child: Any = getattr(stage, name)
@@ -47,7 +49,7 @@ def ran(stage: Component) -> Iterator[object]:
             yield child
 
 
-def _foreign(stage: object) -> Flow:
+def _foreign_flow(stage: object) -> Flow:
     if not isinstance(stage, TensorDictModuleBase):
         return Flow(opaque=True)
     return Flow(_names(stage.in_keys), _names(stage.out_keys))
@@ -66,27 +68,27 @@ def check_built(phases: Mapping[str, Phase], nodes: Mapping[str, object]) -> Non
     names = {id(node): path for path, node in nodes.items()}
     errors = []
     for name, phase in phases.items():
-        beside = [_stage(stage, names) for _, stage in phase.every.values()]
-        used = {id(stage) for stage in phase.all_stages()}
-        others = {
+        periodic_stages = [_stage(stage, names) for _, stage in phase.every.values()]
+        used_ids = {id(stage) for stage in phase.all_stages()}
+        other_flows = {
             path: built_flow(node)
             for path, node in nodes.items()
-            if isinstance(node, Component) and id(node) not in used
+            if isinstance(node, Component) and id(node) not in used_ids
         }
         for stages in phase.lists():
-            listed = [_stage(stage, names) for stage in stages]
-            errors += check_stages(name, listed, beside, others)
+            flow_stages = [_stage(stage, names) for stage in stages]
+            errors += check_stages(name, flow_stages, periodic_stages, other_flows)
     if errors:
         raise ConfigErrors(list(dict.fromkeys(errors)))
 
 
 def _all_reads(stage: nn.Module) -> frozenset[str]:
     """Return the keys that a component and its parts read, including optional ones."""
-    inside = frozenset[str]().union(*(_all_reads(part) for part in stage.children()))
+    part_keys = frozenset[str]().union(*(_all_reads(part) for part in stage.children()))
     if not isinstance(stage, Component):
-        return inside
-    own = (stage.renames.get(key, key) for key in (*stage.reads, *stage.optional))
-    return frozenset(own) | (inside - frozenset(stage.supplies))
+        return part_keys
+    stage_reads = (stage.renames.get(key, key) for key in (*stage.reads, *stage.optional))
+    return frozenset(stage_reads) | (part_keys - frozenset(stage.supplies))
 
 
 def _stage(stage: object, names: Mapping[int, str]) -> Stage:
@@ -95,15 +97,17 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
     if not isinstance(stage, Component):
         return Stage(path, kind, built_flow(stage))
     size = vars(stage).get("group_size")
-    run = () if stage.contained else [_stage(part, names) for part in ran(stage)]
-    marks: dict[str, frozenset[str]] = {}
+    run = () if stage.contained else [_stage(part, names) for part in run_children(stage)]
+    exclusive_marks: dict[str, frozenset[str]] = {}
     for part in stage.modules():
         if isinstance(part, Component) and part.exclusive and part.exclusive not in part.renames:
             condition = part.exclusive_if
             if condition and not getattr(part, condition):
                 continue
-            own = counted_by(names.get(id(part), f"{path}:{type(part).__name__}"), condition)
-            marks[part.exclusive] = marks.get(part.exclusive, frozenset()) | {own}
+            mark = counted_by(names.get(id(part), f"{path}:{type(part).__name__}"), condition)
+            exclusive_marks[part.exclusive] = exclusive_marks.get(part.exclusive, frozenset()) | {
+                mark
+            }
     return Stage(
         path,
         kind,
@@ -112,6 +116,6 @@ def _stage(stage: object, names: Mapping[int, str]) -> Stage:
         stage.min_group_size,
         frozenset(renamed(key, stage.renames) for key in stage.must_reach),
         _all_reads(stage),
-        marks,
+        exclusive_marks,
         [part.supplied(frozenset(stage.supplies)) for part in run],
     )

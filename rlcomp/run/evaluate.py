@@ -22,7 +22,7 @@ from rlcomp.text.answers import answer_prompts
 _ROWS = 64
 
 
-def problems_of(suite: Suite) -> str:
+def hash_problems(suite: Suite) -> str:
     """Hash the texts and columns of a suite's problems, so that other problems differ."""
     digest = hashlib.sha256()
     for example in suite.examples:
@@ -31,7 +31,7 @@ def problems_of(suite: Suite) -> str:
     return digest.hexdigest()[:16]
 
 
-def verdicts(suite: Suite, *, sampled: bool) -> Iterator[dict[str, object]]:
+def evaluate_suite(suite: Suite, *, sampled: bool) -> Iterator[dict[str, object]]:
     """Yield every problem with its answers, greedy ones first.
 
     Args:
@@ -43,37 +43,37 @@ def verdicts(suite: Suite, *, sampled: bool) -> Iterator[dict[str, object]]:
         ``sampled``), ``level`` (empty without any) and ``responses``, each with ``text``,
         ``correct`` (null if it could not be judged), ``reward``, ``tokens`` and ``truncated``.
     """
-    yield from _verdicts(suite, "greedy", 1, Decoding(temperature=0.0))
+    yield from _evaluate(suite, "greedy", 1, Decoding(temperature=0.0))
     if sampled:
-        yield from _verdicts(suite, "sampled", suite.samples_per_prompt, None)
+        yield from _evaluate(suite, "sampled", suite.samples_per_prompt, None)
 
 
-def _verdicts(
+def _evaluate(
     suite: Suite, name: str, group_size: int, decoding: Decoding | None
 ) -> Iterator[dict[str, object]]:
-    at_once = max(1, _ROWS // group_size)
-    for start in range(0, len(suite.examples), at_once):
-        examples = suite.examples[start : start + at_once]
+    problems_per_batch = max(1, _ROWS // group_size)
+    for start in range(0, len(suite.examples), problems_per_batch):
+        examples = suite.examples[start : start + problems_per_batch]
         seed = named_seed(suite.seed, f"{name}/{start}")
-        rows = _rows(_answered(suite, examples, group_size, decoding, seed))
-        for place, example in enumerate(examples):
+        rows = _rows(_sample_answers(suite, examples, group_size, decoding, seed))
+        for offset, example in enumerate(examples):
             yield {
-                "problem": start + place,
+                "problem": start + offset,
                 "prompt": example.prompt,
                 "answer": example.answer,
                 "decoding": name,
-                "level": suite.levels[start + place],
-                "responses": rows[place * group_size : (place + 1) * group_size],
+                "level": suite.levels[start + offset],
+                "responses": rows[offset * group_size : (offset + 1) * group_size],
             }
 
 
-def _answered(
+def _sample_answers(
     suite: Suite, examples: list[Example], group_size: int, decoding: Decoding | None, seed: int
 ) -> TensorDict:
     """Return responses with rewards, ``group_size`` rows a problem."""
     prompts = [example.prompt for example in examples]
     with torch.no_grad():
-        answered = answer_prompts(
+        rows = answer_prompts(
             suite.policy,
             prompts,
             prompt_ids=suite.prompt.encode(prompts, [example.columns for example in examples]),
@@ -82,31 +82,31 @@ def _answered(
             decoding=decoding,
             generator=torch.Generator().manual_seed(seed),
         )
-        device = answered["tokens"].device
+        device = rows["tokens"].device
         for key, entry in prompt_batch(examples).items():
-            answered[key] = entry.repeat_interleave(group_size, 0).to(device)
+            rows[key] = entry.repeat_interleave(group_size, 0).to(device)
         with recording():  # outside a run, whose metrics they would be
-            judged: TensorDict = suite.reward(answered)
-    return judged
+            rewarded: TensorDict = suite.reward(rows)
+    return rewarded
 
 
-def _rows(answered: TensorDict) -> list[dict[str, object]]:
+def _rows(rows: TensorDict) -> list[dict[str, object]]:
     columns = zip(
-        decode_texts(answered["response"]),
-        answered["correct"].tolist(),
-        answered["reward"].tolist(),
-        answered["reward_valid"].tolist(),
-        answered["response_mask"].sum(1).tolist(),
-        answered["truncated"].tolist(),
+        decode_texts(rows["response"]),
+        rows["correct"].tolist(),
+        rows["reward"].tolist(),
+        rows["reward_valid"].tolist(),
+        rows["response_mask"].sum(1).tolist(),
+        rows["truncated"].tolist(),
         strict=True,
     )
     return [
         {
             "text": text,
-            "correct": right if valid else None,
+            "correct": correct if valid else None,
             "reward": reward if valid else None,
             "tokens": tokens,
             "truncated": truncated,
         }
-        for text, right, reward, valid, tokens, truncated in columns
+        for text, correct, reward, valid, tokens, truncated in columns
     ]

@@ -30,15 +30,15 @@ from rlcomp.files.storage_errors import storage_errors
 from rlcomp.interfaces.cluster import Cluster
 from rlcomp.parallel.ranks import ranks
 from rlcomp.parallel.world import world
-from rlcomp.run.check_columns import check_columns, judged
+from rlcomp.run.check_columns import check_columns, reward_and_task_nodes
 from rlcomp.run.input_files import check_inputs, input_files
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.program import run_phases
 from rlcomp.run.resume import saved_run
 from rlcomp.run.trials import try_engines, try_environments, try_rewards
-from rlcomp.run.unreachable import tell_unreachable
-from rlcomp.run.worker_rank import run_worker_rank, shared_by
+from rlcomp.run.unreachable import warn_unreachable
+from rlcomp.run.worker_rank import rank_context, run_worker_rank
 from rlcomp.text.folder import check_at_hand
 from rlcomp.trackers.display import Display
 from rlcomp.trackers.tracker import JsonLines, Tracker
@@ -50,22 +50,25 @@ from rlcomp.wiring.checks.settings import SETTINGS
 from rlcomp.wiring.plan import PhasePlan, Plan, read
 
 # Keys at the root of a config that are for the run itself.
-_OF_RUNS = (*SETTINGS, "base")
+_RUN_SETTINGS = (*SETTINGS, "base")
 
 # Makes files to look at in the directory of a finished run.
-Leaves = Callable[[Path], Sequence[Path]]
+ReportFiles = Callable[[Path], Sequence[Path]]
 
 
 def launch(
-    config: DictConfig, plan: Plan, watch: SharedStatus | None = None, leaves: Leaves | None = None
+    config: DictConfig,
+    plan: Plan,
+    status: SharedStatus | None = None,
+    report_files: ReportFiles | None = None,
 ) -> None:
     """Build and run a checked plan; of its nodes only those that the run needs.
 
     Args:
         config: config of the run.
         plan: plan of the config.
-        watch: gets the position of the run.
-        leaves: makes files of a finished run for a tracker.
+        status: gets the position of the run.
+        report_files: makes pictures and pages of a finished run, for a tracker.
 
     Raises:
         Interrupted: stopped on request; the message says how to continue.
@@ -73,35 +76,35 @@ def launch(
     """
     keep_freed_memory()
     builder = Builder(plan.reached(), int(config.seed))
-    where = device(str(config.get("device", "auto")))
-    with shared_by(builder, where) as shared:
+    target = device(str(config.get("device", "auto")))
+    with rank_context(builder, target) as shared:
         if shared is not None and shared.rank > 0:
-            run_worker_rank(shared, builder, watch or SharedStatus())
+            run_worker_rank(shared, builder, status or SharedStatus())
             return
         directory = Path(config.directory)
         check_links(directory)
         with locked(directory):
-            _launch(config, builder, directory, watch or SharedStatus(), leaves, where)
+            _launch(config, builder, directory, status or SharedStatus(), report_files, target)
 
 
 def _launch(
     config: DictConfig,
     builder: Builder,
     directory: Path,
-    watch: SharedStatus,
-    leaves: Leaves | None,
-    where: torch.device,
+    status: SharedStatus,
+    report_files: ReportFiles | None,
+    target: torch.device,
 ) -> None:
     plan, shared = builder.plan, ranks()
     check_at_hand(named_models(plan))
-    for node in judged(plan):  # before the sizes of other parts
+    for node in reward_and_task_nodes(plan):  # before the sizes of other parts
         builder.build(node)
     check_columns(plan, builder.built)
-    cheap = builder.without_models().values()
+    nodes_without_models = builder.without_models().values()
     check_columns(plan, builder.built)
     try_rewards(plan, builder.built)
-    tell_unreachable(plan, builder.built)
-    checkpoint = next((node for node in cheap if isinstance(node, Checkpoint)), None)
+    warn_unreachable(plan, builder.built)
+    checkpoint = next((node for node in nodes_without_models if isinstance(node, Checkpoint)), None)
     if checkpoint is not None:
         checkpoint.config = OmegaConf.to_yaml(config)
     source = saved_run(config, checkpoint)
@@ -114,11 +117,11 @@ def _launch(
     inputs = _inputs(config, builder, source)  # again: the hub's files are in the cache now
     try_engines(nodes)
     try_environments(nodes)
-    place_on(where if shared is None else shared.device, nodes)
+    place_on(target if shared is None else shared.device, nodes)
     phases = {name: build_phase(phase, builder) for name, phase in plan.phases.items()}
     place_remote(phases, nodes, remote_runs(plan), directory)
-    with storage_errors("run.yaml", watch):
-        _accept(config, directory, checkpoint)
+    with storage_errors("run.yaml", status):
+        _claim_directory(config, directory, checkpoint)
     if shared is not None:
         shared.lead(nodes)
     try:
@@ -126,10 +129,10 @@ def _launch(
             phases,
             nodes=nodes,
             seed=int(config.seed),
-            trackers=trackers(nodes, config, directory, leaves),
+            trackers=trackers(nodes, config, directory, report_files),
             checkpoint=checkpoint,
             saved=source,
-            watch=watch,
+            status=status,
             inputs=inputs,
         )
     except Interrupted as error:
@@ -145,13 +148,13 @@ def _inputs(config: DictConfig, builder: Builder, saved: SavedCheckpoint | None)
     because the run itself has written them.
     """
     files = input_files(builder.plan, builder.built, Path(config.directory))
-    then: Digests | None = None if saved is None else saved.place().get("inputs")
-    if then is not None and str(config.resume) in ("auto", "must"):
-        files = {name: group for name, group in files.items() if name in then}
-    return input_digests(files, then)
+    saved_digests: Digests | None = None if saved is None else saved.place().get("inputs")
+    if saved_digests is not None and str(config.resume) in ("auto", "must"):
+        files = {name: group for name, group in files.items() if name in saved_digests}
+    return input_digests(files, saved_digests)
 
 
-def _accept(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:
+def _claim_directory(config: DictConfig, directory: Path, checkpoint: Checkpoint | None) -> None:
     """Accept the config: from here on the directory belongs to this run."""
     if config.get("overwrite", False):
         home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
@@ -173,17 +176,17 @@ def device(name: str) -> torch.device:
             f"device is {name!r}: must be auto, cpu or cuda; set device=cuda (a GPU), or "
             "device=auto (a GPU where there is one)"
         )
-    chosen = torch.device(name)
-    if chosen.type == "cuda" and not torch.cuda.is_available():
+    selected = torch.device(name)
+    if selected.type == "cuda" and not torch.cuda.is_available():
         raise ConfigError(f"device is {name!r}, but torch sees no GPU: set device=cpu")
-    return chosen
+    return selected
 
 
-def place_on(where: torch.device, nodes: dict[str, object]) -> None:
+def place_on(target: torch.device, nodes: dict[str, object]) -> None:
     """Move every node; parameters keep their identity, so that optimisers still hold them."""
     for node in nodes.values():
         if isinstance(node, nn.Module):
-            node.to(where)
+            node.to(target)
 
 
 def build_phase(plan: PhasePlan, builder: Builder) -> Phase:
@@ -198,17 +201,17 @@ def trackers(
     nodes: dict[str, object],
     config: DictConfig,
     directory: Path,
-    leaves: Leaves | None = None,
+    report_files: ReportFiles | None = None,
 ) -> list[Tracker]:
     """Return JSON lines, the display and the chosen tracker."""
     chain: list[Tracker] = [JsonLines(directory=str(directory)), Display(seed=int(config.seed))]
-    chosen: Any = nodes.get("tracker")
-    if chosen is not None:
-        if isinstance(chosen, WandB):
-            chosen.config = shown_config(config)
-            if leaves is not None:
-                chosen.leaves = partial(leaves, directory)
-        chain.append(chosen)
+    tracker: Any = nodes.get("tracker")
+    if tracker is not None:
+        if isinstance(tracker, WandB):
+            tracker.config = shown_config(config)
+            if report_files is not None:
+                tracker.report_files = partial(report_files, directory)
+        chain.append(tracker)
     return chain
 
 
@@ -223,30 +226,30 @@ def shown_config(config: DictConfig) -> dict[str, Any]:
     Args:
         config: config of the run.
     """
-    plan, shown = read(config)[0], cast("dict[str, Any]", _resolved(config))
+    plan, values = read(config)[0], cast("dict[str, Any]", _resolve_values(config))
     referred = {name for name in plan.origins.values() if "." not in name}
-    for name in [*shown]:
-        if name in _OF_RUNS or isinstance(shown[name], (dict, list)):
+    for name in [*values]:
+        if name in _RUN_SETTINGS or isinstance(values[name], (dict, list)):
             continue
-        used = [n.arguments[name] for n in plan.nodes.values() if name in n.arguments]
-        if used and all(value == used[0] for value in used):
-            shown[name] = used[0]
+        used_values = [n.arguments[name] for n in plan.nodes.values() if name in n.arguments]
+        if used_values and all(value == used_values[0] for value in used_values):
+            values[name] = used_values[0]
         elif name not in referred:
-            del shown[name]
-    own = {group: option for group, option in chosen_options().items() if group[:6] != "hydra/"}
-    return {**shown, "choices": {group.replace(".", "/"): own[group] for group in own}}
+            del values[name]
+    choices = {group: option for group, option in chosen_options().items() if group[:6] != "hydra/"}
+    return {**values, "choices": {group.replace(".", "/"): choices[group] for group in choices}}
 
 
-def _resolved(node: Any) -> Any:  # noqa: ANN401
+def _resolve_values(node: Any) -> Any:  # noqa: ANN401
     """Return a config as plain values; references to nodes and possible secrets stay texts."""
     if isinstance(node, DictConfig) and not (node._is_none() or node._is_interpolation()):
-        return {str(key): _resolved(node._get_node(key)) for key in node}
+        return {str(key): _resolve_values(node._get_node(key)) for key in node}
     if isinstance(node, ListConfig) and not (node._is_none() or node._is_interpolation()):
-        return [_resolved(node._get_node(place)) for place in range(len(node))]
+        return [_resolve_values(node._get_node(place)) for place in range(len(node))]
     if node._is_interpolation():
         text, target = str(node._value()), node._dereference_node()
         is_node = isinstance(target, DictConfig) and "_target_" in target
-        return text if is_node or "oc.env:" in text else _resolved(target)
+        return text if is_node or "oc.env:" in text else _resolve_values(target)
     return node._value()
 
 
@@ -254,8 +257,8 @@ def resume_command(directory: Path) -> str:
     """Write the command line that continues this run, or the sweep it belongs to."""
     if HydraConfig.initialized() and HydraConfig.get().mode == RunMode.MULTIRUN:
         directory = directory.parent
-    own = ("directory=", "resume=", "overwrite=")
-    options = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(own)]
+    excluded = ("directory=", "resume=", "overwrite=")
+    options = [text for text in sys.argv[1:] if not text.lstrip("+").startswith(excluded)]
     size = world()[1]
     program = "rlcomp" if size == 1 else f"torchrun --nproc-per-node {size} -m rlcomp"
     return " ".join([program, *map(shlex.quote, options), f"directory={directory}", "resume=auto"])

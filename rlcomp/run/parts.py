@@ -51,7 +51,7 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
         ConfigErrors: ``rlcomp`` would refuse the config.
     """
     if settings or not all(isinstance(word, str) for word in overrides):
-        raise ConfigError(_as_texts(overrides, settings))
+        raise ConfigError(_texts_message(overrides, settings))
     config = compose_or_explain(overrides, config_dirs)
     if faults := check_used(config, added(overrides), overrides):
         raise ConfigErrors(faults)
@@ -63,21 +63,21 @@ def build(*overrides: str, config_dirs: Sequence[str] = (), **settings: object) 
     return parts
 
 
-def _as_texts(words: Sequence[object], settings: Mapping[str, object]) -> str:
+def _texts_message(words: Sequence[object], settings: Mapping[str, object]) -> str:
     """Write as texts the settings that were given as keywords, mappings or lists."""
     items = [*settings.items()]
-    texts = list[str]()
+    overrides = list[str]()
     for word in words:
         if isinstance(word, Mapping):
             items += word.items()
         else:
-            texts += map(str, word) if isinstance(word, (list, tuple)) else [str(word)]
-    texts += [f"{name}={_written(value)}" for name, value in items]
-    shown = ", ".join(repr(text) for text in texts)
-    return f"build: overrides are texts, as on the command line: build({shown:.300})"
+            overrides += map(str, word) if isinstance(word, (list, tuple)) else [str(word)]
+    overrides += [f"{name}={_as_override(value)}" for name, value in items]
+    quoted = ", ".join(repr(text) for text in overrides)
+    return f"build: overrides are texts, as on the command line: build({quoted:.300})"
 
 
-def _written(value: object) -> str:
+def _as_override(value: object) -> str:
     """Write a value as on the command line."""
     return json.dumps(value) if value is None or isinstance(value, bool) else str(value)
 
@@ -98,8 +98,8 @@ def save(parts: Mapping[str, object], directory: str | Path, step: int) -> Path:
         CheckpointError: it cannot be written.
     """
     writer = Checkpoint(directory=str(directory), keep=1, config=getattr(parts, "config", None))
-    place = {"phase": 0, "step": step, "total": step, "trackers": {}}
-    return writer.write(writer.directory, parts, place)
+    position = {"phase": 0, "step": step, "total": step, "trackers": {}}
+    return writer.write(writer.directory, parts, position)
 
 
 def load(parts: Mapping[str, object], path: str | Path) -> int:

@@ -13,7 +13,7 @@ from rlcomp.errors import CheckpointError
 from rlcomp.interfaces.cluster import PromptRange, RolloutRequest
 
 
-def state_of(request: RolloutRequest) -> dict[str, Any]:
+def request_state(request: RolloutRequest) -> dict[str, Any]:
     """Return the fields of a request for a checkpoint."""
     part = request.part
     return {
@@ -26,7 +26,7 @@ def state_of(request: RolloutRequest) -> dict[str, Any]:
     }
 
 
-def request_of(state: object) -> RolloutRequest:
+def load_request(state: object) -> RolloutRequest:
     """Restore a request from its saved state.
 
     Raises:

@@ -54,7 +54,10 @@ class Phase:
 
     def all_modules(self) -> list[nn.Module]:
         """Return all stages and the modules among ``on_begin``."""
-        return [*self.all_stages(), *(one for one in self.on_begin if isinstance(one, nn.Module))]
+        return [
+            *self.all_stages(),
+            *(action for action in self.on_begin if isinstance(action, nn.Module)),
+        ]
 
     def lists(self) -> list[Sequence[nn.Module]]:
         """Return ``stages`` and the later lists, in the order in which they run."""

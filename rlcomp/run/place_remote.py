@@ -45,17 +45,19 @@ def place_remote(
         name = f"cluster.{run[0]}.free" if free else f"cluster.{run[0]}"
         nodes |= {name: remote, f"cluster.{run[0]}.workers": workers}
         for phase in phases.values():
-            phase.stages = _replaced(phase.stages, stages, remote)
+            phase.stages = _replace_run(phase.stages, stages, remote)
             later = phase.later.items()
-            phase.later = {step: _replaced(listed, stages, remote) for step, listed in later}
+            phase.later = {
+                step: _replace_run(stage_list, stages, remote) for step, stage_list in later
+            }
 
 
-def _replaced(stages: Iterable[nn.Module], run: list[object], remote: RemoteStages) -> list[Any]:
+def _replace_run(stages: Iterable[nn.Module], run: list[object], remote: RemoteStages) -> list[Any]:
     """Replace several stages of a list by one, also inside a loop that repeats them."""
-    listed = list(stages)
-    for at, stage in enumerate(listed):
+    stage_list = list(stages)
+    for index, stage in enumerate(stage_list):
         if isinstance(stage, Sequence) and stage is not remote:
-            stage.stages = nn.ModuleList(_replaced(stage.stages, run, remote))
-        if all(a is b for a, b in itertools.zip_longest(listed[at : at + len(run)], run)):
-            listed[at : at + len(run)] = [remote]
-    return listed
+            stage.stages = nn.ModuleList(_replace_run(stage.stages, run, remote))
+        if all(a is b for a, b in itertools.zip_longest(stage_list[index : index + len(run)], run)):
+            stage_list[index : index + len(run)] = [remote]
+    return stage_list

@@ -1,4 +1,4 @@
-"""The loop: stages, metrics, checkpoints. It knows nothing about reinforcement learning."""
+"""Loop of a run over stages, metrics and checkpoints; it contains no reinforcement learning."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from rlcomp.metrics import Ledger, recording
 from rlcomp.run.check_flow import check_built
 from rlcomp.run.phase import Phase
 from rlcomp.run.remote import RemoteStages
-from rlcomp.run.resume import restored
+from rlcomp.run.resume import restore_newest
 from rlcomp.run.signals import StopRequest
 from rlcomp.run.stages import Nothing, empty_batch
 from rlcomp.seed import named_seed
@@ -53,12 +53,12 @@ class Program:
 
     Args:
         phases: by name, in order.
-        nodes: every named object of the run; their state is saved.
+        nodes: all objects of the run, by name; checkpoints hold their state.
         seed: the run's seed.
         trackers: receive metrics and samples.
-        checkpoint: saves the run; if a phase's ``every`` names it, then and at the end of the
-            phase.
-        watch: gets the position of the run.
+        checkpoint: saves the run at the steps of a phase's ``every`` that names it, and at the end
+            of this phase.
+        status: shared memory to which the run writes its position.
         inputs: digests of the input files, for the run's checkpoints.
     """
 
@@ -70,7 +70,7 @@ class Program:
         seed: int,
         trackers: Sequence[Tracker] = (),
         checkpoint: Checkpoint | None = None,
-        watch: SharedStatus | None = None,
+        status: SharedStatus | None = None,
         inputs: Digests | None = None,
     ) -> None:
         if not phases:
@@ -78,11 +78,11 @@ class Program:
         check_built(phases, nodes)
         if checkpoint is not None:
             stages = [stage for phase in phases.values() for stage in phase.all_modules()]
-            lost = unsaved_state(stages, nodes)
-            if lost:
+            unsaved = unsaved_state(stages, nodes)
+            if unsaved:
                 raise ConfigError(
-                    f"{lost[0]} has state that no checkpoint would hold: make it a node, "
-                    f'make("a name", {lost[0]}, ...)'
+                    f"{unsaved[0]} has state that no checkpoint would hold: make it a node, "
+                    f'make("a name", {unsaved[0]}, ...)'
                 )
         self.phases = dict(phases)
         self.nodes = dict(nodes)
@@ -94,12 +94,12 @@ class Program:
         self.trackers = list(trackers)
         self.checkpoint = checkpoint
         self.phase, self.step, self.total = 0, 0, 0
-        self.skipped: set[str] = set()  # phases with a step without rows
-        self.saved = 0  # number of steps at the last checkpoint
-        self.best: dict[str, dict[str, Any]] = {}  # the best step by phase, if a stage names one
-        self.watch = watch or SharedStatus()
+        self.phases_without_rows: set[str] = set()
+        self.last_saved_step = 0  # number of steps at the last checkpoint
+        self.best: dict[str, dict[str, Any]] = {}  # the best step of each phase that names one
+        self.status = status or SharedStatus()
         self.inputs = {} if inputs is None else {"inputs": inputs}
-        self.stop = StopRequest(self.watch)
+        self.stop = StopRequest(self.status)
 
     def run(self, saved: SavedCheckpoint | None = None) -> None:
         """Run the remaining steps.
@@ -113,13 +113,13 @@ class Program:
         if self.checkpoint is not None:
             retain_best(self.checkpoint, self.best.values(), source.path if source else None)
             if source is not None:
-                with storage_errors("the checkpoints", self.watch):
+                with storage_errors("the checkpoints", self.status):
                     self.checkpoint.tidy(source.path)
         plan = {name: phase.steps for name, phase in self.phases.items()}
         with (
             closing(self.nodes.values()),
             self.stop.listening(),
-            tracker_session(self.trackers, plan, self.total, self.watch),
+            tracker_session(self.trackers, plan, self.total, self.status),
         ):
             for index, (name, phase) in enumerate(self.phases.items()):
                 if index >= self.phase:
@@ -135,26 +135,26 @@ class Program:
     def _resume(self, saved: SavedCheckpoint) -> SavedCheckpoint:
         """Restore the newest intact checkpoint, and return it."""
         steps = {name: phase.steps for name, phase in self.phases.items()}
-        saved, place, passed = restored(saved, self.nodes, self.seed, steps)
+        saved, position, skipped = restore_newest(saved, self.nodes, self.seed, steps)
         if self.checkpoint is not None:
-            self.checkpoint.readable |= dict.fromkeys(passed, False)
-        self.phase, self.step, self.total = place["phase"], place["step"], place["total"]
-        self.best = place.get("best", {})
+            self.checkpoint.readable |= dict.fromkeys(skipped, False)
+        self.phase, self.step, self.total = position["phase"], position["step"], position["total"]
+        self.best = position.get("best", {})
         for tracker in self.trackers:
-            if tracker.name in place["trackers"]:
-                tracker.rewind(place["trackers"][tracker.name])
+            if tracker.name in position["trackers"]:
+                tracker.rewind(position["trackers"][tracker.name])
         return saved
 
     def _run_phase(self, name: str, phase: Phase) -> None:
         index = self.phase
         if self.step == 0:
-            self._at(name, "the beginning of the phase")
+            self._report_position(name, "the beginning of the phase")
             with torch.no_grad():
                 for action in (*phase.on_begin, *self._components(phase)):
                     action.begin_phase()
         while self.phase == index and self.step < phase.steps:
             self._one_step(name, phase)
-            if self.stop.asked:
+            if self.stop.requested:
                 self._interrupt(name)
         self.phase, self.step = index + 1, 0
 
@@ -165,72 +165,78 @@ class Program:
     def _one_step(self, name: str, phase: Phase) -> None:
         progress = (self.step + 1) / (phase.steps + 1)
         with recording(progress=progress, step=self.total) as ledger, torch.no_grad():
-            batch, whole = self._stages(name, phase, ledger)
-            due = [entry for entry in phase.due(self.step + 1) if whole or _reads(entry[1], batch)]
-            self._beside(name, due, batch, ledger)
-            ended = ledger.ended if self.step + 1 < phase.steps else None
-            if ended is not None:  # nodes for the end of a phase run now
+            batch, complete = self._run_stages(name, phase, ledger)
+            due_nodes = [
+                entry
+                for entry in phase.due(self.step + 1)
+                if complete or _has_inputs(entry[1], batch)
+            ]
+            self._run_periodic(name, due_nodes, batch, ledger)
+            end_reason = ledger.ended if self.step + 1 < phase.steps else None
+            if end_reason is not None:  # nodes for the end of a phase run now
                 last = phase.due(phase.steps)
-                left = [e for e in last if e not in due and (whole or _reads(e[1], batch))]
-                self._beside(name, left, batch, ledger)
-            if ended is not None or self.step + 1 == phase.steps:
-                self._at(name, "the end of the phase")
+                remaining_nodes = [
+                    e for e in last if e not in due_nodes and (complete or _has_inputs(e[1], batch))
+                ]
+                self._run_periodic(name, remaining_nodes, batch, ledger)
+            if end_reason is not None or self.step + 1 == phase.steps:
+                self._report_position(name, "the end of the phase")
                 for component in self._components(phase):
                     component.finish_phase()
         self.step, self.total = self.step + 1, self.total + 1
-        with storage_errors("the metrics", self.watch):
+        with storage_errors("the metrics", self.status):
             for tracker in self.trackers:
                 tracker.log(self.total, name, self.step, ledger.means(), ledger.samples)
         if ledger.best is not None:
-            self._keep_best(name, ledger.best)
-        if ended is not None:
-            self._end_early(name, phase, ended)
-        elif any(stage is self.checkpoint for _, stage in due):
+            self._save_best(name, ledger.best)
+        if end_reason is not None:
+            self._end_early(name, phase, end_reason)
+        elif any(stage is self.checkpoint for _, stage in due_nodes):
             self._save()
 
-    def _beside(
+    def _run_periodic(
         self, name: str, nodes: list[tuple[str, nn.Module]], batch: TensorDict, ledger: Ledger
     ) -> None:
         for node, stage in nodes:
             if not isinstance(stage, Checkpoint):
                 self._call(name, node, stage, batch.copy(), ledger)
 
-    def _keep_best(self, name: str, best: dict[str, object]) -> None:
+    def _save_best(self, name: str, best: dict[str, object]) -> None:
         self.best[name] = {**best, "phase": name, "step": self.step, "total": self.total}
         if self.checkpoint is not None:
-            with storage_errors("the best checkpoint", self.watch):
-                save_best(self.checkpoint, self.nodes, self._place(), [*self.best.values()])
+            with storage_errors("the best checkpoint", self.status):
+                save_best(self.checkpoint, self.nodes, self._position(), [*self.best.values()])
 
     def _end_early(self, name: str, phase: Phase, reason: str) -> None:
-        """Move past the phase: a run that continues from here does not resume it."""
-        ended = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
+        """End the phase, so that a run that continues from here does not resume it."""
+        summary = {"phase": name, "step": self.step, "steps": phase.steps, "reason": reason}
         best = self.best.get(name)
         if best is not None:
             best = {**best, "checkpoint": best_checkpoint(self.checkpoint, best)}
-        with storage_errors("the early end", self.watch):
+        with storage_errors("the early end", self.status):
             for tracker in self.trackers:
-                tracker.phase_ended(self.total, {**ended, "best": best})
+                tracker.phase_ended(self.total, {**summary, "best": best})
         self.phase, self.step = self.phase + 1, 0
         self._save()
 
-    def _stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> tuple[TensorDict, bool]:
-        """Return the batch of the step, and True if every stage has run on it."""
-        batch, start, whole = empty_batch(), time.perf_counter(), True
+    def _run_stages(self, phase_name: str, phase: Phase, ledger: Ledger) -> tuple[TensorDict, bool]:
+        """Run the stages; return the batch, and True if every stage has run on it."""
+        batch, start, complete = empty_batch(), time.perf_counter(), True
         try:
             for index, stage in enumerate(phase.at(self.step + 1)):
                 node = self.names.get(id(stage), f"{index}")
                 batch = self._call(phase_name, node, stage, batch, ledger)
         except NoRows as error:
-            whole = False
+            complete = False
             ledger.add_total("skipped_steps", 1.0)
-            self._tell_skipped(phase_name, error)
+            self._warn_skipped(phase_name, error)
         ledger.add("time/step", time.perf_counter() - start, 1)
-        return batch, whole
+        return batch, complete
 
-    def _tell_skipped(self, phase: str, error: NoRows) -> None:
+    def _warn_skipped(self, phase: str, error: NoRows) -> None:
         """Warn of the first step without rows in a phase."""
-        if phase not in self.skipped:
-            self.skipped.add(phase)
+        if phase not in self.phases_without_rows:
+            self.phases_without_rows.add(phase)
             warnings.warn(
                 f"phase {phase}: step {self.step + 1} is skipped, as are all later steps without "
                 f"rows (skipped_steps in metrics.jsonl counts them): {error}",
@@ -242,7 +248,7 @@ class Program:
         self, phase: str, node: str, stage: nn.Module, batch: TensorDict, ledger: Ledger
     ) -> TensorDict:
         start = time.perf_counter()
-        self._at(phase, f"{node} ({type(stage).__name__})")
+        self._report_position(phase, f"{node} ({type(stage).__name__})")
         try:
             with refuse_exit(f"{node} ({type(stage).__name__})", ProcessEnded):
                 result: TensorDict = stage(batch)
@@ -263,32 +269,37 @@ class Program:
         return result
 
     def _dump(self, error: NonFiniteSteps, ledger: Ledger) -> str:
-        """Save the last of these steps, for ``rlcomp-replay``; return a message."""
+        """Save the last non-finite step for ``rlcomp-replay``; return a message with its file."""
         if self.checkpoint is None:
-            return "the step is not kept: the run has no checkpoint"
+            return "the step is not saved: the run has no checkpoint"
         node, learner, batch = self.names.get(id(error.learner)), error.learner, error.batch
         try:
             file = write_dump(
-                self.checkpoint, node or "learner", learner, batch, self._place(), ledger.progress
+                self.checkpoint,
+                node or "learner",
+                learner,
+                batch,
+                self._position(),
+                ledger.progress,
             )
         except CheckpointError as failed:
-            return f"the step is not kept: {failed}"
-        return f"the step is kept; repeat it with: rlcomp-replay {file}"
+            return f"the step is not saved: {failed}"
+        return f"the step is saved; repeat it with: rlcomp-replay {file}"
 
     def _save(self) -> None:
-        if self.checkpoint is not None and self.saved != self.total:
-            with storage_errors("the checkpoint", self.watch):
-                self.checkpoint.save(self.nodes, self._place())
-            self.saved = self.total
+        if self.checkpoint is not None and self.last_saved_step != self.total:
+            with storage_errors("the checkpoint", self.status):
+                self.checkpoint.save(self.nodes, self._position())
+            self.last_saved_step = self.total
 
-    def _at(self, phase: str, stage: str) -> None:
-        self.watch.at(phase, self.step + 1, self.phases[phase].steps, stage)
+    def _report_position(self, phase: str, stage: str) -> None:
+        self.status.at(phase, self.step + 1, self.phases[phase].steps, stage)
 
-    def _place(self) -> dict[str, Any]:
+    def _position(self) -> dict[str, Any]:
         """Return the position of the run."""
-        place = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
+        position = {"phase": self.phase, "step": self.step, "total": self.total, "seed": self.seed}
         trackers = {tracker.name: tracker.place() for tracker in self.trackers}
-        return {**place, "trackers": trackers, "best": self.best, **self.inputs}
+        return {**position, "trackers": trackers, "best": self.best, **self.inputs}
 
     def _interrupt(self, name: str) -> None:
         self._save()
@@ -297,7 +308,7 @@ class Program:
         raise Interrupted(f"stopped in phase {name} {where}, {state}")
 
 
-def _reads(stage: nn.Module, batch: TensorDict) -> bool:
+def _has_inputs(stage: nn.Module, batch: TensorDict) -> bool:
     """Test if a batch has all keys that a stage reads."""
     return {*getattr(stage, "in_keys", ())} <= {*batch.keys(True)}
 
@@ -310,19 +321,20 @@ def run_phases(
     trackers: Sequence[Tracker] = (),
     checkpoint: Checkpoint | None = None,
     saved: SavedCheckpoint | None = None,
-    watch: SharedStatus | None = None,
+    status: SharedStatus | None = None,
     inputs: Digests | None = None,
 ) -> None:
-    """Run phases of stages: everything that the command line does once a config is built.
+    """Run phases of stages, as the command line does with a built config.
 
     Args:
         phases: by name, in order.
-        nodes: named objects (``Make.nodes``); their state is saved, and they name stages in errors.
+        nodes: objects by name (``Make.nodes``). Checkpoints hold their state, and errors use the
+            names.
         seed: the run's seed.
         trackers: receive metrics and samples.
-        checkpoint: saves the run; name it in a phase's ``every`` as well.
-        saved: a checkpoint to continue from, bit-identically.
-        watch: gets the position of the run.
+        checkpoint: saves the run at the steps of a phase's ``every`` that names it.
+        saved: a checkpoint; the run continues bit-identically from it.
+        status: shared memory to which the run writes its position.
         inputs: digests of the input files, for the run's checkpoints.
 
     Raises:
@@ -335,7 +347,7 @@ def run_phases(
         seed=seed,
         trackers=trackers,
         checkpoint=checkpoint,
-        watch=watch,
+        status=status,
         inputs=inputs,
     )
     program.run(saved)

@@ -37,7 +37,7 @@ from rlcomp.seed import next_request
 
 
 @dataclass(eq=False)
-class Asked:
+class InFlightRollout:
     """Requested rollout.
 
     Attributes:
@@ -50,7 +50,7 @@ class Asked:
     requests: dict[int, RolloutRequest]
     replies: dict[int, RolloutReply] = field(default_factory=dict)
 
-    def made(self) -> BufferedRollout:
+    def join_replies(self) -> BufferedRollout:
         """Return the rollout from all replies: rows and records in the order of the prompts."""
         replies = [self.replies[worker] for worker in self.requests]
         ledger = Ledger()
@@ -109,12 +109,12 @@ class RemoteStages(Sequence):
         self.staleness: NonNegativeInt = delay if cluster.staleness is None else cluster.staleness
         self.path = type(first).__name__
         self.directory: Path | None = None
-        self.queue: deque[Asked | BufferedRollout] = deque()
+        self.queue: deque[InFlightRollout | BufferedRollout] = deque()
         self.number = 0
-        self._carried: SerializedStages | None = None
-        self._under_way: list[Asked] = []
-        self._lost, self._counted = 0, 0
-        self._busy, self._since = 0.0, time.perf_counter()
+        self._payload: SerializedStages | None = None
+        self._in_flight: list[InFlightRollout] = []
+        self._restarts, self._recorded_restarts = 0, 0
+        self._busy_seconds, self._recorded_at = 0.0, time.perf_counter()
         self._splits = len(stages) == 1 and bool(getattr(stages[0], "splits", False))
         self._check()
 
@@ -138,19 +138,19 @@ class RemoteStages(Sequence):
         """Wait for pending rollouts, and end the workers, since another phase may need none."""
         self.settle()
         self.cluster.close()
-        self._carried = None
+        self._payload = None
 
     def forward(self, batch: TensorDict) -> TensorDict:
         """Request a rollout; return the one that is due."""
         payload = self._start()
-        began = time.perf_counter()
+        start_time = time.perf_counter()
         weights = self.cluster.publish(payload.weights)
-        record("cluster/weights_seconds", time.perf_counter() - began)
+        record("cluster/weights_seconds", time.perf_counter() - start_time)
         while len(self.queue) <= self.staleness:
-            self.queue.append(self._ask(payload, weights, batch))
-        began = time.perf_counter()
-        rollout = self._made(self.queue.popleft())
-        self._record(time.perf_counter() - began)
+            self.queue.append(self._request(payload, weights, batch))
+        start_time = time.perf_counter()
+        rollout = self._wait_for(self.queue.popleft())
+        self._record(time.perf_counter() - start_time)
         if rollout.seconds is not None:
             record("cluster/made", rollout.seconds)
         merge(rollout.ledger)
@@ -163,7 +163,7 @@ class RemoteStages(Sequence):
 
     def settle(self) -> None:
         """Wait for pending rollouts, since a checkpoint holds their results."""
-        self.queue = deque(self._made(each) for each in self.queue)
+        self.queue = deque(self._wait_for(each) for each in self.queue)
 
     def run_state(self) -> dict[str, Any]:
         """Return the waiting rollouts, and the number of requests."""
@@ -177,14 +177,16 @@ class RemoteStages(Sequence):
 
     def _start(self, free: AsyncSettings | None = None) -> SerializedStages:
         """Start the workers at the first call, when constant parts have their final values."""
-        if self._carried is None:
-            self._carried = SerializedStages(list(self.stages))
-            sizes = [len(each) for each in self._carried.weights]
-            self.cluster.start(self._carried.data(), sizes, self.staleness + 2, free)
-            self._since = time.perf_counter()
-        return self._carried
+        if self._payload is None:
+            self._payload = SerializedStages(list(self.stages))
+            sizes = [len(each) for each in self._payload.weights]
+            self.cluster.start(self._payload.data(), sizes, self.staleness + 2, free)
+            self._recorded_at = time.perf_counter()
+        return self._payload
 
-    def _ask(self, payload: SerializedStages, weights: object, batch: TensorDict) -> Asked:
+    def _request(
+        self, payload: SerializedStages, weights: object, batch: TensorDict
+    ) -> InFlightRollout:
         seeds = tuple(generator.initial_seed() for generator in payload.generators)
         requests = {}
         for worker, part in self._parts(batch).items():
@@ -195,14 +197,14 @@ class RemoteStages(Sequence):
                 step=step(),
                 seeds=seeds,
                 part=part,
-                batch=_prompts(batch, part).cpu(),
+                batch=_prompts_of_part(batch, part).cpu(),
             )
             self.cluster.ask(worker, weights, requests[worker])
         self.number += 1
         for generator in payload.generators:
             next_request(generator)
-        self._under_way.append(Asked(weights, requests))
-        return self._under_way[-1]
+        self._in_flight.append(InFlightRollout(weights, requests))
+        return self._in_flight[-1]
 
     def _parts(self, batch: TensorDict) -> dict[int, PromptRange]:
         """Assign the prompts to workers."""
@@ -214,43 +216,45 @@ class RemoteStages(Sequence):
         ends = itertools.pairwise(bounds)
         return {n: PromptRange(a, b - a, count) for n, (a, b) in enumerate(ends) if a < b}
 
-    def _made(self, rollout: Asked | BufferedRollout) -> BufferedRollout:
+    def _wait_for(self, rollout: InFlightRollout | BufferedRollout) -> BufferedRollout:
         if isinstance(rollout, BufferedRollout):
             return rollout
         for worker in rollout.requests:
             while worker not in rollout.replies:
                 self._receive(worker)
-        self._under_way.remove(rollout)
-        return rollout.made()
+        self._in_flight.remove(rollout)
+        return rollout.join_replies()
 
     def _receive(self, worker: int) -> None:
         """Store the next reply of a worker; restart the worker if it is lost."""
         try:
             reply = self.cluster.receive(worker, self.cluster.timeout)
         except WorkerLost as lost:
-            return self._again(worker, lost)
+            return self._restart_worker(worker, lost)
         except Exception as error:
             add_note(error, f"on worker {worker} of the cluster")
             raise
-        request = next(a for a in self._open(worker) if a.requests[worker].number == reply.number)
+        request = next(
+            a for a in self._open_requests(worker) if a.requests[worker].number == reply.number
+        )
         if reply.version != request.requests[worker].version:
             raise FlowError(
                 f"worker {worker} answered with weights of version {reply.version}, and was asked "
                 f"for {request.requests[worker].version}"
             )
         request.replies[worker] = reply
-        self._busy += reply.seconds
+        self._busy_seconds += reply.seconds
         return None
 
-    def _open(self, worker: int) -> list[Asked]:
+    def _open_requests(self, worker: int) -> list[InFlightRollout]:
         """Return the open requests of a worker, in order."""
-        return [a for a in self._under_way if worker in a.requests.keys() - a.replies.keys()]
+        return [a for a in self._in_flight if worker in a.requests.keys() - a.replies.keys()]
 
-    def _again(self, worker: int, lost: WorkerLost) -> None:
-        waiting = self._open(worker)
-        if self._lost >= self.cluster.restarts:
+    def _restart_worker(self, worker: int, lost: WorkerLost) -> None:
+        waiting = self._open_requests(worker)
+        if self._restarts >= self.cluster.restarts:
             raise ProcessEnded(self._loss_message(waiting[0].requests[worker], lost)) from lost
-        self._lost += 1
+        self._restarts += 1
         self.cluster.restart(worker)
         for request in waiting:
             self.cluster.ask(worker, request.weights, request.requests[worker])
@@ -264,20 +268,21 @@ class RemoteStages(Sequence):
             save_file({k: v.contiguous() for k, v in flat.items()}, file, metadata=facts)
             note = f", which is kept in {file}"
         return (
-            f"{lost}, over request {request.number}{note}; {self._lost} workers of this run were "
+            f"{lost}, over request {request.number}{note}; {self._restarts} workers of this run "
+            "were "
             f"started again before, and cluster.restarts is {self.cluster.restarts}"
         )
 
-    def _record(self, waited: float) -> None:
+    def _record(self, wait_seconds: float) -> None:
         now = time.perf_counter()
-        share = self._busy / max((now - self._since) * self.cluster.workers, 1e-9)
-        record("cluster/waited", waited)
+        share = self._busy_seconds / max((now - self._recorded_at) * self.cluster.workers, 1e-9)
+        record("cluster/waited", wait_seconds)
         record("cluster/idle_fraction", max(0.0, 1.0 - share))
-        record_total("cluster/restarts", self._lost - self._counted)
-        self._busy, self._since, self._counted = 0.0, now, self._lost
+        record_total("cluster/restarts", self._restarts - self._recorded_restarts)
+        self._busy_seconds, self._recorded_at, self._recorded_restarts = 0.0, now, self._restarts
 
 
-def _prompts(batch: TensorDict, part: PromptRange) -> TensorDict:
+def _prompts_of_part(batch: TensorDict, part: PromptRange) -> TensorDict:
     whole = part.prompts == part.of
     return batch if whole else batch[part.first : part.first + part.prompts].clone()
 

@@ -24,7 +24,9 @@ from rlcomp.wiring.migrations import of_version_0_1, update_classes
 from rlcomp.wiring.plan import Plan, read
 
 # Remedy in messages that refuse to continue.
-ANEW = f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
+START_ANEW_REMEDY = (
+    f"choose another directory, or overwrite=true, which moves what is there to {OVERWRITTEN}/"
+)
 
 
 def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
@@ -38,10 +40,10 @@ def saved_run(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpo
             not meant, cannot be read or does not fit the record.
         ConfigError: ``overwrite`` would move away the checkpoint to continue.
     """
-    source = _chosen(config, checkpoint)
+    source = _choose_checkpoint(config, checkpoint)
     if source is None:
         return None
-    _tell_differences(source)
+    _warn_other_environment(source)
     return _skip_unused(source, read(config)[0])
 
 
@@ -61,8 +63,10 @@ def _skip_unused(saved: SavedCheckpoint, plan: Plan) -> SavedCheckpoint:
             stacklevel=4,
         )
     file = saved.path / CONFIG
-    there = read(update_classes(read_saved_config(file, trust=True)))[0] if file.is_file() else None
-    missing = _unused(there) - stored if there else frozenset[str]()
+    saved_plan = (
+        read(update_classes(read_saved_config(file, trust=True)))[0] if file.is_file() else None
+    )
+    missing = _unused(saved_plan) - stored if saved_plan else frozenset[str]()
     return replace(saved, skipped=unused | missing)
 
 
@@ -70,46 +74,46 @@ def _unused(plan: Plan) -> frozenset[str]:
     return frozenset(plan.nodes.keys() - plan.reached().nodes.keys())
 
 
-def _tell_differences(saved: SavedCheckpoint) -> None:
+def _warn_other_environment(saved: SavedCheckpoint) -> None:
     """Warn if the numbers of a continued run may differ from an uninterrupted run."""
-    if other := differences(written_in(saved.path), environment()):
+    if environment_changes := differences(written_in(saved.path), environment()):
         warnings.warn(
-            f"{saved.path} was written in another environment ({'; '.join(other)}): "
+            f"{saved.path} was written in another environment ({'; '.join(environment_changes)}): "
             "numbers from here on may differ in their last bits",
             RlcompWarning,
             stacklevel=4,
         )
 
 
-def _chosen(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
+def _choose_checkpoint(config: DictConfig, checkpoint: Checkpoint | None) -> SavedCheckpoint | None:
     resume, directory = str(config.resume), Path(config.directory)
     home = checkpoint.directory if checkpoint is not None else directory / "checkpoints"
-    anew = bool(config.get("overwrite", False))
+    overwrite = bool(config.get("overwrite", False))
     if resume not in ("auto", "must", "never"):
-        named = elsewhere(Path(resume), directory, home, anew)
-        if directory.resolve() not in named.path.resolve().parents:
-            _check_left(named, config, resume)
+        checkpoint_at_path = checkpoint_at(Path(resume), directory, home, overwrite)
+        if directory.resolve() not in checkpoint_at_path.path.resolve().parents:
+            _check_unfinished(checkpoint_at_path, config, resume)
         else:
-            _tell_end(named, config)
-        return named
-    if anew and resume == "must":
+            _print_if_finished(checkpoint_at_path, config)
+        return checkpoint_at_path
+    if overwrite and resume == "must":
         raise ConfigError("overwrite is true, but resume is must: leave one of them out")
-    there = [] if anew else checkpoints_in(home)
-    if not anew:
-        _check_wanted(resume, there, home, directory)
-    if not there:
+    checkpoints = [] if overwrite else checkpoints_in(home)
+    if not overwrite:
+        _check_resume_mode(resume, checkpoints, home, directory)
+    if not checkpoints:
         return None
-    source = _own(there, directory, config)
-    _tell_end(source, config)
+    source = _newest_of_run(checkpoints, directory, config)
+    _print_if_finished(source, config)
     if checkpoint is not None:  # skipped checkpoints must not be deleted
-        passed = there[: there.index(source.path)]
-        checkpoint.readable |= dict.fromkeys(passed, False)
+        skipped = checkpoints[: checkpoints.index(source.path)]
+        checkpoint.readable |= dict.fromkeys(skipped, False)
     return source
 
 
-def _check_left(saved: SavedCheckpoint, config: DictConfig, resume: str) -> None:
+def _check_unfinished(saved: SavedCheckpoint, config: DictConfig, resume: str) -> None:
     """Refuse to continue a finished run in another directory."""
-    if end := _at_end(saved, config):
+    if end := _end_settings(saved, config):
         done, more = end
         raise CheckpointError(
             f"resume is {resume}: it is at its end ({done}), and nothing would be "
@@ -118,7 +122,7 @@ def _check_left(saved: SavedCheckpoint, config: DictConfig, resume: str) -> None
         )
 
 
-def _at_end(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str] | None:
+def _end_settings(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str] | None:
     """Return the last phase's steps and twice as many if all are done; None otherwise."""
     phases = [*(config.get("phases") or {}).items()]
     if not phases:  # a custom program: its phases are not settings
@@ -129,8 +133,8 @@ def _at_end(saved: SavedCheckpoint, config: DictConfig) -> tuple[str, str] | Non
     return f"phases.{name}.steps={last.steps}", f"phases.{name}.steps={2 * last.steps}"
 
 
-def _tell_end(saved: SavedCheckpoint, config: DictConfig) -> None:
-    if end := _at_end(saved, config):
+def _print_if_finished(saved: SavedCheckpoint, config: DictConfig) -> None:
+    if end := _end_settings(saved, config):
         print(
             f"{saved.path}: all steps are done ({end[0]}), and nothing is run; to go on, set "
             f"{end[1]} resume={saved.path}",
@@ -138,45 +142,49 @@ def _tell_end(saved: SavedCheckpoint, config: DictConfig) -> None:
         )
 
 
-def _check_wanted(resume: str, there: list[Path], home: Path, directory: Path) -> None:
+def _check_resume_mode(resume: str, checkpoints: list[Path], home: Path, directory: Path) -> None:
     """Check that the checkpoints may be continued, or that a run may begin without any."""
-    if not there and resume == "must":
+    if not checkpoints and resume == "must":
         raise CheckpointError(
             f"resume is must, but there is no checkpoint in {home}: name the run to continue with "
             "directory=..., or start one with resume=auto"
         )
-    if there and resume == "never":
+    if checkpoints and resume == "never":
         raise CheckpointError(
-            f"resume is never, but {there[0]} is there: {ANEW}, or continue it with resume=auto"
+            f"resume is never, but {checkpoints[0]} is there: {START_ANEW_REMEDY}, or continue it "
+            "with resume=auto"
         )
-    if not there and has_record(directory):
+    if not checkpoints and has_record(directory):
         raise CheckpointError(
-            f"{directory} holds the record of a run without a checkpoint to continue from: {ANEW}"
+            f"{directory} holds the record of a run without a checkpoint to continue from: "
+            f"{START_ANEW_REMEDY}"
         )
 
 
-def _own(there: list[Path], directory: Path, config: DictConfig) -> SavedCheckpoint:
+def _newest_of_run(checkpoints: list[Path], directory: Path, config: DictConfig) -> SavedCheckpoint:
     """Return the newest readable checkpoint of a run if it was written with this config."""
     try:
-        source = newest_whole(there, with_config=True)
+        source = newest_whole(checkpoints, with_config=True)
     except CheckpointError as error:
         raise CheckpointError(
-            f"{error}; mend what is damaged, take the rlcomp that wrote it, or {ANEW}"
+            f"{error}; mend what is damaged, take the rlcomp that wrote it, or {START_ANEW_REMEDY}"
         ) from error
-    same_config(source, config)
-    _check_reach(source, directory)
+    check_same_config(source, config)
+    _check_record_reaches(source, directory)
     # An older one may have been written with another config: that would be another run.
-    return replace(source, older=tuple(path for path in source.older if _same(path, config)))
+    return replace(
+        source, older=tuple(path for path in source.older if _has_same_config(path, config))
+    )
 
 
-def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> SavedCheckpoint:
+def checkpoint_at(path: Path, directory: Path, home: Path, overwrite: bool) -> SavedCheckpoint:
     """Return the checkpoint at a path; refuse to write into another run's directory.
 
     Args:
         path: path of the checkpoint, or of its run.
         directory: directory of this run.
         home: folder of this run's checkpoints.
-        anew: True to move the contents of the directory aside.
+        overwrite: True to move the contents of the directory aside.
 
     Raises:
         CheckpointError: there is none, or ``directory`` belongs to another run, or its record ends
@@ -189,31 +197,32 @@ def elsewhere(path: Path, directory: Path, home: Path, anew: bool) -> SavedCheck
         message = f"resume is {path}: {error} (or resume=auto, must, never)"
         raise CheckpointError(message) from error
     if directory.resolve() in source.path.resolve().parents:
-        if anew:
+        if overwrite:
             raise ConfigError(f"overwrite is true, but would move {source.path}: leave it out")
-        _check_reach(source, directory)
-    elif not anew and (has_record(directory) or checkpoints_in(home)):
+        _check_record_reaches(source, directory)
+    elif not overwrite and (has_record(directory) or checkpoints_in(home)):
         raise CheckpointError(
-            f"resume is {path}, but {directory} holds the record of another run: {ANEW}"
+            f"resume is {path}, but {directory} holds the record of another run: "
+            f"{START_ANEW_REMEDY}"
         )
     # It was named explicitly: do not fall back to another one.
     return replace(source, older=())
 
 
-def _check_reach(saved: SavedCheckpoint, directory: Path) -> None:
+def _check_record_reaches(saved: SavedCheckpoint, directory: Path) -> None:
     """Refuse a checkpoint beyond the end of the record; name an earlier one if there is any."""
     try:
         check_record(directory, saved.place())
     except CheckpointError as error:
-        reached = next((path for path in saved.older if _reached(path, directory)), None)
+        reached = next((path for path in saved.older if _record_reaches(path, directory)), None)
         remedy = f"continue from an older checkpoint, resume={reached}, " if reached else ""
         raise CheckpointError(
             f"{saved.path}: {error}; {remedy}put the record back, go on without it in another "
-            f"directory, resume={saved.path} directory=NEW, or {ANEW}"
+            f"directory, resume={saved.path} directory=NEW, or {START_ANEW_REMEDY}"
         ) from error
 
 
-def _reached(path: Path, directory: Path) -> bool:
+def _record_reaches(path: Path, directory: Path) -> bool:
     try:
         check_record(directory, open_checkpoint(path).place())
     except CheckpointError:
@@ -221,7 +230,7 @@ def _reached(path: Path, directory: Path) -> bool:
     return True
 
 
-def restored(
+def restore_newest(
     saved: SavedCheckpoint, nodes: Mapping[str, object], seed: int, phases: Mapping[str, int]
 ) -> tuple[SavedCheckpoint, dict[str, Any], list[Path]]:
     """Restore the newest intact checkpoint completely, and nothing of skipped ones.
@@ -239,21 +248,21 @@ def restored(
         CheckpointError: none can be restored.
     """
     candidate = saved
-    passed: list[Path] = []
+    skipped: list[Path] = []
     while True:
         try:
             check_within(candidate.path, candidate.place(), phases)
-            return candidate, candidate.restore(nodes, seed), passed
+            return candidate, candidate.restore(nodes, seed), skipped
         except CheckpointError as error:
             if not candidate.older:
                 raise
             warnings.warn(f"passed over: {error}", RlcompWarning, stacklevel=2)
-            passed.append(candidate.path)
+            skipped.append(candidate.path)
             candidate = replace(newest_whole(candidate.older), skipped=candidate.skipped)
 
 
 # Settings that may change between a run and its continuation without changing its numbers.
-FREE = (
+CHANGEABLE_SETTINGS = (
     "accept_changed_files",
     "device",
     "directory",
@@ -265,41 +274,42 @@ FREE = (
 )
 
 
-def _free(path: str) -> bool:
+def _is_changeable(path: str) -> bool:
     # A soup and a tokenizer have a trust of their own.
-    return path.split(".")[0] in FREE or path.endswith(".trust")
+    return path.split(".")[0] in CHANGEABLE_SETTINGS or path.endswith(".trust")
 
 
-def same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
+def check_same_config(saved: SavedCheckpoint, config: DictConfig) -> None:
     """Refuse to resume under a changed config unless allowed.
 
     Raises:
         CheckpointError: the config changed; the message names every changed value.
     """
-    paths = _changes(saved.path, config)
+    paths = _config_changes(saved.path, config)
     if paths:
-        end = _at_end(saved, config)
+        end = _end_settings(saved, config)
         hint = f"; all its steps are done ({end[0]}): raise them as well, {end[1]}" if end else ""
         changed_values = "; ".join(
             f"{path} was {was}, is {now}" for path, (was, now) in paths.items()
         )
         raise CheckpointError(
-            f"{saved.path} is of another config ({changed_values}): {ANEW}, or continue it on "
+            f"{saved.path} is of another config ({changed_values}): {START_ANEW_REMEDY}, or "
+            "continue it on "
             f"purpose with resume={saved.path}, which takes the same shapes{hint}"
         )
 
 
-def _same(path: Path, config: DictConfig) -> bool:
+def _has_same_config(path: Path, config: DictConfig) -> bool:
     try:
-        return not _changes(path, config)
+        return not _config_changes(path, config)
     except CheckpointError:  # skipped when its turn comes
         return False
 
 
-def _changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
+def _config_changes(path: Path, config: DictConfig) -> dict[str, tuple[str, str]]:
     """Return the changes between the config of a checkpoint and this one, by path."""
     old = update_classes(read_saved_config(path / CONFIG, trust=True))  # compared, not built
     fault = of_version_0_1(old)
     if fault is not None:
         raise CheckpointError(f"{path}: {fault}; choose another directory")
-    return {p: v for p, v in changed(old, config).items() if not _free(p)}
+    return {p: v for p, v in changed(old, config).items() if not _is_changeable(p)}

@@ -16,24 +16,24 @@ class StopRequest:
     """Signal handler: the first signal ends the run after the current step, a second at once.
 
     Args:
-        watch: a watcher counts the signals that it gets, and answers them.
+        status: a watcher counts the signals that it gets, and answers them.
     """
 
-    def __init__(self, watch: SharedStatus) -> None:
-        self.watch = watch
+    def __init__(self, status: SharedStatus) -> None:
+        self.status = status
         self.count = 0
 
     @property
-    def asked(self) -> bool:
+    def requested(self) -> bool:
         """Test if an end of the run was requested, from it or its watcher."""
-        return bool(self.count or self.watch.signals)
+        return bool(self.count or self.status.signals)
 
     @contextmanager
     def listening(self) -> Iterator[None]:
         """Handle signals in a context; restore the earlier handlers afterwards."""
         try:
-            before = {
-                number: signal.signal(number, self._ask)
+            earlier_handlers = {
+                number: signal.signal(number, self._handle)
                 for number in (signal.SIGINT, signal.SIGTERM)
             }
         except ValueError:  # not the main thread: another part handles signals
@@ -42,31 +42,31 @@ class StopRequest:
         try:
             yield
         finally:
-            for number, handler in before.items():
+            for number, handler in earlier_handlers.items():
                 signal.signal(number, handler)
 
-    def _ask(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         self.count += 1
-        if self.count > 1 or self.watch.signals > 1:
-            if self.watch.watched:
+        if self.count > 1 or self.status.signals > 1:
+            if self.status.watched:
                 stop_at_once(number, frame)
             raise KeyboardInterrupt(f"second signal {number}")
-        if not self.watch.watched:
-            answer(self.watch)
+        if not self.status.watched:
+            print_stopping(self.status)
 
 
 def stop_at_once(number: int, frame: FrameType | None) -> NoReturn:
     """Stop a watched run at once; later signals from its watcher are ignored."""
     del frame
-    for each in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(each, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt(f"signal {number}")
 
 
-def answer(watch: SharedStatus) -> None:
+def print_stopping(status: SharedStatus) -> None:
     """Say at the first signal what the run waits for."""
     message = (
-        f"\nrlcomp: stopping at the end of this step; still {describe_place(watch.place())}; "
+        f"\nrlcomp: stopping at the end of this step; still {describe_place(status.place())}; "
         "a second signal stops at once\n"
     )
     os.write(2, message.encode())  # not print: the signal may have interrupted one

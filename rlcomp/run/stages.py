@@ -156,55 +156,55 @@ class Refill(Sequence):
         collected: list[TensorDict] = []
         sizes: list[int] = []
         with nested_recording() as ledger:
-            while len(sizes) < self.max_tries and not self._full(collected, sizes):
-                rows, most = self._round(batch.copy())
+            while len(sizes) < self.max_tries and not self._is_full(collected, sizes):
+                rows, largest = self._round(batch.copy())
                 collected += [rows] if rows.shape[0] else []
-                sizes.append(most)
-        share = _rows(collected) / max(sum(sizes), 1)
-        if not self._full(collected, sizes):
+                sizes.append(largest)
+        share = _count_rows(collected) / max(sum(sizes), 1)
+        if not self._is_full(collected, sizes):
             message = self._shortage(collected, sizes, {"kept_fraction": share, **ledger.means()})
             if not collected:
                 raise NoRows(message)
             warnings.warn(message, RlcompWarning, stacklevel=2)
         record("refill/tries", len(sizes))
         record("refill/kept_fraction", share)
-        return _cut(cat(collected), self.rows or sizes[0])
+        return _take_rows(cat(collected), self.rows or sizes[0])
 
     def _round(self, batch: TensorDict) -> tuple[TensorDict, int]:
         """Run one round; return the remaining rows, and the largest number of rows in the round."""
-        most = 0
+        largest = 0
         for stage in self.stages:
             batch = stage(batch)
-            most = max(most, batch.shape[0] if batch.batch_size else 0)
-        return batch, most
+            largest = max(largest, batch.shape[0] if batch.batch_size else 0)
+        return batch, largest
 
-    def _full(self, collected: list[TensorDict], sizes: list[int]) -> bool:
-        return bool(collected) and _rows(collected) >= (self.rows or sizes[0])
+    def _is_full(self, collected: list[TensorDict], sizes: list[int]) -> bool:
+        return bool(collected) and _count_rows(collected) >= (self.rows or sizes[0])
 
     def _shortage(
         self, collected: list[TensorDict], sizes: list[int], means: dict[str, float]
     ) -> str:
-        shown = [
+        parts = [
             f"{name} {mean:.0%}" if 0 <= mean <= 1 else f"{name} {mean:.3g}"
             for name, mean in means.items()
             if name == "kept_fraction" or name.startswith("filter/")
         ]
         return (
-            f"Refill: {_rows(collected)} of {self.rows or sizes[0]} rows after "
-            f"max_tries={self.max_tries} rounds ({', '.join(shown)}); raise max_tries, lower rows "
+            f"Refill: {_count_rows(collected)} of {self.rows or sizes[0]} rows after "
+            f"max_tries={self.max_tries} rounds ({', '.join(parts)}); raise max_tries, lower rows "
             "or loosen the filter"
         )
 
 
-def _rows(batches: list[TensorDict]) -> int:
+def _count_rows(batches: list[TensorDict]) -> int:
     return sum(batch.shape[0] for batch in batches)
 
 
-def _cut(batch: TensorDict, rows: int) -> TensorDict:
+def _take_rows(batch: TensorDict, rows: int) -> TensorDict:
     if "group_id" not in batch.keys():
         return batch[:rows]
     groups = batch["group_id"]
-    whole = torch.isin(groups, groups[:rows])
-    if int(whole.sum()) > rows and len(groups.unique(return_counts=True)[1].unique()) == 1:
+    in_groups = torch.isin(groups, groups[:rows])
+    if int(in_groups.sum()) > rows and len(groups.unique(return_counts=True)[1].unique()) == 1:
         raise FlowError(f"Refill: rows={rows} cuts a group in two; use a multiple of group_size")
-    return batch[whole]
+    return batch[in_groups]

@@ -20,7 +20,7 @@ from rlcomp.interfaces.reward import check_decides
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.load_model import is_run, trained_part
 from rlcomp.model.load_prompt_format import trained_prompt
-from rlcomp.run.evaluate import problems_of
+from rlcomp.run.evaluate import hash_problems
 from rlcomp.run.launch import device, place_on
 from rlcomp.text.folder import check_at_hand
 from rlcomp.wiring.base_model import check_base, check_models
@@ -36,7 +36,7 @@ from rlcomp.wiring.source import source_of
 _DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 
 
-class Opened(NamedTuple):
+class OpenedSuite(NamedTuple):
     """Suite that is built for a model, with all that its verdicts depend on."""
 
     name: str
@@ -51,7 +51,7 @@ def open_suites(
     config_dirs: Sequence[str],
     trust: bool,
     later: Sequence[str] = (),
-) -> list[Opened]:
+) -> list[OpenedSuite]:
     """Build suites around a model.
 
     A run uses the prompt format and the sampling distribution of its training, unless an override
@@ -71,11 +71,11 @@ def open_suites(
         CheckpointError: as :func:`rlcomp.model.load_model.trained_policy`.
         DataError: there is no model, or no file of problems.
     """
-    base = [] if is_run(model) else [f"base={_quoted(model)}", "context_length=null"]
+    base = [] if is_run(model) else [f"base={_quote(model)}", "context_length=null"]
     # Only the policy of this small recipe is built; a run's policy replaces it.
     config = compose_or_explain(["recipe=sft", *base, *overrides], config_dirs)
     where = device(str(config.device))
-    plan = _checked(config, suites)
+    plan = _checked_plan(config, suites)
     builder = Builder(plan, int(config.seed))
     for name in suites:  # a missing file, before a model is read
         task = plan.nodes[name].arguments.get("task")
@@ -86,13 +86,17 @@ def open_suites(
         raise ConfigErrors(errors)
     prompt = config.prompt
     if not base:
-        prompt = _take_run(builder, config, Path(model), overrides, trust)
+        prompt = _use_run_policy(builder, config, Path(model), overrides, trust)
     built = {name: builder.build(plan.nodes[name]) for name in suites}
     place_on(where, builder.built)
-    common = {"weights": _weights(model), "seed": int(config.seed), "prompt": _plain(prompt)}
+    common = {
+        "weights": _hash_weights(model),
+        "seed": int(config.seed),
+        "prompt": _as_container(prompt),
+    }
     if base:
-        _tell_of_template(builder.built["policy"], overrides)
-    return [_opened(name, part, config, common) for name, part in built.items()]
+        _warn_unused_template(builder.built["policy"], overrides)
+    return [_open_suite(name, part, config, common) for name, part in built.items()]
 
 
 def check_at_hand_all(models: Iterable[str]) -> None:
@@ -103,25 +107,25 @@ def check_at_hand_all(models: Iterable[str]) -> None:
     """
     named = {f"MODEL {model}": model for model in models if not is_run(model)}
     if faults := check_models(named):
-        raise ConfigErrors([_as_words(fault) for fault in faults])
+        raise ConfigErrors([_as_word_message(fault) for fault in faults])
     try:
         check_at_hand(named)
     except ConfigErrors as error:
-        raise ConfigErrors([_as_words(fault) for fault in error.messages]) from None
+        raise ConfigErrors([_as_word_message(fault) for fault in error.messages]) from None
 
 
-def _as_words(fault: str) -> str:
+def _as_word_message(fault: str) -> str:
     """Rephrase a fault of a setting for a positional word."""
-    words = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
-    words = re.sub(r"set MODEL .*?=", "write ", words)
-    return re.sub(r"(?<=, )(then )?base=", r"\1write ", words)
+    names = re.sub(r"^MODEL (.*?) is '\1'", r"\1", fault)
+    names = re.sub(r"set MODEL .*?=", "write ", names)
+    return re.sub(r"(?<=, )(then )?base=", r"\1write ", names)
 
 
-def _quoted(path: str) -> str:
+def _quote(path: str) -> str:
     return "'" + path.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
+def _checked_plan(config: DictConfig, suites: Sequence[str]) -> Plan:
     """Return the plan of the suites alone, with all their parts."""
     plan, errors = read(config)
     errors += [
@@ -138,24 +142,24 @@ def _checked(config: DictConfig, suites: Sequence[str]) -> Plan:
     return small
 
 
-def _take_run(
+def _use_run_policy(
     builder: Builder, config: DictConfig, run: Path, overrides: Sequence[str], trust: bool
 ) -> DictConfig:
     """Use a run's policy and prompt format in the config; return the prompt's config."""
-    policy, run_config, place = trained_part(run, "policy", LanguageModel, trust)
+    policy, run_config, checkpoint = trained_part(run, "policy", LanguageModel, trust)
     builder.built["policy"] = policy
-    words = [word.lstrip("+").replace("=", ".").split(".")[0] for word in overrides]
-    if "decoding" in words:
+    names = [word.lstrip("+").replace("=", ".").split(".")[0] for word in overrides]
+    if "decoding" in names:
         policy.decoding = builder.build(builder.plan.nodes["decoding"])
-    if "prompt" in words:
+    if "prompt" in names:
         builder.built["tokenizer"] = policy.tokenizer
         return cast("DictConfig", config.prompt)
-    prompt = trained_prompt(run_config, place / "config.yaml", policy.tokenizer, trust)
+    prompt = trained_prompt(run_config, checkpoint / "config.yaml", policy.tokenizer, trust)
     builder.built["prompt"] = prompt
     return cast("DictConfig", run_config.get("prompt"))
 
 
-def _tell_of_template(policy: object, overrides: Sequence[str]) -> None:
+def _warn_unused_template(policy: object, overrides: Sequence[str]) -> None:
     template = isinstance(policy, LanguageModel) and policy.tokenizer.chat_template
     if template and not any(word.startswith(("prompt=", "prompt.")) for word in overrides):
         warnings.warn(
@@ -166,7 +170,9 @@ def _tell_of_template(policy: object, overrides: Sequence[str]) -> None:
         )
 
 
-def _opened(name: str, suite: object, config: DictConfig, common: Mapping[str, object]) -> Opened:
+def _open_suite(
+    name: str, suite: object, config: DictConfig, common: Mapping[str, object]
+) -> OpenedSuite:
     if not isinstance(suite, Suite):
         raise ConfigError(
             f"suite={name}: it is of class {type(suite).__name__}, which asks no problems: it must "
@@ -174,9 +180,11 @@ def _opened(name: str, suite: object, config: DictConfig, common: Mapping[str, o
         )
     check_decides(suite.reward, f"{name}.reward")
     settings = _settings(config[name])
-    own = {"suite": name, "settings": settings, "problems": problems_of(suite)}
-    own["code"] = _code(settings)
-    return Opened(name, suite, {**own, "decoding": asdict(suite.policy.decoding), **common})
+    settings_of_suite = {"suite": name, "settings": settings, "problems": hash_problems(suite)}
+    settings_of_suite["code"] = _hash_code(settings)
+    return OpenedSuite(
+        name, suite, {**settings_of_suite, "decoding": asdict(suite.policy.decoding), **common}
+    )
 
 
 def _settings(config: DictConfig) -> object:
@@ -186,40 +194,40 @@ def _settings(config: DictConfig) -> object:
     return {key: value for key, value in settings.items() if key not in ("policy", "prompt")}
 
 
-def _code(settings: object) -> str:
+def _hash_code(settings: object) -> str:
     """Hash the modules in the settings, so that an edited verifier has another hash."""
     digest = hashlib.sha256()
-    for name in sorted({*_names(settings)}):
+    for name in sorted({*_dotted_names(settings)}):
         with suppress(ConfigError):  # a file, a pattern, a model's name
             source = source_of(name.rpartition(".")[0])
             digest.update(source[0].read_bytes() if source else b"")
     return digest.hexdigest()[:16]
 
 
-def _names(value: object) -> Iterator[str]:
+def _dotted_names(value: object) -> Iterator[str]:
     """Yield the dotted names among settings."""
     if isinstance(value, str) and _DOTTED.fullmatch(value):
         yield value
     elif isinstance(value, Mapping):
         for each in value.values():
-            yield from _names(each)
+            yield from _dotted_names(each)
     elif isinstance(value, list):
         for each in value:
-            yield from _names(each)
+            yield from _dotted_names(each)
 
 
-def _plain(config: DictConfig | None) -> object:
+def _as_container(config: DictConfig | None) -> object:
     return None if config is None else OmegaConf.to_container(config, resolve=False)
 
 
-def _weights(model: str) -> str:
+def _hash_weights(model: str) -> str:
     """Hash names, sizes and times of the files of a model, so that other weights differ."""
-    place = open_checkpoint(Path(model)).path if is_run(model) else Path(model)
-    digest = hashlib.sha256(model.encode() if not place.is_dir() else b"")
-    for file in sorted(place.rglob("*")) if place.is_dir() else ():
+    checkpoint = open_checkpoint(Path(model)).path if is_run(model) else Path(model)
+    digest = hashlib.sha256(model.encode() if not checkpoint.is_dir() else b"")
+    for file in sorted(checkpoint.rglob("*")) if checkpoint.is_dir() else ():
         if file.is_file():
-            about = file.stat()
+            stat = file.stat()
             digest.update(
-                f"{file.relative_to(place)} {about.st_size} {about.st_mtime_ns}\n".encode()
+                f"{file.relative_to(checkpoint)} {stat.st_size} {stat.st_mtime_ns}\n".encode()
             )
     return digest.hexdigest()[:16]

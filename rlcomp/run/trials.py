@@ -17,7 +17,7 @@ from rlcomp.interfaces.reward import SupportsTrial
 from rlcomp.interfaces.sampler_engine import RemoteEngine
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
-from rlcomp.run.check_columns import pairs
+from rlcomp.run.check_columns import tasks_with_rewards
 from rlcomp.wiring.plan import Plan
 
 
@@ -61,7 +61,7 @@ def try_rewards(plan: Plan, built: Mapping[str, object]) -> None:
             except UserError as error:
                 fault = str(error)
             else:
-                fault = fault if _stops(plan) else None
+                fault = fault if _stops_without_rewards(plan) else None
             if fault:
                 errors.append(f"{path}.function {reward.called}, tried before the run: {fault}")
     finally:
@@ -74,13 +74,13 @@ def _trials(
     plan: Plan, built: Mapping[str, object]
 ) -> Iterator[tuple[str, SupportsTrial, TensorDict]]:
     """Yield each reward to test, once, with rows of the first of its tasks."""
-    paths: set[str] = set()
-    for tasks, rewards in pairs(plan):
+    tried_paths: set[str] = set()
+    for tasks, rewards in tasks_with_rewards(plan):
         examples = first_examples(built.get(tasks[0].path)) if tasks else []
         for node in rewards if examples else []:
             reward = built.get(node.path)
-            if isinstance(reward, SupportsTrial) and node.path not in paths:
-                paths.add(node.path)
+            if isinstance(reward, SupportsTrial) and node.path not in tried_paths:
+                tried_paths.add(node.path)
                 yield node.path, reward, _rows(examples)
 
 
@@ -98,7 +98,7 @@ def _rows(examples: list[Example]) -> TensorDict:
     return batch
 
 
-def _stops(plan: Plan) -> bool:
+def _stops_without_rewards(plan: Plan) -> bool:
     """Test if the run stops when no reward is valid."""
     limits = (node.arguments.get("max_invalid_fraction") for node in plan.nodes.values())
     return any(isinstance(limit, (int, float)) and limit < 1 for limit in limits)
@@ -120,12 +120,12 @@ def try_environments(nodes: Mapping[str, object]) -> None:
         for path, player in players.items() if starts else ():
             turns = player.host.open(starts)
             player.host.close()
-            broken = [turn.reason for turn in turns if isinstance(turn, EnvironmentFailure)]
-            if len(broken) == len(turns):
-                message = (
-                    f"reset on the first examples of the task, tried before the run: {broken[0]}"
+            reset_errors = [turn.reason for turn in turns if isinstance(turn, EnvironmentFailure)]
+            if len(reset_errors) == len(turns):
+                errors.append(
+                    f"{path}.environment: reset on the first examples of the task, tried before "
+                    f"the run: {reset_errors[0]}"
                 )
-                errors.append(f"{path}.environment: {message}")
     finally:
         set_random_state(state)
     if errors:

@@ -7,17 +7,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlcomp.errors import RlcompWarning
-from rlcomp.run.check_columns import pairs
+from rlcomp.run.check_columns import tasks_with_rewards
 from rlcomp.wiring.plan import Plan
 from rlcomp.wiring.reader import Node
 
 # Number of examples to read, and the share of long answers that gives a warning.
-_LOOKED_AT = 50
-_SHARE = 0.5
+_EXAMPLES_READ = 50
+_LONG_SHARE = 0.5
 _PATTERN = r"task.answer_pattern='####\s*(.+?)\s*$'"
 
 
-def tell_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
+def warn_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
     r"""Warn if most answers are compared whole and are longer than responses may be.
 
     Args:
@@ -25,11 +25,11 @@ def tell_unreachable(plan: Plan, built: Mapping[str, object]) -> None:
         built: nodes by path; without a tokenizer there is no warning.
     """
     tokenizer: Any = built.get("tokenizer")
-    limit = _longest(plan)
+    limit = _max_response_tokens(plan)
     if limit is None or not hasattr(tokenizer, "encode"):
         return
     texts = set[str]()
-    for tasks, rewards in pairs(plan):
+    for tasks, rewards in tasks_with_rewards(plan):
         for reward in filter(_compares_whole, rewards):
             for task in tasks:
                 answers = [*_answers(built.get(task.path))]
@@ -45,9 +45,9 @@ def _warnings(
     tokenizer: Any,  # noqa: ANN401
     limit: int,
 ) -> set[str]:
-    lengths = [len(tokenizer.encode(one, add_special_tokens=False)) for one in answers]
-    long = [one for one, length in zip(answers, lengths, strict=True) if length > limit]
-    if not answers or len(long) < _SHARE * len(answers):
+    lengths = [len(tokenizer.encode(answer, add_special_tokens=False)) for answer in answers]
+    long = [answer for answer, length in zip(answers, lengths, strict=True) if length > limit]
+    if not answers or len(long) < _LONG_SHARE * len(answers):
         return set()
     with_marks = sum("####" in answer for answer in long) > len(long) / 2
     first = f'"{_PATTERN.replace("task.", f"{task}.", 1)}" or ' if with_marks else ""
@@ -60,11 +60,15 @@ def _warnings(
 
 
 def _compares_whole(node: Node) -> bool:
-    own = node.target.endswith("answer.ExactMatch")
-    return own and node.arguments.get("where") == "whole" and not node.arguments.get("column")
+    is_exact_match = node.target.endswith("answer.ExactMatch")
+    return (
+        is_exact_match
+        and node.arguments.get("where") == "whole"
+        and not node.arguments.get("column")
+    )
 
 
-def _longest(plan: Plan) -> int | None:
+def _max_response_tokens(plan: Plan) -> int | None:
     """Return the longest response of a stage, in tokens."""
     stages = (stage for phase in plan.phases.values() for stage in phase.all_stages())
     nodes = (stage for stage in stages if isinstance(stage, Node))
@@ -74,7 +78,7 @@ def _longest(plan: Plan) -> int | None:
 
 def _answers(task: object) -> Iterator[str]:
     if hasattr(task, "__len__") and hasattr(task, "example"):
-        for index in range(min(len(task), _LOOKED_AT)):
+        for index in range(min(len(task), _EXAMPLES_READ)):
             answer = getattr(task.example(index), "answer", None)
             if isinstance(answer, str):
                 yield answer

@@ -20,15 +20,15 @@ from rlcomp.wiring.build import Builder
 from rlcomp.wiring.reader import Node
 
 
-def shared_by(builder: Builder, where: torch.device) -> AbstractContextManager[Ranks | None]:
+def rank_context(builder: Builder, device: torch.device) -> AbstractContextManager[Ranks | None]:
     """Return a context of the run's ranks; of None where ``parallel=none``."""
     node = builder.plan.nodes.get("parallel")
     if node is None:
         return contextlib.nullcontext()
-    return sharing(cast("Parallel", builder.build(node)), where)
+    return sharing(cast("Parallel", builder.build(node)), device)
 
 
-def run_worker_rank(ranks: Ranks, builder: Builder, watch: SharedStatus) -> None:
+def run_worker_rank(ranks: Ranks, builder: Builder, status: SharedStatus) -> None:
     """Build the learners and their models, and join their steps until rank 0 is done.
 
     Rank 0 answers a signal that all ranks get; a second one ends this rank at once.
@@ -43,8 +43,8 @@ def run_worker_rank(ranks: Ranks, builder: Builder, watch: SharedStatus) -> None
     for part in builder.built.values():
         if isinstance(part, nn.Module):
             part.to(ranks.device)
-    watch.at("all", 1, 1, f"rank {ranks.rank}")
-    with StopRequest(watch).listening():
+    status.at("all", 1, 1, f"rank {ranks.rank}")
+    with StopRequest(status).listening():
         ranks.lead(builder.built)
 
 

@@ -12,9 +12,9 @@ from hydra.types import HydraContext, TaskFunction
 from hydra.utils import get_class
 from omegaconf import DictConfig
 
-from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
-from rlcomp.sweep.jobs import check_count, overrides_of, varied
-from rlcomp.sweep.preflight import tell_refused
+from rlcomp.sweep.job_configs import check_known, restore_hidden_words, with_job_configs
+from rlcomp.sweep.jobs import check_count, overrides_of, swept_keys
+from rlcomp.sweep.preflight import warn_of_refused_jobs
 
 # Hydra executes the modules of its plugins when it searches them, even imported ones: a class
 # inherited before that would differ from the class that its own methods know.
@@ -31,21 +31,21 @@ class Grid(BasicSweeper):
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
         """Set up the sweeper; called by Hydra."""
-        context = each_by_itself(hydra_context)
+        context = with_job_configs(hydra_context)
         super().setup(hydra_context=context, task_function=task_function, config=config)
 
     def sweep(self, arguments: list[str]) -> Any:  # noqa: ANN401
         """Run all jobs."""
         assert self.config is not None
         assert self.hydra_context is not None
-        whole = unhidden(arguments, self.config)
+        whole = restore_hidden_words(arguments, self.config)
         overrides = OverridesParser.create(self.hydra_context.config_loader).parse_overrides(whole)
         check_count([*overrides], product=True)
         requested = [*self._parse_config(), *whole]
         check_known(requested, self.hydra_context, self.config)
         loader: Any = self.hydra_context.config_loader
         (jobs,) = self.split_arguments([*overrides_of(requested, loader).values()], None)
-        tell_refused(jobs, loader, self.config, varied(requested))
+        warn_of_refused_jobs(jobs, loader, self.config, swept_keys(requested))
         return super().sweep(whole)
 
     def validate_batch_is_legal(self, batch: Sequence[Sequence[str]]) -> None:

@@ -20,7 +20,7 @@ from rlcomp.wiring.filter_overrides import Refused, sift
 from rlcomp.wiring.lint.unused_settings import check_unread, unread
 
 # Message to a job whose config could not be composed: Hydra passes env_set to every job.
-REFUSED = "RLCOMP_REFUSED"
+REFUSED_VARIABLE = "RLCOMP_REFUSED"
 
 
 class JobConfigs(ConfigLoaderImpl):
@@ -32,9 +32,9 @@ class JobConfigs(ConfigLoaderImpl):
         """Compose the config of a job, with a note on refused overrides."""
         config, refused = self.sifted(master_config, sweep_overrides)
         if refused:
-            message = refusals(refused, [config])
+            message = describe_refused(refused, [config])
             with open_dict(config):
-                config.hydra.job.env_set[REFUSED] = message.replace("${", "\\${")
+                config.hydra.job.env_set[REFUSED_VARIABLE] = message.replace("${", "\\${")
                 config.hydra.overrides.task = list(sweep_overrides)
         return config
 
@@ -44,13 +44,13 @@ class JobConfigs(ConfigLoaderImpl):
         return sift(lambda texts: load(master, texts), overrides)
 
 
-def each_by_itself(context: HydraContext) -> HydraContext:
+def with_job_configs(context: HydraContext) -> HydraContext:
     """Return the same context, with :class:`JobConfigs` as loader of the jobs' configs."""
     loader: Any = context.config_loader
     return HydraContext(JobConfigs(loader.config_search_path), context.callbacks)
 
 
-def refusals(refused: Refused, configs: Sequence[DictConfig]) -> str:
+def describe_refused(refused: Refused, configs: Sequence[DictConfig]) -> str:
     """Say what is wrong with overrides, with the nearest names in some configs."""
     from rlcomp.advice.explain import explain_composition
     from rlcomp.advice.unknown_key import keys_below
@@ -102,7 +102,7 @@ def check_known(arguments: Sequence[str], context: HydraContext, master: DictCon
         texts = [text for text in job if override_of[text] in idle]
         raise ConfigErrors(check_unread(config, texts, _chosen(config)))
     faults = [(text, error) for text, error in errors.items() if override_of[text] in unknown]
-    raise ConfigErrors(refusals(faults, configs).splitlines())
+    raise ConfigErrors(describe_refused(faults, configs).splitlines())
 
 
 def _choices(override: Override, loader: ConfigLoaderImpl, master: DictConfig) -> list[str]:
@@ -124,7 +124,7 @@ _ARGV: list[str] = []
 
 
 @contextmanager
-def hidden(words: Sequence[str]) -> Iterator[None]:
+def hide_words(words: Sequence[str]) -> Iterator[None]:
     """Hide words of the command line from the sweep's own config; its jobs get them."""
     _HIDDEN[:], _ARGV[:] = words, sys.argv
     sys.argv = [word for word in sys.argv if word not in words]
@@ -135,7 +135,7 @@ def hidden(words: Sequence[str]) -> Iterator[None]:
         _HIDDEN.clear()
 
 
-def unhidden(arguments: Sequence[str], master: DictConfig) -> list[str]:
+def restore_hidden_words(arguments: Sequence[str], master: DictConfig) -> list[str]:
     """Return the overrides of a sweep, including those hidden from its own config."""
     whole = [*arguments, *_HIDDEN]
     if _HIDDEN:

@@ -21,11 +21,11 @@ from rlcomp.wiring.options import config_directory
 MOST_JOBS = 10_000
 
 
-def varied(arguments: Sequence[str]) -> list[str]:
+def swept_keys(arguments: Sequence[str]) -> list[str]:
     """Return the keys that a command line sweeps over.
 
     Examples:
-        >>> varied(["-m", "recipe=grpo,sft", "seed=0,1", "device=cpu"])
+        >>> swept_keys(["-m", "recipe=grpo,sft", "seed=0,1", "device=cpu"])
         ['recipe', 'seed']
     """
     return [
@@ -69,11 +69,11 @@ def check_count(overrides: Sequence[Override], product: bool = False) -> None:
     counts = [
         (_count(override), override) for override in overrides if override.is_sweep_override()
     ]
-    jobs = math.prod(count for count, _ in counts) if product else 0
+    jobs_of_sweep = math.prod(count for count, _ in counts) if product else 0
     most, override = max(counts, key=itemgetter(0), default=(0, None))
-    if max(most, jobs) > MOST_JOBS and override is not None:
+    if max(most, jobs_of_sweep) > MOST_JOBS and override is not None:
         raise ConfigError(
-            f"{override.input_line}: the sweep has {max(most, jobs):,} jobs, more than "
+            f"{override.input_line}: the sweep has {max(most, jobs_of_sweep):,} jobs, more than "
             f"{MOST_JOBS:,}: give fewer values, or search (hydra/sweeper=optuna)"
         )
 
@@ -109,7 +109,7 @@ def plain_key(key: str) -> str:
     return key.lstrip("+~")
 
 
-def asked(directory: Path) -> list[str]:
+def requested_overrides(directory: Path) -> list[str]:
     """Return the requested overrides of a sweep: ``hydra.sweeper.params``, then the command line.
 
     Hydra writes them to the sweep's ``multirun.yaml`` before the first job, so that every process
@@ -126,7 +126,7 @@ def asked(directory: Path) -> list[str]:
     return [*(f"{key}={value}" for key, value in params.items()), *hydra["overrides"]["task"]]
 
 
-def jobs(directory: Path) -> list[list[str]]:
+def jobs_of_sweep(directory: Path) -> list[list[str]]:
     """Return the overrides of every job of a sweep; empty if only its sweeper knows them.
 
     The jobs of a search are unknown before its end.
@@ -140,7 +140,7 @@ def jobs(directory: Path) -> list[list[str]]:
     if not file.is_file():
         return []
     hydra = OmegaConf.load(file).hydra
-    overrides = list(overrides_of(asked(directory), _config_loader(hydra)).values())
+    overrides = list(overrides_of(requested_overrides(directory), _config_loader(hydra)).values())
     swept = [override for override in overrides if override.is_sweep_override()]
     ours = str(hydra.sweeper.get("_target_", "")).endswith(f".{BasicSweeper.__name__}")
     if not ours or not swept or not all(override.is_discrete_sweep() for override in swept):

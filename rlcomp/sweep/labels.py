@@ -9,7 +9,7 @@ from hydra.conf import HydraConf
 from hydra.types import RunMode
 from omegaconf import OmegaConf
 
-from rlcomp.sweep.jobs import asked, plain_key, varied
+from rlcomp.sweep.jobs import plain_key, requested_overrides, swept_keys
 
 # Limits of W&B.
 _LONGEST_NAME, _LONGEST_TAG = 128, 64
@@ -35,7 +35,7 @@ def labels(hydra_config: HydraConf) -> dict[str, object]:
         words = [str(choices.get("recipe")), *(text for text in methods if text != recipe)]
         return {"run_name": _name([*words, *_of(own, ["seed"])]), "tags": tags}
     directory = Path(hydra_config.runtime.cwd) / hydra_config.sweep.dir
-    axes = varied(asked(directory)) or [_key(text) for text in own]
+    axes = swept_keys(requested_overrides(directory)) or [_key(text) for text in own]
     return {
         "run_name": _name(_of(own, axes)),
         "group": directory.name,

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Sequence
 from omegaconf import DictConfig, OmegaConf, open_dict
 
 from rlcomp.errors import RlcompWarning
-from rlcomp.sweep.job_configs import JobConfigs, refusals
+from rlcomp.sweep.job_configs import JobConfigs, describe_refused
 from rlcomp.wiring.plan import read
 from rlcomp.wiring.resolve import added, as_typed, check_plan, check_used
 
@@ -18,7 +18,7 @@ _MOST = 60
 _SHOWN = 5
 
 
-def tell_refused(
+def warn_of_refused_jobs(
     jobs: Sequence[Sequence[str]], loader: JobConfigs, master: DictConfig, varied: Sequence[str]
 ) -> None:
     """Warn of jobs whose config will be refused when their turn comes; the others run.
@@ -39,14 +39,18 @@ def tell_refused(
         (faulty if faults else sound).update(jobs[number])
         for fault in faults:
             first.setdefault(fault, number)
-    if refusals := [
+    if describe_refused := [
         f"job {number} ({_named(jobs[number], varied)}) will be refused: {fault}"
         for fault, number in first.items()
     ]:
-        more = [f"... and {len(refusals) - _SHOWN} more"] if len(refusals) > _SHOWN else []
+        more = (
+            [f"... and {len(describe_refused) - _SHOWN} more"]
+            if len(describe_refused) > _SHOWN
+            else []
+        )
         left = _without(faulty - sound, jobs, varied)
         lines = [
-            *refusals[:_SHOWN],
+            *describe_refused[:_SHOWN],
             *more,
             *left,
             "the other jobs are run; Ctrl-C stops the sweep",
@@ -91,7 +95,7 @@ def _faults(loader: JobConfigs, master: DictConfig, job: Sequence[str]) -> list[
     """Return the reasons to refuse a job's config."""
     config, refused = loader.sifted(master, job)
     if refused:
-        return refusals(refused, [config]).splitlines()
+        return describe_refused(refused, [config]).splitlines()
     words = [*job]
     OmegaConf.set_struct(config, False)
     with open_dict(config):

@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from rlcomp.arguments import Checked, NonEmptyText, NonNegativeInt, PositiveInt
 from rlcomp.errors import ConfigError, Interrupted, RlcompError, UserError, nearest, require
-from rlcomp.sweep.job_configs import check_known, each_by_itself, unhidden
+from rlcomp.sweep.job_configs import check_known, restore_hidden_words, with_job_configs
 from rlcomp.sweep.space import Space
 
 
@@ -74,7 +74,7 @@ class Search(Sweeper, metaclass=_Kind):
         self, *, hydra_context: HydraContext, task_function: TaskFunction, config: DictConfig
     ) -> None:
         """Set up the sweeper; called by Hydra."""
-        hydra_context = each_by_itself(hydra_context)
+        hydra_context = with_job_configs(hydra_context)
         self.hydra_context = hydra_context
         self.config = config
         self.launcher = Plugins.instance().instantiate_launcher(
@@ -91,7 +91,7 @@ class Search(Sweeper, metaclass=_Kind):
         """
         assert self.config is not None
         assert self.hydra_context is not None
-        whole = unhidden(arguments, self.config)
+        whole = restore_hidden_words(arguments, self.config)
         requested = [*(f"{key}={value}" for key, value in self.params.items()), *whole]
         check_known(requested, self.hydra_context, self.config)
         space = Space(requested, self.hydra_context.config_loader)

@@ -14,7 +14,7 @@ from rlcomp.trackers.tracker import JsonLines, Tracker
 
 @contextmanager
 def tracker_session(
-    trackers: Sequence[Tracker], phases: Mapping[str, int], done: int, watch: SharedStatus
+    trackers: Sequence[Tracker], phases: Mapping[str, int], done: int, status: SharedStatus
 ) -> Iterator[None]:
     """Start trackers, and finish every started one when the context is left.
 
@@ -25,14 +25,14 @@ def tracker_session(
         trackers: of the run.
         phases: their steps.
         done: number of steps that are done already.
-        watch: of the run.
+        status: of the run.
 
     Raises:
         StorageError: the record cannot be written, or was changed while the run went on.
     """
     open_trackers: list[Tracker] = []
     try:
-        with storage_errors("the record", watch):
+        with storage_errors("the record", status):
             for tracker in trackers:
                 open_trackers.append(tracker)
                 tracker.start(phases, done)
@@ -68,14 +68,14 @@ class Outlives(Protocol):
 
 @contextmanager
 def closing_tracker(
-    kind: object, settings: Mapping[str, Any], watch: SharedStatus
+    kind: object, settings: Mapping[str, Any], status: SharedStatus
 ) -> Iterator[None]:
     """Run a process of a run within the context; close its tracker if it dies.
 
     Args:
         kind: class of the tracker; one without ``outlive`` is left alone.
         settings: of the tracker.
-        watch: of the run.
+        status: of the run.
     """
     if not isinstance(kind, Outlives):
         yield
@@ -84,7 +84,7 @@ def closing_tracker(
         try:
             yield
         except BaseException as error:
-            if not watch.ended():  # a run that has reported its end has closed its trackers
+            if not status.ended():  # a run that has reported its end has closed its trackers
                 _close(close, error)
             raise
 

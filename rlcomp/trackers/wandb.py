@@ -36,7 +36,7 @@ class WandB:
 
     Attributes:
         config: the run's config, shown with it.
-        leaves: returns the pictures and pages of a finished run.
+        report_files: returns the pictures and pages of a finished run.
     """
 
     name = "wandb"
@@ -58,7 +58,7 @@ class WandB:
         self.job_type = job_type
         self.tags = tags
         self.config: Mapping[str, Any] = {}
-        self.leaves: Callable[[], Sequence[Path]] = list
+        self.report_files: Callable[[], Sequence[Path]] = list
         self.run: Any = None
         self.id: str | None = None
         self.total = 0
@@ -188,7 +188,7 @@ class WandB:
         """Log pictures and pages as media, and all files as one artifact."""
         import wandb
 
-        files = [*self.leaves()]
+        files = [*self.report_files()]
         if not files:
             return
         media = {f"media/{file.stem}": wandb.Image(str(file)) for file in files if _is(file, "png")}

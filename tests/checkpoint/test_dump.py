@@ -85,14 +85,14 @@ def stopped(checkpoint):
 def test_a_run_that_stops_names_its_dump(tmp_path):
     told = stopped(Checkpoint(directory=str(tmp_path), keep=1))
 
-    assert told == f"the step is kept; repeat it with: rlcomp-replay {tmp_path / 'dump-00000001'}"
+    assert told == f"the step is saved; repeat it with: rlcomp-replay {tmp_path / 'dump-00000001'}"
     dump = read_dump(tmp_path / "dump-00000001")
     assert (dump.node, dump.progress) == ("mine", 1 / 5)  # the first of four steps
     assert dump.saved.place()["total"] == 0
 
 
 def test_a_run_without_checkpoints_says_that_nothing_is_kept():
-    assert stopped(None) == "the step is not kept: the run has no checkpoint"
+    assert stopped(None) == "the step is not saved: the run has no checkpoint"
 
 
 def test_a_dump_that_cannot_be_written_hides_no_error(tmp_path):
@@ -100,7 +100,7 @@ def test_a_dump_that_cannot_be_written_hides_no_error(tmp_path):
 
     told = stopped(Checkpoint(directory=str(tmp_path / "file"), keep=1))
 
-    assert told.startswith("the step is not kept: ")
+    assert told.startswith("the step is not saved: ")
     assert "cannot be written" in told
 
 

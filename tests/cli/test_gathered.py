@@ -1,6 +1,6 @@
 import pytest
 
-from rlcomp.cli.command_arguments import gathered
+from rlcomp.cli.command_arguments import overrides_first
 
 
 @pytest.mark.parametrize(
@@ -19,4 +19,4 @@ from rlcomp.cli.command_arguments import gathered
     ],
 )
 def test_overrides_stand_together(words, whole):
-    assert gathered(words.split()) == whole.split()
+    assert overrides_first(words.split()) == whole.split()

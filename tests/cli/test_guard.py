@@ -12,7 +12,14 @@ from hydra.errors import HydraException
 from omegaconf import OmegaConf
 from tensordict import TensorDict
 
-from rlcomp.cli.error_handler import check_alone, guard, innermost, message, stack_of, verdict
+from rlcomp.cli.error_handler import (
+    check_alone,
+    error_report,
+    innermost_frame,
+    message,
+    run_program,
+    stack_of,
+)
 from rlcomp.cli.run import Jobs
 from rlcomp.component import Component
 from rlcomp.errors import (
@@ -52,7 +59,7 @@ def ending(error):
 )
 def test_every_end_has_its_exit_code(error, code, capsys):
     with pytest.raises(SystemExit) as left:
-        guard(ending(error))
+        run_program(ending(error))
 
     assert left.value.code == code
     assert ("Traceback" in capsys.readouterr().err) == isinstance(error, ZeroDivisionError)
@@ -64,7 +71,7 @@ def test_a_warning_is_told_in_one_line_that_cannot_steer_the_terminal(capsys):
         warnings.warn("rows \x1b[2J twice", RlcompWarning, stacklevel=1)
         warnings.warn("old \x1b[2J torch", UserWarning, stacklevel=1)
 
-    guard(app)
+    run_program(app)
 
     own, other = capsys.readouterr().err.splitlines()[:2]
     assert own == r"rlcomp: rows \x1b[2J twice"
@@ -73,14 +80,14 @@ def test_a_warning_is_told_in_one_line_that_cannot_steer_the_terminal(capsys):
 
 
 def test_an_app_that_does_its_work_just_returns():
-    assert guard(lambda: None) is None
+    assert run_program(lambda: None) is None
 
 
 def test_a_numerical_error_is_told_with_its_place_and_a_remedy(capsys):
     error = NumericalError("the gradient is nan")
     add_note(error, "in stage 'learner'")
 
-    told = verdict(error)["error"]
+    told = error_report(error)["error"]
 
     first, second, remedy = told.split("\n")
     assert (first, second) == ("the gradient is nan", "in stage 'learner'")
@@ -90,7 +97,7 @@ def test_a_numerical_error_is_told_with_its_place_and_a_remedy(capsys):
 def test_what_a_run_elsewhere_said_is_passed_on():
     told = {"error": "x", "type": "DataError", "exit_code": 2, "traceback": "", "foreseen": True}
 
-    assert verdict(RunFailed(told)) == told
+    assert error_report(RunFailed(told)) == told
     assert RunFailed(told).exit_code == 2
     assert message(told) == "rlcomp: x"
 
@@ -104,8 +111,8 @@ def test_no_message_can_steer_the_terminal():
 
 def test_a_run_that_was_killed_ends_the_command_by_the_same_signal():
     code = (
-        "from rlcomp.cli.error_handler import guard\nfrom rlcomp.errors import Died\n"
-        "def app(): raise Died('killed by SIGTERM', signal=15)\nguard(app)"
+        "from rlcomp.cli.error_handler import run_program\nfrom rlcomp.errors import Died\n"
+        "def app(): raise Died('killed by SIGTERM', signal=15)\nrun_program(app)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
 
@@ -163,8 +170,8 @@ def test_the_innermost_frame_is_that_of_the_thread_that_died():
         'first):\n  File "mine.py", line 3 in f\n  File "outer.py", line 9 in g\n'
     )
 
-    assert innermost(dump) == " (mine.py, line 3, in f)"
-    assert innermost("Fatal Python error: Aborted\n") == ""
+    assert innermost_frame(dump) == " (mine.py, line 3, in f)"
+    assert innermost_frame("Fatal Python error: Aborted\n") == ""
 
 
 def test_the_working_directory_joins_the_path_once_and_last(monkeypatch, tmp_path):
@@ -173,7 +180,7 @@ def test_the_working_directory_joins_the_path_once_and_last(monkeypatch, tmp_pat
     before = [*sys.path]
 
     for _ in range(2):
-        guard(lambda: None)
+        run_program(lambda: None)
 
     assert sys.path == [*before, str(tmp_path)]
 
@@ -192,7 +199,7 @@ def test_what_a_job_raises_is_not_taken_for_a_directory_that_cannot_be_made():
 
 
 def test_a_reader_that_is_gone_ends_a_command_quietly(tmp_path):
-    code = "from rlcomp.cli.error_handler import guard\nguard(lambda: print('a line\\n' * 9 ** 6))"
+    code = "from rlcomp.cli.error_handler import run_program\nguard(lambda: print('a line\\n' * 9 ** 6))"
     for words in (["-c", code], ["-c", code.replace(" * 9 ** 6", "")]):
         read, write = os.pipe()
         os.close(read)
@@ -208,7 +215,7 @@ def test_another_pipe_that_breaks_is_an_error_as_any(capsys):
         raise BrokenPipeError("of a worker")
 
     with pytest.raises(SystemExit) as left:
-        guard(app)
+        run_program(app)
 
     assert left.value.code == 1
     assert "BrokenPipeError: of a worker" in capsys.readouterr().err

@@ -4,7 +4,7 @@ import warnings
 
 import pytest
 
-from rlcomp.cli.ranks import check_shared
+from rlcomp.cli.ranks import check_rank_settings
 from rlcomp.errors import RlcompWarning, UserError
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
@@ -31,10 +31,10 @@ def plan(*words):
 def test_a_process_by_itself_is_told_that_it_shares_with_nobody(started):
     started()
     with pytest.warns(RlcompWarning, match="the only rank .* torchrun --standalone"):
-        check_shared(plan("parallel=shard"))
+        check_rank_settings(plan("parallel=shard"))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_shared(plan())
+        check_rank_settings(plan())
 
 
 @pytest.mark.parametrize("size", ["1", "2"])
@@ -42,10 +42,10 @@ def test_processes_of_torchrun_are_not_warned(started, size):
     started(size)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        check_shared(plan("parallel=replicate"))
+        check_rank_settings(plan("parallel=replicate"))
 
 
 def test_several_processes_need_the_word(started):
     started("2")
     with pytest.raises(UserError, match="parallel=replicate"):
-        check_shared(plan())
+        check_rank_settings(plan())

@@ -99,7 +99,7 @@ def test_the_tracker_of_a_run_that_dies_is_closed_by_the_process_that_leads(monk
         (True, OmegaConf.create({"tracker": None}), []),
         (True, OmegaConf.create({}), []),
     ):
-        monkeypatch.setattr(module, "leads", lambda leads=leads: leads)
+        monkeypatch.setattr(module, "is_first_rank", lambda leads=leads: leads)
         dies(settings)
         assert Tracker.ended == ended
         Tracker.ended.clear()
@@ -113,7 +113,7 @@ def test_a_job_runs_and_whoever_leads_sums_it_up(monkeypatch, tmp_path, capsys, 
     config, watch, launched = OmegaConf.create({"directory": str(tmp_path)}), SharedStatus(), []
     monkeypatch.setattr(launch, "launch", lambda *words: launched.append(words[:3]))
     monkeypatch.setattr(summary, "summarise", lambda directory: f"sum of {directory}")
-    monkeypatch.setattr(module, "leads", lambda: leads)
+    monkeypatch.setattr(module, "is_first_rank", lambda: leads)
     plan = object()
 
     module._job(config, plan, watch, ["seed=1"])
@@ -127,8 +127,8 @@ def test_a_run_that_is_watched_has_a_process_of_its_own(monkeypatch, tmp_path, w
     called = []
     monkeypatch.setattr(module, "in_child", lambda job, watch: called.append("child"))
     monkeypatch.setattr(module, "_job", lambda *words: called.append("here"))
-    monkeypatch.setattr(module, "_unread", lambda config, words: [])
-    monkeypatch.setattr(module, "_label", lambda config: None)
+    monkeypatch.setattr(module, "_unused_settings", lambda config, words: [])
+    monkeypatch.setattr(module, "_set_tracker_labels", lambda config: None)
 
     class App:
         class job:

@@ -81,7 +81,7 @@ def test_words_that_are_missing_or_in_another_order(program, words, told, monkey
 
 
 def test_a_baseline_may_be_named_by_a_run_of_its_group(tmp_path):
-    from rlcomp.report.groups import baseline_of, grouped
+    from rlcomp.report.groups import find_baseline, group_runs
     from rlcomp.report.runs import Run
 
     long = "x" * 70
@@ -92,8 +92,8 @@ def test_a_baseline_may_be_named_by_a_run_of_its_group(tmp_path):
     for run in runs:
         run.directory.mkdir()
         (run.directory / "metrics.jsonl").touch()
-    groups = grouped(runs)
+    groups = group_runs(runs)
 
-    assert baseline_of(groups, str(tmp_path / "b")).runs == (runs[1],)
+    assert find_baseline(groups, str(tmp_path / "b")).runs == (runs[1],)
     with pytest.raises(ConfigError, match=r"no group; name a run of the group: /.*a \(x{60}…\), "):
-        baseline_of(groups, "nothing")
+        find_baseline(groups, "nothing")

@@ -6,8 +6,8 @@ import yaml
 from rlcomp.cli.report import report
 from rlcomp.report import answers as module
 from rlcomp.report.answers import cut, side_by_side
-from rlcomp.report.groups import grouped
-from rlcomp.report.provenance import origins
+from rlcomp.report.groups import group_runs
+from rlcomp.report.provenance import run_origins
 from rlcomp.report.runs import find_runs
 
 
@@ -32,7 +32,7 @@ def compared(make_run, tmp_path):
                 rows = [{"m": 1.0}, {"m": 2.0}]
                 about = {"overrides": [f"p={name}"], "p": name, "samples": samples}
                 make_run(f"{name}{seed}", rows, seed=seed, **about)
-        return side_by_side(grouped(find_runs([str(tmp_path)])))
+        return side_by_side(group_runs(find_runs([str(tmp_path)])))
 
     return write
 
@@ -45,11 +45,11 @@ def test_arms_answer_the_same_prompt_last_and_differences_come_first(compared):
     found = compared(a={0: [old, same, other, sample("only a", "x")]}, b={0: [same, right]})
 
     assert [one.prompt for one in found] == ["2+2=", "1+1="]
-    first, second = found[0].said
+    first, second = found[0].arm_answers
     assert (first.group, first.response, first.correct, first.reward) == (0, "5", False, None)
     assert (second.group, second.response, second.correct, second.reward) == (1, "4", True, 0.5)
     assert found[0].answer == "4"
-    assert [one.response for one in found[1].said] == ["2", "2"]
+    assert [one.response for one in found[1].arm_answers] == ["2", "2"]
 
 
 def test_where_all_are_right_those_that_said_another_thing_come_first(compared):
@@ -66,7 +66,7 @@ def test_runs_of_one_seed_are_compared(compared):
 
     found = compared(a={0: own("a0"), 1: own("a1")}, b={1: own("b1"), 2: own("b2")})
 
-    assert [one.response for one in found[0].said] == ["a1", "b1"]
+    assert [one.response for one in found[0].arm_answers] == ["a1", "b1"]
 
 
 def test_without_a_seed_in_common_nothing_is_compared(compared):
@@ -113,7 +113,7 @@ def test_every_run_tells_directory_command_commit_and_environment(make_run, tmp_
         kept = {"config": config, "overrides": words, "choices": {}, "environment": environment}
         (folder / "run.yaml").write_text(yaml.safe_dump(kept))
 
-    found, environments = origins(find_runs([str(tmp_path)]))
+    found, environments = run_origins(find_runs([str(tmp_path)]))
 
     assert [one.directory for one in found] == [str(tmp_path / name) for name in "abcd"]
     assert found[0].command == "rlcomp 'p=a x'"

@@ -6,14 +6,14 @@ import pytest
 
 from rlcomp.cli.report import report
 from rlcomp.report import charts as module
-from rlcomp.report.charts import axes_of, charts, sorted_metrics
-from rlcomp.report.groups import grouped
+from rlcomp.report.charts import axes_of, charts, sort_metrics
+from rlcomp.report.groups import group_runs
 from rlcomp.report.runs import find_runs
 
 
 def drawn(folder, *chosen):
-    groups = grouped(find_runs([str(folder)]))
-    metrics = sorted_metrics(groups, chosen)
+    groups = group_runs(find_runs([str(folder)]))
+    metrics = sort_metrics(groups, chosen)
     return metrics, charts(groups, metrics)
 
 

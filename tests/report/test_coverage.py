@@ -4,7 +4,7 @@ import pytest
 
 from rlcomp.errors import DataError
 from rlcomp.functional.coverage import Crossing
-from rlcomp.report.coverage import Counts, compare, read_counts
+from rlcomp.report.coverage import ProblemCounts, compare, read_counts
 from rlcomp.report.figures import coverage_figure
 
 ROW = {"total": 5, "evaluator": "coverage", "problem": "a", "n": 4, "c": 2, "d": 1, "level": "6"}
@@ -20,10 +20,10 @@ def test_the_counts_are_those_of_one_evaluation(tmp_path):
     rows = [ROW, ROW | {"evaluator": "train"}, {"prompt": "x"}, other, ROW | {"total": 9, "c": 3}]
     directory = run(tmp_path, *rows)
 
-    assert read_counts(directory) == {"a": Counts(4, 3, 1, "6")}
+    assert read_counts(directory) == {"a": ProblemCounts(4, 3, 1, "6")}
     assert read_counts(directory, total=5) == {
-        "a": Counts(4, 2, 1, "6"),
-        "b": Counts(4, 0, None, None),
+        "a": ProblemCounts(4, 2, 1, "6"),
+        "b": ProblemCounts(4, 0, None, None),
     }
 
 
@@ -62,7 +62,7 @@ def test_counts_that_no_run_wrote_are_refused(tmp_path, changed):
 
 
 def counted(*counts, n=8, level=None):
-    return {f"p{i}": Counts(n, c, max(c - 1, 0), level) for i, c in enumerate(counts)}
+    return {f"p{i}": ProblemCounts(n, c, max(c - 1, 0), level) for i, c in enumerate(counts)}
 
 
 def test_a_policy_that_is_surer_and_narrower_crosses():
@@ -82,8 +82,11 @@ def test_a_policy_that_is_surer_and_narrower_crosses():
 
 
 def test_only_problems_of_both_runs_and_of_the_level_count():
-    base = counted(1, 2, level="4") | {"hard": Counts(8, 0, 0, "6"), "lost": Counts(8, 8, 8, "6")}
-    trained = counted(2, 4) | {"hard": Counts(6, 3, 0, "6")}
+    base = counted(1, 2, level="4") | {
+        "hard": ProblemCounts(8, 0, 0, "6"),
+        "lost": ProblemCounts(8, 8, 8, "6"),
+    }
+    trained = counted(2, 4) | {"hard": ProblemCounts(6, 3, 0, "6")}
 
     assert compare(base, trained).problems == 3
     assert compare(base, trained, level="4").base[0].mean == pytest.approx(3 / 16)
@@ -100,11 +103,15 @@ def test_the_reasoning_may_count():
 
 def test_what_cannot_be_compared_is_told():
     with pytest.raises(DataError, match="no problem in common"):
-        compare(counted(1), {"other": Counts(8, 1, 1, None)})
+        compare(counted(1), {"other": ProblemCounts(8, 1, 1, None)})
     with pytest.raises(DataError, match="no problem of level '9'"):
         compare(counted(1), counted(1), level="9")
     with pytest.raises(DataError, match="nobody judged the reasoning"):
-        compare({"p": Counts(8, 1, None, None)}, {"p": Counts(8, 1, None, None)}, right="reasoning")
+        compare(
+            {"p": ProblemCounts(8, 1, None, None)},
+            {"p": ProblemCounts(8, 1, None, None)},
+            right="reasoning",
+        )
 
 
 def test_the_picture_has_both_curves_and_their_crossing(tmp_path):

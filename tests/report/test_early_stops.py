@@ -5,7 +5,7 @@ import json
 import pytest
 
 from rlcomp.errors import DataError
-from rlcomp.report.early_stops import ended_phases
+from rlcomp.report.early_stops import read_early_ends
 from rlcomp.report.runs import read_run
 
 BEST = {"metric": "m", "better": "higher", "value": 1, "step": 1, "checkpoint": None}
@@ -16,7 +16,7 @@ ROW = {"phase": "rl", "step": 1, "steps": 2, "reason": "enough", "best": BEST}
 def test_a_row_is_read(tmp_path, row):
     (tmp_path / "ended.jsonl").write_text(json.dumps(row))
 
-    assert ended_phases(tmp_path) == [row]
+    assert read_early_ends(tmp_path) == [row]
 
 
 @pytest.mark.parametrize(

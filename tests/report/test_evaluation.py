@@ -4,17 +4,17 @@ import pytest
 
 from rlcomp.errors import DataError
 from rlcomp.report.evaluation import (
-    Line,
-    as_table,
+    ComparisonRow,
     compare,
+    comparison_table,
     difference,
-    kept_scores,
     mean,
+    read_scores,
     scores,
     summary,
     write_verdicts,
 )
-from rlcomp.report.statistics import Estimate
+from rlcomp.report.statistics import SeedEstimate
 
 
 def verdict(problem, *correct, decoding="greedy"):
@@ -98,7 +98,9 @@ def test_models_are_compared_with_the_first():
 
 
 def test_one_line_of_one_model_is_a_table():
-    table = as_table([Line("sums", "greedy", {"a": Estimate(0.5123, 0.4, 0.62, 80)}, {})])
+    table = comparison_table(
+        [ComparisonRow("sums", "greedy", {"a": SeedEstimate(0.5123, 0.4, 0.62, 80)}, {})]
+    )
 
     cells = {column.header: [*column.cells] for column in table.columns}
     assert cells == {
@@ -107,9 +109,11 @@ def test_one_line_of_one_model_is_a_table():
 
 
 def test_the_table_shows_the_digits_that_the_intervals_support():
-    half, none = Estimate(0.5123, 0.4, 0.62, 80), Estimate(0.0, -0.05, 0.05, 80)
-    line = Line("sums", "greedy", {"a": half, "b": half}, {"b": none})
-    table = as_table([line, Line("ifeval", "greedy", {"a": half, "b": None}, {"b": None})])
+    half, none = SeedEstimate(0.5123, 0.4, 0.62, 80), SeedEstimate(0.0, -0.05, 0.05, 80)
+    line = ComparisonRow("sums", "greedy", {"a": half, "b": half}, {"b": none})
+    table = comparison_table(
+        [line, ComparisonRow("ifeval", "greedy", {"a": half, "b": None}, {"b": None})]
+    )
 
     assert [column.header for column in table.columns] == [
         "suite", "decoding", "n", "a", "b", "b − a",
@@ -130,16 +134,16 @@ def test_the_table_shows_the_digits_that_the_intervals_support():
 def test_verdicts_are_kept_with_their_settings(tmp_path):
     file, header = tmp_path / "new" / "sums" / "a.jsonl", {"suite": "sums", "names": ("a",)}
 
-    assert kept_scores(file, header) is None
+    assert read_scores(file, header) is None
     assert write_verdicts(file, header, ROWS) == scores(ROWS)
-    assert kept_scores(file, header) == scores(ROWS)
+    assert read_scores(file, header) == scores(ROWS)
     lines = [json.loads(line) for line in file.read_text().splitlines()]
     assert lines == [{"suite": "sums", "names": ["a"]}, *ROWS]
     with pytest.raises(DataError, match=r"a.jsonl is no evaluation with these settings: name anot"):
-        kept_scores(file, {"suite": "others"})
+        read_scores(file, {"suite": "others"})
     file.write_text("")
     with pytest.raises(DataError, match="is no evaluation with these settings"):
-        kept_scores(file, header)
+        read_scores(file, header)
 
 
 @pytest.mark.parametrize(
@@ -162,7 +166,7 @@ def test_verdicts_that_nobody_wrote_are_told(tmp_path, line, told):
         opened.write(line)
 
     with pytest.raises(DataError, match=f"is not what was written, {told}"):
-        kept_scores(file, {"seed": 0})
+        read_scores(file, {"seed": 0})
 
 
 def test_a_file_that_is_not_finished_is_not_left(tmp_path):

@@ -2,10 +2,10 @@
 
 import pytest
 
-from rlcomp.report.findings import headline, judged, short_names, verdicts
-from rlcomp.report.groups import grouped
+from rlcomp.report.findings import headline, judge_difference, short_names, write_verdict_sentences
+from rlcomp.report.groups import group_runs
 from rlcomp.report.runs import find_runs
-from rlcomp.report.statistics import Estimate, estimate_in_words, number, rounded
+from rlcomp.report.statistics import SeedEstimate, estimate_in_words, number, rounded
 from rlcomp.report.tables import results
 
 
@@ -50,10 +50,10 @@ def test_numbers_without_an_interval():
 
 
 def test_an_estimate_in_words():
-    assert estimate_in_words(Estimate(0.5123, 0.5003, 0.5243, 3)) == "0.512 ± 0.012"
-    assert estimate_in_words(Estimate(0.5123, None, None, 1)) == "0.5123"
-    assert estimate_in_words(Estimate(0.25, 0.25, 0.25, 3)) == "0.25 ± 0"
-    assert estimate_in_words(Estimate(0.5, 0.25, 0.75, 3), sign=True) == "+0.5 ± 0.2"
+    assert estimate_in_words(SeedEstimate(0.5123, 0.5003, 0.5243, 3)) == "0.512 ± 0.012"
+    assert estimate_in_words(SeedEstimate(0.5123, None, None, 1)) == "0.5123"
+    assert estimate_in_words(SeedEstimate(0.25, 0.25, 0.25, 3)) == "0.25 ± 0"
+    assert estimate_in_words(SeedEstimate(0.5, 0.25, 0.75, 3), sign=True) == "+0.5 ± 0.2"
     assert estimate_in_words(None) == ""
 
 
@@ -73,14 +73,15 @@ def test_an_estimate_in_words():
     ],
 )
 def test_what_an_interval_says(ends, direction, judgement):
-    assert judged(Estimate(0.0, *ends, 2), direction) == judgement
+    assert judge_difference(SeedEstimate(0.0, *ends, 2), direction) == judgement
 
 
 def said(folder, metric="reward/mean", control=0):
-    groups = grouped(find_runs([str(folder)]))
+    groups = group_runs(find_runs([str(folder)]))
     rows = results(groups, [metric], groups[control])
     return [
-        (one.sentence, one.judgement) for one in verdicts(groups, rows, groups[control], metric)
+        (one.sentence, one.judgement)
+        for one in write_verdict_sentences(groups, rows, groups[control], metric)
     ]
 
 
@@ -152,7 +153,7 @@ def test_one_group_alone_says_where_it_ended(arms):
 
 def test_sentences_are_about_the_hypervolume_where_there_is_one(arms):
     folder = arms(a={0: 0.5})
-    groups = grouped(find_runs([str(folder)]))
+    groups = group_runs(find_runs([str(folder)]))
     (row, _) = results(groups, ["reward/mean"], groups[0])
     volume = row.__class__("a", "evaluation/hypervolume", "final", row.value, None)
 
@@ -171,7 +172,7 @@ def test_names_are_short_where_one_setting_differs():
 def test_a_control_arm_without_the_metric_is_named(arms, make_run):
     folder = arms(b={0: 0.5}, c={0: 0.75})
     make_run("a0", [{"loss": 1.0}], seed=0, overrides=["p=a"], p="a")
-    groups = grouped(find_runs([str(folder)]))
+    groups = group_runs(find_runs([str(folder)]))
     names = [group.name for group in groups]
     control = next(index for index, name in enumerate(names) if name.endswith("a"))
 

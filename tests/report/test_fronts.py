@@ -12,9 +12,14 @@ from rlcomp.cli.report import report
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.report.charts import run_front, sweep_front
 from rlcomp.report.figures import ON_FRONT, run_figure
-from rlcomp.report.fronts import ALL, fronts_of
-from rlcomp.report.groups import grouped
-from rlcomp.report.returns import asked_for, objectives_of, path_of, reached
+from rlcomp.report.fronts import ALL, compute_fronts
+from rlcomp.report.groups import group_runs
+from rlcomp.report.returns import (
+    evaluation_path,
+    final_returns,
+    objectives_of,
+    returns_by_preference,
+)
 from rlcomp.report.runs import find_runs
 from rlcomp.report.summary import summarise
 
@@ -53,7 +58,7 @@ def swept(make_run, tmp_path):
 
 
 def fronts(folder, along=""):
-    return fronts_of(grouped(find_runs([str(folder)])), along)
+    return compute_fronts(group_runs(find_runs([str(folder)])), along)
 
 
 def test_objectives_are_told_from_the_ends_of_intervals_and_from_preferences():
@@ -70,21 +75,23 @@ def test_the_way_of_a_run_leaves_out_what_was_not_measured():
         {"total": 4, **returns(a=3.0, b=4.0)},
     ]
 
-    steps, points = path_of(rows, ["a", "b"])
+    steps, points = evaluation_path(rows, ["a", "b"])
 
     assert steps.tolist() == [1, 4]
     assert points.tolist() == [[1, 2], [3, 4]]
-    assert path_of([], ["a", "b"])[1].shape == (0, 2)
+    assert evaluation_path([], ["a", "b"])[1].shape == (0, 2)
 
 
 def test_a_conditioned_run_ends_in_what_it_last_gave_for_every_preference():
     rows = [{"total": 1, **returns("@0:1", a=9.0, b=9.0)}, {"total": 2, **CONDITIONED}]
 
-    found = {label: point.tolist() for label, point in asked_for(rows, ["a", "b"]).items()}
+    found = {
+        label: point.tolist() for label, point in returns_by_preference(rows, ["a", "b"]).items()
+    }
 
     assert found == {"0:1": [0, 1], "0.5:0.5": [0.6, 0.6], "1:0": [0.5, 0.5]}
-    assert list(reached(rows, ["a", "b"])) == list(found)
-    assert list(reached(rows[:0], ["a", "b"])) == []
+    assert list(final_returns(rows, ["a", "b"])) == list(found)
+    assert list(final_returns(rows[:0], ["a", "b"])) == []
 
 
 def test_one_objective_has_no_front(make_run, tmp_path):

@@ -9,7 +9,7 @@ from rlcomp.errors import DataError
 from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.interfaces.task import Example
 from rlcomp.report.judge import (
-    Labelled,
+    LabelledPair,
     drift,
     judge_as_json,
     judge_report,
@@ -19,13 +19,13 @@ from rlcomp.report.judge import (
 
 # Lengths differ by 2, -2, 4, -4, ...: the mean square is (4 + 4 + 16 + 16) / 4 = 10.
 PAIRS = [
-    Labelled(AnswerPair(f"{number}", "a" * first, "b" * second), gap, own)
+    LabelledPair(AnswerPair(f"{number}", "a" * first, "b" * second), gap, own)
     for number, (first, second, gap, own) in enumerate(
         [(5, 3, 1.0, 0), (3, 5, 0.5, 1), (6, 2, -0.5, -1), (2, 6, 0.25, 0)]
     )
 ]
 # Neither is better.
-TIE = Labelled(AnswerPair("3", "aa", "bbbbbb"), 0.0)
+TIE = LabelledPair(AnswerPair("3", "aa", "bbbbbb"), 0.0)
 KNOWN = {pair.shown.prompt: pair for pair in PAIRS}
 
 
@@ -160,7 +160,7 @@ def test_the_report_is_json():
 
 
 def test_pairs_without_a_verdict_are_invalid_and_left_out():
-    many = [*PAIRS, Labelled(AnswerPair("9", "aaa", "b"), 1.0, 0)]
+    many = [*PAIRS, LabelledPair(AnswerPair("9", "aaa", "b"), 1.0, 0)]
     KNOWN["9"] = many[-1]
 
     report = judge_report(judge(length=0.1, silent=("9",)), many)
@@ -171,7 +171,7 @@ def test_pairs_without_a_verdict_are_invalid_and_left_out():
 
 
 def test_a_column_that_is_nowhere_is_left_out():
-    pairs = [Labelled(pair.shown, pair.gap) for pair in PAIRS]
+    pairs = [LabelledPair(pair.shown, pair.gap) for pair in PAIRS]
 
     assert list(judge_report(judge(), pairs).biases) == ["position", "length"]
 

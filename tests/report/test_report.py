@@ -222,7 +222,7 @@ def test_old_answers_are_left_out_when_there_are_too_many(make_run, monkeypatch)
 
 
 def test_a_long_answer_is_cut_and_says_so(make_run, monkeypatch):
-    monkeypatch.setattr("rlcomp.report.rollouts._OF_AN_ANSWER", 2)
+    monkeypatch.setattr("rlcomp.report.rollouts._MAX_TOKENS", 2)
 
     page, _, _ = made(make_run("a", [{"m": 1.0}], samples=[sample(1, HOSTILE, **ROLLOUT)]))
 

@@ -15,7 +15,7 @@ def test_a_run_is_read_with_its_config_and_its_plan(make_run):
     assert (run.state, run.seed, run.steps, run.planned) == ("finished", "3", 2, 2)
     assert run.values["lr"] == "0.1"
     assert run.overrides == {"lr": "0.1", "seed": "3"}
-    assert run.beside == {"evaluation"}
+    assert run.periodic_names == {"evaluation"}
 
 
 def test_runs_are_found_below_folders_and_by_patterns_each_once(make_run, tmp_path):

@@ -1,7 +1,7 @@
 """Episodes in the report: turns, observations, what was paid, what the environment told."""
 
 from rlcomp.cli.report import report
-from rlcomp.report.rollouts import steps_of
+from rlcomp.report.rollouts import group_samples
 
 ROW = {
     "prompt": "a2=",
@@ -21,7 +21,7 @@ ROW = {
 
 
 def pieces(row):
-    (step,), _ = steps_of([row])
+    (step,), _ = group_samples([row])
     return step.prompts[0].answers[0].pieces
 
 

@@ -15,7 +15,7 @@ from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError, ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import AsyncSettings, PromptRange
 from rlcomp.metrics import recording
-from rlcomp.run.async_rollout import FreeStages, aged
+from rlcomp.run.async_rollout import FreeStages, mark_too_old
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.remote import RemoteStages
@@ -150,7 +150,7 @@ def test_tokens_that_are_older_than_the_most_are_told_by_hand():
     rows = batch([[0, 3, 4, 5], [0, 5, 5, 0]], [[0, 1, 1, 1], [0, 1, 1, 0]])
 
     with recording() as ledger:
-        found = aged(rows, 6, 2)
+        found = mark_too_old(rows, 6, 2)
 
     assert found["too_old"].tolist() == [[False, True, False, False], [False] * 4]
     # 1 of 5 response tokens; rows of 3 versions and of one.

@@ -14,7 +14,7 @@ from rlcomp.cli.report import report
 from rlcomp.component import Component
 from rlcomp.errors import ConfigErrors, StorageError
 from rlcomp.metrics import end_phase, keep_best, record
-from rlcomp.report.early_stops import ended_phases, ended_words
+from rlcomp.report.early_stops import describe_early_end, read_early_ends
 from rlcomp.report.runs import read_run
 from rlcomp.report.summary import summarise
 from rlcomp.run.phase import Phase
@@ -310,8 +310,8 @@ def test_a_damaged_best_makes_way_and_is_kept(tmp_path):
 def test_a_run_without_checkpoints_says_its_best_and_no_place(tmp_path):
     scripted(tmp_path, [0.5, "!"], saves=False)
 
-    (row,) = ended_phases(tmp_path)
-    assert ended_words(row) == (
+    (row,) = read_early_ends(tmp_path)
+    assert describe_early_end(row) == (
         "Phase one ended after step 2 of 4: enough. Best: evaluation/x 0.5 after step 1 of the "
         "phase (higher is better)."
     )
@@ -320,11 +320,11 @@ def test_a_run_without_checkpoints_says_its_best_and_no_place(tmp_path):
 def test_the_words_name_the_checkpoint_that_is_there(tmp_path):
     scripted(tmp_path, [None, 0.5, "!"])
 
-    (row,) = ended_phases(tmp_path)
-    assert ended_words(row).endswith(f"(higher is better), in {SAVED}.")
+    (row,) = read_early_ends(tmp_path)
+    assert describe_early_end(row).endswith(f"(higher is better), in {SAVED}.")
     shutil.rmtree(tmp_path / SAVED)
-    (row,) = ended_phases(tmp_path)
-    assert ended_words(row).endswith("(higher is better).")
+    (row,) = read_early_ends(tmp_path)
+    assert describe_early_end(row).endswith("(higher is better).")
 
 
 def test_a_best_checkpoint_that_cannot_be_written_is_told(tmp_path):

@@ -43,12 +43,12 @@ def suite(samples=2, max_new_tokens=3, by=None):
 
 def test_a_verdict_names_the_level_of_its_problem(monkeypatch):
     monkeypatch.setattr(evaluate, "_ROWS", 4)
-    found = [*evaluate.verdicts(suite(by="even"), sampled=False)]
+    found = [*evaluate.evaluate_suite(suite(by="even"), sampled=False)]
 
     assert {each["level"] for each in found} == {"True", "False"}
     for each in found:
         assert each["level"] == str(int(each["answer"]) % 2 == 0)
-    assert {each["level"] for each in evaluate.verdicts(suite(), sampled=False)} == {""}
+    assert {each["level"] for each in evaluate.evaluate_suite(suite(), sampled=False)} == {""}
 
 
 def test_an_evaluator_of_answers_is_a_suite():
@@ -58,7 +58,7 @@ def test_an_evaluator_of_answers_is_a_suite():
 
 def test_every_problem_is_answered_greedily_and_then_sampled():
     asked = suite()
-    found = [*evaluate.verdicts(asked, sampled=True)]
+    found = [*evaluate.evaluate_suite(asked, sampled=True)]
 
     problems = [*range(len(asked.examples))]
     assert [each["problem"] for each in found] == problems * 2
@@ -73,14 +73,14 @@ def test_every_problem_is_answered_greedily_and_then_sampled():
             assert 1 <= response["tokens"] <= 3
             # Without EOS all three tokens are text.
             assert len(response["text"]) == response["tokens"] - (not response["truncated"])
-    assert [*evaluate.verdicts(asked, sampled=False)] == found[:9]
+    assert [*evaluate.evaluate_suite(asked, sampled=False)] == found[:9]
 
 
 def test_pieces_do_not_change_the_greedy_answers(monkeypatch):
-    whole = [*evaluate.verdicts(suite(), sampled=False)]
+    whole = [*evaluate.evaluate_suite(suite(), sampled=False)]
     monkeypatch.setattr(evaluate, "_ROWS", 2)
 
-    assert [*evaluate.verdicts(suite(), sampled=False)] == whole
+    assert [*evaluate.evaluate_suite(suite(), sampled=False)] == whole
 
 
 def test_samples_differ_between_pieces_and_not_between_calls(monkeypatch):
@@ -92,7 +92,7 @@ def test_samples_differ_between_pieces_and_not_between_calls(monkeypatch):
     asked.examples = [Same().example(n) for n in range(4)]
     monkeypatch.setattr(evaluate, "_ROWS", 4)  # one problem at a time
 
-    once, again = ([*evaluate.verdicts(asked, sampled=True)][4:] for _ in range(2))
+    once, again = ([*evaluate.evaluate_suite(asked, sampled=True)][4:] for _ in range(2))
 
     texts = [[response["text"] for response in each["responses"]] for each in once]
     assert once == again
@@ -101,13 +101,13 @@ def test_samples_differ_between_pieces_and_not_between_calls(monkeypatch):
 
 def test_problems_are_told_apart_by_their_texts_and_columns():
     asked, other = suite(), suite()
-    assert evaluate.problems_of(asked) == evaluate.problems_of(other)
+    assert evaluate.hash_problems(asked) == evaluate.hash_problems(other)
 
     other.examples = [*other.examples[:-1], dataclasses.replace(other.examples[-1], answer="?")]
-    assert evaluate.problems_of(asked) != evaluate.problems_of(other)
+    assert evaluate.hash_problems(asked) != evaluate.hash_problems(other)
     last = dataclasses.replace(asked.examples[-1], columns={"tests": ["f(1) == 2"]})
     other.examples = [*asked.examples[:-1], last]
-    assert evaluate.problems_of(asked) != evaluate.problems_of(other)
+    assert evaluate.hash_problems(asked) != evaluate.hash_problems(other)
 
 
 def test_so_many_rows_are_written_at_a_time(monkeypatch):
@@ -122,7 +122,7 @@ def test_so_many_rows_are_written_at_a_time(monkeypatch):
     asked = suite()
     asked.reward = Counting()
 
-    assert len([*evaluate.verdicts(asked, sampled=True)]) == 18
+    assert len([*evaluate.evaluate_suite(asked, sampled=True)]) == 18
     # Nine problems with one answer, four at a time; with two answers each, two at a time.
     assert judged == [4, 4, 1, 4, 4, 4, 4, 2]
 
@@ -130,9 +130,9 @@ def test_so_many_rows_are_written_at_a_time(monkeypatch):
 def test_more_samples_than_rows_at_a_time_still_answer(monkeypatch):
     monkeypatch.setattr(evaluate, "_ROWS", 1)
 
-    assert len([*evaluate.verdicts(suite(), sampled=True)]) == 18
+    assert len([*evaluate.evaluate_suite(suite(), sampled=True)]) == 18
     with pytest.raises(StopIteration):
-        next(iter(evaluate.verdicts(_empty(), sampled=False)))
+        next(iter(evaluate.evaluate_suite(_empty(), sampled=False)))
 
 
 def _empty():

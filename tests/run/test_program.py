@@ -494,7 +494,7 @@ def test_a_watched_run_that_is_asked_once_finishes_its_step(capfd, own, passed_o
             os.kill(os.getpid(), signal.SIGINT)
 
     with pytest.raises(Interrupted, match="after step 1"):
-        run({"one": Phase(3, [Draw(), Do(ask), Do(lambda _: after.append(1))])}, watch=watch)
+        run({"one": Phase(3, [Draw(), Do(ask), Do(lambda _: after.append(1))])}, status=watch)
 
     assert after == [1]
     assert capfd.readouterr().err == "", "its watcher answers"
@@ -512,7 +512,7 @@ def test_a_watched_run_stops_at_once_when_its_watcher_was_asked_twice():
             stopping.extend(map(signal.getsignal, (signal.SIGINT, signal.SIGTERM)))
 
     with pytest.raises(KeyboardInterrupt):
-        run({"one": Phase(3, [Draw(), Do(ask)])}, watch=watch)
+        run({"one": Phase(3, [Draw(), Do(ask)])}, status=watch)
 
     assert stopping == [signal.SIG_IGN, signal.SIG_IGN]
     assert signal.getsignal(signal.SIGINT) is before
@@ -528,7 +528,7 @@ def test_a_run_says_where_it_is():
         finish_phase = begin_phase
 
     look = Begins(lambda _: seen.append(watch.place()))
-    run({"one": Phase(1, [Draw(), look])}, {"look": look}, watch=watch)
+    run({"one": Phase(1, [Draw(), look])}, {"look": look}, status=watch)
 
     place = {"phase": "one", "step": 1, "steps": 1}
     assert seen == [

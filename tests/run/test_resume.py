@@ -15,7 +15,7 @@ from rlcomp.checkpoint.reader import checkpoints_in, open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.errors import CheckpointError
 from rlcomp.run.launch import launch
-from rlcomp.run.resume import restored, saved_run
+from rlcomp.run.resume import restore_newest, saved_run
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
@@ -98,7 +98,9 @@ def test_the_newest_checkpoint_within_the_phases_is_restored_and_newer_ones_are_
         Checkpoint(directory=str(tmp_path), keep=9).save({"part": part}, place)
 
     with pytest.warns(UserWarning, match="passed over: .*at step [34] of phase 'rl'") as told:
-        saved, place, passed = restored(open_checkpoint(tmp_path), {"part": part}, 5, {"rl": 2})
+        saved, place, passed = restore_newest(
+            open_checkpoint(tmp_path), {"part": part}, 5, {"rl": 2}
+        )
 
     assert (saved.path.name, place["step"], part.weight.item()) == ("step-00000002", 2, 2.0)
     assert [path.name for path in passed] == ["step-00000004", "step-00000003"]
@@ -107,7 +109,7 @@ def test_the_newest_checkpoint_within_the_phases_is_restored_and_newer_ones_are_
         pytest.warns(UserWarning, match="passed over: "),
         pytest.raises(CheckpointError, match=r"step-00000001 is at step 1 of phase 'rl'"),
     ):
-        restored(open_checkpoint(tmp_path), {"part": part}, 5, {"rl": 0})
+        restore_newest(open_checkpoint(tmp_path), {"part": part}, 5, {"rl": 0})
 
 
 def test_a_run_begins_anew_only_where_it_is_told_to(tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from rlcomp.errors import CheckpointError, RlcompWarning
 from rlcomp.interfaces.task import Example
-from rlcomp.run.unreachable import tell_unreachable
+from rlcomp.run.unreachable import warn_unreachable
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
@@ -30,7 +30,7 @@ def told(answers, *words):
     plan = plan_of(compose_config(["max_new_tokens=4", *words]))
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
-        tell_unreachable(plan, {"task": Task(*answers), "tokenizer": Characters()})
+        warn_unreachable(plan, {"task": Task(*answers), "tokenizer": Characters()})
     assert all(one.category is RlcompWarning for one in seen)
     return [str(one.message) for one in seen]
 

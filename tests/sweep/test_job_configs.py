@@ -9,7 +9,7 @@ from omegaconf import OmegaConf
 
 from rlcomp.files.run_record import read_run_record
 from rlcomp.report.runs import find_runs
-from rlcomp.sweep.jobs import asked, varied
+from rlcomp.sweep.jobs import requested_overrides, swept_keys
 
 
 @pytest.fixture
@@ -43,7 +43,7 @@ def test_every_job_gets_what_the_default_recipe_does_not_know(swept, base, tmp_p
     kept = OmegaConf.load(tmp_path / "all" / "multirun.yaml").hydra.overrides.task
     assert {f"base={base}", "position=random"} <= {*kept}
     # What is the same in all jobs is not varied.
-    assert varied(asked(tmp_path / "all")) == ["recipe"]
+    assert swept_keys(requested_overrides(tmp_path / "all")) == ["recipe"]
     given = read_run_record(tmp_path / "all" / "0").overrides
     assert any(word.startswith("base=") for word in given)
     assert all(run.state == "stopped" for run in find_runs([str(tmp_path / "all")]))

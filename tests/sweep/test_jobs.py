@@ -4,7 +4,13 @@ import sys
 import pytest
 
 from rlcomp.errors import CheckpointError, ConfigError
-from rlcomp.sweep.jobs import asked, check_count, jobs, overrides_of, varied
+from rlcomp.sweep.jobs import (
+    check_count,
+    jobs_of_sweep,
+    overrides_of,
+    requested_overrides,
+    swept_keys,
+)
 
 
 def sweep_of(folder, *task, **params):
@@ -18,17 +24,17 @@ def sweep_of(folder, *task, **params):
 
 
 def test_what_is_varied_is_what_has_several_values():
-    assert varied(["-m", "a=1,2", "+b=range(0,3)", "c=x", "d=[1,2]"]) == ["a", "b"]
+    assert swept_keys(["-m", "a=1,2", "+b=range(0,3)", "c=x", "d=[1,2]"]) == ["a", "b"]
 
 
 def test_the_command_line_overrides_the_configs_own_sweep(tmp_path):
     folder = sweep_of(tmp_path, "a=1", seed="0,1", a="1,2")
 
-    assert varied(asked(folder)) == ["seed"]
+    assert swept_keys(requested_overrides(folder)) == ["seed"]
 
 
 def test_the_jobs_of_a_sweep_are_all_combinations(tmp_path):
-    assert jobs(sweep_of(tmp_path, "a=1,2", "b=x", seed="0,1")) == [
+    assert jobs_of_sweep(sweep_of(tmp_path, "a=1,2", "b=x", seed="0,1")) == [
         ["seed=0", "a=1", "b=x"],
         ["seed=0", "a=2", "b=x"],
         ["seed=1", "a=1", "b=x"],
@@ -47,22 +53,22 @@ def test_the_jobs_of_a_sweep_are_all_combinations(tmp_path):
     ],
 )
 def test_a_range_without_end_is_not_written_down(tmp_path, text, count):
-    for read in (lambda: varied(["-m", text]), lambda: jobs(sweep_of(tmp_path, text))):
+    for read in (lambda: swept_keys(["-m", text]), lambda: jobs_of_sweep(sweep_of(tmp_path, text))):
         with pytest.raises(ConfigError) as told:
             read()
         assert str(told.value).startswith(f"{text}: the sweep has {count} jobs, more than 10,000: ")
 
 
 def test_as_many_jobs_as_may_be_are_a_sweep(tmp_path):
-    assert len(jobs(sweep_of(tmp_path, "a=range(0,5000)", "b=1,2", "c=3"))) == 10_000
-    assert varied(["a=range(0,10000)", "b=range(5,0)"]) == ["a", "b"]
+    assert len(jobs_of_sweep(sweep_of(tmp_path, "a=range(0,5000)", "b=1,2", "c=3"))) == 10_000
+    assert swept_keys(["a=range(0,10000)", "b=range(5,0)"]) == ["a", "b"]
 
 
 def test_combinations_count_where_they_are_jobs(tmp_path):
     swept = ["a=range(0,5000)", "b=1,2,3"]
 
     with pytest.raises(ConfigError, match=r"a=range\(0,5000\): the sweep has 15,000 jobs"):
-        jobs(sweep_of(tmp_path, *swept))
+        jobs_of_sweep(sweep_of(tmp_path, *swept))
     # A search takes some of them.
     check_count([*overrides_of(swept).values()])
 
@@ -72,12 +78,15 @@ def test_a_sweep_s_own_file_does_not_unfold(tmp_path):
     (tmp_path / "multirun.yaml").write_text(lines)
 
     with pytest.raises(CheckpointError, match=r"multirun\.yaml is no config .* it has anchors"):
-        asked(tmp_path)
+        requested_overrides(tmp_path)
 
 
 def test_what_a_sweep_takes_away_belongs_to_every_job(tmp_path):
     # As Hydra writes it: a job's overrides.yaml holds ~b=null.
-    assert jobs(sweep_of(tmp_path, "a=1,2", "~b")) == [["a=1", "~b=null"], ["a=2", "~b=null"]]
+    assert jobs_of_sweep(sweep_of(tmp_path, "a=1,2", "~b")) == [
+        ["a=1", "~b=null"],
+        ["a=2", "~b=null"],
+    ]
 
 
 def test_an_override_that_speaks_of_another_key_stays_as_it_was_written(tmp_path):
@@ -87,7 +96,7 @@ def test_an_override_that_speaks_of_another_key_stays_as_it_was_written(tmp_path
 
     # As Hydra writes it into a job's overrides.yaml.
     spoken = [r"of=$\{seed\}", r"tasks=$\{hops\}", r"base=runs/$\{seed\}"]
-    assert jobs(folder) == [["seed=0", *spoken], ["seed=1", *spoken]]
+    assert jobs_of_sweep(folder) == [["seed=0", *spoken], ["seed=1", *spoken]]
 
 
 def test_what_is_taken_away_and_set_anew_is_both(tmp_path):
@@ -110,7 +119,7 @@ def globbed(tmp_path):
 
 
 def test_the_jobs_of_a_glob_are_the_options_there_are(globbed):
-    assert jobs(globbed) == [
+    assert jobs_of_sweep(globbed) == [
         ["seed=0", "part/kind=three"],
         ["seed=0", "part/kind=two"],
         ["seed=1", "part/kind=three"],
@@ -126,11 +135,11 @@ def test_a_glob_is_over_our_own_options_wherever_the_sweep_was_run(tmp_path):
             "    - {path: /elsewhere/conf, schema: file, provider: main}\n"
         )
 
-    assert jobs(folder) == [["tracker=none"], ["tracker=tensorboard"]]
+    assert jobs_of_sweep(folder) == [["tracker=none"], ["tracker=tensorboard"]]
 
 
 def test_jobs_that_only_the_sweeper_knows_are_not_made_up(tmp_path):
-    assert jobs(sweep_of(tmp_path, "a=interval(0,1)", seed="0,1")) == []
+    assert jobs_of_sweep(sweep_of(tmp_path, "a=interval(0,1)", seed="0,1")) == []
 
 
 def test_the_jobs_of_a_search_are_not_made_up(tmp_path):
@@ -138,12 +147,12 @@ def test_the_jobs_of_a_search_are_not_made_up(tmp_path):
     file = folder / "multirun.yaml"
     file.write_text(file.read_text().replace("BasicSweeper", "Search"))
 
-    assert jobs(folder) == []
+    assert jobs_of_sweep(folder) == []
 
 
 def test_where_no_sweep_was_nothing_was_asked(tmp_path):
-    assert asked(tmp_path) == []
-    assert jobs(tmp_path) == []
+    assert requested_overrides(tmp_path) == []
+    assert jobs_of_sweep(tmp_path) == []
 
 
 def test_jobs_are_found_in_a_process_that_has_run_nothing(tmp_path):

@@ -113,7 +113,7 @@ def run(tmp_path_factory):
         settings = {"group": "night", "job_type": "loss", "tags": ["loss=grpo"]}
         tracker = WandB(directory=str(folder), **SETTINGS | settings | {"run_name": "loss=grpo"})
         tracker.config = {"loss": {"clip": 0.2}, "choices": {"loss": "grpo", "loss/ratio": "token"}}
-        tracker.leaves = lambda: [picture(folder / "curve.png"), page(folder / "report.html")]
+        tracker.report_files = lambda: [picture(folder / "curve.png"), page(folder / "report.html")]
         tracker.start(PHASES, 0)
         held = [
             {"evaluation/sampled": value, "evaluation/nats": value} for value in (0.5, 0.75, 0.25)
@@ -218,7 +218,9 @@ def test_curve_and_report_are_media_and_an_artifact(run):
 def test_wandb_is_told_the_exit_code_and_the_error(nobody, error, code, capsys):
     pytest.importorskip("wandb")
     tracker = WandB(directory=str(nobody), **SETTINGS)
-    tracker.leaves = lambda: pytest.fail("a run that has not finished leaves nothing to look at")
+    tracker.report_files = lambda: pytest.fail(
+        "a run that has not finished leaves nothing to look at"
+    )
     tracker.start(PHASES, 0)
     tracker.log(1, "rl", 1, {"reward/mean": 0.5}, [])
     tracker.finish(error)
@@ -236,7 +238,7 @@ def test_wandb_is_told_the_exit_code_and_the_error(nobody, error, code, capsys):
 def test_a_report_that_cannot_be_made_is_no_success(nobody):
     pytest.importorskip("wandb")
     tracker = WandB(directory=str(nobody), **SETTINGS)
-    tracker.leaves = lambda: [Path("nowhere.html")]
+    tracker.report_files = lambda: [Path("nowhere.html")]
     tracker.start(PHASES, 0)
 
     with pytest.raises(FileNotFoundError, match=r"nowhere\.html"):

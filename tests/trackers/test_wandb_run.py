@@ -158,7 +158,7 @@ def test_a_finished_run_leaves_pictures_and_pages(tracker, wandb, tmp_path):
     files = [tmp_path / name for name in ("curve.png", "report.html", "notes.txt")]
     for file in files:
         file.write_text("text")
-    tracker.leaves = lambda: files
+    tracker.report_files = lambda: files
     tracker.log(4, "rl", 4, {}, [])
 
     tracker.finish()
@@ -177,7 +177,7 @@ def test_a_finished_run_leaves_pictures_and_pages(tracker, wandb, tmp_path):
 def test_media_of_a_resumed_run_stand_at_its_last_step(wandb, tmp_path):
     tracker = WandB(directory=str(tmp_path), **SETTINGS)
     (tmp_path / "curve.png").write_text("")
-    tracker.leaves = lambda: [tmp_path / "curve.png"]
+    tracker.report_files = lambda: [tmp_path / "curve.png"]
     tracker.start({}, 7)
 
     tracker.finish()
@@ -195,7 +195,7 @@ def test_a_run_without_anything_to_look_at_has_no_artifact(tracker, wandb):
     ("error", "code", "preempting"), [(ValueError("boom"), 1, 0), (Interrupted("saved"), 75, 1)]
 )
 def test_a_run_that_failed_says_how_and_leaves_nothing(error, code, preempting, tracker, wandb):
-    tracker.leaves = lambda: pytest.fail("it has not finished")
+    tracker.report_files = lambda: pytest.fail("it has not finished")
 
     tracker.finish(error)
 
@@ -208,7 +208,7 @@ def test_a_report_that_cannot_be_made_is_no_success(tracker, wandb):
     def broken():
         raise FileNotFoundError("gone")
 
-    tracker.leaves = broken
+    tracker.report_files = broken
 
     with pytest.raises(FileNotFoundError):
         tracker.finish()

@@ -7,7 +7,7 @@ from rlcomp.checkpoint.reader import SavedCheckpoint
 from rlcomp.errors import CheckpointError, ConfigErrors
 from rlcomp.files.untrusted import read_saved_config
 from rlcomp.model.load_model import trained_policy
-from rlcomp.run.resume import same_config
+from rlcomp.run.resume import check_same_config
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.declare import declare
 from rlcomp.wiring.migrations import (
@@ -90,7 +90,7 @@ def test_a_checkpoint_with_such_a_config_is_not_sampled_from(saved, monkeypatch)
 
 def test_a_checkpoint_with_such_a_config_is_not_continued(saved):
     with pytest.raises(CheckpointError, match=r"of rlcomp 0\.1: .*; choose another directory"):
-        same_config(saved, compose_config(["recipe=grpo"]))
+        check_same_config(saved, compose_config(["recipe=grpo"]))
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def old_countdown(folder):
 def test_a_checkpoint_with_a_renamed_class_is_continued(tmp_path):
     config = old_countdown(tmp_path)
 
-    same_config(SavedCheckpoint(tmp_path), config)
+    check_same_config(SavedCheckpoint(tmp_path), config)
     assert update_classes(read_saved_config(tmp_path / "config.yaml", trust=True)) == config
 
 
