@@ -9,7 +9,7 @@ from rlcomp.component import Component, per_token
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import Part
 from rlcomp.keys import SCHEMA, Spec, declare_keys, lookup, prompt_keys, spec
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, make_batch
 
 TURN = ("B T", "int64", "which turn wrote the token (of these tests)")
 
@@ -180,7 +180,7 @@ def test_padded_cells_name_no_id():
     assert Spec("B T", "int64", "x", offset="turns", pad=0).fill == 0
     assert Spec("B", "int64", "x", offset="turns").fill == 0
     declare_keys("package.Ids", {"test_ids": ("B T", "int64", "x", {"offset": "test_ids"})})
-    parts = [TensorDict({"test_ids": torch.tensor([ids])}, [1]) for ids in ([0, 2], [1])]
+    parts = [make_batch(test_ids=[ids]) for ids in ([0, 2], [1])]
 
     assert cat(parts)["test_ids"].tolist() == [[0, 2], [3, -1]]
 
