@@ -204,16 +204,16 @@ class QuickCompose:
             config.merge_with(OmegaConf.create(values))
         return config
 
-    def merge(self, loader: Any, defaults: Any, repository: Any) -> Any:
+    def merge(self, loader: Any, defaults: Any, repo: Any) -> Any:
         """Merge, and set the parents of all nodes once, at the end: every merge would do so."""
         import omegaconf.base
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(omegaconf.base.Box, "_re_parent", lambda self: None)
             try:
-                config = self.merge_quickly(loader, defaults, repository)
+                config = self.merge_quickly(loader, defaults, repo)
             except MergeError:
-                config = self.merge_copies(loader, defaults, repository)
+                config = self.merge_copies(loader, defaults, repo)
         config._re_parent()
         return config
 

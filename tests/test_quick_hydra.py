@@ -36,8 +36,9 @@ def test_the_quick_merge_gives_hydras_config(overrides, quick_hydra, monkeypatch
         whole = quick_hydra.merge_copies(self, defaults, repo)
         for config in (quick, whole):
             configs.append(flatten(OmegaConf.to_container(config, resolve=False)))
-        return quick
+        return merge(self, defaults=defaults, repo=repo)
 
+    merge = ConfigLoaderImpl._compose_config_from_defaults_list
     monkeypatch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge_both_ways)
     compose_config(overrides)
 
