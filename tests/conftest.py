@@ -1,5 +1,7 @@
 """What every test shares: one thread, one hypothesis profile, the folder of public data, runs."""
 
+import copy
+import functools
 import gc
 import hashlib
 import json
@@ -82,69 +84,178 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker("no_cover")
 
 
-@pytest.fixture(scope="session", autouse=True)
-def quick_hydra() -> Iterator[None]:
-    """Composing a config takes a quarter of the time: each packaged yaml is read once a session.
+class MergeError(Exception):
+    """Only OmegaConf's own merge knows the result of these two values."""
 
-    And it is untraced: of Hydra no line counts, and traced it takes twice as long.
+
+def merge_plain(target: dict[Any, Any], source: dict[Any, Any]) -> None:
+    """Merge a mapping into another as ``OmegaConf.merge`` does, without its nodes.
+
+    Raises:
+        MergeError: a reference is resolved, or a mapping meets a list.
     """
-    import omegaconf.base
+    for key, value in source.items():
+        current, is_container = target.get(key), isinstance(value, (dict, list))
+        if isinstance(current, str) and "${" in current and (is_container or value == "???"):
+            raise MergeError
+        if is_container and isinstance(current, (dict, list)) and type(value) is not type(current):
+            raise MergeError
+        if isinstance(value, dict) and isinstance(current, dict):
+            merge_plain(current, value)
+        elif key not in target or value != "???":
+            target[key] = copy.deepcopy(value) if is_container else value
+
+
+def plain_config(result: Any, package: str | None) -> dict[Any, Any]:
+    """Return the values of a yaml as a mapping that starts at the root of the config."""
+    from omegaconf import DictConfig, OmegaConf
+
+    package = result.header["package"] if package is None else package
+    if (
+        not isinstance(result.config, DictConfig)
+        or result.config._is_typed()
+        or "[" in str(package)
+    ):
+        raise MergeError
+    values: Any = OmegaConf.to_container(result.config, resolve=False)
+    for name in reversed(package.split(".")) if package else ():
+        values = {name: values}
+    return dict(values)
+
+
+class QuickCompose:
+    """Methods of Hydra that read each packaged yaml once, and merge plain values instead of nodes.
+
+    ``test_quick_hydra.py`` compares the results.
+    """
+
+    def __init__(self) -> None:
+        from hydra._internal import defaults_list
+        from hydra._internal.config_loader_impl import ConfigLoaderImpl
+        from hydra._internal.config_repository import ConfigRepository
+        from hydra._internal.hydra import Hydra
+
+        from rlcomp.wiring.options import config_directory
+
+        self.get_mode = Hydra.get_mode
+        self.load_configuration = ConfigLoaderImpl.load_configuration
+        self.load_config = ConfigRepository.load_config
+        self.merge_nodes = ConfigLoaderImpl._compose_config_from_defaults_list
+        self.create_choices = defaults_list._create_interpolation_map
+        self.packaged = {str(config_directory()), "hydra.conf"}
+        self.results: dict[str, tuple[bytes, Any]] = {}
+        self.own_configs: dict[tuple[Any, ...], bytes] = {}
+        self.plain_configs: dict[tuple[Any, ...], dict[Any, Any]] = {}
+
+    def untraced(self, *args: Any, **settings: Any) -> Any:
+        """Compose without a tracer: none of Hydra's lines counts towards the coverage."""
+        tracer = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return self.load_configuration(*args, **settings)
+        finally:
+            sys.settrace(tracer)
+
+    def read_once(self, repository: Any, config_path: str) -> Any:
+        """Return a result whose config is shared; :meth:`merge_copies` copies it."""
+        from hydra.core.object_type import ObjectType
+
+        source = repository._find_object_source(config_path, ObjectType.CONFIG)
+        if source is None or source.path not in self.packaged:
+            return self.load_config(repository, config_path)  # a test may change its own file
+        if config_path not in self.results:
+            result = self.load_config(repository, config_path)
+            config, result.config = result.config, None
+            self.results[config_path] = pickle.dumps(result), config
+        pickled, config = self.results[config_path]
+        result = pickle.loads(pickled)
+        result.config = config
+        return result
+
+    def merge_copies(self, loader: Any, defaults: Any, repository: Any) -> Any:
+        """Merge as Hydra does, which changes what is merged."""
+        repository.cache = copy.deepcopy(repository.cache)
+        return self.merge_nodes(loader, defaults, repository)
+
+    def read_plain(self, default: Any, repository: Any) -> dict[Any, Any]:
+        """Return the plain values of a yaml."""
+        result = repository.load_config(config_path=default.config_path)
+        if result.path.partition("://")[2] not in self.packaged:
+            return plain_config(result, default.package)
+        key = (default.config_path, default.package)
+        if key not in self.plain_configs:
+            self.plain_configs[key] = plain_config(result, default.package)
+        return self.plain_configs[key]
+
+    def merge_quickly(self, loader: Any, defaults: Any, repository: Any) -> Any:
+        """Merge Hydra's own settings as nodes, and all others as plain values."""
+        from omegaconf import OmegaConf, flag_override
+
+        own = [default for default in defaults if default.config_path.startswith("hydra/")]
+        key = tuple((default.config_path, default.package) for default in own)
+        if key not in self.own_configs:
+            self.own_configs[key] = pickle.dumps(self.merge_copies(loader, own, repository))
+        values: dict[Any, Any] = {}
+        for default in defaults:
+            if default not in own:
+                merge_plain(values, self.read_plain(default, repository))
+        config = pickle.loads(self.own_configs[key])
+        with flag_override(config, "no_deepcopy_set_nodes", True):
+            config.merge_with(OmegaConf.create(values))
+        return config
+
+    def merge(self, loader: Any, defaults: Any, repo: Any) -> Any:
+        """Merge, and set the parents of all nodes once, at the end: every merge would do so."""
+        import omegaconf.base
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(omegaconf.base.Box, "_re_parent", lambda self: None)
+            try:
+                config = self.merge_quickly(loader, defaults, repo)
+            except MergeError:
+                config = self.merge_copies(loader, defaults, repo)
+        config._re_parent()
+        return config
+
+    def known_choices(self, overrides: Any, defaults: Any, self_added: bool) -> Any:
+        """Make the choices for a yaml with ``${...}`` only: no other looks into them."""
+        refers = any("${" in repr(vars(default)) for default in defaults)
+        return self.create_choices(overrides, defaults, self_added) if refers else {}
+
+    def set_mode(self, hydra: Any, config_name: str | None, overrides: list[str]) -> Any:
+        """Return the mode without composing: no packaged yaml sets ``hydra.mode``."""
+        folders = hydra.config_loader.get_search_path().get_path()
+        own = any(folder.provider == "command-line" for folder in folders)
+        set_by_hand = own or "hydra.mode" in str(overrides)
+        return self.get_mode(hydra, config_name, overrides) if set_by_hand else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_hydra() -> Iterator[QuickCompose]:
+    """Compose every config in less than half the time."""
     from hydra._internal import defaults_list
     from hydra._internal.config_loader_impl import ConfigLoaderImpl
     from hydra._internal.config_repository import ConfigRepository
     from hydra._internal.hydra import Hydra
-    from hydra.core.object_type import ObjectType
 
-    from rlcomp.wiring.options import config_directory
-
-    mode = Hydra.get_mode
-    traced, read = ConfigLoaderImpl.load_configuration, ConfigRepository.load_config
-    merged = ConfigLoaderImpl._compose_config_from_defaults_list
-    choices, found = defaults_list._create_interpolation_map, {}
-    packaged = {str(config_directory()), "hydra.conf"}
-
-    def untraced(*args: Any, **settings: Any) -> Any:
-        tracer = sys.gettrace()
-        sys.settrace(None)
-        try:
-            return traced(*args, **settings)
-        finally:
-            sys.settrace(tracer)
-
-    def read_once(self: ConfigRepository, config_path: str) -> Any:
-        source = self._find_object_source(config_path, ObjectType.CONFIG)
-        if source is None or source.path not in packaged:
-            return read(self, config_path)  # a test's own file, which it may change
-        if config_path not in found:
-            found[config_path] = pickle.dumps(read(self, config_path))
-        return pickle.loads(found[config_path])  # a copy, in a third of deepcopy's time
-
-    def merge_all(*args: Any, **settings: Any) -> Any:
-        """Every merge tells all nodes so far who their parents are: once, at the end, will do."""
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(omegaconf.base.Box, "_re_parent", lambda self: None)
-            config = merged(*args, **settings)
-        config._re_parent()
-        return config
-
-    def known_choices(overrides: Any, defaults: Any, self_added: bool) -> Any:
-        """Made for every yaml anew, which is a third of the work; only ``${...}`` looks into it."""
-        asked = any("${" in repr(vars(default)) for default in defaults)
-        return choices(overrides, defaults, self_added) if asked else {}
-
-    def set_mode(self: Hydra, config_name: str | None, overrides: list[str]) -> Any:
-        """Composes all to see whether a yaml sets ``hydra.mode``: none of ours does."""
-        places = self.config_loader.get_search_path().get_path()
-        own = any(place.provider == "command-line" for place in places)
-        return mode(self, config_name, overrides) if own or "hydra.mode" in str(overrides) else None
-
+    quick = QuickCompose()
+    methods = {
+        (Hydra, "get_mode"): quick.set_mode,
+        (ConfigLoaderImpl, "load_configuration"): quick.untraced,
+        (ConfigRepository, "load_config"): quick.read_once,
+        (ConfigLoaderImpl, "_compose_config_from_defaults_list"): quick.merge,
+    }
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Hydra, "get_mode", set_mode)
-        patch.setattr(ConfigLoaderImpl, "load_configuration", untraced)
-        patch.setattr(ConfigRepository, "load_config", read_once)
-        patch.setattr(ConfigLoaderImpl, "_compose_config_from_defaults_list", merge_all)
-        patch.setattr(defaults_list, "_create_interpolation_map", known_choices)
-        yield
+        for (owner, name), method in methods.items():
+            # A bound method would not get the instance that it is called on.
+            patch.setattr(owner, name, functools.partialmethod(pass_instance, method))
+        patch.setattr(defaults_list, "_create_interpolation_map", quick.known_choices)
+        yield quick
+
+
+def pass_instance(instance: Any, method: Callable[..., Any], *args: Any, **settings: Any) -> Any:
+    """Call a method with the instance of another class as its first argument."""
+    return method(instance, *args, **settings)
 
 
 @pytest.fixture(scope="session")

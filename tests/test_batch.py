@@ -18,6 +18,7 @@ from rlcomp.batch import (
     trim,
 )
 from rlcomp.errors import DataError, ShapeError
+from rlcomp.testing import make_batch
 
 
 def rows(widths: list[int], start: int = 1) -> TensorDict:
@@ -25,14 +26,11 @@ def rows(widths: list[int], start: int = 1) -> TensorDict:
     width = max(widths)
     tokens = torch.arange(start, start + len(widths))[:, None].expand(-1, width)
     mask = torch.arange(width)[None, :] < torch.tensor(widths)[:, None]
-    return TensorDict(
-        {
-            "tokens": torch.where(mask, tokens, 0),
-            "attention_mask": mask,
-            "group_id": torch.arange(len(widths)),
-            "prompt": encode_texts([str(n) * n for n in widths]),
-        },
-        batch_size=[len(widths)],
+    return make_batch(
+        tokens=torch.where(mask, tokens, 0),
+        attention_mask=mask,
+        group_id=torch.arange(len(widths)),
+        prompt=[str(n) * n for n in widths],
     )
 
 
@@ -78,7 +76,7 @@ def test_cat_keeps_every_row_in_order(shapes):
 
 @given(st.lists(st.lists(st.integers(0, 9), min_size=1, max_size=5), min_size=1, max_size=4))
 def test_cat_keeps_groups_together_and_apart(groups):
-    parts = [TensorDict({"group_id": torch.tensor(ids)}, batch_size=[len(ids)]) for ids in groups]
+    parts = [make_batch(group_id=ids) for ids in groups]
 
     joined = cat(parts)["group_id"].tolist()
 
@@ -93,10 +91,7 @@ def test_cat_keeps_what_is_posed_with_those_who_answer():
     # Of the first batch the answers 9 are gone: nobody else may come to stand for them.
     entries = [([4, 7, 7], [7, -1, 9]), ([0, 1, 1], [1, -1, -1])]
     parts = [
-        TensorDict(
-            {"group_id": torch.tensor(ids), "answers_group_id": torch.tensor(answers_group_id)},
-            batch_size=[3],
-        )
+        make_batch(group_id=ids, answers_group_id=answers_group_id)
         for ids, answers_group_id in entries
     ]
 
@@ -142,7 +137,7 @@ def test_trim_leaves_one_column_of_a_batch_without_tokens():
 
 
 def test_joined_texts_are_the_table_of_all_the_texts():
-    parts = [TensorDict({"prompt": encode_texts([t])}, batch_size=[1]) for t in ("a", "bbbb")]
+    parts = [make_batch(prompt=[t]) for t in ("a", "bbbb")]
 
     assert torch.equal(cat(parts)["prompt"], encode_texts(["a", "bbbb"]))
 
@@ -159,8 +154,7 @@ def test_trim_cuts_a_renamed_entry_by_its_shape_and_leaves_texts_alone():
 
 
 def columned(*rows: dict[str, object]) -> TensorDict:
-    entries = {"group_id": torch.arange(len(rows)), "columns": encode_columns(rows)}
-    return TensorDict(entries, batch_size=[len(rows)])
+    return make_batch(group_id=torch.arange(len(rows)), columns=encode_columns(rows))
 
 
 def test_columns_come_back_row_by_row_without_what_a_row_lacks():
@@ -218,7 +212,7 @@ def test_columns_at_the_limits_come_back():
 
 
 def test_batches_with_other_columns_join():
-    without = TensorDict({"group_id": torch.zeros(1, dtype=torch.int64)}, batch_size=[1])
+    without = make_batch(group_id=torch.zeros(1, dtype=torch.int64))
     first, second = columned({"a": "long text"}), columned({"a": "x", "b": 1}, {"b": 2})
 
     joined = cat([without, first, second])
@@ -238,7 +232,7 @@ def test_a_column_that_is_called_as_a_key_is_not_trimmed():
 def with_columns(**texts: list[str]) -> TensorDict:
     rows_ = len(next(iter(texts.values())))
     columns = {name: encode_texts(column) for name, column in texts.items()}
-    return TensorDict({"columns": TensorDict(columns, batch_size=[rows_])}, batch_size=[rows_])
+    return make_batch(columns=TensorDict(columns, batch_size=[rows_]))
 
 
 def test_cat_joins_the_texts_of_a_nested_entry():
@@ -248,9 +242,9 @@ def test_cat_joins_the_texts_of_a_nested_entry():
 
 
 def test_cat_joins_the_named_parts_of_the_reward():
-    parts = [TensorDict({"a": torch.tensor([n])}, batch_size=[1]) for n in (0.5, 2.0)]
+    parts = [make_batch(a=[n]) for n in (0.5, 2.0)]
 
-    joined = cat([TensorDict({"rewards": part}, batch_size=[1]) for part in parts])
+    joined = cat([make_batch(rewards=part) for part in parts])
 
     assert joined["rewards", "a"].tolist() == [0.5, 2.0]
 
@@ -259,14 +253,14 @@ def test_a_part_of_the_reward_that_one_batch_lacks_is_no_number_there():
     names = [("a",), ("b", "a"), ("b",)]
     parts = [TensorDict({n: torch.ones(2) for n in own}, batch_size=[2]) for own in names]
 
-    joined = cat([TensorDict({"rewards": part}, batch_size=[2]) for part in parts])["rewards"]
+    joined = cat([make_batch(rewards=part) for part in parts])["rewards"]
 
     assert joined["a"].isnan().tolist() == [False] * 4 + [True] * 2
     assert joined["b"].isnan().tolist() == [True] * 2 + [False] * 4
 
 
 def test_cat_fills_a_text_under_another_name_like_a_text():
-    parts = [TensorDict({"note": encode_texts([t])}, batch_size=[1]) for t in ("a", "bbbb")]
+    parts = [make_batch(note=[t]) for t in ("a", "bbbb")]
 
     assert decode_texts(cat(parts)["note"]) == ["a", "bbbb"]
 
@@ -295,7 +289,7 @@ def test_what_belongs_to_a_prompt_is_kept_for_each_row_and_nothing_else():
 
 
 def test_trim_cuts_the_tokens_of_nested_entries_as_well():
-    nested = TensorDict({"loss_weight": torch.ones(2, 3)}, batch_size=[2])
+    nested = make_batch(loss_weight=torch.ones(2, 3))
     batch = TensorDict({"(prepared)": nested}, batch_size=[2])
     batch["attention_mask"] = torch.tensor([[True, True, False], [True, False, False]])
 
@@ -305,15 +299,12 @@ def test_trim_cuts_the_tokens_of_nested_entries_as_well():
 def test_padding_is_moved_behind_the_tokens_with_all_that_stands_along_them():
     mask = torch.tensor([[0, 0, 1, 1], [1, 0, 1, 0], [0, 0, 0, 0]])
     tokens = torch.tensor([[9, 9, 5, 6], [5, 9, 7, 9], [9, 9, 9, 9]])
-    batch = TensorDict(
-        {
-            "tokens": tokens,
-            "attention_mask": mask,
-            "response_mask": torch.tensor([[0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]).bool(),
-            "rollout_log_probs": -tokens.float(),
-            "reward": torch.tensor([1.0, 2.0, 3.0]),
-        },
-        batch_size=[3],
+    batch = make_batch(
+        tokens=tokens,
+        attention_mask=mask,
+        response_mask=torch.tensor([[0, 0, 0, 1], [0, 0, 1, 0], [0, 0, 0, 0]]).bool(),
+        rollout_log_probs=-tokens.float(),
+        reward=[1.0, 2.0, 3.0],
     )
 
     moved = pad_right(batch)

@@ -10,7 +10,7 @@ from rlcomp.canonical import canonical
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, ContractError, DataError, ShapeError
 from rlcomp.model.token_rows import token_rows
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, make_batch
 
 
 class Weighted(Component):
@@ -85,7 +85,7 @@ def test_another_shape_is_refused_by_name():
 
 
 def test_floats_where_ids_belong_are_refused():
-    batch = TensorDict({"group_id": torch.tensor([0.5, 1.0])}, batch_size=[2])
+    batch = make_batch(group_id=[0.5, 1.0])
 
     with pytest.raises(ConfigError, match=r"Mine: 'group_id' has dtype float32, but must be int64"):
         canonical("Mine", batch, ["group_id"])
@@ -95,13 +95,10 @@ def test_a_sequence_ratio_of_half_floats_is_taken_in_float32_with_its_gradient()
     # Log-ratios -2^-8, 0, 0, 0: the mean is -2^-10, whose exp rounds to 1 in bfloat16.
     new, old = -0.5 - 2.0**-8, -0.5
     log_probs = torch.tensor([[new, old, old, old]], dtype=torch.bfloat16, requires_grad=True)
-    batch = TensorDict(
-        {
-            "log_probs": log_probs,
-            "old_log_probs": torch.full((1, 4), old, dtype=torch.bfloat16),
-            "response_mask": torch.ones(1, 4, dtype=torch.int64),
-        },
-        batch_size=[1],
+    batch = make_batch(
+        log_probs=log_probs,
+        old_log_probs=torch.full((1, 4), old, dtype=torch.bfloat16),
+        response_mask=torch.ones(1, 4, dtype=torch.int64),
     )
 
     ratio = SequenceRatio()(batch)["ratio"]
@@ -171,7 +168,7 @@ class WritesOneARow(Component):
 
 def test_what_is_written_with_one_value_a_row_is_refused():
     # B == T: read along tokens, it would go unnoticed.
-    batch = TensorDict({"tokens": torch.zeros(3, 3, dtype=torch.int64)}, [3])
+    batch = make_batch(tokens=torch.zeros(3, 3, dtype=torch.int64))
 
     with pytest.raises(ShapeError, match=r"WritesOneARow writes 'token_weight' with shape \[3\]"):
         WritesOneARow()(batch)
@@ -226,7 +223,7 @@ def test_outside_the_response_and_in_invalid_rows_a_reward_may_be_anything():
 @pytest.mark.parametrize("keys", [["tokens"], ["attention_mask"], ["tokens", "attention_mask"]])
 def test_rows_are_padded_on_the_right_wherever_tokens_are_read(mask, told, keys):
     response = torch.tensor([[0, 1, 0], [0, 1, 1]]).bool()
-    batch = TensorDict({"tokens": torch.ones(2, 3).long()}, batch_size=[2])
+    batch = make_batch(tokens=torch.ones(2, 3).long())
     batch["attention_mask"], batch["response_mask"] = torch.tensor(mask).bool(), response
 
     with pytest.raises(ShapeError, match=f"Mine: {told}"):
@@ -255,9 +252,7 @@ def test_rows_of_padding_only_and_without_it_are_layouts_as_well():
 )
 def test_tokens_are_ids_of_the_model(tokens, place, token):
     mask = torch.tensor([[True, True], [True, False]])
-    batch = TensorDict(
-        {"tokens": torch.tensor(tokens), "attention_mask": mask, "response_mask": mask}, [2]
-    )
+    batch = make_batch(tokens=tokens, attention_mask=mask, response_mask=mask)
 
     if place is None:
         assert token_rows("Mine", batch, vocabulary=10)["tokens"].tolist() == tokens
@@ -272,15 +267,13 @@ def test_rows_without_tokens_or_without_an_entry_are_refused():
     nothing = {
         name: torch.zeros(2, 0, dtype=torch.bool) for name in ("attention_mask", "response_mask")
     }
-    batch = TensorDict({"tokens": torch.zeros(2, 0, dtype=torch.int64), **nothing}, [2])
+    batch = make_batch(tokens=torch.zeros(2, 0, dtype=torch.int64), **nothing)
 
     with pytest.raises(ShapeError, match=r"'tokens' has shape \[2, 0\]: it holds no token"):
         token_rows("Mine", batch)
     with pytest.raises(KeyError, match="attention_mask"):
         token_rows("Mine", batch.exclude("attention_mask"))
     mask = torch.ones(2, 1, dtype=torch.bool)
-    batch = TensorDict(
-        {"tokens": mask.long(), "attention_mask": mask, "more": mask, "other": mask}, [2]
-    )
+    batch = make_batch(tokens=mask.long(), attention_mask=mask, more=mask, other=mask)
     found = token_rows("Mine", batch, ["tokens", "attention_mask"], ["more", "gone"])
     assert sorted(found.keys()) == ["attention_mask", "more", "tokens"]

@@ -6,6 +6,7 @@ from rlcomp.arguments import PositiveFloat
 from rlcomp.component import Component, is_loss_input, limit_outputs, per_token
 from rlcomp.errors import ConfigError, ContractError
 from rlcomp.functional.reduction import masked
+from rlcomp.testing import make_batch
 
 
 class Double(Component):
@@ -24,7 +25,7 @@ class Double(Component):
 
 
 def rewards(**more: torch.Tensor) -> TensorDict:
-    return TensorDict({"reward": torch.tensor([1.0, 3.0]), **more}, batch_size=[2])
+    return make_batch(reward=[1.0, 3.0], **more)
 
 
 def test_a_component_writes_its_key():
@@ -43,7 +44,7 @@ def test_an_unknown_key_is_refused_when_the_class_is_made():
 
 
 def test_a_missing_key_is_named_with_what_there_is():
-    batch = TensorDict({"value": torch.zeros(2)}, batch_size=[2])
+    batch = make_batch(value=torch.zeros(2))
 
     with pytest.raises(
         KeyError, match=r"Double reads 'reward' \[B\] .*, the batch has \['value'\]"
@@ -53,7 +54,7 @@ def test_a_missing_key_is_named_with_what_there_is():
 
 def test_all_missing_keys_are_told_at_once_with_their_shapes_and_what_is_like_them():
     reading = type("Reading", (Component,), {"reads": ("reward", "tokens", "reward_valid")})
-    batch = TensorDict({"rewards": torch.zeros(2), "tokens": torch.zeros(2)}, batch_size=[2])
+    batch = make_batch(rewards=torch.zeros(2), tokens=torch.zeros(2))
 
     with pytest.raises(KeyError) as told:
         reading()(batch)
@@ -116,7 +117,7 @@ def test_a_component_that_reads_nothing_needs_no_batch():
         fresh = True
 
         def forward(self, batch: TensorDict) -> TensorDict:
-            return TensorDict({"reward": torch.ones(3)}, batch_size=[3])
+            return make_batch(reward=torch.ones(3))
 
     assert Start()()["reward"].tolist() == [1.0] * 3
 
@@ -226,7 +227,7 @@ class Halve(Component):
 
 def control(**entries: float) -> TensorDict:
     after = {key: torch.full((2, 1), value) for key, value in entries.items()}
-    return TensorDict({"next": TensorDict(after, batch_size=[2])}, batch_size=[2])
+    return make_batch(next=TensorDict(after, batch_size=[2]))
 
 
 def test_a_dotted_key_is_a_nested_one():

@@ -10,7 +10,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import LossPart
 from rlcomp.key_declarations import declare_keys
 from rlcomp.keys import SCHEMA, Spec, lookup, prompt_keys, spec
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, make_batch
 
 TURN = ("B T", "int64", "which turn wrote the token (of these tests)")
 
@@ -193,7 +193,7 @@ def test_padded_cells_name_no_id():
     assert Spec("B T", "int64", "x", offset="turns", pad=0).fill == 0
     assert Spec("B", "int64", "x", offset="turns").fill == 0
     declare_keys("package.Ids", {"test_ids": ("B T", "int64", "x", {"offset": "test_ids"})})
-    parts = [TensorDict({"test_ids": torch.tensor([ids])}, [1]) for ids in ([0, 2], [1])]
+    parts = [make_batch(test_ids=[ids]) for ids in ([0, 2], [1])]
 
     assert cat(parts)["test_ids"].tolist() == [[0, 2], [3, -1]]
 

@@ -1,18 +1,16 @@
 """Padding on the left goes behind the tokens, in nested entries too."""
 
 import torch
-from tensordict import TensorDict
 
 from rlcomp.batch import pad_right
+from rlcomp.testing import make_batch
 
 
 def test_every_entry_along_the_tokens_moves_and_no_other():
     mask = torch.tensor([[0, 1, 1], [1, 0, 1], [1, 1, 1]])
     ids = torch.tensor([[0, 5, 6], [7, 0, 8], [1, 2, 3]])
-    inner = TensorDict({"mine": ids * 10, "once": ids[:, 0]}, [3])
-    rows = TensorDict(
-        {"attention_mask": mask, "tokens": ids, "more": inner, "reward": ids[:, 0]}, [3]
-    )
+    inner = make_batch(mine=ids * 10, once=ids[:, 0])
+    rows = make_batch(attention_mask=mask, tokens=ids, more=inner, reward=ids[:, 0])
 
     moved = pad_right(rows)
 
@@ -28,6 +26,6 @@ def test_what_is_as_wide_by_chance_stays():
     mask = torch.tensor([[0, 1], [1, 1]])
     ends = torch.tensor([[True, False], [False, True]])
 
-    moved = pad_right(TensorDict({"attention_mask": mask, "answer_ends": ends}, [2]))
+    moved = pad_right(make_batch(attention_mask=mask, answer_ends=ends))
 
     assert torch.equal(moved["answer_ends"], ends)

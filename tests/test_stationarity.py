@@ -7,6 +7,8 @@ import pytest
 import torch
 from tensordict import TensorDict
 
+from rlcomp.testing import make_batch
+
 SCRIPT = Path(__file__).parents[1] / "experiments" / "pareto" / "stationarity.py"
 
 
@@ -90,7 +92,7 @@ class Coin:
 class Objectives:
     def per_objective(self, batch):
         right = batch["heads"].float()
-        return TensorDict({"right": right, "same": torch.ones(8)}, batch_size=[8])
+        return make_batch(right=right, same=torch.ones(8))
 
 
 def test_gradients_are_those_of_the_expected_rewards(script):

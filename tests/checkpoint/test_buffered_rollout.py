@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.checkpoint.buffered_rollout import (
     BufferedRollout,
@@ -15,6 +14,7 @@ from rlcomp.checkpoint.buffered_rollout import (
 from rlcomp.checkpoint.tree import join_tree, split_tree
 from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.metrics import Ledger, recording
+from rlcomp.testing import make_batch
 
 CPU = torch.device("cpu")
 
@@ -29,8 +29,7 @@ def ledger():
 
 
 def rows():
-    entries = {"tokens": torch.tensor([[1, 2]]), "rewards": {"right": torch.tensor([0.5])}}
-    return TensorDict(entries, batch_size=[1])
+    return make_batch(tokens=[[1, 2]], rewards={"right": torch.tensor([0.5])})
 
 
 def through_a_checkpoint(state):
@@ -89,8 +88,7 @@ def test_what_is_no_batch_is_told(entries):
 
 def aged(*versions):
     mask = torch.tensor([[False, True, True]])
-    entries = {"policy_version": torch.tensor([versions]), "response_mask": mask}
-    return TensorDict(entries, batch_size=[1])
+    return make_batch(policy_version=[versions], response_mask=mask)
 
 
 def test_the_age_is_that_of_response_tokens():
@@ -116,8 +114,8 @@ def test_a_token_of_the_newest_weights_is_of_age_0_and_outside_the_mask_any_goes
     versions = torch.tensor([[5, 3, 9], [4, 9, 9]])
 
     with recording() as ledger:
-        record_age(TensorDict({"policy_version": versions, "response_mask": mask}, [2]), 5)
+        record_age(make_batch(policy_version=versions, response_mask=mask), 5)
     assert ledger.means() == {"rollout/staleness": 1.0}  # 0, 2 and 1
 
     with pytest.raises(FlowError, match="newer weights"):
-        record_age(TensorDict({"policy_version": versions, "response_mask": mask}, [2]), 4)
+        record_age(make_batch(policy_version=versions, response_mask=mask), 4)

@@ -7,7 +7,6 @@ import threading
 import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
@@ -17,7 +16,7 @@ from rlcomp.cluster.serialization import SerializedStages
 from rlcomp.cluster.worker import process_settings
 from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutRequest
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 SECONDS = 60.0
 
@@ -74,7 +73,7 @@ def weights_of(carried):
 
 
 def request(number, *texts, of=None):
-    batch = TensorDict({"prompt": encode_texts(texts)}, batch_size=[len(texts)])
+    batch = make_batch(prompt=encode_texts(texts))
     part = PromptRange(0, len(texts), of or len(texts))
     return pickle.dumps(RolloutRequest(number, None, 0.5, 9, (77,), part, batch))
 
@@ -100,7 +99,7 @@ def test_requests_are_answered_in_order_with_their_weights(serving):
     assert first == "reply"
     assert (one.number, one.version, other.number, other.version) == (4, 0, 5, 1)
     stage.generator.manual_seed(77)
-    texts = TensorDict({"prompt": encode_texts(["1+1=", "2+2="])}, batch_size=[2])
+    texts = make_batch(prompt=["1+1=", "2+2="])
     with torch.no_grad():
         assert torch.equal(one.rows["tokens"], stage(texts)["tokens"])
 

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.group import GroupCollector
 from rlcomp.batch import decode_texts, encode_texts
@@ -14,7 +13,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutRequest
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 
 def collector(decoding=None):
@@ -31,13 +30,13 @@ def worker(stage, **settings):
 
 
 def request(place, texts, number=4, of=3, seed=77):
-    batch = TensorDict({"prompt": encode_texts(texts)}, batch_size=[len(texts)])
+    batch = make_batch(prompt=encode_texts(texts))
     return RolloutRequest(number, None, 0.5, 9, (seed,), PromptRange(place, len(texts), of), batch)
 
 
 def whole(stage, texts, seed=77):
     stage.generator.manual_seed(seed)
-    batch = TensorDict({"prompt": encode_texts(texts)}, batch_size=[len(texts)])
+    batch = make_batch(prompt=encode_texts(texts))
     with recording() as ledger, torch.no_grad():
         return stage(batch), ledger
 

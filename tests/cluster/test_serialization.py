@@ -2,15 +2,13 @@ import threading
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torch import nn
 
 from components.collector.group import GroupCollector
-from rlcomp.batch import encode_texts
 from rlcomp.cluster.serialization import SerializedStages, unpack
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 
 class Holding(Component):
@@ -35,7 +33,7 @@ def arrived(*stages):
 
 def test_a_collector_arrives_and_answers_the_same():
     collector = GroupCollector(policy=tiny_policy(), group_size=2, max_new_tokens=4)
-    prompts = TensorDict({"prompt": encode_texts(["1+2=", "7="])}, batch_size=[2])
+    prompts = make_batch(prompt=["1+2=", "7="])
 
     _, (copy,), (generator,), _ = arrived(collector)
     generator.manual_seed(collector.generator.initial_seed())

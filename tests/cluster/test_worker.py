@@ -4,7 +4,6 @@ import random
 import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.cluster import worker as module
 from rlcomp.cluster.serialization import SerializedStages
@@ -21,6 +20,7 @@ from rlcomp.errors import ConfigError, ProcessEnded
 from rlcomp.interfaces.cluster import PromptRange, RolloutRequest
 from rlcomp.metrics import progress, record, step
 from rlcomp.seed import named_seed
+from rlcomp.testing import make_batch
 
 
 class Drawn(Component):
@@ -64,7 +64,7 @@ def worker(stage):
 
 
 def request(rows, part=None, seed=5, number=0):
-    batch = TensorDict({"x": torch.zeros(rows)}, batch_size=[rows])
+    batch = make_batch(x=torch.zeros(rows))
     part = part or PromptRange(0, rows, rows)
     return RolloutRequest(number, None, 0.25, 7, (seed,), part, batch)
 

@@ -7,10 +7,10 @@ import math
 import pytest
 import torch
 from safetensors.torch import save_file
-from tensordict import TensorDict
 
 from rlcomp.data.transitions import read_transitions, write_transitions
 from rlcomp.errors import DataError
+from rlcomp.testing import make_batch
 
 STEP = {
     "observation": [1.0, 2],
@@ -205,9 +205,7 @@ def test_what_a_replay_holds_goes_to_a_file_and_back(tmp_path):
         "terminated": torch.tensor([[False], [True], [False], [False]]),
         "done": torch.tensor([[False], [True], [True], [False]]),
     }
-    rows = TensorDict(
-        {"observation": torch.randn(4, 2), "action": torch.randn(4, 1), "next": after}, [4]
-    )
+    rows = make_batch(observation=torch.randn(4, 2), action=torch.randn(4, 1), next=after)
     write_transitions(tmp_path / "a.safetensors", rows)
 
     back = read_transitions(str(tmp_path / "a.safetensors"))

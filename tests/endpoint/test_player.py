@@ -16,7 +16,7 @@ from rlcomp.endpoint.handler import HttpLimits
 from rlcomp.endpoint.player import TracePlayer
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 
 def ask(url, prompt="a=", **more):
@@ -246,7 +246,7 @@ def test_a_distribution_of_its_own_is_drawn_from_and_may_be_asked_for(policy):
         told.append([ask(url, temperature=temperature, max_tokens=4) for temperature in (0, 1)])
 
     player = TracePlayer(policy=policy, agent=agent, max_new_tokens=4)
-    batch = TensorDict({"prompt": encode_texts(["a="] * 2)}, batch_size=[2])
+    batch = make_batch(prompt=["a="] * 2)
     greedy = Decoding(temperature=0.0)
 
     rows = player.play(batch, group_size=1, decoding=greedy, generator=None, seed=3)

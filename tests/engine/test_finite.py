@@ -1,8 +1,7 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
-from rlcomp.engine.finite import first_non_finite
+from rlcomp.testing import make_batch
 
 NAN, INF = float("nan"), float("inf")
 
@@ -10,7 +9,7 @@ NAN, INF = float("nan"), float("inf")
 def batch(**entries):
     """Two rows; the first has response tokens 1 and 2, the second token 1."""
     mask = torch.tensor([[False, True, True], [False, True, False]])
-    return TensorDict({"response_mask": mask, **entries}, batch_size=[2])
+    return make_batch(response_mask=mask, **entries)
 
 
 def per_token(*rows):
@@ -56,7 +55,7 @@ def test_the_first_is_that_of_the_schema_not_of_the_batch():
 
 def test_not_recorded_missing_and_suppressed_are_not_bad():
     gap = per_token((0.0, NAN, 0.0), (0.0, 0.0, 0.0))
-    rewards = TensorDict({"a": torch.tensor([NAN, 1.0])}, batch_size=[2])
+    rewards = make_batch(a=[NAN, 1.0])
     suppressed = torch.full((2, 3, 4), -INF)
 
     assert first_non_finite(batch(rollout_log_probs=gap, rewards=rewards)) is None
@@ -66,6 +65,6 @@ def test_not_recorded_missing_and_suppressed_are_not_bad():
 
 
 def test_keys_of_other_people_are_looked_at_whole_by_their_path():
-    theirs = TensorDict({"next": {"observation": torch.tensor([[0.0], [INF]])}}, batch_size=[2])
+    theirs = make_batch(next={"observation": torch.tensor([[0.0], [INF]])})
 
     assert first_non_finite(theirs) == "'next.observation' is inf at [1, 0] (1 of 2 values)"

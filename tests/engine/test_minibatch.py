@@ -6,6 +6,7 @@ from tensordict import TensorDict
 
 from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 
 def batch(*lengths: int) -> TensorDict:
@@ -13,10 +14,7 @@ def batch(*lengths: int) -> TensorDict:
     width = max(lengths)
     filled = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None]
     row = torch.arange(len(lengths))
-    return TensorDict(
-        {"row": row, "attention_mask": filled, "tokens": filled * (row[:, None] + 1)},
-        batch_size=[len(lengths)],
-    )
+    return make_batch(row=row, attention_mask=filled, tokens=filled * (row[:, None] + 1))
 
 
 def generator() -> torch.Generator:

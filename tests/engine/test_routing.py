@@ -11,7 +11,7 @@ from components.collector.group import GroupCollector
 from components.learner.checks import check_routes
 from components.old_log_probs import RecomputedLogProbs
 from components.reference.teacher import TeacherReference
-from rlcomp.batch import cat, encode_texts
+from rlcomp.batch import cat
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.engine.decoding import Decoding
@@ -29,7 +29,7 @@ from rlcomp.errors import ConfigError, RlcompError, ShapeError
 from rlcomp.interfaces.policy import check_turns
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 EXPERTS = {
     "qwen3_moe": {
@@ -205,7 +205,7 @@ def test_stale_rollouts_keep_their_routes_through_a_checkpoint(tmp_path):
         inner = GroupCollector(policy=policy, group_size=2, max_new_tokens=3)
         return DelayedCollector(collector=inner, staleness=1)
 
-    prompts = TensorDict({"prompt": encode_texts(["1+2=", "3>"])}, batch_size=[2])
+    prompts = make_batch(prompt=["1+2=", "3>"])
     one, other = collector(), collector()
     one(prompts.clone())
     Checkpoint(directory=str(tmp_path), keep=1).save(
@@ -373,7 +373,7 @@ def test_experts_that_there_are_not_are_refused_when_they_are_told():
 )
 def test_an_update_needs_its_routes_and_demonstrations_do_not(decoding, message):
     policy = make("mixtral", decoding, num_hidden_layers=1)
-    bare, routed = TensorDict(batch_size=[1]), TensorDict({"routed_experts": torch.zeros(1)}, [1])
+    bare, routed = TensorDict(batch_size=[1]), make_batch(routed_experts=torch.zeros(1))
 
     check_routes(policy, bare, {"log_probs"})
     check_routes(policy, routed, {"old_log_probs"})

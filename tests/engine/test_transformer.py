@@ -9,7 +9,6 @@ import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.qwen2.modeling_qwen2 import Qwen2RMSNorm
 from transformers.models.qwen3.modeling_qwen3 import Qwen3RMSNorm
@@ -27,7 +26,7 @@ from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import adapters_off
 from rlcomp.model.critics import Critic
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import tiny_model
+from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -125,8 +124,7 @@ def rows(seed=0, prompts=3, answers=3):
         filled[place, :length] = True
         mask[place, len(prompt) : length] = torch.rand(new, generator=draw) < 0.8
     mask[-1] = False
-    entries = {"tokens": tokens, "attention_mask": filled, "response_mask": mask}
-    return TensorDict(entries, batch_size=[count])
+    return make_batch(tokens=tokens, attention_mask=filled, response_mask=mask)
 
 
 def gradients(output, parameters):
@@ -177,12 +175,11 @@ def branched(seed, trees=3, branches=6):
         found += own[1:]
     draw.shuffle(found)
     width = max(len(ids) for ids, _ in found)
-    entries = {
-        "tokens": torch.tensor([[*ids, *[-12345] * (width - len(ids))] for ids, _ in found]),
-        "attention_mask": torch.tensor([[n < len(ids) for n in range(width)] for ids, _ in found]),
-        "response_mask": torch.tensor([[*m, *[False] * (width - len(m))] for _, m in found]),
-    }
-    return TensorDict(entries, batch_size=[len(found)])
+    return make_batch(
+        tokens=[[*ids, *[-12345] * (width - len(ids))] for ids, _ in found],
+        attention_mask=[[n < len(ids) for n in range(width)] for ids, _ in found],
+        response_mask=[[*m, *[False] * (width - len(m))] for _, m in found],
+    )
 
 
 def native(model, checkpointing=False):

@@ -4,7 +4,6 @@ from itertools import product
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.advantage.monte_carlo import REINFORCE
 from components.advantage.reweighted import BranchShareAdvantage
@@ -17,7 +16,7 @@ from components.loss.reduction import SequenceSum
 from components.loss.trust_region.clip import NoTrustRegion
 from components.loss.weight.rows import BranchShareWeight
 from components.reward.episode import EpisodeReturn
-from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.batch import decode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.session import TurnSample
@@ -25,7 +24,7 @@ from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abc=|")
@@ -105,7 +104,7 @@ def collector(policy, *, environment=Pays, **changed):
 
 
 def asked(count=1):
-    return TensorDict({"prompt": encode_texts(["="] * count)}, batch_size=[count])
+    return make_batch(prompt=["="] * count)
 
 
 ALWAYS = EntropyBranching(probability=1.0, entropy_weight=0.0)
@@ -332,7 +331,7 @@ def sampled(forward, kind, **changed):
     policy = tiny_policy("abc0123456789=|", scale=2.0, context_length=64, engine=engine)
     player = Player(policy=policy, environment=Answers, max_turns=4, max_new_tokens=9)
     torch.manual_seed(3)
-    batch = TensorDict({"prompt": encode_texts(["1=", "22="])}, batch_size=[2])
+    batch = make_batch(prompt=["1=", "22="])
     return kind(player=player, group_size=6, **changed)(batch)
 
 

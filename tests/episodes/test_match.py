@@ -2,7 +2,6 @@ import inspect
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
@@ -10,6 +9,7 @@ from rlcomp.engine.session import TurnSample
 from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
+from rlcomp.testing import make_batch
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcdxy|=?>")
@@ -71,7 +71,7 @@ class Bids:
 def played(first, second, prompts=("b=",), group_size=1, **changed):
     options = {"environment": Bids, "max_turns": 4, "max_new_tokens": 3} | changed
     player = SeatedPlayer(policies=[first, second], **options)
-    batch = TensorDict({"prompt": encode_texts(prompts)}, batch_size=[len(prompts)])
+    batch = make_batch(prompt=encode_texts(prompts))
     return player.play(
         batch, group_size=group_size, decoding=None, generator=torch.Generator(), seed=0
     )
@@ -217,7 +217,7 @@ def test_payoffs_are_one_for_each_seat():
     player = SeatedPlayer(
         policies=[Told(**{"b=a": "x"}), Told()], environment=Short, max_turns=1, max_new_tokens=1
     )
-    batch = TensorDict({"prompt": encode_texts(["b="])}, batch_size=[1])
+    batch = make_batch(prompt=["b="])
     rows = player.play(batch, group_size=1, decoding=None, generator=torch.Generator(), seed=0)
 
     assert "payoffs has 1 numbers" in decode_texts(rows["episode_error"])[0]

@@ -2,7 +2,6 @@ import inspect
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.worlds.lookup.environment import LookupTool
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
@@ -14,6 +13,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import make_batch
 from rlcomp.testing.tiny import tiny_model, tiny_policy
 from rlcomp.text.token_bytes import row_bytes, token_bytes
 from rlcomp.text.tokenizer import byte_tokenizer
@@ -36,7 +36,7 @@ def player(of, environment=LookupTool, max_turns=6, max_new_tokens=5, observatio
 
 
 def prompts(count=3):
-    batch = TensorDict({"prompt": encode_texts(["a1=", "b2=", "c3="][:count])}, batch_size=[count])
+    batch = make_batch(prompt=encode_texts(["a1=", "b2=", "c3="][:count]))
     batch["columns"] = encode_columns([{"map": "bca"}] * count)
     return batch
 
@@ -197,7 +197,7 @@ def test_ids_are_never_encoded_twice():
         return session
 
     by.session = watched
-    batch = TensorDict({"prompt": encode_texts(["hello"])}, batch_size=[1])
+    batch = make_batch(prompt=["hello"])
     six = player(by, Six, max_new_tokens=30, observation_tokens=9)
     draws = torch.Generator().manual_seed(0)
     rows = six.play(batch, group_size=8, decoding=None, generator=draws, seed=0)

@@ -32,6 +32,7 @@ from rlcomp.functional.returns import (
     td_lambda_returns,
 )
 from rlcomp.functional.surrogate import clipped_surrogate
+from rlcomp.testing import make_batch
 
 EXACT = 1e-9
 DENOMINATOR = 1e-7  # 1e-8 is added to denominators there
@@ -270,7 +271,7 @@ class Given(Component):
 def noon(case):
     held, clip = case.tensors, case.args["eps"]
     mask, log_probs = held["in/mask"].bool(), held["in/log_prob"].requires_grad_()
-    rows = TensorDict({"response_mask": mask}, batch_size=[len(mask)])
+    rows = make_batch(response_mask=mask)
     advantage = Noon(advantage=Given(held["in/advantages"]))(rows)["advantage"]
     ratio = log_ratio(log_probs, held["in/old_log_prob"], mask).exp()
     loss = -clipped_surrogate(ratio, advantage, clip, clip)[mask].sum() / mask.sum()

@@ -3,7 +3,6 @@
 import math
 
 import torch
-from tensordict import TensorDict
 
 from components.kl import KLInTokenReward
 from components.kl_controller import AdaptiveKL, FixedKL
@@ -34,6 +33,7 @@ from rlcomp.functional.reduction import (
 )
 from rlcomp.interfaces.advantage import rewards_per_token
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 EXACT = 1e-9
 DENOMINATOR = 1e-7  # verl adds 1e-8
@@ -89,15 +89,12 @@ def token_reward(case):
     held, (low, high) = case.tensors, case.args["reward_clip_range"]
     mask = held["in/mask"].bool()
     filled = mask.any(1)  # of an empty row the reward stands on the last column there
-    rows = TensorDict(
-        {
-            "response_mask": mask,
-            "old_log_probs": held["in/kl"],  # against a reference of log-probs 0: d = kl
-            "ref_log_probs": torch.zeros_like(held["in/kl"]),
-            "reward": held["in/r"].clamp(low, high),
-            "reward_valid": torch.ones_like(filled),
-        },
-        batch_size=[len(mask)],
+    rows = make_batch(
+        response_mask=mask,
+        old_log_probs=held["in/kl"],  # against a reference of log-probs 0: d = kl
+        ref_log_probs=torch.zeros_like(held["in/kl"]),
+        reward=held["in/r"].clamp(low, high),
+        reward_valid=torch.ones_like(filled),
     )
     part = KLInTokenReward(controller=FixedKL(kl_coef=case.args["kl_coef"]), estimator="k1")
     got = rewards_per_token(part(rows))
@@ -201,13 +198,12 @@ def aggregation(case):
 
 
 def critic(value, old_value, returns, mask):
-    entries = {
-        "value": value.requires_grad_(),
-        "old_value": old_value,
-        "returns": returns,
-        "response_mask": mask.bool(),
-    }
-    return TensorDict(entries, batch_size=[len(mask)])
+    return make_batch(
+        value=value.requires_grad_(),
+        old_value=old_value,
+        returns=returns,
+        response_mask=mask.bool(),
+    )
 
 
 def value_loss(case, rows, clip, reduction):

@@ -3,23 +3,20 @@ import warnings
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.cluster.local import LocalCluster
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.cluster import AsyncSettings, PromptRange, RolloutReply
 from rlcomp.metrics import Ledger
+from rlcomp.testing import make_batch
 
 
 def test_a_reply_is_read_back_as_it_was():
-    rows = TensorDict(
-        {
-            "tokens": torch.tensor([[1, 2], [3, 4]]),
-            "half": torch.tensor([1.5, 2.5], dtype=torch.bfloat16),
-            "wide": torch.tensor([[1.0], [2.0]]).expand(2, 3),
-            "facts": TensorDict({"a": torch.tensor([True, False])}, batch_size=[2]),
-        },
-        batch_size=[2],
+    rows = make_batch(
+        tokens=[[1, 2], [3, 4]],
+        half=torch.tensor([1.5, 2.5], dtype=torch.bfloat16),
+        wide=torch.tensor([[1.0], [2.0]]).expand(2, 3),
+        facts={"a": [True, False]},
     )
     reply = RolloutReply(3, 7, rows, Ledger(), 0.5, PromptRange(1, 1, 4))
 

@@ -8,7 +8,7 @@ from rlcomp.errors import ConfigError, ContractError, ShapeError
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import LossPart, RowLoss, TokenLoss, scalars
 from rlcomp.metrics import record
-from rlcomp.testing import check_loss
+from rlcomp.testing import check_loss, make_batch
 
 
 class Sum(TokenLoss):
@@ -24,7 +24,7 @@ class Sum(TokenLoss):
 def batch() -> TensorDict:
     mask = torch.tensor([[True, True, True], [True, False, False]])
     log_probs = torch.tensor([[1.0, 2.0, 3.0], [6.0, 0.0, 0.0]])
-    return TensorDict({"response_mask": mask, "log_probs": log_probs}, batch_size=[2])
+    return make_batch(response_mask=mask, log_probs=log_probs)
 
 
 def test_by_itself_a_loss_weighs_its_own_batch():
@@ -45,13 +45,10 @@ DENOMINATORS = [
 @pytest.mark.parametrize(("reduction", "weights", "value"), DENOMINATORS)
 def test_a_row_without_a_valid_reward_adds_nothing_and_is_not_counted(reduction, weights, value):
     mask = torch.tensor([[1, 0, 0], [1, 1, 0], [1, 1, 1], [0, 0, 0]]).bool()
-    rows = TensorDict(
-        {
-            "response_mask": mask,
-            "log_probs": torch.tensor([[1.0, 0, 0], [2, 3, 0], [4, 5, 6], [0, 0, 0]]),
-            "reward_valid": torch.tensor([True, False, True, True]),
-        },
-        batch_size=[4],
+    rows = make_batch(
+        response_mask=mask,
+        log_probs=[[1.0, 0, 0], [2, 3, 0], [4, 5, 6], [0, 0, 0]],
+        reward_valid=[True, False, True, True],
     )
     loss = Sum(reduction=reduction)
     short, long = weights

@@ -10,7 +10,7 @@ from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.interfaces.reward import TextReward, check_decides, name_without_verdict, write_reward
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 INF, NAN = float("inf"), float("nan")
 
@@ -31,8 +31,7 @@ def len_of(response):
 def batch(*responses: str) -> TensorDict:
     texts = encode_texts(responses)
     prompts = encode_texts(["p"] * len(responses))
-    entries = {"prompt": prompts, "response": texts, "answer": prompts}
-    return TensorDict(entries, batch_size=[len(responses)])
+    return make_batch(prompt=prompts, response=texts, answer=prompts)
 
 
 def test_every_row_gets_its_score():

@@ -3,7 +3,6 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.environment.control import CartPole
 from components.worlds.point_maze.reach import Reach
@@ -12,6 +11,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.policy import ScoresRows
 from rlcomp.model.action_tokens import ActionTokenPolicy
 from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.testing import make_batch
 
 
 def policy(**changed):
@@ -31,13 +31,11 @@ def policy(**changed):
 
 def seen(*rows):
     numbers = torch.tensor(rows)
-    return TensorDict(
-        {"observation": numbers[:, :2], "desired_goal": numbers[:, 2:]}, batch_size=[len(rows)]
-    )
+    return make_batch(observation=numbers[:, :2], desired_goal=numbers[:, 2:])
 
 
 def rows(tokens, mask):
-    return TensorDict({"tokens": tokens, "response_mask": mask}, batch_size=[len(tokens)])
+    return make_batch(tokens=tokens, response_mask=mask)
 
 
 def test_what_is_seen_is_tokens_behind_padding_and_actions_come_behind_them():

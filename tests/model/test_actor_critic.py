@@ -8,7 +8,7 @@ from rlcomp.engine.engine import AUTO, Engine
 from rlcomp.model.actor_critic import ActorCritic
 from rlcomp.model.adapters import lora
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import tiny_model
+from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.tokenizer import character_tokenizer
 
@@ -40,8 +40,7 @@ def rows(count=5, width=9):
     mask = filled & (torch.arange(width) >= 2)
     mask &= torch.rand(count, width, generator=draw) < 0.7
     mask[-1] = False
-    entries = {"tokens": tokens, "attention_mask": filled, "response_mask": mask}
-    return TensorDict(entries, batch_size=[count])
+    return make_batch(tokens=tokens, attention_mask=filled, response_mask=mask)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -2,13 +2,13 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.envs import ExplorationType, set_exploration_type
 
 from components.environment.control import CartPole, Pendulum, gymnasium_environment
 from rlcomp.errors import ConfigError
 from rlcomp.model.continuous_control import deterministic_actor, gaussian_actor, uniform_actor
 from rlcomp.model.critics import action_values, q_value
+from rlcomp.testing import make_batch
 
 
 @pytest.fixture(autouse=True)
@@ -22,7 +22,7 @@ SIZES = {"num_cells": [8], "inputs": ["observation"]}
 
 
 def seen(rows=2000, width=3):
-    return TensorDict({"observation": torch.randn(rows, width)}, batch_size=[rows])
+    return make_batch(observation=torch.randn(rows, width))
 
 
 def test_actions_stay_within_the_environments_bounds():

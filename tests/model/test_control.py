@@ -1,12 +1,12 @@
 import pytest
 import torch
-from tensordict import TensorDict
 from torch import nn
 from torchrl.objectives import ClipPPOLoss
 
 from components.environment.control import gymnasium_environment
 from rlcomp.errors import ConfigError
 from rlcomp.model.control import actor, critic
+from rlcomp.testing import make_batch
 
 
 def environment(name="CartPole-v1"):
@@ -14,7 +14,7 @@ def environment(name="CartPole-v1"):
 
 
 def observed(rows=5):
-    return TensorDict({"observation": torch.randn(rows, 4)}, batch_size=[rows])
+    return make_batch(observation=torch.randn(rows, 4))
 
 
 def test_all_actions_are_nearly_equally_likely_at_the_start():

@@ -1,11 +1,11 @@
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.envs import ExplorationType, set_exploration_type
 
 from components.environment.control import CartPole, Pendulum
 from rlcomp.errors import ConfigError
 from rlcomp.model.diffusion_actor import ScaledTime, diffusion_actor
+from rlcomp.testing import make_batch
 
 
 def made(num_steps=40):
@@ -39,7 +39,7 @@ def test_the_network_is_told_the_share_of_the_steps():
 
 
 def test_it_draws_actions_and_greedily_repeats_itself():
-    actor, seen = made(), TensorDict({"observation": torch.randn(4, 3)}, batch_size=[4])
+    actor, seen = made(), make_batch(observation=torch.randn(4, 3))
     with set_exploration_type(ExplorationType.DETERMINISTIC), torch.no_grad():
         greedy = [actor(seen.clone())["action"] for _ in range(2)]
     with set_exploration_type(ExplorationType.RANDOM), torch.no_grad():

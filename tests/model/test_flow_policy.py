@@ -3,12 +3,12 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.component import limit_outputs
 from rlcomp.interfaces.policy import Policy, ScoresRows
 from rlcomp.model.flow_policy import FlowPolicy, velocity_network
 from rlcomp.model.weight_snapshot import CopiedWeights
+from rlcomp.testing import make_batch
 
 
 def policy(num_steps=4, level=0.7):
@@ -24,14 +24,11 @@ def policy(num_steps=4, level=0.7):
 def rows(states, mask=None):
     count, steps = states.shape[0], states.shape[1] - 1
     everywhere = torch.ones(count, steps, dtype=torch.bool)
-    return TensorDict(
-        {
-            "tokens": torch.arange(steps).expand(count, steps),
-            "response_mask": everywhere if mask is None else mask,
-            "flow_state": states[:, :-1],
-            "flow_next": states[:, 1:],
-        },
-        batch_size=[count],
+    return make_batch(
+        tokens=torch.arange(steps).expand(count, steps),
+        response_mask=everywhere if mask is None else mask,
+        flow_state=states[:, :-1],
+        flow_next=states[:, 1:],
     )
 
 

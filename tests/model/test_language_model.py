@@ -3,7 +3,6 @@ import pickle
 
 import pytest
 import torch
-from tensordict import TensorDict
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -13,7 +12,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.errors import ConfigError, DataError, NumericalError, UserError
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.answers import answer_prompts, encode_answers
 from rlcomp.text.tokenizer import byte_tokenizer, character_tokenizer
 
@@ -42,9 +41,7 @@ def rows(policy, seed=0, count=6, width=9):
     mask = filled & (torch.arange(width) >= 2)
     mask &= torch.rand(count, width, generator=draw) < 0.7
     mask[-1] = False
-    return TensorDict(
-        {"tokens": tokens, "attention_mask": filled, "response_mask": mask}, batch_size=[count]
-    )
+    return make_batch(tokens=tokens, attention_mask=filled, response_mask=mask)
 
 
 def tokens_read(policy):
@@ -147,13 +144,10 @@ def test_log_probs_and_entropy_are_zero_outside_the_response():
 
 def test_entropy_is_that_of_the_tempered_distribution():
     policy = make_policy(decoding=Decoding(temperature=2.0, top_k=2))
-    batch = TensorDict(
-        {
-            "tokens": torch.tensor([[2, 3, 4]]),
-            "attention_mask": torch.ones(1, 3, dtype=torch.bool),
-            "response_mask": torch.tensor([[False, False, True]]),
-        },
-        batch_size=[1],
+    batch = make_batch(
+        tokens=[[2, 3, 4]],
+        attention_mask=torch.ones(1, 3, dtype=torch.bool),
+        response_mask=[[False, False, True]],
     )
     # The first id is <pad>, which cannot be drawn.
     logits = policy.model(input_ids=batch["tokens"]).logits[0, 1, 1:] / 2.0

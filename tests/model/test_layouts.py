@@ -15,7 +15,7 @@ from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.scorer import Scorer
 from rlcomp.model.text_classifier import LabelClassifier
 from rlcomp.model.token_scorer import TokenScorer
-from rlcomp.testing import tiny_model
+from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcdef")
@@ -75,8 +75,7 @@ def rows(*starts, lengths=(5, 4)):
         tokens[row, start : start + length] = torch.arange(length) % 5 + 3
         mask[row, start : start + length] = True
         response[row, start + 2 : start + length] = True
-    entries = {"tokens": tokens, "attention_mask": mask, "response_mask": response}
-    return TensorDict(entries, batch_size=[len(starts)])
+    return make_batch(tokens=tokens, attention_mask=mask, response_mask=response)
 
 
 @pytest.mark.parametrize("reader", READERS)

@@ -3,12 +3,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 import rlcomp.model.value_head
 from rlcomp.engine.engine import Engine
 from rlcomp.model.value_head import ValueHead, read_values, spread_values
-from rlcomp.testing import tiny_model
+from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 ENGINES = [Engine(forward="packed"), Engine(forward="transformers")]
@@ -33,12 +32,11 @@ class Positions(torch.nn.Module):
 
 def rows(response_mask):
     mask = torch.tensor(response_mask).bool()
-    entries = {
-        "tokens": torch.full(mask.shape, 2),
-        "attention_mask": torch.ones_like(mask),
-        "response_mask": mask,
-    }
-    return TensorDict(entries, batch_size=[len(mask)])
+    return make_batch(
+        tokens=torch.full(mask.shape, 2),
+        attention_mask=torch.ones_like(mask),
+        response_mask=mask,
+    )
 
 
 def test_a_value_is_of_the_state_before_its_token():

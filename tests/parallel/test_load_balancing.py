@@ -4,10 +4,10 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from rlcomp.engine.minibatch import micro_batches
 from rlcomp.parallel.load_balancing import assign_rows, balance
+from rlcomp.testing import make_batch
 
 
 @given(st.lists(st.integers(0, 50), max_size=7), st.integers(1, 4))
@@ -43,10 +43,7 @@ def rows(lengths, width=12):
     attention = torch.arange(width)[None, :] < torch.tensor(lengths)[:, None]
     response = attention & (torch.arange(width) >= 1)
     tokens = torch.arange(len(lengths))[:, None] * attention + 2 * attention
-    return TensorDict(
-        {"tokens": tokens, "attention_mask": attention, "response_mask": response},
-        batch_size=[len(lengths)],
-    )
+    return make_batch(tokens=tokens, attention_mask=attention, response_mask=response)
 
 
 def split(unit=1, packed=False):

@@ -7,13 +7,13 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torch import nn
 
 from components.parallel import Replicate
 from rlcomp.errors import ConfigError, NumericalError, ProcessEnded
 from rlcomp.metrics import Ledger, progress, record, recording, step
 from rlcomp.parallel.ranks import here, merged, ranks, sharing
+from rlcomp.testing import make_batch
 
 
 class Node(nn.Module):
@@ -56,7 +56,7 @@ def led(do, timeout=20.0):
 def test_ranks_do_together_what_rank_0_asks_for(of_all):
     def do(group, node):
         with recording(progress=0.25, step=7):
-            rows = TensorDict({"x": torch.ones(4)}, batch_size=[4])
+            rows = make_batch(x=torch.ones(4))
             return float(group.together(node, "ask", rows)), float(group.together(node, "twice"))
 
     first, *others = of_all(3, partial(led, do))

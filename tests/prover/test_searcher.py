@@ -16,7 +16,7 @@ from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
 from rlcomp.prover.searcher import Searcher
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 # The first goal is proven in the second round, of the second no tactic is right.
 GOALS = ["⊢p→p\n", "⊢q→q∨p\n"]
@@ -39,7 +39,7 @@ def prover(scripted):
 
 
 def prompts(*texts):
-    return TensorDict({"prompt": encode_texts(texts)}, batch_size=[len(texts)])
+    return make_batch(prompt=encode_texts(texts))
 
 
 # Tokens: a word, a name and EOS. (2 + 2) + (3 + 3) for the first goal; 2 + 2 a round for the

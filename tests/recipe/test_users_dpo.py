@@ -7,9 +7,8 @@ import sys
 
 import pytest
 import torch
-from tensordict import TensorDict
 
-from rlcomp.testing import check_loss
+from rlcomp.testing import check_loss, make_batch
 
 TASK = '''
 from dataclasses import dataclass
@@ -203,14 +202,11 @@ def test_the_loss_is_that_of_the_paper_on_pairs_of_unequal_lengths(package):
     log_probs = torch.tensor([[9.0, -1, -2], [9.0, -1, 9], [9.0, -6, 9], [9.0, -1, -1]])
     reference = torch.tensor([[9.0, -2, -2], [9.0, -3, 9], [9.0, -1, 9], [9.0, -2, 0]])
     mask = torch.tensor([[0, 1, 1], [0, 1, 0], [0, 1, 0], [0, 1, 1]]).bool()
-    rows = TensorDict(
-        {
-            "log_probs": log_probs.requires_grad_(),
-            "ref_log_probs": reference,
-            "response_mask": mask,
-            "chosen": torch.tensor([True, False, False, True]),
-        },
-        batch_size=[4],
+    rows = make_batch(
+        log_probs=log_probs.requires_grad_(),
+        ref_log_probs=reference,
+        response_mask=mask,
+        chosen=[True, False, False, True],
     )
 
     value = loss(rows)["loss"]

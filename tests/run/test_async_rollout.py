@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GreedyBaselineCollector, GroupCollector
@@ -19,7 +18,7 @@ from rlcomp.run.async_rollout import FreeStages, mark_too_old
 from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.remote import RemoteStages
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.testing.cluster import InProcessCluster
 
 PLACE = {"phase": 0, "step": 3, "total": 3, "trackers": {}}
@@ -41,7 +40,7 @@ def free(stage=None, **settings):
 
 def prompts(number, count=4):
     texts = [f"{number}+{n}=" for n in range(count)]
-    return TensorDict({"prompt": encode_texts(texts)}, batch_size=[count])
+    return make_batch(prompt=encode_texts(texts))
 
 
 def learn(policy, number):
@@ -142,8 +141,7 @@ def test_new_weights_are_taken_between_decode_steps_and_told_of_every_token():
 
 def batch(versions, mask):
     mask = torch.tensor(mask, dtype=torch.bool)
-    entries = {"policy_version": torch.tensor(versions), "response_mask": mask}
-    return TensorDict(entries, batch_size=[len(mask)])
+    return make_batch(policy_version=versions, response_mask=mask)
 
 
 def test_tokens_that_are_older_than_the_most_are_told_by_hand():

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
@@ -31,6 +30,7 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.program import run_phases
 from rlcomp.run.stages import Nothing
 from rlcomp.seed import new_generator
+from rlcomp.testing import make_batch
 from rlcomp.trackers.tracker import JsonLines
 
 
@@ -52,7 +52,7 @@ class Draw(Component):
         reward = torch.rand(2, generator=self.generator)
         record("reward/mean", reward)
         self.seen.append(round(progress(), 4))
-        return TensorDict({"reward": reward}, batch_size=[2])
+        return make_batch(reward=reward)
 
 
 class Learn(Component):
@@ -708,7 +708,7 @@ class NoneLeft(Component):
         self.left -= 1
         if self.left >= 0:
             raise NoRows("a store is empty")
-        return TensorDict({"reward": torch.ones(2)}, batch_size=[2])
+        return make_batch(reward=torch.ones(2))
 
 
 def test_a_step_without_rows_is_skipped_and_the_run_goes_on(recwarn):

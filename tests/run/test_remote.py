@@ -21,7 +21,7 @@ from rlcomp.run.phase import Phase
 from rlcomp.run.place_remote import place_remote
 from rlcomp.run.remote import RemoteStages
 from rlcomp.run.stages import Refill
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.testing.cluster import InProcessCluster
 
 PLACE = {"phase": 0, "step": 3, "total": 3, "trackers": {}}
@@ -39,7 +39,7 @@ def remote(stage=None, **settings):
 
 def prompts(number, count=4):
     texts = [f"{number}+{n}=" for n in range(count)]
-    return TensorDict({"prompt": encode_texts(texts)}, batch_size=[count])
+    return make_batch(prompt=encode_texts(texts))
 
 
 def learn(policy, number):

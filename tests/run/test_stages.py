@@ -4,7 +4,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError, FlowError, NoRows, RlcompWarning
@@ -19,6 +18,7 @@ from rlcomp.run.stages import (
     empty_batch,
     run_stages,
 )
+from rlcomp.testing import make_batch
 
 
 class Add(Component):
@@ -59,17 +59,14 @@ class Rows(Component):
     def forward(self, batch):
         count = self.counts[self.calls]
         self.calls += 1
-        return TensorDict(
-            {
-                "reward": torch.full((count,), float(self.calls)),
-                "group_id": torch.arange(count) // 2,
-            },
-            batch_size=[count],
+        return make_batch(
+            reward=torch.full((count,), float(self.calls)),
+            group_id=torch.arange(count) // 2,
         )
 
 
 def batch(value=1.0):
-    return TensorDict({"reward": torch.tensor([value])}, batch_size=[1])
+    return make_batch(reward=[value])
 
 
 def reward(result):
@@ -220,7 +217,7 @@ class TwoRoles(Component):
     fresh = True
 
     def forward(self, batch):
-        return TensorDict({"group_id": torch.tensor([0] * 4 + [1] * 3)}, batch_size=[7])
+        return make_batch(group_id=torch.tensor([0] * 4 + [1] * 3))
 
 
 @pytest.mark.parametrize(("rows", "kept"), [(4, 4), (5, 7), (7, 7), (8, 11), (11, 11)])
@@ -275,12 +272,11 @@ class Judged(Component):
 
     def forward(self, batch):
         right = torch.tensor(self.rounds.pop(0), dtype=torch.bool)
-        entries = {
-            "correct": right,
-            "reward_valid": torch.ones_like(right),
-            "group_id": torch.arange(len(right)) // 2,
-        }
-        return TensorDict(entries, batch_size=[len(right)])
+        return make_batch(
+            correct=right,
+            reward_valid=torch.ones_like(right),
+            group_id=torch.arange(len(right)) // 2,
+        )
 
 
 class Mixed(Component):
@@ -346,7 +342,7 @@ def test_refill_cuts_no_group_whose_rows_stand_apart():
         fresh = True
 
         def forward(self, batch):
-            return TensorDict({"group_id": torch.tensor([0, 1, 0, 1])}, batch_size=[4])
+            return make_batch(group_id=[0, 1, 0, 1])
 
     with pytest.raises(FlowError, match="cuts a group in two"):
         Refill(rows=2, stages=[Interleaved()])(empty_batch())
@@ -374,4 +370,4 @@ def test_refill_gives_every_round_the_batch_it_was_given():
 
 def test_a_stage_without_its_key_says_what_the_batch_has():
     with pytest.raises(KeyError, match=r"Add reads 'reward' .*, the batch has \['value'\]"):
-        Sequence(stages=[Add()])(TensorDict({"value": torch.ones(1)}, batch_size=[1]))
+        Sequence(stages=[Add()])(make_batch(value=torch.ones(1)))

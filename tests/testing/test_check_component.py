@@ -21,7 +21,7 @@ from rlcomp.interfaces.advantage import broadcast
 from rlcomp.interfaces.loss import RowLoss, TokenLoss, scalars
 from rlcomp.keys import SCHEMA
 from rlcomp.seed import new_generator
-from rlcomp.testing import check_advantage, check_component, check_loss, example_batch
+from rlcomp.testing import check_advantage, check_component, check_loss, example_batch, make_batch
 
 NAN = float("nan")
 
@@ -679,7 +679,7 @@ def test_a_batch_of_ones_own_is_used_instead_of_the_example():
             assert batch["reward"].shape == (3,)
             return batch.set("correct", batch["reward"] > 0)
 
-    check_component(Picky(), TensorDict({"reward": torch.tensor([1.0, 0.0, 2.0])}, batch_size=[3]))
+    check_component(Picky(), make_batch(reward=[1.0, 0.0, 2.0]))
 
 
 REDUCTIONS = [TokenMean(), SequenceMean(), SequenceSum(), FixedLength(length=8)]

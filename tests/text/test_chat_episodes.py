@@ -4,9 +4,8 @@ import warnings
 
 import pytest
 import torch
-from tensordict import TensorDict
 
-from rlcomp.batch import decode_texts, encode_columns, encode_texts
+from rlcomp.batch import decode_texts, encode_columns
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.session import TurnSample
@@ -19,7 +18,7 @@ from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.interfaces.environment import Turn
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import tiny_model
+from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.chat import ChatPrompt
 from rlcomp.text.token_bytes import token_bytes
 
@@ -210,7 +209,7 @@ def test_sampling_and_scoring_agree_over_messages(family, forward, chat_tokenize
     prompt = ChatPrompt(tokenizer=tokenizer)
     policy = policy_of(tokenizer, prompt, forward)
     player = Player(policy=policy, environment=Guide, max_turns=3, max_new_tokens=12, prompt=prompt)
-    batch = TensorDict({"prompt": encode_texts(["Sum?"])}, batch_size=[1])
+    batch = make_batch(prompt=["Sum?"])
     batch["columns"] = encode_columns([{"first": " Now."}])
 
     rows = player.play(
@@ -251,7 +250,7 @@ def test_a_group_is_asked_by_one_prompt_and_goes_on_apart(chat_tokenizer):
         max_new_tokens=12,
         prompt=prompt,
     )
-    batch = TensorDict({"prompt": encode_texts(["Sum?"])}, batch_size=[1])
+    batch = make_batch(prompt=["Sum?"])
 
     rows, more = player.play_and_continue(
         batch, group_size=6, continuations=2, generator=torch.Generator(), seed=0

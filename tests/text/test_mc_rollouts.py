@@ -2,11 +2,10 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import ShapeError
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.answers import answer_prompts
 from rlcomp.text.mc_rollouts import continue_rows, state_ids
 
@@ -26,8 +25,7 @@ def answered(policy, longest=6):
 
 
 def batch(tokens, response):
-    columns = {"tokens": torch.tensor(tokens), "response_mask": torch.tensor(response).bool()}
-    return TensorDict(columns, batch_size=[len(tokens)])
+    return make_batch(tokens=tokens, response_mask=torch.tensor(response).bool())
 
 
 def test_a_state_is_the_prompt_and_what_is_kept():

@@ -2,12 +2,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 from tokenizers import AddedToken
 
 from rlcomp.data.examples import prompt_batch
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
+from rlcomp.testing import make_batch
 from rlcomp.text.reasoning import (
     ThoughtEnd,
     first_targets,
@@ -86,7 +86,7 @@ def test_what_stands_in_the_holes_of_a_response_is_part_of_it():
     tokens = torch.tensor([[5, 6, 7, 8, 9], [5, 6, 7, 8, 9]])
     mask = torch.tensor([[0, 1, 0, 1, 0], [0, 0, 0, 0, 0]]).bool()
 
-    rows, starts = responses(TensorDict({"tokens": tokens, "response_mask": mask}, [2]))
+    rows, starts = responses(make_batch(tokens=tokens, response_mask=mask))
 
     assert rows == [[6, 7, 8], []]
     assert starts.tolist() == [1, 5]

@@ -2,16 +2,15 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from rlcomp.batch import encode_texts
 from rlcomp.data.spans import CorpusSpans, Span
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.model.language_model import LanguageModel
+from rlcomp.testing import make_batch
 from rlcomp.text.answer_ids import answer_ids
 from rlcomp.text.prompt import TextPrompt
 from rlcomp.text.reasoning import first_targets
@@ -50,7 +49,7 @@ def test_turns_and_targets_have_no_end_of_their_own():
     (row,) = text.demonstrations(["a"], [("b<|end|>", "c<|end|>", "d")], [{}])
     answer = "x<|end|>y"
     ends = torch.ones(1, len(answer), dtype=torch.bool)
-    batch = TensorDict({"answer": encode_texts([answer]), "answer_ends": ends}, [1])
+    batch = make_batch(answer=[answer], answer_ends=ends)
     (target,) = first_targets(tokenizer(), batch, len(answer))
 
     assert row.ids.count(0) == 1

@@ -3,11 +3,11 @@ import sys
 import time
 
 import pytest
-from tensordict import TensorDict
 
 from components.reward.answer import Symbolic
 from rlcomp.batch import encode_texts
 from rlcomp.errors import MissingExtra
+from rlcomp.testing import make_batch
 from rlcomp.verify.math_cost import costs, is_large
 from rlcomp.verify.math_text import claims, is_hedge
 from rlcomp.verify.symbolic import _gold_formula, symbolic
@@ -387,13 +387,10 @@ def test_without_math_verify_the_extra_is_named(monkeypatch):
 
 def test_the_comparison_runs_in_the_pool():
     texts = [r"\boxed{14/2}", r"\boxed{8}", "7"]
-    batch = TensorDict(
-        {
-            "prompt": encode_texts([""] * 3),
-            "response": encode_texts(texts),
-            "answer": encode_texts(["7"] * 3),
-        },
-        batch_size=[3],
+    batch = make_batch(
+        prompt=[""] * 3,
+        response=encode_texts(texts),
+        answer=["7"] * 3,
     )
     pool = WorkerPool(num_workers=1)
     try:

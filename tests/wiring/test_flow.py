@@ -6,7 +6,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 
 from rlcomp.component import Component
@@ -15,7 +14,7 @@ from rlcomp.interfaces.stages import Collector
 from rlcomp.run.check_flow import built_flow, check_built
 from rlcomp.run.phase import Phase
 from rlcomp.run.stages import Branch, Every, Nothing, Refill, Sequence
-from rlcomp.testing import tiny_model
+from rlcomp.testing import make_batch, tiny_model
 from rlcomp.text.tokenizer import byte_tokenizer
 from rlcomp.wiring.build import Builder
 from rlcomp.wiring.compose import compose_config
@@ -507,7 +506,7 @@ def test_an_empty_batch_passes_the_check_of_an_empty_slot():
     nothing = Nothing()
 
     check_built({"rl": Phase(1, [nothing])}, {"kl": nothing})
-    assert list(nothing(TensorDict({"a": torch.ones(2)}, batch_size=[2])).keys()) == ["a"]
+    assert list(nothing(make_batch(a=torch.ones(2))).keys()) == ["a"]
 
 
 def test_a_node_without_a_readable_source_is_opaque():

@@ -2,17 +2,15 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.whitened import BatchWhitening
-from rlcomp.testing import example_batch
+from rlcomp.testing import example_batch, make_batch
 
 
 def batch(reward, mask, **more):
     rows = len(reward)
     valid = torch.ones(rows, dtype=torch.bool)
-    entries = {"reward": reward, "reward_valid": valid, "response_mask": mask, **more}
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(reward=reward, reward_valid=valid, response_mask=mask, **more)
 
 
 def test_every_token_counts_in_the_mean():

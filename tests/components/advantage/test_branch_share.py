@@ -4,25 +4,23 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.group import GroupMeanStd, LeaveOneOut
 from components.advantage.reweighted import BranchShareAdvantage
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch_of(reward, *, parent=None, share=None, group=None, valid=None):
     count = len(reward)
-    entries = {
-        "response_mask": torch.ones(count, 1).bool(),
-        "reward": torch.tensor(reward, dtype=torch.float64),
-        "reward_valid": torch.tensor(valid or [True] * count),
-        "group_id": torch.tensor(group or [0] * count),
-        "trajectory_id": torch.arange(count),
-        "branch_parent": torch.tensor(parent or [-1] * count),
-        "branch_share": torch.tensor(share or [1.0] * count),
-    }
-    return TensorDict(entries, batch_size=[count])
+    return make_batch(
+        response_mask=torch.ones(count, 1).bool(),
+        reward=torch.tensor(reward, dtype=torch.float64),
+        reward_valid=valid or [True] * count,
+        group_id=group or [0] * count,
+        trajectory_id=torch.arange(count),
+        branch_parent=parent or [-1] * count,
+        branch_share=share or [1.0] * count,
+    )
 
 
 def advantage(component, batch):

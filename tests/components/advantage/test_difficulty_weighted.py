@@ -2,23 +2,22 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.advantage.group import GroupMean
 from components.advantage.reweighted import DifficultyWeightedAdvantage
+from rlcomp.testing import make_batch
 
 
 def batch(correct, group_id, valid=None):
     right = torch.tensor(correct, dtype=torch.bool)
     rows = len(correct)
-    entries = {
-        "reward": right.double(),
-        "correct": right,
-        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
-        "group_id": torch.tensor(group_id),
-        "response_mask": torch.tensor([[False, True, True]] * rows),
-    }
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(
+        reward=right.double(),
+        correct=right,
+        reward_valid=[True] * rows if valid is None else valid,
+        group_id=group_id,
+        response_mask=[[False, True, True]] * rows,
+    )
 
 
 def weighted(given, **settings):

@@ -2,26 +2,22 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.gae import GAE
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, make_batch
 
 NAN = float("nan")
 
 
 def batch():
     """The worked example, the same cut at the length limit, and a row without a reward."""
-    return TensorDict(
-        {
-            "reward": torch.tensor([1.0, 1.0, NAN], dtype=torch.float64),
-            "reward_valid": torch.tensor([True, True, False]),
-            "truncated": torch.tensor([False, True, False]),
-            "response_mask": torch.tensor([[True, True, False, True, True]] * 3),
-            "value": torch.tensor([[0.5, 0.2, NAN, 0.1, 0.4]] * 3, dtype=torch.float64),
-        },
-        batch_size=[3],
+    return make_batch(
+        reward=torch.tensor([1.0, 1.0, NAN], dtype=torch.float64),
+        reward_valid=[True, True, False],
+        truncated=[False, True, False],
+        response_mask=[[True, True, False, True, True]] * 3,
+        value=torch.tensor([[0.5, 0.2, NAN, 0.1, 0.4]] * 3, dtype=torch.float64),
     )
 
 

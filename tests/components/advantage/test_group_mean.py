@@ -1,19 +1,16 @@
-import torch
 from tensordict import TensorDict
 
 from components.advantage.group import GroupMean
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch() -> TensorDict:
-    return TensorDict(
-        {
-            "reward": torch.tensor([1.0, 0.0, 0.0, 0.5]),
-            "reward_valid": torch.tensor([True, True, False, True]),
-            "group_id": torch.tensor([5, 5, 5, 8]),
-            "response_mask": torch.tensor([[False, True, True]] * 4),
-        },
-        batch_size=[4],
+    return make_batch(
+        reward=[1.0, 0.0, 0.0, 0.5],
+        reward_valid=[True, True, False, True],
+        group_id=[5, 5, 5, 8],
+        response_mask=[[False, True, True]] * 4,
     )
 
 

@@ -4,18 +4,16 @@ from tensordict import TensorDict
 
 from components.advantage.group import GroupMeanStd
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 
 def batch(rewards: list[float]) -> TensorDict:
     rows = len(rewards)
-    return TensorDict(
-        {
-            "reward": torch.tensor(rewards),
-            "reward_valid": torch.ones(rows, dtype=torch.bool),
-            "group_id": torch.zeros(rows, dtype=torch.int64),
-            "response_mask": torch.tensor([[False, True]] * rows),
-        },
-        batch_size=[rows],
+    return make_batch(
+        reward=rewards,
+        reward_valid=torch.ones(rows, dtype=torch.bool),
+        group_id=torch.zeros(rows, dtype=torch.int64),
+        response_mask=[[False, True]] * rows,
     )
 
 

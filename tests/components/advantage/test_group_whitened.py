@@ -2,17 +2,16 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.whitened import GroupWhitening
-from rlcomp.testing import example_batch
+from rlcomp.testing import example_batch, make_batch
 
 
 def batch(reward, group_id, mask, **more):
     rows = len(reward)
     valid = torch.ones(rows, dtype=torch.bool)
     entries = {"reward": reward, "reward_valid": valid, "group_id": group_id, **more}
-    return TensorDict({"response_mask": mask, **entries}, batch_size=[rows])
+    return make_batch(response_mask=mask, **entries)
 
 
 def test_every_token_counts_in_the_mean():

@@ -1,23 +1,21 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.advantage.group import MaxRL
 from rlcomp.errors import NumericalError
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch(*reward):
     """Groups of 4, 3 (one invalid) and 1; ragged."""
     mask = torch.tensor([[1, 1], [0, 1], [1, 1], [1, 0], [1, 1], [1, 1], [1, 0], [1, 1]]).bool()
-    entries = {
-        "reward": torch.tensor(reward),
-        "reward_valid": torch.tensor([1, 1, 1, 1, 1, 0, 1, 1]).bool(),
-        "group_id": torch.tensor([3, 3, 3, 3, 0, 0, 0, 9]),
-        "response_mask": mask,
-    }
-    return TensorDict(entries, batch_size=[8])
+    return make_batch(
+        reward=reward,
+        reward_valid=torch.tensor([1, 1, 1, 1, 1, 0, 1, 1]).bool(),
+        group_id=[3, 3, 3, 3, 0, 0, 0, 9],
+        response_mask=mask,
+    )
 
 
 def test_it_keeps_the_contract():

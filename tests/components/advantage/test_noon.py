@@ -8,19 +8,17 @@ from tensordict import TensorDict
 from components.advantage.group import GroupMean
 from components.advantage.reweighted import Noon
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 CONF = Path(__file__).resolve().parents[3] / "conf"
 
 
 def batch() -> TensorDict:
-    return TensorDict(
-        {
-            "reward": torch.tensor([1.0, 0.0, 0.5]),
-            "reward_valid": torch.ones(3, dtype=torch.bool),
-            "group_id": torch.zeros(3, dtype=torch.int64),
-            "response_mask": torch.tensor([[False, True, True]] * 3),
-        },
-        batch_size=[3],
+    return make_batch(
+        reward=[1.0, 0.0, 0.5],
+        reward_valid=torch.ones(3, dtype=torch.bool),
+        group_id=torch.zeros(3, dtype=torch.int64),
+        response_mask=[[False, True, True]] * 3,
     )
 
 

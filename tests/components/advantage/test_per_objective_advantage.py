@@ -13,7 +13,7 @@ from components.pareto.gradients import MGDA, PAMA
 from components.pareto.scalarisation import ExpectedUtility, LinearScalarisation, PreferenceWeights
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 NAN = float("nan")
 
@@ -38,14 +38,13 @@ def rows(**rewards):
     """Rows of one group with two response tokens each, behind one of the prompt."""
     values = {name: torch.tensor(column) for name, column in rewards.items()}
     count = len(next(iter(values.values())))
-    entries = {
-        "rewards": TensorDict(values, batch_size=[count]),
-        "reward_valid": torch.ones(count, dtype=torch.bool),
-        "reward": torch.full((count,), 77.0),
-        "group_id": torch.zeros(count, dtype=torch.int64),
-        "response_mask": torch.tensor([[False, True, True]]).repeat(count, 1),
-    }
-    return TensorDict(entries, batch_size=[count])
+    return make_batch(
+        rewards=TensorDict(values, batch_size=[count]),
+        reward_valid=torch.ones(count, dtype=torch.bool),
+        reward=torch.full((count,), 77.0),
+        group_id=torch.zeros(count, dtype=torch.int64),
+        response_mask=torch.tensor([[False, True, True]]).repeat(count, 1),
+    )
 
 
 @pytest.mark.parametrize(
@@ -183,7 +182,7 @@ def test_weights_before_or_after_a_mean_baseline_are_the_same_and_a_standard_dev
     seed, drawn
 ):
     batch, other = drawn(seed), drawn(seed + 7)["reward"]
-    batch["rewards"] = TensorDict({"a": batch["reward"], "b": 5 * other}, batch_size=[9])
+    batch["rewards"] = make_batch(a=batch["reward"], b=5 * other)
     summed = batch.copy()
     summed["reward"] = 0.25 * batch["reward"] + 0.75 * 5 * other
     after = LinearScalarisation(weights={"a": 0.25, "b": 0.75})

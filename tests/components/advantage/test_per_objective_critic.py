@@ -12,7 +12,7 @@ from components.pareto.gradients import PAMA
 from components.pareto.scalarisation import LinearScalarisation
 from rlcomp.errors import ConfigError, ShapeError
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 NAN = float("nan")
 
@@ -32,15 +32,14 @@ def rows(a=(1.0, 0.0), b=(0.0, 2.0)):
     values_a = [[NAN, 0.5, 0.25], [NAN, 0.5, NAN]]
     values_b = [[NAN, 1.0, 0.0], [NAN, 0.5, NAN]]
     rewards = {"a": torch.tensor(a), "b": torch.tensor(b)}
-    entries = {
-        "rewards": TensorDict(rewards, batch_size=[2]),
-        "reward_valid": torch.ones(2, dtype=torch.bool),
-        "reward": torch.full((2,), 77.0),
-        "truncated": torch.zeros(2, dtype=torch.bool),
-        "response_mask": torch.tensor([[0, 1, 1], [0, 1, 0]]).bool(),
-        "objective_values": torch.stack([torch.tensor(values_a), torch.tensor(values_b)], 2),
-    }
-    return TensorDict(entries, batch_size=[2])
+    return make_batch(
+        rewards=TensorDict(rewards, batch_size=[2]),
+        reward_valid=torch.ones(2, dtype=torch.bool),
+        reward=torch.full((2,), 77.0),
+        truncated=torch.zeros(2, dtype=torch.bool),
+        response_mask=torch.tensor([[0, 1, 1], [0, 1, 0]]).bool(),
+        objective_values=torch.stack([torch.tensor(values_a), torch.tensor(values_b)], 2),
+    )
 
 
 # a, row 1: d2 = 1 - .25, d1 = .25 - .5, A1 = -.25 + .5 x .75; row 2: 0 - .5.

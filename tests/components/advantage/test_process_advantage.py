@@ -3,20 +3,17 @@ from tensordict import TensorDict
 
 from components.advantage.process import ProcessSupervision
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch() -> TensorDict:
     """Steps 1 0 | 1 1 in two answers to a prompt; what stands beside the ends is no reward."""
-    return TensorDict(
-        {
-            "reward_valid": torch.ones(2, dtype=torch.bool),
-            "group_id": torch.tensor([4, 4]),
-            "token_reward": torch.tensor([[9.0, 9, 1, 9, 0], [9, 1, 9, 1, 9]]),
-            "step_end": torch.tensor([[1, 0, 1, 0, 1], [0, 1, 0, 1, 0]]).bool(),
-            "response_mask": torch.tensor([[0, 1, 1, 1, 1], [0, 1, 1, 1, 0]]).bool(),
-        },
-        batch_size=[2],
+    return make_batch(
+        reward_valid=torch.ones(2, dtype=torch.bool),
+        group_id=[4, 4],
+        token_reward=[[9.0, 9, 1, 9, 0], [9, 1, 9, 1, 9]],
+        step_end=torch.tensor([[1, 0, 1, 0, 1], [0, 1, 0, 1, 0]]).bool(),
+        response_mask=torch.tensor([[0, 1, 1, 1, 1], [0, 1, 1, 1, 0]]).bool(),
     )
 
 

@@ -1,24 +1,19 @@
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.monte_carlo import REINFORCE
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch(*rewards, valid=None):
     rows = len(rewards)
-    return TensorDict(
-        {
-            "reward": torch.tensor(rewards),
-            "reward_valid": torch.tensor(valid or [True] * rows),
-            "response_mask": torch.tensor([[False, True, True]] * rows),
-        },
-        batch_size=[rows],
+    return make_batch(
+        reward=rewards,
+        reward_valid=valid or [True] * rows,
+        response_mask=[[False, True, True]] * rows,
     )
 
 

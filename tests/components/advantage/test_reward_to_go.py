@@ -1,17 +1,14 @@
 import torch
-from tensordict import TensorDict
 
 from components.advantage.monte_carlo import RewardToGo
+from rlcomp.testing import make_batch
 
 
 def batch():
-    return TensorDict(
-        {
-            "reward": torch.tensor([8.0, 5.0]),
-            "reward_valid": torch.tensor([True, False]),
-            "response_mask": torch.tensor([[False, True, False, True], [True, True, False, False]]),
-        },
-        batch_size=[2],
+    return make_batch(
+        reward=[8.0, 5.0],
+        reward_valid=[True, False],
+        response_mask=[[False, True, False, True], [True, True, False, False]],
     )
 
 

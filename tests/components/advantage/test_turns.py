@@ -4,13 +4,13 @@ from itertools import product
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.advantage.gae import TurnGAE
 from components.advantage.group import GPG, GroupBatchStd, GroupMean, GroupMeanStd, LeaveOneOut
 from components.advantage.turns import MTGRPO, GiGPO, TurnReturn, VinePPO
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch_of(rows, reward, *, group=None, valid=None, paid=None, anchors=None, dtype=torch.float64):
@@ -19,16 +19,13 @@ def batch_of(rows, reward, *, group=None, valid=None, paid=None, anchors=None, d
     turn = [[int(c) if c != "." else -1 for c in row] + [-1] * (width - len(row)) for row in rows]
     turn = torch.tensor(turn)
     count = len(rows)
-    batch = TensorDict(
-        {
-            "response_mask": turn >= 0,
-            "turn_id": turn,
-            "reward": torch.tensor(reward, dtype=dtype),
-            "reward_valid": torch.tensor(valid or [True] * count),
-            "group_id": torch.tensor(group or [0] * count),
-            "truncated": torch.zeros(count, dtype=torch.bool),
-        },
-        batch_size=[count],
+    batch = make_batch(
+        response_mask=turn >= 0,
+        turn_id=turn,
+        reward=torch.tensor(reward, dtype=dtype),
+        reward_valid=valid or [True] * count,
+        group_id=group or [0] * count,
+        truncated=torch.zeros(count, dtype=torch.bool),
     )
     for key, table in (("turn_reward", paid), ("anchor_id", anchors)):
         if table is not None:

@@ -2,25 +2,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.gae import GAE, VAPO
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, make_batch
 
 
 def batch(length, rows=1):
     width = length + 1
     mask = torch.arange(width) > 0
-    return TensorDict(
-        {
-            "reward": torch.ones(rows, dtype=torch.float64),
-            "reward_valid": torch.ones(rows, dtype=torch.bool),
-            "truncated": torch.zeros(rows, dtype=torch.bool),
-            "response_mask": mask.expand(rows, width),
-            "value": torch.linspace(0, 1, width, dtype=torch.float64).expand(rows, width),
-        },
-        batch_size=[rows],
+    return make_batch(
+        reward=torch.ones(rows, dtype=torch.float64),
+        reward_valid=torch.ones(rows, dtype=torch.bool),
+        truncated=torch.zeros(rows, dtype=torch.bool),
+        response_mask=mask.expand(rows, width),
+        value=torch.linspace(0, 1, width, dtype=torch.float64).expand(rows, width),
     )
 
 

@@ -4,25 +4,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.gae import GAE, VTrace
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component, example_batch
+from rlcomp.testing import check_component, example_batch, make_batch
 
 
 def batch():
     # Ratios old / rollout: 0.5 and 2; the second row has no reward.
-    return TensorDict(
-        {
-            "reward": torch.tensor([1.0, 1.0]),
-            "reward_valid": torch.tensor([True, False]),
-            "response_mask": torch.tensor([[False, True, True]] * 2),
-            "value": torch.tensor([[9.0, 3.0, 2.0]] * 2),
-            "old_log_probs": torch.tensor([[0, math.log(0.25), math.log(0.5)]] * 2),
-            "rollout_log_probs": torch.tensor([[0, math.log(0.5), math.log(0.25)]] * 2),
-        },
-        batch_size=[2],
+    return make_batch(
+        reward=[1.0, 1.0],
+        reward_valid=[True, False],
+        response_mask=[[False, True, True]] * 2,
+        value=[[9.0, 3.0, 2.0]] * 2,
+        old_log_probs=[[0, math.log(0.25), math.log(0.5)]] * 2,
+        rollout_log_probs=[[0, math.log(0.5), math.log(0.25)]] * 2,
     )
 
 

@@ -3,7 +3,6 @@
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.attribution import HardAttribution
 from components.loss.policy import PolicyLoss
@@ -11,7 +10,7 @@ from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import NoTrustRegion
 from rlcomp.functional.branching import shared_prefixes
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch_of(tokens, advantage, *, group, mask=None, valid=None):
@@ -19,14 +18,13 @@ def batch_of(tokens, advantage, *, group, mask=None, valid=None):
     mask = torch.ones_like(tokens).bool() if mask is None else torch.tensor(mask).bool()
     advantage = torch.tensor(advantage, dtype=torch.float64)[:, None] * mask
     valid = torch.ones(len(tokens)).bool() if valid is None else torch.tensor(valid)
-    entries = {
-        "tokens": tokens,
-        "response_mask": mask,
-        "advantage": torch.where(valid[:, None], advantage, 0.0),
-        "reward_valid": valid,
-        "group_id": torch.tensor(group),
-    }
-    return TensorDict(entries, batch_size=[len(tokens)])
+    return make_batch(
+        tokens=tokens,
+        response_mask=mask,
+        advantage=torch.where(valid[:, None], advantage, 0.0),
+        reward_valid=valid,
+        group_id=group,
+    )
 
 
 def test_shared_tokens_get_the_mean_of_their_rows():

@@ -1,16 +1,15 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
-from rlcomp.batch import decode_texts, encode_texts, keep_prompt
+from rlcomp.batch import decode_texts, keep_prompt
 from rlcomp.checkpoint.reader import open_checkpoint
 from rlcomp.checkpoint.writer import Checkpoint
 from rlcomp.component import Component
 from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.metrics import record, recording
 from rlcomp.run.check_flow import built_flow
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 class Counting(Component):
@@ -28,15 +27,12 @@ class Counting(Component):
         self.calls += 1
         tokens = torch.full((2, 3), self.calls)
         mask = torch.tensor([[False, True, True], [False, True, False]])
-        return TensorDict(
-            {
-                "tokens": tokens,
-                "attention_mask": torch.ones(2, 3, dtype=torch.bool),
-                "response_mask": mask,
-                "policy_version": mask * self.version,
-                "rewards": {"right": torch.full((2,), float(self.calls))},
-            },
-            batch_size=[2],
+        return make_batch(
+            tokens=tokens,
+            attention_mask=torch.ones(2, 3, dtype=torch.bool),
+            response_mask=mask,
+            policy_version=mask * self.version,
+            rewards={"right": torch.full((2,), float(self.calls))},
         )
 
     def run_state(self):
@@ -176,9 +172,8 @@ def test_what_belongs_to_the_prompt_waits_with_its_rollout():
     collector = DelayedCollector(collector=Answering(), staleness=1)
 
     def asked(number):
-        columns = TensorDict({"tests": encode_texts([str(number)] * 2)}, batch_size=[2])
-        entries = {"prompt": encode_texts(["a", "b"]), "columns": columns}
-        return TensorDict(entries, batch_size=[2])
+        columns = make_batch(tests=[str(number)] * 2)
+        return make_batch(prompt=["a", "b"], columns=columns)
 
     handed = [decode_texts(collector(asked(n))["columns", "tests"])[0] for n in range(3)]
 

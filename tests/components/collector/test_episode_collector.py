@@ -1,6 +1,5 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.episodes import EpisodeCollector
 from rlcomp.batch import decode_texts, encode_columns, encode_texts
@@ -10,7 +9,7 @@ from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcd>|=")
@@ -76,10 +75,7 @@ def collector(policy, **changed):
 
 
 def asked(**entries):
-    batch = TensorDict(
-        {"prompt": encode_texts(["a=", "bb="]), "answer": encode_texts(["a", "ab"])},
-        batch_size=[2],
-    )
+    batch = make_batch(prompt=["a=", "bb="], answer=["a", "ab"])
     return batch.update(entries)
 
 

@@ -6,13 +6,12 @@ from components.collector.group import GreedyBaselineCollector
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.answers import answer_prompts
 
 
 def prompts() -> TensorDict:
-    entries = {"prompt": encode_texts(["1+2=", "7="]), "answer": encode_texts(["3", "7"])}
-    return TensorDict(entries, batch_size=[2])
+    return make_batch(prompt=["1+2=", "7="], answer=["3", "7"])
 
 
 def collector(group_size: int = 2, **decoding) -> GreedyBaselineCollector:

@@ -10,13 +10,12 @@ from rlcomp.errors import ConfigError
 from rlcomp.key_declarations import declare_keys
 from rlcomp.metrics import recording
 from rlcomp.run.stages import Refill
-from rlcomp.testing import check_component, tiny_policy
+from rlcomp.testing import check_component, make_batch, tiny_policy
 from rlcomp.text.prompt import TextPrompt
 
 
 def prompts() -> TensorDict:
-    entries = {"prompt": encode_texts(["1+2=", "7="]), "answer": encode_texts(["3", "7"])}
-    return TensorDict(entries, batch_size=[2])
+    return make_batch(prompt=["1+2=", "7="], answer=["3", "7"])
 
 
 def collector() -> GroupCollector:

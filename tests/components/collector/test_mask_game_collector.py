@@ -10,7 +10,7 @@ from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 CAT = "the cat sat on the mat."
 DOG = "a dog ran to his den."
@@ -19,7 +19,7 @@ make_policy = partial(tiny_policy, "abcdefghijklmnopqrstuvwxyz .<>[]{}\\/", cont
 
 
 def paragraphs(*texts: str) -> TensorDict:
-    return TensorDict({"answer": encode_texts(texts)}, batch_size=[len(texts)])
+    return make_batch(answer=encode_texts(texts))
 
 
 def game(policy: LanguageModel, **changed) -> MaskGame:
@@ -271,7 +271,7 @@ def test_what_belongs_to_a_paragraph_goes_with_all_its_rows(scripted):
     scripted(policy, ANSWERS)
     given = paragraphs(CAT, DOG)
     given["example_id"] = torch.tensor([8, 9])
-    given["columns"] = TensorDict({"title": encode_texts(["cat", "dog"])}, batch_size=[2])
+    given["columns"] = make_batch(title=["cat", "dog"])
     given["policy_prompt"] = encode_texts(["unused", "unused"])
 
     batch = game(policy)(given)

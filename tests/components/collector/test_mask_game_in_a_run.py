@@ -6,7 +6,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.advantage.group import GroupMean
 from components.collector.mask_game import MaskGame
@@ -19,13 +18,12 @@ from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import EqualRoleWeight
 from components.old_log_probs import RecomputedLogProbs
 from components.reward.mask_game import MaskGameReward
-from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigErrors
 from rlcomp.files.json_lines import read_lines
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.run.launch import launch
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.wiring.compose import compose_config
 from rlcomp.wiring.resolve import plan_of
 
@@ -47,7 +45,7 @@ make_policy = partial(tiny_policy, LETTERS, context_length=64)
 def played(policy: LanguageModel):
     """One batch, with its advantages."""
     game = MaskGame(policy=policy, num_masks=2, group_size=2, max_new_tokens=20)
-    batch = game(TensorDict({"answer": encode_texts([CAT, DOG])}, batch_size=[2]))
+    batch = game(make_batch(answer=[CAT, DOG]))
     batch = MaskGameReward(tokenizer=policy.tokenizer)(batch)
     return GroupMean()(batch)
 

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from rlcomp.interfaces.stages import Collector
 from rlcomp.seed import named_seed
+from rlcomp.testing import make_batch
 
 
 class Drawing(Collector):
@@ -20,7 +20,7 @@ class Drawing(Collector):
         self.generator = torch.Generator().manual_seed(4)
 
     def forward(self, batch):
-        return TensorDict({"x": torch.rand(self.count, generator=self.generator)}, [self.count])
+        return make_batch(x=torch.rand(self.count, generator=self.generator))
 
 
 @pytest.mark.parametrize("before", [1, 50])

@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.revised import Revised
 from rlcomp.batch import decode_texts, encode_texts, pad_right
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.text.tokenizer import character_tokenizer, encode_all
 
 TOKENIZER = character_tokenizer(characters="abcpq>:=+-{}resonthigm")
@@ -43,32 +43,26 @@ class Says:
         mask = torch.zeros_like(tokens, dtype=torch.bool)
         for row, tail in enumerate(tails):
             mask[row, start : start + len(tail)] = True
-        rows = TensorDict(
-            {
-                "tokens": tokens,
-                "response_mask": mask,
-                "attention_mask": mask | (tokens != 0),
-                "rollout_log_probs": torch.zeros(mask.shape),
-                "policy_version": torch.zeros(mask.shape, dtype=torch.long),
-                "group_id": torch.arange(len(prompts)),
-                "truncated": torch.tensor(cut),
-            },
-            batch_size=[len(prompts)],
+        rows = make_batch(
+            tokens=tokens,
+            response_mask=mask,
+            attention_mask=mask | (tokens != 0),
+            rollout_log_probs=torch.zeros(mask.shape),
+            policy_version=torch.zeros(mask.shape, dtype=torch.long),
+            group_id=torch.arange(len(prompts)),
+            truncated=cut,
         )
         return pad_right(rows)
 
 
 def batch(prompts, responses):
     rows = len(prompts)
-    return TensorDict(
-        {
-            "prompt": encode_texts(prompts),
-            "response": encode_texts(responses),
-            "answer": encode_texts([f"a{n}" for n in range(rows)]),
-            "group_id": torch.tensor([4, 4, 9, 9, 9][:rows]),
-            "reward": torch.ones(rows),
-        },
-        batch_size=[rows],
+    return make_batch(
+        prompt=encode_texts(prompts),
+        response=encode_texts(responses),
+        answer=[f"a{n}" for n in range(rows)],
+        group_id=torch.tensor([4, 4, 9, 9, 9][:rows]),
+        reward=torch.ones(rows),
     )
 
 

@@ -1,14 +1,12 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.episodes import SelfPlayCollector
 from components.filter import SeatFilter
 from components.worlds.matrix_game.environment import MatrixGame
-from rlcomp.batch import encode_texts
 from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component, tiny_policy
+from rlcomp.testing import check_component, make_batch, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 
 
@@ -29,7 +27,7 @@ def played():
     )
     collector = SelfPlayCollector(player=player, group_size=3)
     with recording() as ledger:
-        rows = collector(TensorDict({"prompt": encode_texts(["?", "?"])}, batch_size=[2]))
+        rows = collector(make_batch(prompt=["?", "?"]))
     return rows, ledger.means()
 
 

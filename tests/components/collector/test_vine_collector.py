@@ -4,14 +4,13 @@ from itertools import product
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.advantage.turns import VinePPO
 from components.collector.episodes import EpisodeCollector
 from components.collector.vine import VineCollector
 from components.reward.episode import EpisodeReturn
 from components.worlds.lookup.environment import LookupTool
-from rlcomp.batch import encode_columns, encode_texts
+from rlcomp.batch import encode_columns
 from rlcomp.engine.decoding import Decoding
 from rlcomp.engine.engine import Engine
 from rlcomp.engine.session import TurnSample
@@ -19,7 +18,7 @@ from rlcomp.episodes.player import Player
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.environment import Turn
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component, tiny_policy
+from rlcomp.testing import check_component, make_batch, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="gsx=")
@@ -89,7 +88,7 @@ def collector(rows, forks, *, group_size=1, **changed):
 
 
 def asked():
-    return TensorDict({"prompt": encode_texts(["="])}, batch_size=[1])
+    return make_batch(prompt=["="])
 
 
 # An episode goes with probability p at each of three turns: J = 1 - (1 - p)^3. d log p / d theta is
@@ -193,7 +192,7 @@ def test_an_episode_without_turns_has_no_value():
 
 
 def batch_of_lookups():
-    batch = TensorDict({"prompt": encode_texts(["a1=", "b2="])}, batch_size=[2])
+    batch = make_batch(prompt=["a1=", "b2="])
     batch["columns"] = encode_columns([{"map": "bca"}] * 2)
     return batch
 

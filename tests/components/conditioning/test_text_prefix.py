@@ -1,6 +1,5 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.collector.delayed import DelayedCollector
 from components.collector.group import GreedyBaselineCollector, GroupCollector
@@ -15,7 +14,7 @@ from rlcomp.engine.minibatch import micro_batches, minibatches
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.metrics import recording
 from rlcomp.run.stages import Nothing, Refill
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="0123456789>:,ab")
@@ -44,8 +43,7 @@ def make(objectives=("a", "b"), *, context_length=16, seed=0, **arguments):
 
 def prompts(count=3):
     texts = [f"{n}12>" for n in range(count)]
-    entries = {"prompt": encode_texts(texts), "answer": encode_texts(["1"] * count)}
-    return TensorDict(entries, batch_size=[count])
+    return make_batch(prompt=encode_texts(texts), answer=["1"] * count)
 
 
 def sampler(count=3):

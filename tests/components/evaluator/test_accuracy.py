@@ -20,7 +20,7 @@ from rlcomp.component import Component
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.answers import answer_prompts
 
 SEED, PROMPTS, SAMPLES = 3, 12, 4
@@ -194,7 +194,7 @@ def test_nothing_is_shown_when_nothing_is_asked_for():
 
 
 def test_the_batch_is_handed_on_as_it_is():
-    batch = TensorDict({"reward": torch.ones(2)}, batch_size=[2])
+    batch = make_batch(reward=torch.ones(2))
 
     result = evaluator(tiny_policy())(batch)
 

@@ -12,6 +12,7 @@ from components.environment.control import gymnasium_environment
 from components.evaluator.episodes import Episodes, first_return, greedy_steps
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
+from rlcomp.testing import make_batch
 
 
 def evaluation(policy, max_steps=60, num_envs=4):
@@ -67,7 +68,7 @@ def test_the_mean_over_the_copies_is_recorded(monkeypatch):
 
     def step(seen):
         after = TensorDict(dict(zip(("reward", "done"), next(columns), strict=True)), [3])
-        return TensorDict({"next": after}, [3]), seen
+        return make_batch(next=after), seen
 
     monkeypatch.setattr(episodes.environment, "step_and_maybe_reset", step)
 
@@ -108,7 +109,7 @@ def test_copies_that_torchrl_made_start_each_in_its_own_state():
 
 def test_the_training_batch_passes_unseen():
     right = rule(lambda seen: torch.ones(seen.shape[:-1], dtype=torch.int64))
-    batch = TensorDict({"reward": torch.zeros(3)}, batch_size=[3])
+    batch = make_batch(reward=torch.zeros(3))
 
     assert evaluation(right)(batch) is batch
 

@@ -5,11 +5,10 @@ from tensordict import TensorDict
 from components.evaluator.past_selves import PastSelves, _wins
 from components.worlds.matrix_game.environment import MatrixGame
 from components.worlds.matrix_game.moves import MoveDemonstrations
-from rlcomp.batch import encode_texts
 from rlcomp.episodes.match_player import SeatedPlayer
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="?abht")
@@ -48,14 +47,11 @@ def measured(part):
 
 
 def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
-    rows = TensorDict(
-        {
-            "turn_reward": torch.tensor([[1.0], [2.0], [1.0], [0.5], [1.0]]),
-            "response_mask": torch.tensor([[True]] * 4 + [[False]]),
-            "seat": torch.tensor([0, 0, 1, 1, 0]),
-            "match_id": torch.tensor([0, 1, 0, 1, 2]),
-        },
-        batch_size=[5],
+    rows = make_batch(
+        turn_reward=[[1.0], [2.0], [1.0], [0.5], [1.0]],
+        response_mask=torch.tensor([[True]] * 4 + [[False]]),
+        seat=[0, 0, 1, 1, 0],
+        match_id=[0, 1, 0, 1, 2],
     )
 
     # 1 against 1; 2 against .5; nothing was said in the last match, which nobody won.
@@ -64,15 +60,12 @@ def test_a_win_is_being_paid_more_and_equal_pay_is_half_of_one():
 
 
 def test_a_match_whose_environment_failed_is_nobodys():
-    rows = TensorDict(
-        {
-            "turn_reward": torch.tensor([[1.0], [0.0], [0.0], [0.0]]),
-            "response_mask": torch.ones(4, 1, dtype=torch.bool),
-            "seat": torch.tensor([0, 0, 1, 1]),
-            "match_id": torch.tensor([0, 1, 0, 1]),
-            "episode_error": encode_texts(["", "out of order", "", "out of order"]),
-        },
-        batch_size=[4],
+    rows = make_batch(
+        turn_reward=[[1.0], [0.0], [0.0], [0.0]],
+        response_mask=torch.ones(4, 1, dtype=torch.bool),
+        seat=[0, 0, 1, 1],
+        match_id=[0, 1, 0, 1],
+        episode_error=["", "out of order", "", "out of order"],
     )
 
     # The second match is neither won, lost, nor half a win.

@@ -3,13 +3,12 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.evaluator.rollouts import RolloutLog
 from rlcomp.batch import encode_texts
 from rlcomp.interfaces.reward import write_reward
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.answers import encode_answers
 
 
@@ -68,7 +67,7 @@ def test_numbers_stand_beside_their_tokens(policy, batch):
 
 def test_outcomes_are_kept_as_they_are(policy, batch):
     batch["reward"] = torch.tensor([1.0, float("nan"), 0.0, 0.0, 0.0, 0.0])
-    batch["rewards"] = TensorDict({"format": torch.full((6,), 1 / 3)}, batch_size=[6])
+    batch["rewards"] = make_batch(format=torch.full((6,), 1 / 3))
     batch["correct"] = batch["truncated"] = torch.tensor([True, False] * 3)
 
     first, second = kept(policy, batch, num_groups=1)
@@ -153,7 +152,7 @@ def test_episodes_keep_their_turns_what_was_paid_and_the_facts(policy, batch):
     # The answer's tokens at 5, 6, 7: said, heard, said.
     batch["turn_id"] = torch.tensor([[-1] * 5 + [0, -1, 1]] * 6)
     batch["turn_reward"] = torch.tensor([[0.0] * 5 + [0.25, 0.0, 1 / 3]] * 6)
-    batch["facts"] = TensorDict({"cost": torch.tensor([2.0] + [math.nan] * 5)}, batch_size=[6])
+    batch["facts"] = make_batch(cost=[2.0] + [math.nan] * 5)
 
     first, second = kept(policy, batch, num_groups=1)
 

@@ -9,6 +9,7 @@ from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError
 from rlcomp.interfaces.task import Example
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.text.prompt import or_text
 from rlcomp.text.rows import rows_from_ids
 from rlcomp.text.tokenizer import character_tokenizer
@@ -85,17 +86,14 @@ class Player:
         facts = {"right": [1.0, 0.0, 1.0, 1.0], "verdict_right": [1.0, 0.0, 0.0, 1.0]}
         if self.silent:
             facts = {"moves": [1.0] * 4}
-        return TensorDict(
-            {
-                "seat": torch.tensor([0] * 4 + [1] * 4),
-                "episode_error": encode_texts(["", "", "", "broken"] * 2),
-                "facts": TensorDict(
-                    # Told to every seat; those of the solver's rows do not count.
-                    {name: torch.tensor([0.0] * 4 + told) for name, told in facts.items()},
-                    batch_size=[8],
-                ),
-            },
-            batch_size=[8],
+        return make_batch(
+            seat=torch.tensor([0] * 4 + [1] * 4),
+            episode_error=["", "", "", "broken"] * 2,
+            facts=TensorDict(
+                # Told to every seat; those of the solver's rows do not count.
+                {name: torch.tensor([0.0] * 4 + told) for name, told in facts.items()},
+                batch_size=[8],
+            ),
         )
 
 

@@ -6,10 +6,11 @@ from components.environment.control import CartPole, Pendulum
 from components.exploration import EpsilonGreedy, ExpertMixture, GaussianExploration
 from rlcomp.component import Component
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def actions(action):
-    return TensorDict({"action": action}, batch_size=[len(action)])
+    return make_batch(action=action)
 
 
 def test_noise_has_its_scale_in_halves_of_the_range():

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.feedback import PassRate
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 
 class Told:
@@ -17,12 +17,11 @@ class Told:
 
 
 def batch(examples, correct, valid):
-    entries = {
-        "example_id": torch.tensor(examples),
-        "correct": torch.tensor(correct),
-        "reward_valid": torch.tensor(valid),
-    }
-    return TensorDict(entries, batch_size=[len(examples)])
+    return make_batch(
+        example_id=examples,
+        correct=correct,
+        reward_valid=valid,
+    )
 
 
 def test_the_sampler_hears_how_often_each_example_was_answered_right():

@@ -2,22 +2,18 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.filter import CorrectFilter
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch():
     """Right, wrong, right but not judged, right."""
-    return TensorDict(
-        {
-            "correct": torch.tensor([True, False, True, True]),
-            "reward_valid": torch.tensor([True, True, False, True]),
-            "group_id": torch.tensor([0, 0, 1, 1]),
-        },
-        batch_size=[4],
+    return make_batch(
+        correct=[True, False, True, True],
+        reward_valid=[True, True, False, True],
+        group_id=[0, 0, 1, 1],
     )
 
 

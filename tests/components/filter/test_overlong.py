@@ -1,15 +1,15 @@
 import torch
-from tensordict import TensorDict
 
 from components.filter import OverlongFilter
 from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch():
     mask = torch.tensor([[False, True, True], [False, True, False], [True, False, True]])
     truncated = torch.tensor([False, True, True])
-    return TensorDict({"response_mask": mask, "truncated": truncated}, batch_size=[3])
+    return make_batch(response_mask=mask, truncated=truncated)
 
 
 def test_truncated_rows_have_no_response_left_and_the_others_keep_theirs():

@@ -2,22 +2,21 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.advantage.group import GroupMeanStd
 from components.filter import VariedGroupFilter
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch(reward, group_id, valid=None):
     rows = len(reward)
-    entries = {
-        "reward": torch.tensor(reward, dtype=torch.float32),
-        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
-        "group_id": torch.tensor(group_id),
-        "response_mask": torch.ones(rows, 2, dtype=torch.bool),
-    }
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(
+        reward=torch.tensor(reward, dtype=torch.float32),
+        reward_valid=[True] * rows if valid is None else valid,
+        group_id=group_id,
+        response_mask=torch.ones(rows, 2, dtype=torch.bool),
+    )
 
 
 def test_groups_whose_rewards_differ_are_kept_whole():

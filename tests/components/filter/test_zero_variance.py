@@ -1,17 +1,15 @@
 import torch
-from tensordict import TensorDict
 
-from components.filter import ZeroVarianceMask
+from rlcomp.testing import make_batch
 
 
 def batch(reward, valid=None):
-    entries = {
-        "reward": torch.tensor(reward),
-        "reward_valid": torch.tensor([True] * 4 if valid is None else valid),
-        "group_id": torch.tensor([8, 2, 8, 2]),
-        "response_mask": torch.tensor([[False, True]] * 4),
-    }
-    return TensorDict(entries, batch_size=[4])
+    return make_batch(
+        reward=reward,
+        reward_valid=[True] * 4 if valid is None else valid,
+        group_id=[8, 2, 8, 2],
+        response_mask=[[False, True]] * 4,
+    )
 
 
 def left(result):

@@ -1,21 +1,17 @@
 import pytest
-import torch
-from tensordict import TensorDict
 
 from components.environment.control import CartPole
 from components.intervention import FunctionIntervention
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 
 def asked(function):
     environment = Reach(num_envs=2, max_steps=9, stride=0.1, radius=0.1)
-    batch = TensorDict(
-        {
-            "observation": torch.tensor([[0.1, 0.2], [0.3, 0.4]]),
-            "action": torch.tensor([[-1.0, 0.5], [0.25, 0.0]]),
-        },
-        batch_size=[2],
+    batch = make_batch(
+        observation=[[0.1, 0.2], [0.3, 0.4]],
+        action=[[-1.0, 0.5], [0.25, 0.0]],
     )
     return FunctionIntervention(environment=environment, function=function)(batch)
 

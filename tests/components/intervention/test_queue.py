@@ -3,11 +3,11 @@ import time
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.intervention import QueueIntervention
 from components.worlds.point_maze.reach import Reach
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 
 class Device:
@@ -40,7 +40,7 @@ def steered(device, copy=0, lasts=1, seconds=0.0, copies=2):
 
 
 def step(part):
-    batch = part(TensorDict({"observation": torch.zeros(2, 2), "action": torch.zeros(2, 2)}, [2]))
+    batch = part(make_batch(observation=torch.zeros(2, 2), action=torch.zeros(2, 2)))
     return batch["action"].tolist(), batch["intervened"].flatten().tolist()
 
 

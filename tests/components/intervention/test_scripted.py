@@ -2,12 +2,12 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.intervention import ScriptedIntervention
 from components.worlds.point_maze.reach import Reach
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 class Guide(torch.nn.Module):
@@ -30,13 +30,10 @@ def scripted(copies=1, patience=2, duration=2, until=1.0):
 def at(*left, episode=0):
     """A batch of copies that are so far away and go left."""
     seen = torch.tensor(left)[:, None]
-    return TensorDict(
-        {
-            "observation": seen,
-            "action": torch.tensor([[-1.0, 0.0]]).repeat(len(left), 1),
-            "trajectory": torch.full((len(left), 1), episode),
-        },
-        batch_size=[len(left)],
+    return make_batch(
+        observation=seen,
+        action=torch.tensor([[-1.0, 0.0]]).repeat(len(left), 1),
+        trajectory=torch.full((len(left), 1), episode),
     )
 
 

@@ -6,18 +6,15 @@ from components.kl import KLInReward
 from components.kl_controller import AdaptiveKL, FixedKL
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch() -> TensorDict:
-    return TensorDict(
-        {
-            "reward": torch.tensor([1.0, 0.0]),
-            "response_mask": torch.tensor([[True, True], [True, False]]),
-            "old_log_probs": torch.tensor([[-1.0, -2.0], [-1.0, 9.0]]),
-            "ref_log_probs": torch.tensor([[-1.5, -2.3], [-1.0, 0.0]]),
-        },
-        batch_size=[2],
+    return make_batch(
+        reward=[1.0, 0.0],
+        response_mask=[[True, True], [True, False]],
+        old_log_probs=[[-1.0, -2.0], [-1.0, 9.0]],
+        ref_log_probs=[[-1.5, -2.3], [-1.0, 0.0]],
     )
 
 

@@ -7,7 +7,7 @@ from tensordict import TensorDict
 from components.kl import KLInTokenReward
 from components.kl_controller import FixedKL
 from rlcomp.interfaces.advantage import broadcast
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 from rlcomp.testing.example import example_batch
 
 
@@ -17,13 +17,10 @@ def in_token_reward(kl_coef: float = 0.1) -> KLInTokenReward:
 
 def batch(dtype=torch.float32) -> TensorDict:
     # d = 0.5, -0.2 and 0.4, with a hole in the middle of the first row.
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, False, True], [True, False, False]]),
-            "old_log_probs": torch.tensor([[-1.0, 9.0, -2.0], [-1.0, 9.0, 9.0]], dtype=dtype),
-            "ref_log_probs": torch.tensor([[-1.5, 0.0, -1.8], [-1.4, 0.0, 0.0]], dtype=dtype),
-        },
-        batch_size=[2],
+    return make_batch(
+        response_mask=[[True, False, True], [True, False, False]],
+        old_log_probs=torch.tensor([[-1.0, 9.0, -2.0], [-1.0, 9.0, 9.0]], dtype=dtype),
+        ref_log_probs=torch.tensor([[-1.5, 0.0, -1.8], [-1.4, 0.0, 0.0]], dtype=dtype),
     )
 
 

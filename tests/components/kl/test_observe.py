@@ -8,16 +8,14 @@ from components.kl import KLObserver
 from components.kl_controller import AdaptiveKL
 from rlcomp.interfaces.kl_controller import KLController
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch(distance: float) -> TensorDict:
     """Two responses of two tokens, each so far from the reference, and an empty one."""
     mask = torch.tensor([[True, True], [True, True], [False, False]])
     old = torch.full((3, 2), -1.0)
-    return TensorDict(
-        {"response_mask": mask, "old_log_probs": old, "ref_log_probs": old - distance},
-        batch_size=[3],
-    )
+    return make_batch(response_mask=mask, old_log_probs=old, ref_log_probs=old - distance)
 
 
 def observer() -> KLObserver:

@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.kl_baseline import MismatchedKL
 from components.loss.kto import KTOLoss
@@ -10,6 +9,7 @@ from components.loss.score import LogRatio
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.run.stages import Nothing
+from rlcomp.testing import make_batch
 from rlcomp.text.tokenizer import byte_tokenizer
 
 
@@ -50,14 +50,11 @@ class Wants(Component):
 
 
 # Two rows of one prompt, then a longer one; 5 and 6 are prompts, padding is 0.
-ROWS = TensorDict(
-    {
-        "tokens": torch.tensor([[5, 10, 20, 0], [5, 30, 0, 0], [6, 6, 40, 50]]),
-        "attention_mask": torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).bool(),
-        "response_mask": torch.tensor([[0, 1, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1]]).bool(),
-        "group_id": torch.tensor([3, 3, 8]),
-    },
-    batch_size=[3],
+ROWS = make_batch(
+    tokens=[[5, 10, 20, 0], [5, 30, 0, 0], [6, 6, 40, 50]],
+    attention_mask=torch.tensor([[1, 1, 1, 0], [1, 1, 0, 0], [1, 1, 1, 1]]).bool(),
+    response_mask=torch.tensor([[0, 1, 1, 0], [0, 1, 0, 0], [0, 0, 1, 1]]).bool(),
+    group_id=[3, 3, 8],
 )
 KTO = Wants(loss=KTOLoss(score=LogRatio()))
 

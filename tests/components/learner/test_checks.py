@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.learner.checks import check_gradient
 from components.learner.gradient import Learner
@@ -15,7 +14,7 @@ from components.loss.trust_region.clip import Clip
 from rlcomp.component import Component
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.loss import RowLoss, scalars
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 
 class Detaching(Clip):
@@ -34,15 +33,12 @@ class Constant(RowLoss):
 
 def rows():
     log_probs = torch.full((2, 3), -1.0, requires_grad=True)
-    return TensorDict(
-        {
-            "log_probs": log_probs,
-            "old_log_probs": log_probs.detach(),
-            "advantage": torch.ones(2, 3),
-            "response_mask": torch.ones(2, 3, dtype=torch.bool),
-            "reward": torch.ones(2),
-        },
-        batch_size=[2],
+    return make_batch(
+        log_probs=log_probs,
+        old_log_probs=log_probs.detach(),
+        advantage=torch.ones(2, 3),
+        response_mask=torch.ones(2, 3, dtype=torch.bool),
+        reward=torch.ones(2),
     )
 
 

@@ -22,7 +22,7 @@ from rlcomp.errors import CheckpointError, ConfigError, NumericalError, ShapeErr
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 
 class Table(Component):
@@ -66,9 +66,7 @@ def batch() -> TensorDict:
     # Response tokens: 1, 1, 2 and 3; id 0 is padding.
     tokens = torch.tensor([[1, 1, 2], [3, 0, 0]])
     filled = tokens > 0
-    return TensorDict(
-        {"tokens": tokens, "attention_mask": filled, "response_mask": filled}, batch_size=[2]
-    )
+    return make_batch(tokens=tokens, attention_mask=filled, response_mask=filled)
 
 
 def many_rows() -> TensorDict:
@@ -77,15 +75,12 @@ def many_rows() -> TensorDict:
     filled = torch.arange(12)[None, :] < torch.randint(4, 13, (9, 1), generator=draw)
     response = filled & (torch.arange(12)[None, :] >= 2)
     log_probs = -2 - torch.rand(9, 12, generator=draw, dtype=torch.float64)
-    return TensorDict(
-        {
-            "tokens": tokens,
-            "attention_mask": filled,
-            "response_mask": response,
-            "old_log_probs": log_probs,
-            "advantage": torch.randn(9, 12, generator=draw, dtype=torch.float64),
-        },
-        batch_size=[9],
+    return make_batch(
+        tokens=tokens,
+        attention_mask=filled,
+        response_mask=response,
+        old_log_probs=log_probs,
+        advantage=torch.randn(9, 12, generator=draw, dtype=torch.float64),
     )
 
 
@@ -283,7 +278,7 @@ def test_a_foreign_loss_with_its_own_model_is_trained():
             loss, largest = linear(rows["reward"][:, None]).mean(), rows["reward"].max()
             return TensorDict({"loss_x": loss, "largest": largest}, batch_size=[])
 
-    rows = TensorDict({"reward": torch.tensor([1.0, 3.0])}, batch_size=[2])
+    rows = make_batch(reward=[1.0, 3.0])
     with recording() as ledger:
         learner(None, {"theirs": AsScalar()})(rows)
 
@@ -538,15 +533,12 @@ def test_a_part_of_a_loss_may_read_another_key():
 def test_a_renamed_loss_prepares_from_the_renamed_key():
     # Highest covariance under "other" is the first token, under "advantage" the last.
     loss = PolicyLoss(ratio=TokenRatio(), trust_region=KLCov(share=0.3), reduction=TokenMean())
-    rows = TensorDict(
-        {
-            "response_mask": torch.ones(1, 3, dtype=torch.bool),
-            "log_probs": torch.tensor([[-1.0, -2.0, -3.0]]),
-            "old_log_probs": torch.tensor([[-1.5, -2.0, -3.5]]),
-            "advantage": torch.tensor([[-1.0, 0.0, -3.0]]),
-            "other": torch.tensor([[3.0, 0.0, 1.0]]),
-        },
-        batch_size=[1],
+    rows = make_batch(
+        response_mask=torch.ones(1, 3, dtype=torch.bool),
+        log_probs=[[-1.0, -2.0, -3.0]],
+        old_log_probs=[[-1.5, -2.0, -3.5]],
+        advantage=[[-1.0, 0.0, -3.0]],
+        other=[[3.0, 0.0, 1.0]],
     )
 
     loss.set_keys(advantage="other")
@@ -557,7 +549,7 @@ def test_a_renamed_loss_prepares_from_the_renamed_key():
 def test_a_renamed_output_of_the_model_is_not_there_yet_when_a_loss_prepares():
     loss = PolicyLoss(ratio=TokenRatio(), trust_region=Clip(), reduction=TokenMean())
     loss.set_keys(advantage="mine")
-    rows = TensorDict({"response_mask": torch.ones(1, 3, dtype=torch.bool)}, batch_size=[1])
+    rows = make_batch(response_mask=torch.ones(1, 3, dtype=torch.bool))
 
     assert "advantage" not in loss.view(rows).keys()
 

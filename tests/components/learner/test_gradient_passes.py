@@ -2,13 +2,11 @@ import torch
 from tensordict import TensorDict
 
 from components.learner.gradient_passes import full_batch_forward
+from rlcomp.testing import make_batch
 
-BATCH = TensorDict(
-    {
-        "tokens": torch.tensor([[1, 2, 3], [4, 5, 0], [6, 0, 0]]),
-        "attention_mask": torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0]]).bool(),
-    },
-    batch_size=[3],
+BATCH = make_batch(
+    tokens=[[1, 2, 3], [4, 5, 0], [6, 0, 0]],
+    attention_mask=torch.tensor([[1, 1, 1], [1, 1, 0], [1, 0, 0]]).bool(),
 )
 
 

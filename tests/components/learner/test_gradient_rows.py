@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
@@ -18,7 +17,7 @@ from components.loss.trust_region.divergence import KLCov, KLPenalty
 from components.loss.weight.rows import TopEntropy
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 
 def policy_loss(**changed):
@@ -326,12 +325,9 @@ def test_an_advantage_that_is_not_a_number_is_read():
 
 
 def test_units_are_told_together_and_one_stays():
-    rows = TensorDict(
-        {
-            "response_mask": torch.tensor([[True], [True], [True], [True], [False], [True]]),
-            "advantage": torch.tensor([[0.0], [0.0], [0.0], [2.0], [5.0], [0.0]]),
-        },
-        batch_size=[6],
+    rows = make_batch(
+        response_mask=[[True], [True], [True], [True], [False], [True]],
+        advantage=[[0.0], [0.0], [0.0], [2.0], [5.0], [0.0]],
     )
 
     assert (
@@ -343,13 +339,10 @@ def test_units_are_told_together_and_one_stays():
 
 
 def test_a_row_without_a_valid_reward_is_not_read():
-    rows = TensorDict(
-        {
-            "response_mask": torch.ones(2, 1, dtype=torch.bool),
-            "advantage": torch.tensor([[1.0], [1.0]]),
-            "reward_valid": torch.tensor([False, True]),
-        },
-        batch_size=[2],
+    rows = make_batch(
+        response_mask=torch.ones(2, 1, dtype=torch.bool),
+        advantage=[[1.0], [1.0]],
+        reward_valid=[False, True],
     )
 
     assert gradient_rows([policy_loss()], rows, 1).tolist() == [False, True]
@@ -378,12 +371,9 @@ def test_micro_batches_that_agree_do_not_make_up_for_one_that_does_not():
 
 
 def test_recorded_log_probs_are_masked():
-    rows = TensorDict(
-        {
-            "rollout_log_probs": torch.tensor([[math.nan, -1.0, -3.0]]),
-            "response_mask": torch.tensor([[False, True, True]]),
-        },
-        batch_size=[1],
+    rows = make_batch(
+        rollout_log_probs=[[math.nan, -1.0, -3.0]],
+        response_mask=[[False, True, True]],
     )
 
     with recording() as ledger:

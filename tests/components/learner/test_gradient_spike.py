@@ -3,7 +3,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.learner.gradient import Learner
 from components.learner.gradient_spike.median import MedianSpike
@@ -11,6 +10,7 @@ from components.learner.non_finite.skip import SkipNonFinite
 from rlcomp.component import Component
 from rlcomp.interfaces.loss import RowLoss, scalars
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 TAKEN = {
     "count": "",
@@ -104,8 +104,7 @@ def learner(action):
 
 
 def rows(reward):
-    entries = {"reward": torch.full((2,), reward), "attention_mask": torch.ones(2, 1).bool()}
-    return TensorDict(entries, batch_size=[2])
+    return make_batch(reward=torch.full((2,), reward), attention_mask=torch.ones(2, 1).bool())
 
 
 @pytest.mark.parametrize(("action", "moved"), [("count", 8.0), ("warn", 8.0), ("skip", 0.0)])

@@ -6,8 +6,9 @@ from tensordict.nn import TensorDictModule
 from components.learner.loss_value import loss_value
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
-VIEW = TensorDict({"reward": torch.tensor([1.0, 3.0])}, batch_size=[2])
+VIEW = make_batch(reward=[1.0, 3.0])
 
 
 class Theirs(torch.nn.Module):

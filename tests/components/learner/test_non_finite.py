@@ -24,6 +24,7 @@ from rlcomp.errors import NonFiniteSteps, NumericalError
 from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN, INF = float("nan"), float("inf")
 
@@ -72,16 +73,15 @@ def batch(advantage=1.0, rows=4) -> TensorDict:
     response = torch.tensor([[False, True, True]]).expand(rows, 3)
     values = torch.tensor([[9.0, 1.0, -2.0]]).repeat(rows, 1)
     values[-1, 2] = advantage
-    entries = {
-        "tokens": tokens,
-        "attention_mask": torch.ones(rows, 3, dtype=torch.bool),
-        "response_mask": response.clone(),
-        "old_log_probs": torch.full((rows, 3), -1.0),
-        "old_value": torch.zeros(rows, 3),
-        "returns": torch.ones(rows, 3),
-        "advantage": values,
-    }
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(
+        tokens=tokens,
+        attention_mask=torch.ones(rows, 3, dtype=torch.bool),
+        response_mask=response.clone(),
+        old_log_probs=torch.full((rows, 3), -1.0),
+        old_value=torch.zeros(rows, 3),
+        returns=torch.ones(rows, 3),
+        advantage=values,
+    )
 
 
 def state(made: Learner) -> dict[str, torch.Tensor]:
@@ -243,7 +243,7 @@ def test_the_aggregator_of_several_objectives_draws_as_if_the_step_had_not_been(
     made = learner(kind=PerObjectiveLearner, aggregator=RandomWeights())
     rows = batch()
     rows["reward_valid"] = torch.ones(4, dtype=torch.bool)
-    rows["rewards"] = TensorDict({"a": torch.ones(4), "b": torch.zeros(4)}, batch_size=[4])
+    rows["rewards"] = make_batch(a=torch.ones(4), b=torch.zeros(4))
     rows["advantages"] = torch.stack([rows["advantage"], -rows["advantage"]], -1)
     made(rows)
     before, broken = state(made), copy.deepcopy(rows)

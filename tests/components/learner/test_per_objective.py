@@ -28,7 +28,7 @@ from rlcomp.functional.reduction import masked
 from rlcomp.interfaces.loss import TokenLoss, scalars
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "preference"
 
@@ -98,18 +98,15 @@ def batch():
     filled = tokens > 0
     right = torch.tensor([1.0, 2.0], dtype=torch.float64)
     short = torch.tensor([torch.nan, 5.0])
-    return TensorDict(
-        {
-            "tokens": tokens,
-            "attention_mask": filled,
-            "response_mask": filled,
-            "old_log_probs": torch.zeros(2, 3, dtype=torch.float64),
-            "advantage": torch.full((2, 3), torch.nan),
-            "advantages": torch.stack([filled.double(), 2.0 * (tokens == 3)], -1),
-            "rewards": TensorDict({"right": right, "short": short}, batch_size=[2]),
-            "reward_valid": torch.ones(2, dtype=torch.bool),
-        },
-        batch_size=[2],
+    return make_batch(
+        tokens=tokens,
+        attention_mask=filled,
+        response_mask=filled,
+        old_log_probs=torch.zeros(2, 3, dtype=torch.float64),
+        advantage=torch.full((2, 3), torch.nan),
+        advantages=torch.stack([filled.double(), 2.0 * (tokens == 3)], -1),
+        rewards={"right": right, "short": short},
+        reward_valid=torch.ones(2, dtype=torch.bool),
     )
 
 
@@ -129,20 +126,15 @@ def many_rows(objectives=3, width=12):
     response = filled & (torch.arange(width)[None, :] >= 2)
     response[3] = False
     shape = (9, width, objectives)
-    return TensorDict(
-        {
-            "tokens": tokens,
-            "attention_mask": filled,
-            "response_mask": response,
-            "old_log_probs": -2 - torch.rand(9, width, generator=draw, dtype=torch.float64),
-            "advantage": torch.zeros(9, width, dtype=torch.float64),
-            "advantages": torch.randn(shape, generator=draw, dtype=torch.float64),
-            "rewards": TensorDict(
-                {str(k): torch.zeros(9) for k in range(objectives)}, batch_size=[9]
-            ),
-            "reward_valid": torch.ones(9, dtype=torch.bool),
-        },
-        batch_size=[9],
+    return make_batch(
+        tokens=tokens,
+        attention_mask=filled,
+        response_mask=response,
+        old_log_probs=-2 - torch.rand(9, width, generator=draw, dtype=torch.float64),
+        advantage=torch.zeros(9, width, dtype=torch.float64),
+        advantages=torch.randn(shape, generator=draw, dtype=torch.float64),
+        rewards=TensorDict({str(k): torch.zeros(9) for k in range(objectives)}, batch_size=[9]),
+        reward_valid=torch.ones(9, dtype=torch.bool),
     )
 
 

@@ -2,7 +2,6 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torch import nn
 from torch.distributions import Normal
@@ -12,6 +11,7 @@ from torchrl.objectives import BCLoss
 from components.environment.control import Pendulum
 from components.loss.imitation import CloningLikelihood, CloningSquaredError
 from rlcomp.model.continuous_control import gaussian_actor
+from rlcomp.testing import make_batch
 
 
 def linear(weight):
@@ -22,9 +22,7 @@ def linear(weight):
 
 
 def steps(seen, right):
-    return TensorDict(
-        {"observation": torch.tensor(seen), "expert_action": torch.tensor(right)}, [len(seen)]
-    )
+    return make_batch(observation=seen, expert_action=right)
 
 
 def test_squared_error_by_hand():
@@ -76,7 +74,7 @@ def test_the_log_prob_of_an_action_is_the_sum_over_its_numbers():
 def test_torchrls_own_loss_is_a_mean_over_the_numbers_of_an_action():
     # Why it is not used: half of what stands above.
     policy, right = gaussian(), torch.tensor([[1.0, 2.0]])
-    batch = TensorDict({"observation": torch.zeros(1, 1), "action": right}, [1])
+    batch = make_batch(observation=torch.zeros(1, 1), action=right)
 
     value = float(BCLoss(actor_network=policy)(batch)["loss_bc"].detach())
 
@@ -86,11 +84,11 @@ def test_torchrls_own_loss_is_a_mean_over_the_numbers_of_an_action():
 def test_a_squashed_gaussian_by_hand():
     actor = gaussian_actor(environment=Pendulum(num_envs=1), num_cells=[4], inputs=["observation"])
     seen, right = torch.randn(5, 3), torch.rand(5, 1) * 3 - 1.5
-    batch = TensorDict({"observation": seen, "expert_action": right}, [5])
+    batch = make_batch(observation=seen, expert_action=right)
 
     value = CloningLikelihood(policy=actor)(batch)["loss_cloning"].detach()
 
-    told = actor.module[0](TensorDict({"observation": seen}, [5]))
+    told = actor.module[0](make_batch(observation=seen))
     u = (right / 2).atanh()
     normal = Normal(told["loc"], told["scale"]).log_prob(u)
     expected = -(normal - (2 * (1 - u.tanh() ** 2)).log()).mean().detach()

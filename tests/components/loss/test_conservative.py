@@ -5,7 +5,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 from torchrl.modules import ValueOperator
 from torchrl.objectives import CQLLoss, SACLoss
@@ -16,6 +15,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor
 from rlcomp.model.critics import q_value
+from rlcomp.testing import make_batch
 
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
 
@@ -43,18 +43,15 @@ def slope():
 
 def steps():
     torch.manual_seed(5)
-    return TensorDict(
-        {
+    return make_batch(
+        observation=torch.randn(ROWS, 3),
+        action=torch.rand(ROWS, 1) * 3 - 1.5,
+        next={
             "observation": torch.randn(ROWS, 3),
-            "action": torch.rand(ROWS, 1) * 3 - 1.5,
-            "next": {
-                "observation": torch.randn(ROWS, 3),
-                "reward": torch.randn(ROWS, 1),
-                "done": torch.zeros(ROWS, 1, dtype=torch.bool),
-                "terminated": torch.zeros(ROWS, 1, dtype=torch.bool),
-            },
+            "reward": torch.randn(ROWS, 1),
+            "done": torch.zeros(ROWS, 1, dtype=torch.bool),
+            "terminated": torch.zeros(ROWS, 1, dtype=torch.bool),
         },
-        batch_size=[ROWS],
     )
 
 

@@ -4,7 +4,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.objectives import BCLoss, DiffusionBCLoss
 
 from components.environment.control import Pendulum
@@ -13,6 +12,7 @@ from components.worlds.point_maze.reach import Reach
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor
 from rlcomp.model.diffusion_actor import diffusion_actor
+from rlcomp.testing import make_batch
 
 REACH = Reach(num_envs=1, max_steps=5, stride=0.1, radius=0.1)
 
@@ -20,7 +20,7 @@ REACH = Reach(num_envs=1, max_steps=5, stride=0.1, radius=0.1)
 def shown(size=2):
     torch.manual_seed(4)
     seen, action = torch.randn(6, 2), torch.rand(6, size) * 1.8 - 0.9
-    return TensorDict({"observation": seen, "action": action, "other": seen}, batch_size=[6])
+    return make_batch(observation=seen, action=action, other=seen)
 
 
 def test_cloning_of_a_squashed_gaussian_is_the_log_likelihood():
@@ -59,7 +59,7 @@ def test_the_diffusion_loss_is_the_squared_error_of_the_noise():
 def test_its_gradient_is_on_every_weight_of_the_policy():
     actor = diffusion_actor(environment=Pendulum(num_envs=1), num_cells=[8], num_steps=10)
     loss = DemonstrationLoss(objective=partial(DiffusionBCLoss), policy=actor)
-    seen = TensorDict({"observation": torch.randn(6, 3), "action": torch.randn(6, 1)}, [6])
+    seen = make_batch(observation=torch.randn(6, 3), action=torch.randn(6, 1))
 
     loss(seen)["loss_diffusion_bc"].backward()
 

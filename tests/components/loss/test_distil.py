@@ -2,14 +2,13 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.kl_controller import FixedKL
 from components.learner.gradient import Learner
 from components.loss.kl import DistilLoss, KLFullLoss
 from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
-from rlcomp.testing import check_loss, tiny_policy
+from rlcomp.testing import check_loss, make_batch, tiny_policy
 from rlcomp.text.answers import encode_answers
 
 
@@ -19,12 +18,11 @@ def loss(**other):
 
 
 def batch(student, teacher, mask=((True, True, False),)):
-    columns = {
-        "response_mask": torch.tensor(mask),
-        "log_distribution": student.log_softmax(-1),
-        "ref_log_distribution": teacher.log_softmax(-1),
-    }
-    return TensorDict(columns, batch_size=[len(mask)])
+    return make_batch(
+        response_mask=mask,
+        log_distribution=student.log_softmax(-1),
+        ref_log_distribution=teacher.log_softmax(-1),
+    )
 
 
 @pytest.mark.parametrize("divergence", ["reverse", "forward", "jsd"])

@@ -5,6 +5,7 @@ from tensordict import TensorDict
 from components.loss.entropy import AdaptiveEntropyLoss
 from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def loss(entropy_coef: float = 0.1) -> AdaptiveEntropyLoss:
@@ -17,7 +18,7 @@ def batch(*entropies: float) -> TensorDict:
     """One response of so many tokens, then padding."""
     entropy = torch.tensor([[*entropies, float("nan")]])
     mask = torch.tensor([[True] * len(entropies) + [False]])
-    return TensorDict({"response_mask": mask, "entropy": entropy}, batch_size=[1])
+    return make_batch(response_mask=mask, entropy=entropy)
 
 
 def test_nothing_is_paid_before_an_entropy_was_seen():

@@ -6,12 +6,13 @@ from tensordict import TensorDict
 
 from components.loss.entropy import EntropyLoss
 from components.loss.reduction import SequenceMean, TokenMean
+from rlcomp.testing import make_batch
 
 
 def batch() -> TensorDict:
     entropy = torch.tensor([[1.0, 2.0, 7.0], [0.6, 7.0, 7.0]], requires_grad=True)
     mask = torch.tensor([[True, True, False], [True, False, False]])
-    return TensorDict({"response_mask": mask, "entropy": entropy}, batch_size=[2])
+    return make_batch(response_mask=mask, entropy=entropy)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.flow_matching import FlowMatchingLoss
 from rlcomp.model.flow_policy import FlowPolicy, velocity_network
+from rlcomp.testing import make_batch
 
 DATA = torch.tensor([[1.0, -1.0], [0.5, 2.0], [0.0, 0.0]])
 
@@ -23,7 +23,7 @@ def test_it_is_the_squared_error_of_the_velocity_by_hand():
     noise = torch.randn(3, 2, generator=generator)
     time = torch.rand(3, 1, generator=generator)
 
-    value = loss(TensorDict({"sample": DATA}, batch_size=[3]))["loss_flow"]
+    value = loss(make_batch(sample=DATA))["loss_flow"]
 
     total = 0.0
     for x0, eps, t in zip(DATA, noise, time, strict=True):
@@ -33,7 +33,7 @@ def test_it_is_the_squared_error_of_the_velocity_by_hand():
 
 
 def test_noise_and_time_are_drawn_anew():
-    loss, batch = made(), TensorDict({"sample": DATA}, batch_size=[3])
+    loss, batch = made(), make_batch(sample=DATA)
 
     one, other = (float(loss(batch)["loss_flow"].detach()) for _ in range(2))
 
@@ -43,6 +43,6 @@ def test_noise_and_time_are_drawn_anew():
 def test_its_gradient_is_on_every_weight_of_the_velocity():
     loss = made()
 
-    loss(TensorDict({"sample": DATA}, batch_size=[3]))["loss_flow"].backward()
+    loss(make_batch(sample=DATA))["loss_flow"].backward()
 
     assert all(bool(p.grad.abs().sum() > 0) for p in loss.policy.parameters())

@@ -6,6 +6,7 @@ from components.kl_controller import FixedKL
 from components.loss.kl import KLFullLoss
 from components.loss.reduction import TokenMean
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def loss() -> KLFullLoss:
@@ -18,7 +19,7 @@ def batch(logits: torch.Tensor, ref: torch.Tensor) -> TensorDict:
         "ref_log_distribution": ref.log_softmax(-1),
     }
     mask = torch.tensor([[True, True, False]])
-    return TensorDict({"response_mask": mask, **distributions}, batch_size=[1])
+    return make_batch(response_mask=mask, **distributions)
 
 
 def test_two_tokens_by_hand():

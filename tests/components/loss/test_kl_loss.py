@@ -7,17 +7,15 @@ from components.loss.kl import KLLoss
 from components.loss.reduction import TokenMean
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch() -> TensorDict:
     # d = log_probs - ref_log_probs = -0.2, 0.5 inside the mask.
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, False]]),
-            "log_probs": torch.tensor([[-1.0, -2.0, 5.0]], requires_grad=True),
-            "ref_log_probs": torch.tensor([[-0.8, -2.5, 0.0]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, False]],
+        log_probs=torch.tensor([[-1.0, -2.0, 5.0]], requires_grad=True),
+        ref_log_probs=[[-0.8, -2.5, 0.0]],
     )
 
 

@@ -5,6 +5,7 @@ from tensordict import TensorDict
 from components.kl_controller import FixedKL
 from components.loss.kl import KLRatioLoss
 from components.loss.reduction import TokenMean
+from rlcomp.testing import make_batch
 
 
 def loss(estimator: str = "k3_ratio", kl_coef: float = 0.1) -> KLRatioLoss:
@@ -13,14 +14,11 @@ def loss(estimator: str = "k3_ratio", kl_coef: float = 0.1) -> KLRatioLoss:
 
 
 def batch() -> TensorDict:
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True, False]]),
-            "log_probs": torch.tensor([[-1.0, -2.0, -0.5, 7.0]], requires_grad=True),
-            "rollout_log_probs": torch.tensor([[-1.2, -1.5, -0.5, 0.0]]),
-            "ref_log_probs": torch.tensor([[-0.8, -2.5, -1.0, 0.0]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, True, False]],
+        log_probs=torch.tensor([[-1.0, -2.0, -0.5, 7.0]], requires_grad=True),
+        rollout_log_probs=[[-1.2, -1.5, -0.5, 0.0]],
+        ref_log_probs=[[-0.8, -2.5, -1.0, 0.0]],
     )
 
 

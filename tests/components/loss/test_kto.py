@@ -4,28 +4,26 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.kto import KTOLoss
 from components.loss.score import LogRatio
 from rlcomp.metrics import recording
-from rlcomp.testing import check_loss
+from rlcomp.testing import check_loss, make_batch
 
 
 def rows(**more):
     # h = 1, -2, 3, 0.5 of one or two tokens; the last does not count.
     log_probs = torch.tensor([[-1.0, -2], [-5, 9], [-1, 9], [-2, 9], [-9, 9]])
     reference = torch.tensor([[-2.0, -2], [-3, 9], [-4, 9], [-2.5, 9], [-1, 9]])
-    held = {
-        "log_probs": log_probs,
-        "ref_log_probs": reference,
-        "response_mask": torch.tensor([[1, 1], [1, 0], [1, 0], [1, 0], [1, 0]]).bool(),
-        "chosen": torch.tensor([True, False, True, True, True]),
-        "kl_baseline": torch.full((5,), 0.5),
-        "reward_valid": torch.tensor([True, True, True, True, False]),
+    return make_batch(
+        log_probs=log_probs,
+        ref_log_probs=reference,
+        response_mask=torch.tensor([[1, 1], [1, 0], [1, 0], [1, 0], [1, 0]]).bool(),
+        chosen=[True, False, True, True, True],
+        kl_baseline=torch.full((5,), 0.5),
+        reward_valid=[True, True, True, True, False],
         **more,
-    }
-    return TensorDict(held, batch_size=[5])
+    )
 
 
 def s(value):

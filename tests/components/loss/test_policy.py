@@ -12,6 +12,7 @@ from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.importance import SelfNormalisedWeight
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 CONF = Path(__file__).resolve().parents[3] / "conf" / "loss"
 NAMED = sorted(f.stem for f in CONF.glob("*.yaml") if "trust_region" in f.read_text())
@@ -26,14 +27,11 @@ def loss(reduction=None) -> PolicyLoss:
 
 
 def batch(advantage: float) -> TensorDict:
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[False, True, True, True]]),
-            "log_probs": torch.tensor([[9.0, -1.0, -2.0, -0.5]], requires_grad=True),
-            "old_log_probs": torch.tensor([[9.0, -1.2, -1.5, -0.5]]),
-            "advantage": torch.tensor([[9.0, advantage, advantage, advantage]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[False, True, True, True]],
+        log_probs=torch.tensor([[9.0, -1.0, -2.0, -0.5]], requires_grad=True),
+        old_log_probs=[[9.0, -1.2, -1.5, -0.5]],
+        advantage=[[9.0, advantage, advantage, advantage]],
     )
 
 
@@ -65,14 +63,11 @@ def test_the_parts_leave_nothing_in_the_batch():
 
 def test_the_reduction_weighs_the_tokens():
     mask = torch.tensor([[True, True], [True, False]])
-    rows = TensorDict(
-        {
-            "response_mask": mask,
-            "log_probs": torch.zeros(2, 2),
-            "old_log_probs": torch.zeros(2, 2),
-            "advantage": torch.tensor([[1.0, 2.0], [6.0, 0.0]]),
-        },
-        batch_size=[2],
+    rows = make_batch(
+        response_mask=mask,
+        log_probs=torch.zeros(2, 2),
+        old_log_probs=torch.zeros(2, 2),
+        advantage=[[1.0, 2.0], [6.0, 0.0]],
     )
 
     assert loss(TokenMean())(rows)["loss"].item() == pytest.approx(-3.0)  # (1 + 2 + 6) / 3

@@ -2,12 +2,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.imitation import PositiveNLL, SFTLoss
 from components.loss.reduction import SequenceMean, TokenMean
 from rlcomp.metrics import recording
-from rlcomp.testing import check_loss
+from rlcomp.testing import check_loss, make_batch
 
 nan = torch.nan
 
@@ -19,12 +18,11 @@ def make_loss(nll_coef=0.1, reduction=TokenMean):
 def rows(correct):
     """Three responses: log-probs -1, -2; -6; -3."""
     log_probs = torch.tensor([[nan, -1.0, -2.0], [nan, -6.0, nan], [nan, -3.0, nan]])
-    entries = {
-        "response_mask": torch.tensor([[0, 1, 1], [0, 1, 0], [0, 1, 0]]).bool(),
-        "log_probs": log_probs.requires_grad_(),
-        "correct": torch.tensor(correct),
-    }
-    return TensorDict(entries, batch_size=[3])
+    return make_batch(
+        response_mask=torch.tensor([[0, 1, 1], [0, 1, 0], [0, 1, 0]]).bool(),
+        log_probs=log_probs.requires_grad_(),
+        correct=correct,
+    )
 
 
 def test_the_right_responses_share_the_weight_as_if_there_were_no_others():

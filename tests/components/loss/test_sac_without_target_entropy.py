@@ -2,13 +2,13 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.objectives import SACLoss
 
 from components.environment.control import Pendulum
 from components.loss.transitions import SACWithoutTargetEntropy, TransitionLoss
 from rlcomp.model.continuous_control import gaussian_actor
 from rlcomp.model.critics import q_value
+from rlcomp.testing import make_batch
 
 # There is no target update beside these.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
@@ -38,8 +38,7 @@ def batch():
     flag = torch.rand(16, 1) < 0.3
     after = {"observation": torch.randn(16, 3), "reward": torch.randn(16, 1)}
     after |= {"terminated": flag, "done": flag}
-    rows = {"observation": torch.randn(16, 3), "action": torch.rand(16, 1), "next": after}
-    return TensorDict(rows, batch_size=[16])
+    return make_batch(observation=torch.randn(16, 3), action=torch.rand(16, 1), next=after)
 
 
 def test_critics_are_fitted_as_without_entropy_the_policy_as_with_it(batch):

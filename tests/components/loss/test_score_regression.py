@@ -1,20 +1,16 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.regression import ScoreRegression
 from rlcomp.metrics import recording
-from rlcomp.testing import check_loss
+from rlcomp.testing import check_loss, make_batch
 
 
 def rows():
-    return TensorDict(
-        {
-            "model_score": torch.tensor([1.0, 2.0, 9.0], requires_grad=True),
-            "reward": torch.tensor([0.5, 5.0, 0.0]),
-            "reward_valid": torch.tensor([True, True, False]),
-        },
-        [3],
+    return make_batch(
+        model_score=torch.tensor([1.0, 2.0, 9.0], requires_grad=True),
+        reward=[0.5, 5.0, 0.0],
+        reward_valid=[True, True, False],
     )
 
 

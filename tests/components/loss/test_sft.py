@@ -1,17 +1,14 @@
 import torch
-from tensordict import TensorDict
 
 from components.loss.imitation import SFTLoss
 from components.loss.reduction import TokenMean
+from rlcomp.testing import make_batch
 
 
 def test_it_is_the_mean_negative_log_likelihood_of_the_response():
-    rows = TensorDict(
-        {
-            "response_mask": torch.tensor([[False, True, True], [False, True, False]]),
-            "log_probs": torch.tensor([[9.0, -1.0, -2.0], [9.0, -6.0, 9.0]], requires_grad=True),
-        },
-        batch_size=[2],
+    rows = make_batch(
+        response_mask=[[False, True, True], [False, True, False]],
+        log_probs=torch.tensor([[9.0, -1.0, -2.0], [9.0, -6.0, 9.0]], requires_grad=True),
     )
 
     loss = SFTLoss(reduction=TokenMean())(rows)["loss"]

@@ -1,8 +1,8 @@
 import torch
-from tensordict import TensorDict
 from tensordict.nn import TensorDictModule
 
 from components.loss.value import StateValueLoss
+from rlcomp.testing import make_batch
 
 
 def test_squared_error_and_gradient_by_hand():
@@ -10,9 +10,7 @@ def test_squared_error_and_gradient_by_hand():
     layer = torch.nn.Linear(1, 1, bias=False)
     layer.weight.data.fill_(2.0)
     critic = TensorDictModule(layer, in_keys=["observation"], out_keys=["state_value"])
-    batch = TensorDict(
-        {"observation": torch.tensor([[1.0], [2.0]]), "value_target": torch.ones(2, 1)}, [2]
-    )
+    batch = make_batch(observation=[[1.0], [2.0]], value_target=torch.ones(2, 1))
 
     loss = StateValueLoss(critic=critic)(batch)["loss_value"]
     loss.backward()

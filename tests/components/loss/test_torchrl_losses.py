@@ -2,7 +2,6 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torch.nn import functional
 from torchrl.objectives import DQNLoss, IQLLoss, SACLoss, TD3BCLoss, TD3Loss
 
@@ -17,6 +16,7 @@ from rlcomp.model.continuous_control import (
 )
 from rlcomp.model.control import critic as state_value
 from rlcomp.model.critics import action_values, q_value
+from rlcomp.testing import make_batch
 
 # There is no target update beside these.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
@@ -35,7 +35,7 @@ def steps(action):
         "done": flag | cut,
     }
     seen = torch.randn_like(after["observation"])
-    return TensorDict({"observation": seen, "action": action, "next": after}, batch_size=[ROWS])
+    return make_batch(observation=seen, action=action, next=after)
 
 
 def relu_net(params, x):

@@ -2,7 +2,6 @@ import inspect
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.objectives import SACLoss
 
 from components.environment.control import Pendulum
@@ -11,6 +10,7 @@ from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
 from rlcomp.model.continuous_control import gaussian_actor
 from rlcomp.model.critics import q_value
+from rlcomp.testing import make_batch
 
 # There is no target update beside these.
 pytestmark = pytest.mark.filterwarnings("ignore:No target network updater")
@@ -39,8 +39,7 @@ def batch():
     flag = torch.zeros(8, 1, dtype=torch.bool)
     after = {"observation": torch.randn(8, 3), "reward": torch.randn(8, 1)}
     after |= {"terminated": flag, "done": flag}
-    rows = {"observation": torch.randn(8, 3), "action": torch.rand(8, 1), "next": after}
-    return TensorDict(rows, batch_size=[8])
+    return make_batch(observation=torch.randn(8, 3), action=torch.rand(8, 1), next=after)
 
 
 PERIOD = {"loss_actor": 3, "loss_alpha": 3}

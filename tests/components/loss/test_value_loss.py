@@ -2,12 +2,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.reduction import SequenceMean, TokenMean
 from components.loss.value import ValueLoss
 from rlcomp.metrics import recording
-from rlcomp.testing import check_loss
+from rlcomp.testing import check_loss, make_batch
 
 nan = torch.nan
 
@@ -17,13 +16,12 @@ def make_loss(*, clip=0.5, value_coef=1.0, reduction=TokenMean):
 
 
 def rows(value, old_value, returns, mask):
-    entries = {
-        "value": torch.as_tensor(value).requires_grad_(),
-        "old_value": torch.as_tensor(old_value),
-        "returns": torch.as_tensor(returns),
-        "response_mask": torch.as_tensor(mask).bool(),
-    }
-    return TensorDict(entries, batch_size=[len(entries["value"])])
+    return make_batch(
+        value=torch.as_tensor(value).requires_grad_(),
+        old_value=torch.as_tensor(old_value),
+        returns=torch.as_tensor(returns),
+        response_mask=torch.as_tensor(mask).bool(),
+    )
 
 
 def three_tokens():

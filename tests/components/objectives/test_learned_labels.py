@@ -8,7 +8,6 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 from transformers import AutoModelForSequenceClassification, Qwen2Config
 
 from components.advantage.group import GroupMean
@@ -19,6 +18,7 @@ from components.reward.function import Function
 from components.reward.reward_model import Learned
 from rlcomp.batch import encode_texts
 from rlcomp.model.text_classifier import classify, train_classifier
+from rlcomp.testing import make_batch
 from rlcomp.text.tokenizer import character_tokenizer
 
 NAMES = ("S", "H", "V", "HR", "SH", "S3", "H2", "V2")
@@ -80,15 +80,12 @@ def folder(trained, tmp_path_factory):
 def batch(known="S"):
     """The texts as answers; the batch's own reward is a label that only some rows have."""
     rows = len(TEXTS)
-    some = TensorDict(
-        {
-            "prompt": encode_texts([""] * rows),
-            "response": encode_texts(TEXTS),
-            "answer": encode_texts([""] * rows),
-            "group_id": torch.arange(rows) % 2,
-            "response_mask": torch.ones(rows, 1, dtype=torch.bool),
-        },
-        batch_size=[rows],
+    some = make_batch(
+        prompt=[""] * rows,
+        response=encode_texts(TEXTS),
+        answer=[""] * rows,
+        group_id=torch.arange(rows) % 2,
+        response_mask=torch.ones(rows, 1, dtype=torch.bool),
     )
     return labelled(known)(some)
 

@@ -12,6 +12,7 @@ from components.advantage.per_objective import PerObjectiveAdvantage
 from components.pareto.gradients import PAMA
 from rlcomp.data.records import read_rows
 from rlcomp.model.text_classifier import train_classifier
+from rlcomp.testing import make_batch
 from rlcomp.text.tokenizer import byte_tokenizer
 
 NAMES = ("S", "H", "V", "HR", "SH", "S3", "H2", "V2")
@@ -63,15 +64,12 @@ def test_pama_weighs_the_labels_that_are_there(labelled):
     rows = len(table)
     rewards = dict(zip(NAMES, table.unbind(1), strict=True))
     groups = torch.arange(rows) // 16
-    batch = TensorDict(
-        {
-            "group_id": groups,
-            "response_mask": torch.ones(rows, 1, dtype=torch.bool),
-            "reward": table[:, 0].nan_to_num(),
-            "reward_valid": ~table[:, 0].isnan(),
-            "rewards": TensorDict(rewards, batch_size=[rows]),
-        },
-        batch_size=[rows],
+    batch = make_batch(
+        group_id=groups,
+        response_mask=torch.ones(rows, 1, dtype=torch.bool),
+        reward=table[:, 0].nan_to_num(),
+        reward_valid=~table[:, 0].isnan(),
+        rewards=TensorDict(rewards, batch_size=[rows]),
     )
 
     taught = PerObjectiveAdvantage(

@@ -2,7 +2,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.objectives import MultiObjectiveReward
 from components.pareto.gradients import LagrangianAggregator
@@ -10,10 +9,10 @@ from components.pareto.scalarisation import Chebyshev, LinearScalarisation, Smoo
 from components.reward.combined import WeightedSum
 from components.reward.function import Function
 from components.reward.surface import Brevity
-from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, NumericalError
 from rlcomp.metrics import recording
 from rlcomp.pareto.aggregator import Aggregator, Objectives
+from rlcomp.testing import make_batch
 from rlcomp.workers.executor import FailedCall
 
 
@@ -44,17 +43,14 @@ def digits(response: str) -> float | None:
 
 def batch(responses=("12", "abcd", "", "1?"), reward=(1.0, 0.0, 0.0, 1.0), valid=None):
     rows = len(responses)
-    return TensorDict(
-        {
-            "prompt": encode_texts(["p"] * rows),
-            "response": encode_texts(list(responses)),
-            "answer": encode_texts(["12"] * rows),
-            "reward": torch.tensor(reward),
-            "reward_valid": torch.tensor(valid or [True] * rows),
-            "correct": torch.tensor(reward) > 0,
-            "group_id": torch.zeros(rows, dtype=torch.int64),
-        },
-        batch_size=[rows],
+    return make_batch(
+        prompt=["p"] * rows,
+        response=list(responses),
+        answer=["12"] * rows,
+        reward=reward,
+        reward_valid=valid or [True] * rows,
+        correct=torch.tensor(reward) > 0,
+        group_id=torch.zeros(rows, dtype=torch.int64),
     )
 
 

@@ -2,23 +2,19 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.pairing import BestWorstPairs
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch(reward, group, valid=None):
     rows = len(reward)
-    return TensorDict(
-        {
-            "reward": torch.tensor(reward),
-            "group_id": torch.tensor(group),
-            "reward_valid": torch.tensor(valid or [True] * rows),
-            "tokens": torch.arange(rows)[:, None],
-        },
-        batch_size=[rows],
+    return make_batch(
+        reward=reward,
+        group_id=group,
+        reward_valid=valid or [True] * rows,
+        tokens=torch.arange(rows)[:, None],
     )
 
 

@@ -4,11 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.pairing import ConstructedPairs
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcdefpqr>")
@@ -17,15 +17,12 @@ POLICY = SimpleNamespace(tokenizer=TOKENIZER)
 
 def batch(golds, samples, groups=(7, 7, 2, 2, 5)):
     prompts = {7: "p>", 2: "q>", 5: "r>"}
-    return TensorDict(
-        {
-            "prompt": encode_texts([prompts[group] for group in groups]),
-            "response": encode_texts(samples),
-            "answer": encode_texts([golds[group] for group in groups]),
-            "group_id": torch.tensor(groups),
-            "reward": torch.ones(len(groups)),
-        },
-        batch_size=[len(groups)],
+    return make_batch(
+        prompt=[prompts[group] for group in groups],
+        response=encode_texts(samples),
+        answer=[golds[group] for group in groups],
+        group_id=groups,
+        reward=torch.ones(len(groups)),
     )
 
 

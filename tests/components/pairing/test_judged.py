@@ -2,13 +2,12 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.pairing import JudgedPairs
 from rlcomp.batch import encode_texts
 from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 class Told:
@@ -25,15 +24,12 @@ class Told:
 
 def batch(responses, group, **columns):
     rows = len(group)
-    return TensorDict(
-        {
-            "prompt": encode_texts([f"p{each}" for each in group]),
-            "response": encode_texts(list(responses)),
-            "group_id": torch.tensor(group),
-            "row": torch.arange(rows),
-            **{key: torch.tensor(value) for key, value in columns.items()},
-        },
-        batch_size=[rows],
+    return make_batch(
+        prompt=[f"p{each}" for each in group],
+        response=list(responses),
+        group_id=group,
+        row=torch.arange(rows),
+        **{key: torch.tensor(value) for key, value in columns.items()},
     )
 
 

@@ -6,19 +6,17 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.pairing import JudgedPairs
 from components.pairwise_judge.option_log_probs import OptionLogProbs
 from components.pairwise_judge.parsed import Parsed
 from components.pairwise_judge.reasoned import Reasoned
 from components.writer import LanguageModelWriter
-from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import AnswerPair
 from rlcomp.metrics import recording
-from rlcomp.testing import tiny_policy
+from rlcomp.testing import make_batch, tiny_policy
 from rlcomp.text.tokenizer import byte_tokenizer
 
 TEMPLATE = "{prompt}|{first}|{second}:"
@@ -118,13 +116,10 @@ def test_the_last_mark_of_a_rationale_counts(text, expected):
 
 
 def test_both_orders_are_reasoned_about_and_a_judge_of_the_position_alone_teaches_nothing():
-    rows = TensorDict(
-        {
-            "prompt": encode_texts(["p", "p"]),
-            "response": encode_texts(["a", "b"]),
-            "group_id": torch.zeros(2, dtype=torch.long),
-        },
-        batch_size=[2],
+    rows = make_batch(
+        prompt=["p", "p"],
+        response=["a", "b"],
+        group_id=torch.zeros(2, dtype=torch.long),
     )
     leaning, sound = reasoned("[[1]]"), reasoned("[[2]]", "[[1]]")
 

@@ -2,23 +2,20 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reference.columns import ColumnReference
-from rlcomp.batch import encode_columns
 from rlcomp.errors import DataError
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 MASK = torch.tensor([[0, 1, 0, 1], [0, 1, 1, 1]]).bool()
 
 
 def batch(**columns):
-    entries = {
-        "response_mask": MASK,
-        "chosen": torch.tensor([False, True]),
-        "columns": encode_columns([columns, columns]),
-    }
-    return TensorDict(entries, batch_size=[2])
+    return make_batch(
+        response_mask=MASK,
+        chosen=[False, True],
+        columns=[columns, columns],
+    )
 
 
 def test_lists_are_of_tokens_and_a_sum_is_shared():

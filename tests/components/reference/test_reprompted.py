@@ -2,7 +2,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reference.frozen import FrozenReference, LiveReference, RefreshedReference
 from components.reference.reprompted import RepromptedReference
@@ -10,7 +9,7 @@ from rlcomp.batch import encode_texts
 from rlcomp.engine.decoding import Decoding
 from rlcomp.errors import DataError
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component, tiny_policy
+from rlcomp.testing import check_component, make_batch, tiny_policy
 from rlcomp.text.answers import answer_prompts, encode_answers
 
 PROMPTS = ["ab", "c"]
@@ -75,7 +74,7 @@ def test_a_longer_prompt_s_log_probs_stand_at_their_place_in_the_response():
         key: torch.cat([torch.full((1, 1), key == "attention_mask"), batch[key][1:2]], 1)
         for key in ("attention_mask", "response_mask")
     }
-    scored = own.log_probs(TensorDict({"tokens": ids, **columns}, batch_size=[1])).detach()
+    scored = own.log_probs(make_batch(tokens=ids, **columns)).detach()
     torch.testing.assert_close(found["ref_log_probs"][1:2], scored[:, 1:])
 
 

@@ -7,6 +7,7 @@ from components.replay.sample import SampleLabelled
 from components.replay.uniform import UniformReplay
 from rlcomp.errors import FlowError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def labelled(rounds):
@@ -33,9 +34,7 @@ def test_the_number_of_labels_is_recorded():
     extend = ExtendLabelled(replay=labelled(1))
 
     with recording() as ledger:
-        extend(
-            TensorDict({"observation": torch.ones(3, 1), "expert_action": torch.ones(3, 1)}, [3])
-        )
+        extend(make_batch(observation=torch.ones(3, 1), expert_action=torch.ones(3, 1)))
 
     assert ledger.means() == {"replay/size": 9.0}
 

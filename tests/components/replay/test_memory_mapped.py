@@ -2,12 +2,12 @@ import json
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.replay.memory_mapped import MemoryMappedReplay
 from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError
 from rlcomp.seed import seeded
+from rlcomp.testing import make_batch
 
 
 def replay(folder, capacity=10, seed=0):
@@ -18,9 +18,7 @@ def replay(folder, capacity=10, seed=0):
 def steps(first, last):
     """Steps whose observations are numbered."""
     number = torch.arange(first, last).float()[:, None]
-    return TensorDict(
-        {"observation": number, "next": {"reward": -number}}, batch_size=[last - first]
-    )
+    return make_batch(observation=number, next={"reward": -number})
 
 
 def numbers(buffer):

@@ -7,6 +7,7 @@ from rlcomp.checkpoint.state import collect, restore
 from rlcomp.errors import CheckpointError, ConfigError
 from rlcomp.metrics import recording
 from rlcomp.seed import seeded
+from rlcomp.testing import make_batch
 
 
 def replay(capacity=4, seed=0, **changed):
@@ -17,7 +18,7 @@ def replay(capacity=4, seed=0, **changed):
 
 def steps(first, last):
     number = torch.arange(first, last).float()[:, None]
-    return TensorDict({"observation": number}, batch_size=[last - first])
+    return make_batch(observation=number)
 
 
 def test_rows_are_drawn_in_proportion_to_error_and_epsilon():

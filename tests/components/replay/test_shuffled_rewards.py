@@ -1,12 +1,12 @@
 import torch
-from tensordict import TensorDict
 
 from components.replay.sample import ShuffledRewards
+from rlcomp.testing import make_batch
 
 
 def test_rewards_change_places_and_nothing_else_does():
     number = torch.arange(50.0).view(50, 1)
-    batch = TensorDict({"observation": number, "next": {"reward": number}}, batch_size=[50])
+    batch = make_batch(observation=number, next={"reward": number})
 
     shuffled = ShuffledRewards()(batch.clone())
 

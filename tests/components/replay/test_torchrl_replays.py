@@ -18,6 +18,7 @@ from torchrl.objectives import GAILLoss
 
 from components.replay.sample import SampleHindsight
 from components.replay.uniform import UniformReplay
+from rlcomp.testing import make_batch
 
 DRAWS = 4000
 
@@ -171,14 +172,11 @@ def discriminator(last):
 
 def shown():
     torch.manual_seed(1)
-    return TensorDict(
-        {
-            "observation": torch.randn(6, 1),
-            "action": torch.randn(6, 1),
-            "collector_observation": torch.randn(6, 1),
-            "collector_action": torch.randn(6, 1),
-        },
-        batch_size=[6],
+    return make_batch(
+        observation=torch.randn(6, 1),
+        action=torch.randn(6, 1),
+        collector_observation=torch.randn(6, 1),
+        collector_action=torch.randn(6, 1),
     )
 
 
@@ -207,14 +205,11 @@ def test_the_penalty_of_gail_mixes_numbers_of_rows_by_different_shares():
 
     network = TensorDictModule(spy, in_keys=["observation", "action"], out_keys=["d_logits"])
     zeros, ones = torch.zeros(6, 3), torch.ones(6, 3)
-    rows = TensorDict(
-        {
-            "observation": zeros,
-            "action": zeros[:, :1],
-            "collector_observation": ones,
-            "collector_action": ones[:, :1],
-        },
-        batch_size=[6],
+    rows = make_batch(
+        observation=zeros,
+        action=zeros[:, :1],
+        collector_observation=ones,
+        collector_action=ones[:, :1],
     )
     GAILLoss(network, use_grad_penalty=True)(rows)
 

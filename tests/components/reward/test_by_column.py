@@ -2,15 +2,15 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
 from components.reward.combined import ByColumn, WeightedSum
 from components.reward.function import Function
-from rlcomp.batch import cat, decode_texts, encode_columns, encode_texts
+from rlcomp.batch import cat, decode_texts, encode_texts
 from rlcomp.errors import ConfigError, DataError, RlcompWarning
 from rlcomp.interfaces.reward import name_without_verdict, write_reward
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def length(response: str) -> float | None:
@@ -20,13 +20,12 @@ def length(response: str) -> float | None:
 def batch(*rows):
     """(domain, response, gold answer) a row."""
     domains, responses, answers = zip(*rows, strict=True)
-    entries = {
-        "prompt": encode_texts(["p"] * len(rows)),
-        "response": encode_texts(responses),
-        "answer": encode_texts(answers),
-        "columns": encode_columns([{"verify_with": domain} for domain in domains]),
-    }
-    return TensorDict(entries, batch_size=[len(rows)])
+    return make_batch(
+        prompt=["p"] * len(rows),
+        response=encode_texts(responses),
+        answer=encode_texts(answers),
+        columns=[{"verify_with": domain} for domain in domains],
+    )
 
 
 ROWS = [

@@ -1,17 +1,16 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
 from components.reward.episode import EpisodeReturn
-from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def test_rewards_of_turns_are_summed():
     mask = torch.tensor([[False, True, True, False, True], [True, True, False, False, False]])
     paid = torch.tensor([[9.0, 0.0, 0.5, 9.0, 0.75], [0.0, -1.0, 9.0, 9.0, 9.0]])
-    batch = TensorDict({"response_mask": mask, "turn_reward": paid}, batch_size=[2])
+    batch = make_batch(response_mask=mask, turn_reward=paid)
 
     with recording() as ledger:
         found = EpisodeReturn(correct_from=1.25)(batch)
@@ -27,16 +26,13 @@ def test_rewards_of_turns_are_summed():
 @pytest.mark.parametrize("reward", [EpisodeReturn(), ExactMatch()])
 def test_episodes_whose_environment_failed_are_no_part_of_the_mean(reward):
     # Of three right ones the second failed, and of what it says nothing counts.
-    batch = TensorDict(
-        {
-            "prompt": encode_texts(["a="] * 4),
-            "answer": encode_texts(["b"] * 4),
-            "response": encode_texts(["b", "b", "b", "c"]),
-            "episode_error": encode_texts(["", "it broke", "", ""]),
-            "response_mask": torch.ones(4, 1).bool(),
-            "turn_reward": torch.tensor([[1.0], [1.0], [1.0], [0.0]]),
-        },
-        batch_size=[4],
+    batch = make_batch(
+        prompt=["a="] * 4,
+        answer=["b"] * 4,
+        response=["b", "b", "b", "c"],
+        episode_error=["", "it broke", "", ""],
+        response_mask=torch.ones(4, 1).bool(),
+        turn_reward=[[1.0], [1.0], [1.0], [0.0]],
     )
 
     with recording() as ledger:
@@ -52,9 +48,7 @@ def test_episodes_whose_environment_failed_are_no_part_of_the_mean(reward):
 
 def test_a_return_that_is_beyond_float32_is_not_valid():
     turns = torch.tensor([[3e38, 3e38], [1.0, 0.0]])
-    batch = TensorDict(
-        {"response_mask": torch.ones(2, 2).bool(), "turn_reward": turns}, batch_size=[2]
-    )
+    batch = make_batch(response_mask=torch.ones(2, 2).bool(), turn_reward=turns)
 
     found = EpisodeReturn()(batch)
 

@@ -1,11 +1,10 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch
-from rlcomp.batch import encode_columns, encode_texts
 from rlcomp.errors import DataError
+from rlcomp.testing import make_batch
 
 
 @pytest.mark.parametrize(
@@ -41,14 +40,11 @@ def test_exact_match_reads_the_agreed_place(where, response, score):
 
 def test_a_column_can_hold_the_gold_text():
     reward = ExactMatch(column="reasoning")
-    batch = TensorDict(
-        {
-            "prompt": encode_texts(["312>"] * 3),
-            "response": encode_texts(["123=2", "2", "123=3"]),
-            "answer": encode_texts(["2", "2", "123=3"]),
-            "columns": encode_columns([{"reasoning": " 123=2"}] * 3),
-        },
-        [3],
+    batch = make_batch(
+        prompt=["312>"] * 3,
+        response=["123=2", "2", "123=3"],
+        answer=["2", "2", "123=3"],
+        columns=[{"reasoning": " 123=2"}] * 3,
     )
     assert reward(batch)["reward"].tolist() == [1.0, 0.0, 0.0]
     assert reward.needed_columns == {"reasoning"}

@@ -1,12 +1,12 @@
 import pytest
 import torch
-from tensordict import TensorDict
 from transformers import AutoModelForCausalLM, AutoModelForSequenceClassification, Qwen2Config
 
 from components.reward.reward_model import Learned
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, DataError, ShapeError
 from rlcomp.model.text_classifier import classify, load_classifier, train_classifier
+from rlcomp.testing import make_batch
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="ab>")
@@ -36,12 +36,9 @@ def saved(folder, labels=NAMES):
 
 
 def batch(*responses):
-    return TensorDict(
-        {
-            "prompt": encode_texts([">"] * len(responses)),
-            "response": encode_texts(list(responses)),
-        },
-        batch_size=[len(responses)],
+    return make_batch(
+        prompt=[">"] * len(responses),
+        response=list(responses),
     )
 
 

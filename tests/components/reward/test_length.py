@@ -1,11 +1,10 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reward.surface import Length
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def rows():
@@ -13,7 +12,7 @@ def rows():
     mask = torch.zeros(4, 7, dtype=torch.bool)
     mask[1, 1], mask[2, 2:7], mask[3, 1:6] = True, True, True
     mask[2, 4] = False
-    return TensorDict({"response_mask": mask}, batch_size=[4])
+    return make_batch(response_mask=mask)
 
 
 def test_it_keeps_the_contract():

@@ -2,7 +2,6 @@ from functools import partial
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reward.answer import ExactMatch, Numeric
 from components.reward.function import Function
@@ -10,6 +9,7 @@ from components.reward.majority_vote import MajorityVote, found
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.verify import pattern
 
 NUMBERS = partial(found, pattern=r"\A[0-9.]+\Z")
@@ -18,13 +18,12 @@ NUMBERS = partial(found, pattern=r"\A[0-9.]+\Z")
 def batch(*rows):
     """(group, response, gold answer) a row."""
     groups, responses, answers = zip(*rows, strict=True)
-    entries = {
-        "prompt": encode_texts(["?"] * len(rows)),
-        "response": encode_texts(responses),
-        "answer": encode_texts(answers),
-        "group_id": torch.tensor(groups),
-    }
-    return TensorDict(entries, batch_size=[len(rows)])
+    return make_batch(
+        prompt=["?"] * len(rows),
+        response=encode_texts(responses),
+        answer=encode_texts(answers),
+        group_id=groups,
+    )
 
 
 def voted(verifier, *rows):
@@ -134,7 +133,7 @@ def test_gold_answers_change_no_reward():
 
 def test_columns_reach_the_verifier():
     rows = batch(*ROWS)
-    rows["columns"] = TensorDict({"unit": encode_texts(['"m"'] * len(ROWS))}, [len(ROWS)])
+    rows["columns"] = make_batch(unit=['"m"'] * len(ROWS))
     seen = []
 
     class Noting(ExactMatch):

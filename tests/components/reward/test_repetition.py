@@ -2,10 +2,10 @@ import json
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reward.surface import Repetition
 from components.shaping.length import SoftOverlong
+from rlcomp.testing import make_batch
 from rlcomp.verify.language import repetition
 
 
@@ -16,7 +16,7 @@ def scored(reward, *rows):
     mask = torch.tensor(
         [[False, *[True] * len(row), *[False] * (width - 1 - len(row))] for row in rows]
     )
-    return reward(TensorDict({"tokens": tokens, "response_mask": mask}, batch_size=[len(rows)]))
+    return reward(make_batch(tokens=tokens, response_mask=mask))
 
 
 def test_the_share_of_n_grams_that_were_there_before():
@@ -64,13 +64,10 @@ def test_trl_s_soft_overlong_punishment(shared_data):
             max_length=given["max_completion_len"], buffer=given["soft_punish_cache"]
         )
         zero, one = torch.zeros(1), torch.ones(1, dtype=torch.bool)
-        batch = TensorDict(
-            {
-                "reward": zero,
-                "rewards": TensorDict({"right": zero}, batch_size=[1]),
-                "reward_valid": one,
-                "response_mask": torch.ones(1, row["length"], dtype=torch.bool),
-            },
-            batch_size=[1],
+        batch = make_batch(
+            reward=zero,
+            rewards={"right": zero},
+            reward_valid=one,
+            response_mask=torch.ones(1, row["length"], dtype=torch.bool),
         )
         assert shaping(batch)["reward"].tolist() == pytest.approx([row["expected"]])

@@ -3,25 +3,21 @@
 import json
 
 import pytest
-import torch
-from tensordict import TensorDict
 
 from components.reward.ruler import Ruler
 from rlcomp.batch import encode_texts
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.verify.scores_by_id import scores_by_id
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*no verdict:rlcomp.errors.RlcompWarning")
 
 
 def batch(responses, groups):
-    return TensorDict(
-        {
-            "prompt": encode_texts([f"p{group}" for group in groups]),
-            "response": encode_texts(responses),
-            "group_id": torch.tensor(groups),
-        },
-        batch_size=[len(groups)],
+    return make_batch(
+        prompt=[f"p{group}" for group in groups],
+        response=encode_texts(responses),
+        group_id=groups,
     )
 
 

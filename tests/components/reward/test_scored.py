@@ -2,14 +2,13 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reward.reward_model import Scored
 from rlcomp.engine.decoding import Decoding
 from rlcomp.metrics import recording
 from rlcomp.model.language_model import LanguageModel
 from rlcomp.model.scorer import Scorer
-from rlcomp.testing import check_component, tiny_model
+from rlcomp.testing import check_component, make_batch, tiny_model
 from rlcomp.text.tokenizer import character_tokenizer
 
 TOKENIZER = character_tokenizer(characters="abcdef")
@@ -33,7 +32,7 @@ class Says(Scorer):
 
 def batch(rows):
     there = torch.ones(rows, 2, dtype=torch.bool)
-    return TensorDict({"tokens": there.long(), "attention_mask": there}, [rows])
+    return make_batch(tokens=there.long(), attention_mask=there)
 
 
 def rewarded(*members, rows=2, **settings):

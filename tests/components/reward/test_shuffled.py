@@ -6,6 +6,7 @@ from components.reward.combined import Shuffled
 from components.reward.function import Function
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import RlcompWarning
+from rlcomp.testing import make_batch
 from rlcomp.workers.executor import FailedCall, ReturnedCall
 
 
@@ -15,8 +16,7 @@ def number(response: str) -> float | None:
 
 def batch(*responses: str) -> TensorDict:
     texts = encode_texts(responses)
-    entries = {"prompt": texts, "response": texts, "answer": texts}
-    return TensorDict(entries, batch_size=[len(responses)])
+    return make_batch(prompt=texts, response=texts, answer=texts)
 
 
 def shuffled(seed: int = 0) -> Shuffled:

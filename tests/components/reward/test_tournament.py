@@ -2,13 +2,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.reward.tournament import Tournament
 from rlcomp.batch import encode_texts
 from rlcomp.functional.games import ranks, win_rates
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 class ByTable:
@@ -24,13 +23,10 @@ class ByTable:
 
 
 def batch_of(*responses, groups=None):
-    return TensorDict(
-        {
-            "prompt": encode_texts(["q"] * len(responses)),
-            "response": encode_texts(responses),
-            "group_id": torch.tensor(groups or [0] * len(responses)),
-        },
-        batch_size=[len(responses)],
+    return make_batch(
+        prompt=["q"] * len(responses),
+        response=encode_texts(responses),
+        group_id=groups or [0] * len(responses),
     )
 
 

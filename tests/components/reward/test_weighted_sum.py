@@ -7,9 +7,10 @@ from tensordict import TensorDict
 from components.reward.answer import ExactMatch
 from components.reward.combined import WeightedSum
 from components.reward.function import Function
-from rlcomp.batch import decode_texts, encode_texts
+from rlcomp.batch import decode_texts
 from rlcomp.errors import ConfigError, RlcompWarning
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.workers.executor import FailedCall, ReturnedCall
 
 
@@ -18,12 +19,11 @@ def length(response: str) -> float | None:
 
 
 def batch() -> TensorDict:
-    texts = {
-        "prompt": encode_texts(["p"] * 3),
-        "response": encode_texts(["a", "bbb", "?"]),
-        "answer": encode_texts(["a", "a", "?"]),
-    }
-    return TensorDict(texts, batch_size=[3])
+    return make_batch(
+        prompt=["p"] * 3,
+        response=["a", "bbb", "?"],
+        answer=["a", "a", "?"],
+    )
 
 
 def both(**changes) -> WeightedSum:

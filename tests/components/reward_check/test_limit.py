@@ -1,23 +1,20 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.reward_check import RewardCheck
 from rlcomp.batch import encode_texts
 from rlcomp.errors import DataError, NumericalError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch(valid, reward=None, group=None, **entries):
     rows = len(valid)
-    return TensorDict(
-        {
-            "reward": torch.tensor(reward or [0.0] * rows),
-            "reward_valid": torch.tensor(valid),
-            "group_id": torch.tensor(group or [0] * rows),
-            **entries,
-        },
-        batch_size=[rows],
+    return make_batch(
+        reward=reward or [0.0] * rows,
+        reward_valid=valid,
+        group_id=group or [0] * rows,
+        **entries,
     )
 
 

@@ -1,22 +1,21 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.shaping.length_penalty import AdaptiveLengthPenalty
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch(lengths, correct, valid=None):
     """Reward 1 for right, 0 for wrong answers of the given lengths."""
     rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
-    entries = {
-        "reward": right.double(),
-        "rewards": TensorDict({"exact_match": right.double()}, batch_size=[rows]),
-        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
-        "correct": right,
-        "response_mask": torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
-    }
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(
+        reward=right.double(),
+        rewards={"exact_match": right.double()},
+        reward_valid=[True] * rows if valid is None else valid,
+        correct=right,
+        response_mask=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
+    )
 
 
 def test_right_answers_pay_for_their_length_and_wrong_ones_never_do():

@@ -5,6 +5,7 @@ import torch
 from tensordict import TensorDict
 
 from components.shaping.length import CosineLength
+from rlcomp.testing import make_batch
 
 
 def test_the_worked_example():
@@ -13,7 +14,7 @@ def test_the_worked_example():
     right = torch.tensor([True, False, True, True, False, True])
     entries = {
         "reward": right.double(),
-        "rewards": TensorDict({"exact_match": right.double()}, batch_size=[6]),
+        "rewards": make_batch(exact_match=right.double()),
         "reward_valid": torch.tensor([True, True, True, True, True, False]),
         "correct": right,
         "response_mask": torch.arange(5) < torch.tensor(lengths)[:, None],
@@ -35,7 +36,7 @@ def test_what_each_end_gets_is_an_argument():
     right = torch.tensor([True, False])
     entries = {
         "reward": right.float(),
-        "rewards": TensorDict({"right": right.float()}, batch_size=[2]),
+        "rewards": make_batch(right=right.float()),
         "reward_valid": torch.ones(2, dtype=torch.bool),
         "correct": right,
         "response_mask": torch.ones(2, 1, dtype=torch.bool),

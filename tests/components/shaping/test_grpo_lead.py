@@ -2,23 +2,22 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.shaping.length_penalty import GRPOLead
+from rlcomp.testing import make_batch
 
 
 def batch(lengths, correct, group_id, valid=None):
     """Reward 1 for right, 0 for wrong answers of the given lengths."""
     rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
-    entries = {
-        "reward": right.double(),
-        "rewards": TensorDict({"exact_match": right.double()}, batch_size=[rows]),
-        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
-        "correct": right,
-        "group_id": torch.tensor(group_id),
-        "response_mask": torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
-    }
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(
+        reward=right.double(),
+        rewards={"exact_match": right.double()},
+        reward_valid=[True] * rows if valid is None else valid,
+        correct=right,
+        group_id=group_id,
+        response_mask=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
+    )
 
 
 def test_right_answers_go_by_their_length_among_the_right_ones():

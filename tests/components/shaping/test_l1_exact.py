@@ -1,21 +1,20 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.shaping.length import L1Exact
+from rlcomp.testing import make_batch
 
 
 def batch(lengths, correct, valid=None):
     """Reward 1 for right, 0 for wrong answers of the given lengths."""
     rows, right = len(lengths), torch.tensor(correct, dtype=torch.bool)
-    entries = {
-        "reward": right.double(),
-        "rewards": TensorDict({"exact_match": right.double()}, batch_size=[rows]),
-        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
-        "correct": right,
-        "response_mask": torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
-    }
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(
+        reward=right.double(),
+        rewards={"exact_match": right.double()},
+        reward_valid=[True] * rows if valid is None else valid,
+        correct=right,
+        response_mask=torch.arange(max(lengths)) < torch.tensor(lengths)[:, None],
+    )
 
 
 def test_exact_takes_a_price_for_every_token_off_the_target():

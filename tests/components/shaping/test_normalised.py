@@ -6,24 +6,22 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.shaping.normalised import RunningNormalisation
 from rlcomp.functional.moments import merged_moments
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 VALUES = st.lists(st.floats(-100, 100), min_size=1, max_size=8)
 
 
 def rows(*reward, valid=None):
     reward = torch.tensor(reward)
-    entries = {
-        "reward": reward,
-        "rewards": TensorDict({"learned": reward}, [len(reward)]),
-        "reward_valid": torch.ones(len(reward)).bool() if valid is None else torch.tensor(valid),
-    }
-    return TensorDict(entries, [len(reward)])
+    return make_batch(
+        reward=reward,
+        rewards={"learned": reward},
+        reward_valid=torch.ones(len(reward)).bool() if valid is None else torch.tensor(valid),
+    )
 
 
 def test_all_rewards_so_far_are_counted():

@@ -14,6 +14,7 @@ from components.shaping.process import (
 )
 from rlcomp.component import Component
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 class Given(Component):
@@ -30,13 +31,12 @@ class Given(Component):
 
 def steps(**more):
     # A prompt's token, a step of two tokens, one of one, and what is behind.
-    rows = {
-        "response_mask": torch.tensor([[False, True, True, True, True]]),
-        "step_end": torch.tensor([[False, False, True, True, False]]),
-        "step_score": torch.tensor([[9.0, 9.0, 0.5, 0.75, 9.0]]),
+    return make_batch(
+        response_mask=[[False, True, True, True, True]],
+        step_end=[[False, False, True, True, False]],
+        step_score=[[9.0, 9.0, 0.5, 0.75, 9.0]],
         **more,
-    }
-    return TensorDict(rows, [1])
+    )
 
 
 def test_each_step_is_paid_its_score_at_its_end():
@@ -86,15 +86,12 @@ def test_all_first_tokens_of_a_group_keep_their_advantage_but_for_the_start_s_po
     # Four answers to a prompt whose potential is .3; beyond that the potential is any.
     value = torch.randn(4, 3, generator=torch.Generator().manual_seed(0))
     value[:, 0] = 0.3
-    group = TensorDict(
-        {
-            "response_mask": torch.ones(4, 3, dtype=torch.bool),
-            "value": value,
-            "reward": torch.tensor([1.0, 0.0, 0.0, 2.0]),
-            "reward_valid": torch.ones(4, dtype=torch.bool),
-            "group_id": torch.zeros(4, dtype=torch.int64),
-        },
-        [4],
+    group = make_batch(
+        response_mask=torch.ones(4, 3, dtype=torch.bool),
+        value=value,
+        reward=[1.0, 0.0, 0.0, 2.0],
+        reward_valid=torch.ones(4, dtype=torch.bool),
+        group_id=torch.zeros(4, dtype=torch.int64),
     )
     plain = LeaveOneOut()(group.copy())["advantage"]
 
@@ -133,14 +130,11 @@ def test_no_gradient_goes_through_rewards_or_potentials(stage, key):
 
 
 def test_turns_are_shaped_by_the_states_in_which_they_begin():
-    rows = TensorDict(
-        {
-            "response_mask": torch.tensor([[False, True, True, False, True], [True] * 5]),
-            "turn_id": torch.tensor([[-1, 0, 0, -1, 1], [0, 1, 1, 1, 2]]),
-            "value": torch.tensor([[9.0, 1.0, 9.0, 9.0, 4.0], [2.0, 3.0, 9.0, 9.0, 5.0]]),
-            "turn_reward": torch.tensor([[0.0, 0, 10, 0, 20], [1.0, 0, 0, 0, 0]]),
-        },
-        [2],
+    rows = make_batch(
+        response_mask=[[False, True, True, False, True], [True] * 5],
+        turn_id=[[-1, 0, 0, -1, 1], [0, 1, 1, 1, 2]],
+        value=[[9.0, 1.0, 9.0, 9.0, 4.0], [2.0, 3.0, 9.0, 9.0, 5.0]],
+        turn_reward=[[0.0, 0, 10, 0, 20], [1.0, 0, 0, 0, 0]],
     )
 
     with recording() as ledger:

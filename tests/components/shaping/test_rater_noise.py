@@ -6,20 +6,17 @@ from tensordict import TensorDict
 
 from components.shaping.noise import RaterNoise
 from rlcomp.batch import encode_texts
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def rows(reward, responses, groups):
     number = len(reward)
-    return TensorDict(
-        {
-            "reward": reward,
-            "rewards": TensorDict({}, [number]),
-            "reward_valid": torch.ones(number, dtype=torch.bool),
-            "group_id": torch.tensor(groups),
-            "response": encode_texts(responses),
-        },
-        [number],
+    return make_batch(
+        reward=reward,
+        rewards=TensorDict({}, [number]),
+        reward_valid=torch.ones(number, dtype=torch.bool),
+        group_id=groups,
+        response=encode_texts(responses),
     )
 
 

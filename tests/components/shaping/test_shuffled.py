@@ -1,23 +1,19 @@
 """Rewards that were given, dealt out to random rows."""
 
 import torch
-from tensordict import TensorDict
 
 from components.shaping.noise import ShuffledShaping
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 
 def batch(values, valid):
     reward = torch.tensor(values)
-    return TensorDict(
-        {
-            "reward": reward,
-            "rewards": TensorDict({"a": 2 * reward}, batch_size=[len(values)]),
-            "correct": reward > 1.5,
-            "reward_valid": torch.tensor(valid),
-            "row": torch.arange(len(values)),
-        },
-        batch_size=[len(values)],
+    return make_batch(
+        reward=reward,
+        rewards={"a": 2 * reward},
+        correct=reward > 1.5,
+        reward_valid=valid,
+        row=torch.arange(len(values)),
     )
 
 

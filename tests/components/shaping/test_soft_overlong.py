@@ -1,23 +1,22 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.shaping.length import SoftOverlong
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch(*lengths, reward=1.0, valid=None):
     mask = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     rows = len(lengths)
     given = torch.full((rows,), reward, dtype=torch.float64)
-    entries = {
-        "reward": given,
-        "rewards": TensorDict({"exact_match": given.clone()}, batch_size=[rows]),
-        "reward_valid": torch.tensor([True] * rows if valid is None else valid),
-        "response_mask": mask,
-    }
-    return TensorDict(entries, batch_size=[rows])
+    return make_batch(
+        reward=given,
+        rewards={"exact_match": given.clone()},
+        reward_valid=[True] * rows if valid is None else valid,
+        response_mask=mask,
+    )
 
 
 def test_the_last_tokens_cost_more_and_more():

@@ -1,20 +1,19 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.shaping.length import StopProperly
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 
 def batch():
     reward = torch.tensor([1.0, 1.0, -1.0, 1.0])
-    entries = {
-        "reward": reward,
-        "rewards": TensorDict({"exact_match": reward.clone()}, batch_size=[4]),
-        "reward_valid": torch.tensor([True, True, True, False]),
-        "truncated": torch.tensor([True, False, True, True]),
-    }
-    return TensorDict(entries, batch_size=[4])
+    return make_batch(
+        reward=reward,
+        rewards={"exact_match": reward.clone()},
+        reward_valid=[True, True, True, False],
+        truncated=[True, False, True, True],
+    )
 
 
 def test_a_truncated_answer_keeps_a_share_of_its_reward():

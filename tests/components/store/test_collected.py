@@ -9,6 +9,7 @@ from components.store.replay import Replay
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError, FlowError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def rows(answers, rewards, *, groups=None, valid=None, correct=None):
@@ -23,19 +24,16 @@ def rows(answers, rewards, *, groups=None, valid=None, correct=None):
     response = filled.clone()
     response[:, :2] = False
     right = [reward > 0 for reward in rewards] if correct is None else correct
-    return TensorDict(
-        {
-            "tokens": tokens,
-            "attention_mask": filled,
-            "response_mask": response,
-            "prompt": encode_texts([f"p{group}" for group in groups]),
-            "response": encode_texts(answers),
-            "reward": torch.tensor(rewards),
-            "reward_valid": torch.tensor(valid or [True] * len(answers)),
-            "group_id": torch.tensor(groups),
-            "correct": torch.tensor(right),
-        },
-        batch_size=[len(answers)],
+    return make_batch(
+        tokens=tokens,
+        attention_mask=filled,
+        response_mask=response,
+        prompt=[f"p{group}" for group in groups],
+        response=encode_texts(answers),
+        reward=rewards,
+        reward_valid=valid or [True] * len(answers),
+        group_id=groups,
+        correct=right,
     )
 
 

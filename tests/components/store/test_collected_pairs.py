@@ -9,6 +9,7 @@ from components.store.replay import ReplayPairs
 from rlcomp.batch import decode_texts, encode_texts
 from rlcomp.errors import CheckpointError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def pairs(*answers, valid=None):
@@ -17,20 +18,17 @@ def pairs(*answers, valid=None):
     token = torch.tensor([[112, ord(letter)] for letter in letters])
     each = torch.tensor(valid or [True] * len(answers)).repeat_interleave(2)
     chosen = torch.arange(len(letters)) % 2 == 0
-    return TensorDict(
-        {
-            "tokens": token,
-            "attention_mask": torch.ones_like(token).bool(),
-            "response_mask": torch.tensor([[False, True]]).expand(len(letters), 2),
-            "prompt": encode_texts(["p"] * len(letters)),
-            "response": encode_texts(letters),
-            "reward": chosen.float(),
-            "reward_valid": each,
-            "group_id": torch.arange(len(letters)) // 2,
-            "correct": chosen,
-            "chosen": chosen,
-        },
-        batch_size=[len(letters)],
+    return make_batch(
+        tokens=token,
+        attention_mask=torch.ones_like(token).bool(),
+        response_mask=torch.tensor([[False, True]]).expand(len(letters), 2),
+        prompt=["p"] * len(letters),
+        response=encode_texts(letters),
+        reward=chosen.float(),
+        reward_valid=each,
+        group_id=torch.arange(len(letters)) // 2,
+        correct=chosen,
+        chosen=chosen,
     )
 
 

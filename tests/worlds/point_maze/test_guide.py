@@ -1,9 +1,8 @@
 import pytest
-import torch
-from tensordict import TensorDict
 
 from components.worlds.point_maze.guide import UMazeGuide
 from components.worlds.point_maze.u_maze import UMaze
+from rlcomp.testing import make_batch
 
 
 def guide():
@@ -13,8 +12,7 @@ def guide():
 
 
 def seen(point, goal):
-    entries = {"observation": torch.tensor([point]), "desired_goal": torch.tensor([goal])}
-    return TensorDict(entries, batch_size=[1])
+    return make_batch(observation=[point], desired_goal=[goal])
 
 
 @pytest.mark.parametrize(

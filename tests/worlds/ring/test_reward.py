@@ -2,12 +2,11 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.worlds.ring.distribution import RingOfGaussians
 from components.worlds.ring.reward import ModeDistance
 from rlcomp.errors import ConfigError
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 RING = RingOfGaussians(num_modes=4, radius=2.0, std=0.1)  # (2, 0), (0, 2), (-2, 0), (0, -2)
 
@@ -15,7 +14,7 @@ RING = RingOfGaussians(num_modes=4, radius=2.0, std=0.1)  # (2, 0), (0, 2), (-2,
 def test_the_reward_is_minus_the_distance_to_the_mode():
     points = torch.tensor([[3.0, 4.0], [0.0, 2.0], [2.5, 2.0], [math.nan, 0.0]])
 
-    batch = ModeDistance(distribution=RING, mode=1)(TensorDict({"sample": points}, [4]))
+    batch = ModeDistance(distribution=RING, mode=1)(make_batch(sample=points))
 
     # From (0, 2): sqrt(9 + 4), 0, 2.5.
     torch.testing.assert_close(batch["reward"][:3], torch.tensor([-math.sqrt(13), 0.0, -2.5]))
@@ -32,6 +31,4 @@ def test_a_mode_that_is_not_there_is_refused():
 
 
 def test_it_keeps_the_contract():
-    check_component(
-        ModeDistance(distribution=RING, mode=0), TensorDict({"sample": RING.centres}, [4])
-    )
+    check_component(ModeDistance(distribution=RING, mode=0), make_batch(sample=RING.centres))

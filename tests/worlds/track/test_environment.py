@@ -2,12 +2,12 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 from torchrl.envs.utils import check_env_specs
 
 from components.worlds.track.environment import Track, curvature
 from components.worlds.track.expert import TrackDriver
 from rlcomp.seed import seeded
+from rlcomp.testing import make_batch
 
 
 def track(num_envs=2, noise=0.0, max_steps=50):
@@ -78,7 +78,7 @@ def test_the_expert_steers_by_hand():
     # k - y - 2 h = .3 - .5 + .4 = .2; clipped at 2.
     seen = torch.tensor([[0.5, -0.2, 0.3], [-3.0, 0.0, 0.0]])
 
-    action = TrackDriver()(TensorDict({"observation": seen}, batch_size=[2]))["action"]
+    action = TrackDriver()(make_batch(observation=seen))["action"]
 
     assert action.flatten().tolist() == pytest.approx([0.2, 2.0])
 

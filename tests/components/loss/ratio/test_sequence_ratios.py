@@ -14,7 +14,7 @@ from components.loss.reduction import SequenceMean, SequenceSum
 from components.loss.trust_region.clip import Clip, NoTrustRegion
 from rlcomp.component import Component
 from rlcomp.metrics import recording
-from rlcomp.testing import check_component
+from rlcomp.testing import check_component, make_batch
 
 CONF = Path(__file__).resolve().parents[4] / "conf"
 NAN = float("nan")
@@ -117,14 +117,11 @@ def test_what_the_learner_logs_of_rloo_is_its_objective_once_a_response(advantag
     # On-policy, of 8 tokens and 1: both ratios are 1, the objective is the mean advantage.
     mask = torch.arange(8)[None] < torch.tensor([[8], [1]])
     old = torch.full((2, 8), -0.5)
-    rows = TensorDict(
-        {
-            "attention_mask": mask,
-            "response_mask": mask,
-            "old_log_probs": old,
-            "advantage": torch.tensor(advantage)[:, None].expand(2, 8),
-        },
-        batch_size=[2],
+    rows = make_batch(
+        attention_mask=mask,
+        response_mask=mask,
+        old_log_probs=old,
+        advantage=torch.tensor(advantage)[:, None].expand(2, 8),
     )
     with initialize_config_dir(version_base="1.3", config_dir=str(CONF)):
         loss = instantiate(compose("config", overrides=["recipe=rloo"]).loss)

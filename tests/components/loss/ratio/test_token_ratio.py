@@ -4,16 +4,14 @@ from tensordict import TensorDict
 
 from components.loss.ratio import TokenRatio
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch() -> TensorDict:
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[False, True, True]]),
-            "log_probs": torch.tensor([[3.0, -1.0, -2.0]]),
-            "old_log_probs": torch.tensor([[0.0, -1.2, -1.5]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[False, True, True]],
+        log_probs=[[3.0, -1.0, -2.0]],
+        old_log_probs=[[0.0, -1.2, -1.5]],
     )
 
 

@@ -1,9 +1,9 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 # Two rows with 3 and 1 tokens and one with none.
 MASK = [[True, True, True], [True, False, False], [False] * 3]
@@ -20,7 +20,7 @@ THIRD = 1 / 3
     ],
 )
 def test_weights_by_hand(reduction, weights):
-    batch = TensorDict({"response_mask": torch.tensor(MASK)}, batch_size=[3])
+    batch = make_batch(response_mask=MASK)
 
     torch.testing.assert_close(reduction(batch)["loss_weight"], torch.tensor(weights).float())
 

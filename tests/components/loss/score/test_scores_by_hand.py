@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.score import (
     DivergenceScore,
@@ -16,21 +15,21 @@ from components.loss.score import (
     SequentialKL,
 )
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 HALF = math.log(0.5)
 
 
 def rows(**more):
     # h = -0.5 - 0.25 of the chosen answer, -2 of the rejected one.
-    entries = {
-        "log_probs": torch.tensor([[9.0, -2.0, -1.0], [9.0, -3.0, 9.0]], requires_grad=True),
-        "ref_log_probs": torch.tensor([[9.0, -1.5, -0.75], [9.0, -1.0, -9.0]]),
-        "response_mask": torch.tensor([[False, True, True], [False, True, False]]),
-        "chosen": torch.tensor([True, False]),
-        "common_length": torch.tensor([1, 1]),
+    return make_batch(
+        log_probs=torch.tensor([[9.0, -2.0, -1.0], [9.0, -3.0, 9.0]], requires_grad=True),
+        ref_log_probs=[[9.0, -1.5, -0.75], [9.0, -1.0, -9.0]],
+        response_mask=[[False, True, True], [False, True, False]],
+        chosen=[True, False],
+        common_length=[1, 1],
         **more,
-    }
-    return TensorDict(entries, [2])
+    )
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,12 @@ import math
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.trust_region.bapo import BAPO
 from components.loss.trust_region.clip import Clip
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 # Positive mass 1.35 counts once the ceiling is above it, negative 0.7 until the floor is.
@@ -22,17 +22,12 @@ PATHS = {
 
 
 def batch():
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, False], [True, False], [False, False]]),
-            "log_probs": torch.tensor([[-1.3, NAN], [-0.1, NAN], [NAN, NAN]], dtype=torch.float64),
-            "ratio": torch.tensor([[1.35, NAN], [0.7, NAN], [NAN, NAN]], dtype=torch.float64),
-            "advantage": torch.tensor([[1.0, NAN], [-1.0, NAN], [NAN, NAN]], dtype=torch.float64),
-            "rollout_log_probs": torch.tensor(
-                [[-1.0, NAN], [-1.0, NAN], [NAN, NAN]], dtype=torch.float64
-            ),
-        },
-        batch_size=[3],
+    return make_batch(
+        response_mask=[[True, False], [True, False], [False, False]],
+        log_probs=torch.tensor([[-1.3, NAN], [-0.1, NAN], [NAN, NAN]], dtype=torch.float64),
+        ratio=torch.tensor([[1.35, NAN], [0.7, NAN], [NAN, NAN]], dtype=torch.float64),
+        advantage=torch.tensor([[1.0, NAN], [-1.0, NAN], [NAN, NAN]], dtype=torch.float64),
+        rollout_log_probs=torch.tensor([[-1.0, NAN], [-1.0, NAN], [NAN, NAN]], dtype=torch.float64),
     )
 
 

@@ -1,22 +1,19 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.trust_region.clip import CISPO
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch():
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True, False]]),
-            "log_probs": torch.tensor([[-1.0, -2.0, -0.5, NAN]], requires_grad=True),
-            "ratio": torch.tensor([[9.0, 0.1, 1.0, NAN]], requires_grad=True),
-            "advantage": torch.tensor([[1.0, -1.0, 2.0, NAN]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, True, False]],
+        log_probs=torch.tensor([[-1.0, -2.0, -0.5, NAN]], requires_grad=True),
+        ratio=torch.tensor([[9.0, 0.1, 1.0, NAN]], requires_grad=True),
+        advantage=[[1.0, -1.0, 2.0, NAN]],
     )
 
 

@@ -5,18 +5,16 @@ from tensordict import TensorDict
 from components.loss.trust_region.clip import Clip
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch() -> TensorDict:
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True, True, False]]),
-            "ratio": torch.tensor([[2.0, 2.0, 0.5, 0.5, NAN]], requires_grad=True),
-            "advantage": torch.tensor([[1.0, -1.0, 1.0, -1.0, NAN]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, True, True, False]],
+        ratio=torch.tensor([[2.0, 2.0, 0.5, 0.5, NAN]], requires_grad=True),
+        advantage=[[1.0, -1.0, 1.0, -1.0, NAN]],
     )
 
 

@@ -2,26 +2,23 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.trust_region.clip_cov import ClipCov
 from components.loss.trust_region.divergence import KLCov
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch():
     # Advantages have mean 0, log-probs mean -2: covariances 2, 0, 2, -2 (two rows, one mean).
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, False], [True, True, False]]),
-            "log_probs": torch.tensor([[-1.0, -2.0, NAN], [-4.0, -1.0, NAN]], dtype=torch.float64),
-            "ratio": torch.tensor([[1.1, 1.0, NAN], [0.9, 2.0, NAN]], dtype=torch.float64),
-            "advantage": torch.tensor([[2.0, 1.0, NAN], [-1.0, -2.0, NAN]], dtype=torch.float64),
-        },
-        batch_size=[2],
+    return make_batch(
+        response_mask=[[True, True, False], [True, True, False]],
+        log_probs=torch.tensor([[-1.0, -2.0, NAN], [-4.0, -1.0, NAN]], dtype=torch.float64),
+        ratio=torch.tensor([[1.1, 1.0, NAN], [0.9, 2.0, NAN]], dtype=torch.float64),
+        advantage=torch.tensor([[2.0, 1.0, NAN], [-1.0, -2.0, NAN]], dtype=torch.float64),
     )
 
 

@@ -8,6 +8,7 @@ from components.loss.trust_region.divergence import DPPO
 from rlcomp.errors import ConfigError
 from rlcomp.functional.divergence import binary_kl, binary_total_variation
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 OLD = [[0.01, 0.5, 0.5, 0.9], [0.9, 0.6, 0.5, NAN]]
@@ -18,14 +19,13 @@ ADVANTAGE = [[1.0, 1.0, 1.0, 0.5], [-1.0, -2.0, 0.0, NAN]]
 def batch():
     """Ratios 10 1.4 0.6 0.67 with A > 0, 0.67 0.33 with A < 0, and 1.8 with A = 0."""
     old, new = torch.tensor(OLD).log(), torch.tensor(NEW).log()
-    entries = {
-        "response_mask": ~torch.tensor(OLD).isnan(),
-        "log_probs": new,
-        "old_log_probs": old,
-        "ratio": (new - old).exp().requires_grad_(),
-        "advantage": torch.tensor(ADVANTAGE),
-    }
-    return TensorDict(entries, batch_size=[2])
+    return make_batch(
+        response_mask=~torch.tensor(OLD).isnan(),
+        log_probs=new,
+        old_log_probs=old,
+        ratio=(new - old).exp().requires_grad_(),
+        advantage=ADVANTAGE,
+    )
 
 
 def test_a_bound_that_no_total_variation_reaches_is_refused():

@@ -1,22 +1,19 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.trust_region.clip import DualClip
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch():
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True, True, False]]),
-            "ratio": torch.tensor([[5.0, 2.0, 5.0, 0.5, NAN]], requires_grad=True),
-            "advantage": torch.tensor([[-1.0, -1.0, 1.0, -1.0, NAN]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, True, True, False]],
+        ratio=torch.tensor([[5.0, 2.0, 5.0, 0.5, NAN]], requires_grad=True),
+        advantage=[[-1.0, -1.0, 1.0, -1.0, NAN]],
     )
 
 
@@ -36,13 +33,10 @@ def test_tokens_beyond_each_bound_are_counted():
     # is none of them.
     ratio = [0.5, 2.0, 9.0, 4.0, 5.0, 6.0, 7.0, 0.5, 2.0, 9.0]
     sign = [-1, 1, 0.5, -1, -1, -1, -1, 1, -1, 0]
-    rows = TensorDict(
-        {
-            "response_mask": torch.tensor([[True] * 6 + [False] * 2, [True] * 4 + [False] * 4]),
-            "ratio": torch.tensor([[*ratio[:6], NAN, NAN], [*ratio[6:], NAN, NAN, NAN, NAN]]),
-            "advantage": torch.tensor([[*sign[:6], NAN, NAN], [*sign[6:], NAN, NAN, NAN, NAN]]),
-        },
-        batch_size=[2],
+    rows = make_batch(
+        response_mask=[[True] * 6 + [False] * 2, [True] * 4 + [False] * 4],
+        ratio=[[*ratio[:6], NAN, NAN], [*ratio[6:], NAN, NAN, NAN, NAN]],
+        advantage=[[*sign[:6], NAN, NAN], [*sign[6:], NAN, NAN, NAN, NAN]],
     )
 
     with recording() as ledger:

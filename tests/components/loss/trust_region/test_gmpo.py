@@ -2,10 +2,10 @@ from math import exp, log
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.trust_region.clip import GMPO
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
@@ -17,12 +17,11 @@ def batch():
     rows = [[0.9, -0.2, NAN, -0.7], [NAN, -0.9, 0.3, NAN], [0.9, NAN, NAN, NAN]]
     log_ratio = torch.tensor([*rows, [0.9, -0.9, NAN, NAN], [NAN] * 4])
     advantage = torch.tensor([2.0, -1.0, 0.5, 0.0, NAN])[:, None].expand(5, 4)
-    entries = {
-        "response_mask": mask,
-        "ratio": log_ratio.exp().requires_grad_(),
-        "advantage": torch.where(mask, advantage, NAN),
-    }
-    return TensorDict(entries, batch_size=[5])
+    return make_batch(
+        response_mask=mask,
+        ratio=log_ratio.exp().requires_grad_(),
+        advantage=torch.where(mask, advantage, NAN),
+    )
 
 
 def test_it_is_the_geometric_mean_of_ratios_clipped_in_log_space():

@@ -1,22 +1,19 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.trust_region.divergence import KLPenalty
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch(ratio=2.0):
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, False], [True, False, False]]),
-            "ratio": torch.tensor([[ratio, 1.0, NAN], [1.0, NAN, NAN]], requires_grad=True),
-            "advantage": torch.tensor([[1.0, -1.0, NAN], [0.0, NAN, NAN]]),
-        },
-        batch_size=[2],
+    return make_batch(
+        response_mask=[[True, True, False], [True, False, False]],
+        ratio=torch.tensor([[ratio, 1.0, NAN], [1.0, NAN, NAN]], requires_grad=True),
+        advantage=[[1.0, -1.0, NAN], [0.0, NAN, NAN]],
     )
 
 

@@ -2,11 +2,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.trust_region.divergence import M2PO
 from rlcomp.functional.moments import second_moment_outliers
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
@@ -18,12 +18,11 @@ def batch():
     )
     mask = ~log_ratio.isnan()
     advantage = torch.tensor([0.5, -1.0, 0.0])[:, None].expand(3, 4)
-    entries = {
-        "response_mask": mask,
-        "ratio": log_ratio.exp().requires_grad_(),
-        "advantage": torch.where(mask, advantage, NAN),
-    }
-    return TensorDict(entries, batch_size=[3])
+    return make_batch(
+        response_mask=mask,
+        ratio=log_ratio.exp().requires_grad_(),
+        advantage=torch.where(mask, advantage, NAN),
+    )
 
 
 # T, where A and log r have the same sign, holds the squares 0.04 0.36 | 0.01 1 0.09, mean 0.3.

@@ -2,23 +2,20 @@
 
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.trust_region.clip import NoTrustRegion
 from components.loss.trust_region.smooth import SAPO
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch():
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, False]]),
-            "ratio": torch.tensor([[9.0, 0.5, NAN]], requires_grad=True),
-            "advantage": torch.tensor([[1.0, -1.0, NAN]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, False]],
+        ratio=torch.tensor([[9.0, 0.5, NAN]], requires_grad=True),
+        advantage=[[1.0, -1.0, NAN]],
     )
 
 

@@ -4,11 +4,11 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.trust_region.smooth import VESPO
 from rlcomp.functional.off_policy import gamma_weight
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 # phi(2) of k = 2, lambda = 3, and phi(0.5), phi(2) of k = 3, lambda = 2.
@@ -22,13 +22,12 @@ def batch():
     advantage = torch.tensor([1.5, -0.5, -2.0, 0.0])[:, None].expand(4, 3)
     rows = [[-1.0, -2.0, -0.5], [NAN, -3.0, NAN], [-1.0, NAN, NAN], [-2.0, NAN, -1.0]]
     log_probs = torch.tensor(rows)
-    entries = {
-        "response_mask": mask,
-        "log_probs": log_probs.requires_grad_(),
-        "ratio": torch.where(mask, ratio, NAN).requires_grad_(),
-        "advantage": torch.where(mask, advantage, NAN),
-    }
-    return TensorDict(entries, batch_size=[4])
+    return make_batch(
+        response_mask=mask,
+        log_probs=log_probs.requires_grad_(),
+        ratio=torch.where(mask, ratio, NAN).requires_grad_(),
+        advantage=torch.where(mask, advantage, NAN),
+    )
 
 
 def test_the_gradient_is_the_weight_times_the_advantage():

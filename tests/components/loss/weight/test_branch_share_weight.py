@@ -1,14 +1,13 @@
 """Loss weight of trees: by hand; the total stays, in however many micro-batches."""
 
 import torch
-from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import SequenceSum
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import BranchShareWeight
-from rlcomp.testing import check_component, check_loss
+from rlcomp.testing import check_component, check_loss, make_batch
 from rlcomp.testing.example import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "branch_share")
@@ -17,7 +16,7 @@ KEYS = ("log_probs", "old_log_probs", "advantage", "response_mask", "branch_shar
 def test_the_worked_example():
     mask = torch.tensor([[True, True], [True, False], [True, False], [False, False]])
     share = torch.tensor([0.5, 0.5, 1.0, 1.0])
-    batch = TensorDict({"response_mask": mask, "branch_share": share}, batch_size=[4])
+    batch = make_batch(response_mask=mask, branch_share=share)
 
     weight = BranchShareWeight()(batch)["token_weight"]
 
@@ -27,7 +26,7 @@ def test_the_worked_example():
 
 def test_without_branches_it_is_one():
     mask = torch.ones(3, 2).bool()
-    batch = TensorDict({"response_mask": mask, "branch_share": torch.ones(3)}, batch_size=[3])
+    batch = make_batch(response_mask=mask, branch_share=torch.ones(3))
 
     assert torch.equal(BranchShareWeight()(batch)["token_weight"], mask.float())
 

@@ -1,23 +1,19 @@
 import pytest
-import torch
-from tensordict import TensorDict
 
 from components.loss.weight.importance import DivergenceFilter
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch():
     # rollout - old: 0.2, -0.4, no record | 0.1, 0.1, padding.
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True], [True, True, False]]),
-            "old_log_probs": torch.tensor([[-1.0, -1.0, -1.0], [-1.0, -1.0, NAN]]),
-            "rollout_log_probs": torch.tensor([[-0.8, -1.4, NAN], [-0.9, -0.9, NAN]]),
-        },
-        batch_size=[2],
+    return make_batch(
+        response_mask=[[True, True, True], [True, True, False]],
+        old_log_probs=[[-1.0, -1.0, -1.0], [-1.0, -1.0, NAN]],
+        rollout_log_probs=[[-0.8, -1.4, NAN], [-0.9, -0.9, NAN]],
     )
 
 

@@ -2,14 +2,13 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import FixedLength, SequenceMean, SequenceSum, TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import EqualRoleWeight
-from rlcomp.testing import check_component, check_loss
+from rlcomp.testing import check_component, check_loss, make_batch
 from rlcomp.testing.example import example_batch
 
 REDUCTIONS = (TokenMean(), SequenceMean(), SequenceSum(), FixedLength(length=5))
@@ -28,12 +27,11 @@ def loss(reduction):
 def batch(is_proposer=(True, False, False)):
     mask = torch.tensor([[True, True, False], [True, True, True], [True, False, False]])
     share = torch.where(mask, 1 / 6, torch.nan)  # what token_mean writes
-    entries = {
-        "response_mask": mask,
-        "is_proposer": torch.tensor(is_proposer),
-        "loss_weight": share,
-    }
-    return TensorDict(entries, batch_size=[3])
+    return make_batch(
+        response_mask=mask,
+        is_proposer=is_proposer,
+        loss_weight=share,
+    )
 
 
 def test_the_worked_example():

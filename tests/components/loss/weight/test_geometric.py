@@ -2,21 +2,18 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.weight.importance import GeometricFilter
 from rlcomp.errors import ConfigError
+from rlcomp.testing import make_batch
 
 
 def rows(gaps):
     gap = torch.tensor(gaps, dtype=torch.float64)
-    return TensorDict(
-        {
-            "response_mask": ~gap.isnan(),
-            "old_log_probs": gap,
-            "rollout_log_probs": torch.zeros_like(gap),
-        },
-        batch_size=[len(gap)],
+    return make_batch(
+        response_mask=~gap.isnan(),
+        old_log_probs=gap,
+        rollout_log_probs=torch.zeros_like(gap),
     )
 
 

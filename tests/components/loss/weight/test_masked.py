@@ -1,21 +1,18 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.weight.importance import MaskedWeight
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch():
     # Ratios 1, 0.25, 8; their geometric mean is 2^(1/3).
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True, False]]),
-            "old_log_probs": torch.tensor([[1.0, 0.25, 8.0, 1.0]]).log(),
-            "rollout_log_probs": torch.tensor([[0.0, 0.0, 0.0, float("nan")]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, True, False]],
+        old_log_probs=torch.tensor([[1.0, 0.25, 8.0, 1.0]]).log(),
+        rollout_log_probs=[[0.0, 0.0, 0.0, float("nan")]],
     )
 
 

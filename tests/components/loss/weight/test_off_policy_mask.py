@@ -1,23 +1,20 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.weight.importance import OffPolicyMask
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 NAN = float("nan")
 
 
 def batch():
     # rollout - log_probs: means 0.6 (of 1.2 and 0) | 0.4 | 0.6, of a good answer.
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, False, True], [True, True, False], [True] * 3]),
-            "log_probs": torch.tensor([[-2.2, NAN, -1.0], [-1.4, -1.4, NAN], [-1.6, -1.6, -1.6]]),
-            "rollout_log_probs": torch.tensor([[-1.0, NAN, NAN], [-1.0, -1.0, NAN], [-1.0] * 3]),
-            "advantage": torch.tensor([[-1.0] * 3, [-1.0] * 3, [1.0] * 3]),
-        },
-        batch_size=[3],
+    return make_batch(
+        response_mask=[[True, False, True], [True, True, False], [True] * 3],
+        log_probs=[[-2.2, NAN, -1.0], [-1.4, -1.4, NAN], [-1.6, -1.6, -1.6]],
+        rollout_log_probs=[[-1.0, NAN, NAN], [-1.0, -1.0, NAN], [-1.0] * 3],
+        advantage=[[-1.0] * 3, [-1.0] * 3, [1.0] * 3],
     )
 
 

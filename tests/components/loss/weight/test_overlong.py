@@ -1,6 +1,5 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
@@ -8,18 +7,16 @@ from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import OverlongMask
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 
 
 def batch():
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True], [True, False, False]]),
-            "truncated": torch.tensor([True, False]),
-            "log_probs": torch.zeros(2, 3, requires_grad=True),
-            "old_log_probs": torch.zeros(2, 3),
-            "advantage": torch.ones(2, 3),
-        },
-        batch_size=[2],
+    return make_batch(
+        response_mask=[[True, True, True], [True, False, False]],
+        truncated=[True, False],
+        log_probs=torch.zeros(2, 3, requires_grad=True),
+        old_log_probs=torch.zeros(2, 3),
+        advantage=torch.ones(2, 3),
     )
 
 

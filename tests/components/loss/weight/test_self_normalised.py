@@ -1,24 +1,21 @@
 import pytest
 import torch
-from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
 from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.importance import SelfNormalisedWeight
+from rlcomp.testing import make_batch
 from rlcomp.testing.example import example_batch
 
 
 def batch():
     # Ratios e^log(3) = 3 and 1 | 2; sequences 3 | 2.
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True], [True, False]]),
-            "old_log_probs": torch.tensor([[3.0, 1.0], [2.0, 1.0]]).log(),
-            "rollout_log_probs": torch.zeros(2, 2),
-        },
-        batch_size=[2],
+    return make_batch(
+        response_mask=[[True, True], [True, False]],
+        old_log_probs=torch.tensor([[3.0, 1.0], [2.0, 1.0]]).log(),
+        rollout_log_probs=torch.zeros(2, 2),
     )
 
 

@@ -2,7 +2,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
@@ -10,6 +9,7 @@ from components.loss.reduction import TokenMean
 from components.loss.trust_region.clip import Clip
 from components.loss.weight.rows import TopEntropy
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.testing.example import example_batch
 
 KEYS = ("log_probs", "old_log_probs", "advantage", "entropy", "response_mask")
@@ -25,12 +25,9 @@ def loss():
 
 
 def batch():
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True], [True, True, False]]),
-            "entropy": torch.tensor([[0.1, 0.5, 0.3], [0.9, 0.2, float("nan")]]),
-        },
-        batch_size=[2],
+    return make_batch(
+        response_mask=[[True, True, True], [True, True, False]],
+        entropy=[[0.1, 0.5, 0.3], [0.9, 0.2, float("nan")]],
     )
 
 

@@ -2,7 +2,6 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import TensorDict
 
 from components.loss.policy import PolicyLoss
 from components.loss.ratio import TokenRatio
@@ -11,6 +10,7 @@ from components.loss.trust_region.clip import Clip
 from components.loss.weight.importance import GeometricFilter, MaskedWeight, TruncatedWeight
 from rlcomp.errors import ConfigError
 from rlcomp.metrics import recording
+from rlcomp.testing import make_batch
 from rlcomp.testing.example import example_batch
 
 NAN = float("nan")
@@ -19,13 +19,10 @@ KEYS = ("log_probs", "old_log_probs", "rollout_log_probs", "advantage", "respons
 
 def batch():
     # Gaps 0, 0.5, 1 with ratios 1, 1.6487, 2.7183; a sampler without a record; a hole.
-    return TensorDict(
-        {
-            "response_mask": torch.tensor([[True, True, True, True, False]]),
-            "old_log_probs": torch.tensor([[-1.0, -1.0, -1.0, -1.0, NAN]]),
-            "rollout_log_probs": torch.tensor([[-1.0, -1.5, -2.0, NAN, NAN]]),
-        },
-        batch_size=[1],
+    return make_batch(
+        response_mask=[[True, True, True, True, False]],
+        old_log_probs=[[-1.0, -1.0, -1.0, -1.0, NAN]],
+        rollout_log_probs=[[-1.0, -1.5, -2.0, NAN, NAN]],
     )
 
 
