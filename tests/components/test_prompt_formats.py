@@ -129,7 +129,7 @@ def test_an_evaluation_asks_and_shows_as_training_does(tokenizer, chat, policy):
     order = {"+3": ASKED_TALK, "4+4": ASKED_PLAIN}
     wanted = [order[example.prompt] for example in evaluator.examples]
 
-    rows = evaluator.answers(evaluator.asked, 1, None)
+    rows = evaluator.answers(evaluator.policy_prompts, 1, None)
     with recording() as ledger:
         evaluator(TensorDict({}, batch_size=[]))
 

@@ -165,7 +165,7 @@ def test_the_gold_answers_are_put_beside_the_tokens(monkeypatch):
         answered = answer_prompts(*args, **kwargs)
         return answered.set("tokens", answered["tokens"].to("meta"))
 
-    monkeypatch.setattr("components.evaluator.accuracy.answer_prompts", elsewhere)
+    monkeypatch.setattr("rlcomp.data.held_out_answers.answer_prompts", elsewhere)
 
     reward = Verdicts(greedy="+++", sampled="+" * 12)
 
@@ -233,7 +233,7 @@ def test_the_accuracies_of_a_level_are_those_of_its_prompts():
 def test_the_levels_are_those_of_the_examples():
     accuracy = evaluator(tiny_policy(), by="prompt_length")
 
-    assert accuracy.levels == [str(len(prompt)) for prompt in accuracy.asked]
+    assert accuracy.levels == [str(len(prompt)) for prompt in accuracy.policy_prompts]
     assert evaluator(tiny_policy()).levels == [""] * PROMPTS
 
 
