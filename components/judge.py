@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import NoVerdict, check_options, choices
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
 from rlcomp.interfaces.protocols import Endpoint
+from rlcomp.text.template import Template
 from rlcomp.text.two_options import TwoOptions
 
 
@@ -85,7 +84,7 @@ class WordPrefix(metaclass=Checked):
         return float(enough and predicted[:shared] == true[:shared])
 
 
-_FIELD = re.compile(r"\{(prediction|reference)\}")
+_FIELDS = ("prediction", "reference")
 _TEMPLATE = (
     "Text: {reference}\n"
     "Prediction: {prediction}\n"
@@ -130,9 +129,7 @@ class Generative(metaclass=Checked):
         least_mass: Probability = 0.05,
         prompt: Prompt | None = None,
     ) -> None:
-        for field in ("prediction", "reference"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"Generative: template {template!r} must hold {{{field}}}")
+        self._template = Template("Generative", template, required=_FIELDS)
         check_options("Generative", yes_text=yes_text, no_text=no_text)
         self.model = model
         self.template = template
@@ -140,14 +137,14 @@ class Generative(metaclass=Checked):
         self.no_text = no_text
         self.least_mass = least_mass
         self.no_verdict = NoVerdict("Generative")
-        self._choice = TwoOptions(
+        self._options = TwoOptions(
             model,
             (yes_text, no_text),
             prompt=prompt,
             least_mass=least_mass,
             no_verdict=self.no_verdict,
         )
-        self.prompt = self._choice.prompt
+        self.prompt = self._options.prompt
 
     def __call__(self, prediction: str, reference: str) -> float | None:
         """Return the probability of yes."""
@@ -158,18 +155,16 @@ class Generative(metaclass=Checked):
         """Return the probability of yes for each pair."""
         if not pairs:
             return []
-        encode, fits = self._choice.encode, self._choice.fits
+        encode, fits = self._options.encode, self._options.fits
         questions = encode([self._question(*pair) for pair in pairs])
-        shares = self._choice.shares(questions)
+        shares = self._options.shares(questions)
         for number, ((_, reference), question) in enumerate(zip(pairs, questions, strict=True)):
             if not fits(question) and fits(encode([self._question("", reference)])[0]):
                 shares[number] = 0.0
         return shares
 
     def _question(self, prediction: str, reference: str) -> str:
-        texts = {"prediction": prediction, "reference": reference}
-        # One pass, so that a prediction that contains "{reference}" stays unchanged.
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
+        return self._template.fill({"prediction": prediction, "reference": reference})
 
 
 _REQUEST = (
@@ -212,9 +207,7 @@ class EndpointJudge(metaclass=Checked):
         least_mass: Probability = 0.05,
         alternatives: PositiveInt = 20,
     ) -> None:
-        for field in ("prediction", "reference"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"EndpointJudge: template {template!r} must hold {{{field}}}")
+        self._template = Template("EndpointJudge", template, required=_FIELDS)
         check_options("EndpointJudge", yes_text=yes_text, no_text=no_text)
         self.endpoint = endpoint
         self.template = template
@@ -234,7 +227,7 @@ class EndpointJudge(metaclass=Checked):
         """Return the probability of yes for each pair, with parallel requests."""
         return choices(
             self.endpoint,
-            [self._asked(*pair) for pair in pairs],
+            [self._question(*pair) for pair in pairs],
             (self.yes_text, self.no_text),
             read=self.read,
             least_mass=self.least_mass,
@@ -242,7 +235,5 @@ class EndpointJudge(metaclass=Checked):
             no_verdict=self.no_verdict,
         )
 
-    def _asked(self, prediction: str, reference: str) -> str:
-        texts = {"prediction": prediction, "reference": reference}
-        # One pass, so that a prediction that contains "{reference}" stays unchanged.
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
+    def _question(self, prediction: str, reference: str) -> str:
+        return self._template.fill({"prediction": prediction, "reference": reference})

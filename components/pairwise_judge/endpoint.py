@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Literal
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import NoVerdict, Shown, check_options, choices
 from rlcomp.interfaces.protocols import Endpoint
+from rlcomp.text.template import Template
 
-_FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 _TEMPLATE = (
     "Prompt: {prompt}\n"
     "Answer 1: {first}\n"
@@ -57,9 +55,12 @@ class EndpointPairs(metaclass=Checked):
         least_mass: Probability = 0.05,
         alternatives: PositiveInt = 20,
     ) -> None:
-        for field in ("prompt", "first", "second"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"EndpointPairs: template {template!r} must hold {{{field}}}")
+        self._template = Template(
+            "EndpointPairs",
+            template,
+            required=("prompt", "first", "second"),
+            optional=("rationale",),
+        )
         check_options("EndpointPairs", first_text=first_text, second_text=second_text)
         self.endpoint = endpoint
         self.template = template
@@ -74,15 +75,10 @@ class EndpointPairs(metaclass=Checked):
         """Return for each pair the probability that the first is better."""
         return choices(
             self.endpoint,
-            [self._asked(pair) for pair in pairs],
+            [self._template.fill(pair._asdict()) for pair in pairs],
             (self.first_text, self.second_text),
             read=self.read,
             least_mass=self.least_mass,
             alternatives=self.alternatives,
             no_verdict=self.no_verdict,
         )
-
-    def _asked(self, pair: Shown) -> str:
-        """Fill the template in one pass: a text that holds a field's name stays as it is."""
-        texts = pair._asdict()
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)

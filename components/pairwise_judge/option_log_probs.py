@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from rlcomp.arguments import Checked, NonEmptyText, PositiveInt, Probability
-from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import NoVerdict, Shown, check_options
 from rlcomp.interfaces.policy import Policy
 from rlcomp.interfaces.prompt import Prompt
+from rlcomp.text.template import Template
 from rlcomp.text.two_options import TwoOptions
 
-_FIELD = re.compile(r"\{(prompt|first|second|rationale)\}")
 _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nWhich answer is better, 1 or 2?\nAnswer:"
 
 
@@ -55,9 +53,12 @@ class OptionLogProbs(metaclass=Checked):
         batch_size: PositiveInt = 64,
         prompt: Prompt | None = None,
     ) -> None:
-        for field in Shown._fields[:3]:
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"OptionLogProbs: template {template!r} must hold {{{field}}}")
+        self._template = Template(
+            "OptionLogProbs",
+            template,
+            required=("prompt", "first", "second"),
+            optional=("rationale",),
+        )
         check_options("OptionLogProbs", first_text=first_text, second_text=second_text)
         self.model = model
         self.template = template
@@ -66,7 +67,7 @@ class OptionLogProbs(metaclass=Checked):
         self.least_mass = least_mass
         self.batch_size = batch_size
         self.no_verdict = NoVerdict("OptionLogProbs")
-        self._choice = TwoOptions(
+        self._options = TwoOptions(
             model,
             (first_text, second_text),
             prompt=prompt,
@@ -74,15 +75,11 @@ class OptionLogProbs(metaclass=Checked):
             no_verdict=self.no_verdict,
             batch_size=batch_size,
         )
-        self.prompt = self._choice.prompt
+        self.prompt = self._options.prompt
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
         """Return for each pair the share of the first option in the probability of both."""
         if not pairs:
             return []
-        return self._choice.shares(self._choice.encode([self._question(pair) for pair in pairs]))
-
-    def _question(self, pair: Shown) -> str:
-        texts = pair._asdict()
-        # One pass, so that a text that holds a field's name stays as it is.
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
+        questions = [self._template.fill(pair._asdict()) for pair in pairs]
+        return self._options.shares(self._options.encode(questions))

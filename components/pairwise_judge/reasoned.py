@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Annotated
 
@@ -14,8 +13,8 @@ from rlcomp.errors import ConfigError
 from rlcomp.interfaces.judge import GivesReasons, NoVerdict, PairwiseJudge, Shown
 from rlcomp.interfaces.protocols import Writer
 from rlcomp.metrics import record
+from rlcomp.text.template import Template
 
-_FIELD = re.compile(r"\{(prompt|first|second)\}")
 _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nA comparison of both answers, step by step:"
 
 
@@ -67,9 +66,7 @@ class Reasoned(metaclass=Checked):
         least: PositiveInt = 1,
         clip: Annotated[float, Interval(ge=0, lt=0.5)] = 0.0,
     ) -> None:
-        for field in ("prompt", "first", "second"):
-            if f"{{{field}}}" not in template:
-                raise ConfigError(f"Reasoned: template {template!r} must hold {{{field}}}")
+        self._template = Template("Reasoned", template, required=("prompt", "first", "second"))
         if least > rationales:
             raise ConfigError(
                 f"Reasoned: least is {least}, and there are {rationales} rationales: raise these"
@@ -99,7 +96,7 @@ class Reasoned(metaclass=Checked):
 
     def _verdicts(self, pairs: Sequence[Shown]) -> list[float | None]:
         """Return the verdict of each rationale; None if there is no rationale or no verdict."""
-        texts = self.writer([self._asked(pair) for pair in pairs])
+        texts = self.writer([self._template.fill(pair._asdict()) for pair in pairs])
         rationales = [
             (number, pair._replace(rationale=text))
             for number, (pair, text) in enumerate(zip(pairs, texts, strict=True))
@@ -110,11 +107,6 @@ class Reasoned(metaclass=Checked):
         for (number, _), p in zip(rationales, verdicts, strict=True):
             probabilities[number] = p
         return probabilities
-
-    def _asked(self, pair: Shown) -> str:
-        """Fill the template in one pass: a text that holds a field's name stays as it is."""
-        texts = pair._asdict()
-        return _FIELD.sub(lambda field: texts[field[1]], self.template)
 
     def _mean(self, verdicts: Sequence[float]) -> float:
         return min(max(sum(verdicts) / len(verdicts), self.clip), 1.0 - self.clip)
