@@ -15,11 +15,11 @@ from rlcomp.text.template import Template
 from rlcomp.text.two_options import TwoOptions
 
 
-class Exact(metaclass=Checked):
+class ExactMatchJudge(metaclass=Checked):
     r"""Judge by exact match of the word sequences: 1 if equal up to white space, else 0.
 
     Examples:
-        >>> Exact()(" the\ncat", "the cat "), Exact()("The cat", "the cat")
+        >>> ExactMatchJudge()(" the\ncat", "the cat "), ExactMatchJudge()("The cat", "the cat")
         (1.0, 0.0)
     """
 
@@ -29,7 +29,7 @@ class Exact(metaclass=Checked):
         return float(prediction.split() == words) if words else None
 
 
-class Overlap(metaclass=Checked):
+class WordOverlapJudge(metaclass=Checked):
     """Judge by bag-of-words F1 (as in SQuAD).
 
     ``F1 = 2 * |P & T| / (|P| + |T|)`` over the word multisets of prediction P and reference T.
@@ -38,7 +38,7 @@ class Overlap(metaclass=Checked):
         Rajpurkar et al. 2016 (SQuAD), arXiv:1606.05250, section 6.1.
 
     Examples:
-        >>> Overlap()("the cat sat", "cat the ran the mat")  # 2 shared of 3 and of 5
+        >>> WordOverlapJudge()("the cat sat", "cat the ran the mat")  # 2 shared of 3 and of 5
         0.5
     """
 
@@ -50,7 +50,7 @@ class Overlap(metaclass=Checked):
         return 2 * (predicted & true).total() / (predicted.total() + true.total())
 
 
-class WordPrefix(metaclass=Checked):
+class WordPrefixJudge(metaclass=Checked):
     """Prefix judge: 1 if one text is a word prefix of the other, else 0.
 
     The end of a segment is arbitrary, so a shorter or longer prediction is not penalised. The
@@ -64,7 +64,7 @@ class WordPrefix(metaclass=Checked):
         where a language model judges (``judge=generative``).
 
     Examples:
-        >>> judge = WordPrefix(least=2)
+        >>> judge = WordPrefixJudge(least=2)
         >>> judge("the cat", "the cat sat"), judge("the cat sat down", "the cat sat")
         (1.0, 1.0)
         >>> judge("the", "the cat sat"), judge("the ca", "the cat sat")
@@ -93,7 +93,7 @@ _TEMPLATE = (
 )
 
 
-class Generative(metaclass=Checked):
+class GenerativeJudge(metaclass=Checked):
     """LLM-as-a-judge: probability of "yes" after a template with both texts.
 
     ``p(yes) / (p(yes) + p(no))`` at temperature 1, each summed over its spellings (``Yes``,
@@ -129,14 +129,14 @@ class Generative(metaclass=Checked):
         least_mass: Probability = 0.05,
         prompt: Prompt | None = None,
     ) -> None:
-        self._template = Template("Generative", template, required=_FIELDS)
-        check_options("Generative", yes_text=yes_text, no_text=no_text)
+        self._template = Template("GenerativeJudge", template, required=_FIELDS)
+        check_options("GenerativeJudge", yes_text=yes_text, no_text=no_text)
         self.model = model
         self.template = template
         self.yes_text = yes_text
         self.no_text = no_text
         self.least_mass = least_mass
-        self.no_verdict = NoVerdict("Generative")
+        self.no_verdict = NoVerdict("GenerativeJudge")
         self._options = TwoOptions(
             model,
             (yes_text, no_text),

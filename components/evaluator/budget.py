@@ -22,7 +22,7 @@ from rlcomp.text.reasoning import ThoughtEnd, responses
 from rlcomp.text.tokenizer import decode_rows
 
 
-class Budget(HeldOutAnswers):
+class BudgetForcing(HeldOutAnswers):
     """Evaluator of accuracy against thinking tokens, by budget forcing.
 
     A response whose thought is longer than the budget ``b`` is cut after ``b`` tokens, the text

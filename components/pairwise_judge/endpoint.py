@@ -18,7 +18,7 @@ _TEMPLATE = (
 )
 
 
-class EndpointPairs(metaclass=Checked):
+class EndpointPairJudge(metaclass=Checked):
     """LLM-as-a-judge of pairs behind an endpoint: ``p(first) / (p(first) + p(second))``.
 
     ``p`` is the probability of the first token, summed over the spellings of an option (``**1**``,
@@ -56,12 +56,12 @@ class EndpointPairs(metaclass=Checked):
         alternatives: PositiveInt = 20,
     ) -> None:
         self._template = Template(
-            "EndpointPairs",
+            "EndpointPairJudge",
             template,
             required=("prompt", "first", "second"),
             optional=("rationale",),
         )
-        check_options("EndpointPairs", first_text=first_text, second_text=second_text)
+        check_options("EndpointPairJudge", first_text=first_text, second_text=second_text)
         self.endpoint = endpoint
         self.template = template
         self.first_text = first_text
@@ -69,7 +69,7 @@ class EndpointPairs(metaclass=Checked):
         self.read = read
         self.least_mass = least_mass
         self.alternatives = alternatives
-        self.no_verdict = NoVerdict("EndpointPairs")
+        self.no_verdict = NoVerdict("EndpointPairJudge")
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:
         """Return for each pair the probability that the first is better."""

@@ -14,7 +14,7 @@ from rlcomp.text.two_options import TwoOptions
 _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nWhich answer is better, 1 or 2?\nAnswer:"
 
 
-class OptionLogProbs(metaclass=Checked):
+class OptionLogProbJudge(metaclass=Checked):
     """LLM-as-a-judge of pairs by a local model: ``p(first) / (p(first) + p(second))``.
 
     ``p`` of an option is its probability at temperature 1, summed over its spellings (``**1``,
@@ -54,19 +54,19 @@ class OptionLogProbs(metaclass=Checked):
         prompt: Prompt | None = None,
     ) -> None:
         self._template = Template(
-            "OptionLogProbs",
+            "OptionLogProbJudge",
             template,
             required=("prompt", "first", "second"),
             optional=("rationale",),
         )
-        check_options("OptionLogProbs", first_text=first_text, second_text=second_text)
+        check_options("OptionLogProbJudge", first_text=first_text, second_text=second_text)
         self.model = model
         self.template = template
         self.first_text = first_text
         self.second_text = second_text
         self.least_mass = least_mass
         self.batch_size = batch_size
-        self.no_verdict = NoVerdict("OptionLogProbs")
+        self.no_verdict = NoVerdict("OptionLogProbJudge")
         self._options = TwoOptions(
             model,
             (first_text, second_text),

@@ -18,7 +18,7 @@ from rlcomp.text.template import Template
 _TEMPLATE = "Prompt: {prompt}\n1: {first}\n2: {second}\nA comparison of both answers, step by step:"
 
 
-class Reasoned(metaclass=Checked):
+class ReasoningJudge(metaclass=Checked):
     """Chain-of-thought judge, ``p(first) = mean_k p(first | rationale_k)`` (self-consistency).
 
     A writer compares the answers in a rationale, and a judge gives its verdict after reading it: by
@@ -46,7 +46,7 @@ class Reasoned(metaclass=Checked):
         (self-consistency), arXiv:2203.11171; Bai et al. 2022, arXiv:2212.08073, section 4.1 (clip).
 
     Examples:
-        >>> reasoned = Reasoned(
+        >>> reasoned = ReasoningJudge(
         ...     writer=lambda texts: ["so the first"] * len(texts),
         ...     judge=lambda pairs: [float("first" in pair.rationale) for pair in pairs],
         ...     template="{prompt} {first} {second}",
@@ -66,10 +66,13 @@ class Reasoned(metaclass=Checked):
         least: PositiveInt = 1,
         clip: Annotated[float, Interval(ge=0, lt=0.5)] = 0.0,
     ) -> None:
-        self._template = Template("Reasoned", template, required=("prompt", "first", "second"))
+        self._template = Template(
+            "ReasoningJudge", template, required=("prompt", "first", "second")
+        )
         if least > rationales:
             raise ConfigError(
-                f"Reasoned: least is {least}, and there are {rationales} rationales: raise these"
+                f"ReasoningJudge: least is {least}, and there are {rationales} rationales: raise "
+                "rationales"
             )
         self.writer = writer
         self.judge = judge
@@ -78,7 +81,7 @@ class Reasoned(metaclass=Checked):
         self.least = least
         self.clip = clip
         self.no_verdict = (
-            judge.no_verdict if isinstance(judge, GivesReasons) else NoVerdict("Reasoned")
+            judge.no_verdict if isinstance(judge, GivesReasons) else NoVerdict("ReasoningJudge")
         )
 
     def __call__(self, pairs: Sequence[Shown]) -> list[float | None]:

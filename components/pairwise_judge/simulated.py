@@ -10,7 +10,7 @@ from rlcomp.interfaces.judge import Shown
 from rlcomp.interfaces.reward import TextReward
 
 
-class Simulated(metaclass=Checked):
+class SimulatedJudge(metaclass=Checked):
     """Simulated judge, ``p(first) = s((q_1 - q_2) / temperature + b_l (l_1 - l_2) + b_p)``.
 
     ``q`` is the quality of an answer, ``l`` its length in characters. A bias of .4 moves the
@@ -28,8 +28,8 @@ class Simulated(metaclass=Checked):
         Biases of judges: Zheng et al. 2023 (MT-Bench), arXiv:2306.05685, section 3.3.
 
     Examples:
-        >>> from components.worlds.sorting.positional_accuracy import ShareInPlace
-        >>> judge = Simulated(quality=ShareInPlace(), temperature=0.5)
+        >>> from components.worlds.sorting.positional_accuracy import PositionalAccuracy
+        >>> judge = SimulatedJudge(quality=PositionalAccuracy(), temperature=0.5)
         >>> [round(p, 2) for p in judge([Shown("", "12", "13", "12"), Shown("", "3", "4", "12")])]
         [0.73, 0.5]
     """

@@ -22,7 +22,7 @@ from rlcomp.interfaces.task import Example, Task
 from rlcomp.keys import Key, OwnKey
 
 
-class Labelled(Demonstrations):
+class LabelledAnswers(Demonstrations):
     """Sampler of answers with a label, for KTO: an example's demonstration and ``desirable``.
 
     Reads nothing. Writes what :class:`~components.sampler.demonstrations.Demonstrations` does,
@@ -126,7 +126,7 @@ class LabelledTextsSampler(Demonstrations):
         return self.rows(examples).set("labels", label_rows(examples, self.labels))
 
 
-class Rated(Demonstrations):
+class RatedAnswers(Demonstrations):
     """Sampler of answers with a rating, for reward models.
 
     The answer is the example's demonstration. The rating is its column ``rating``, or 1 or 0 by its

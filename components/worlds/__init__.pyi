@@ -46,7 +46,7 @@ from components.worlds.running_sum.task import RunningSum as RunningSum
 from components.worlds.running_sum.task import RunningSums as RunningSums
 from components.worlds.sorting.graded import SortingGraded as SortingGraded
 from components.worlds.sorting.pairs import SortingPairs as SortingPairs
-from components.worlds.sorting.positional_accuracy import ShareInPlace as ShareInPlace
+from components.worlds.sorting.positional_accuracy import PositionalAccuracy as PositionalAccuracy
 from components.worlds.sorting.revisions import Revisions as Revisions
 from components.worlds.sorting.substitution import Substitution as Substitution
 from components.worlds.sorting.task import Sorting as Sorting

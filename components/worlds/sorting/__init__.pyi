@@ -2,7 +2,7 @@
 
 from components.worlds.sorting.graded import SortingGraded as SortingGraded
 from components.worlds.sorting.pairs import SortingPairs as SortingPairs
-from components.worlds.sorting.positional_accuracy import ShareInPlace as ShareInPlace
+from components.worlds.sorting.positional_accuracy import PositionalAccuracy as PositionalAccuracy
 from components.worlds.sorting.revisions import Revisions as Revisions
 from components.worlds.sorting.substitution import Substitution as Substitution
 from components.worlds.sorting.task import Sorting as Sorting

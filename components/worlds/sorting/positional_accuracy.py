@@ -5,7 +5,7 @@ from __future__ import annotations
 from rlcomp.interfaces.reward import TextReward
 
 
-class ShareInPlace(TextReward):
+class PositionalAccuracy(TextReward):
     """Reward equal to the share of positions at which response and answer agree.
 
     The share is of the positions of the longer text. It is a graded substitute for human

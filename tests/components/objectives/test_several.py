@@ -8,7 +8,7 @@ from components.objectives import Several
 from components.pareto.gradients import Constrained
 from components.pareto.scalarisation import Chebyshev, Linear, SmoothChebyshev
 from components.reward.combined import WeightedSum
-from components.reward.function import Function
+from components.reward.function import FunctionReward
 from components.reward.surface import Brevity
 from rlcomp.batch import encode_texts
 from rlcomp.errors import ConfigError, NumericalError
@@ -59,7 +59,7 @@ def batch(responses=("12", "abcd", "", "1?"), reward=(1.0, 0.0, 0.0, 1.0), valid
 
 
 def several(aggregator, **parts) -> Several:
-    parts = parts or {"brevity": Brevity(longest=8), "digits": Function(function=digits)}
+    parts = parts or {"brevity": Brevity(longest=8), "digits": FunctionReward(function=digits)}
     return Several(parts=parts, aggregator=aggregator)
 
 
@@ -104,7 +104,7 @@ def test_an_objective_of_weight_0_may_be_missing():
 def test_a_row_without_any_objective_is_never_valid():
     some = batch(valid=[True, True, True, False])
 
-    result = several(Told(0.0, 0.0), digits=Function(function=digits))(some)
+    result = several(Told(0.0, 0.0), digits=FunctionReward(function=digits))(some)
 
     assert result["reward_valid"].tolist() == [True, True, True, False]
 
@@ -167,7 +167,7 @@ def test_metrics_are_those_of_the_rows_that_have_the_objective():
 
 def test_a_part_may_be_a_sum():
     inner = WeightedSum(
-        parts={"short": Brevity(longest=8), "digits": Function(function=digits)},
+        parts={"short": Brevity(longest=8), "digits": FunctionReward(function=digits)},
         weights={"short": 1.0, "digits": 1.0},
         correct_by="short",
     )
@@ -201,7 +201,7 @@ def test_invalid_rows_change_no_other_row(weights, valid):
 def test_an_objective_that_no_row_has_is_harmless():
     told = Told(1.0, 1.0)
 
-    result = several(told, learned=Function(function=lambda response: None))(batch())
+    result = several(told, learned=FunctionReward(function=lambda response: None))(batch())
 
     assert not result["reward_valid"].any()
     assert result["reward"].tolist() == [0.0] * 4
@@ -253,7 +253,8 @@ def test_an_aggregator_that_names_these_is_taken():
 
 def test_a_part_that_is_null_is_left_out():
     part = Several(
-        parts={"gone": None, "digits": Function(function=digits)}, aggregator=Linear(weights=None)
+        parts={"gone": None, "digits": FunctionReward(function=digits)},
+        aggregator=Linear(weights=None),
     )
 
     assert part.names == ("correctness", "digits")
@@ -264,7 +265,7 @@ def test_a_part_that_is_null_is_left_out():
 
 @pytest.mark.filterwarnings("ignore:reward 'function'")
 def test_calls_of_a_part_that_failed_are_counted():
-    class Failing(Function):
+    class Failing(FunctionReward):
         def outcomes(self, batch, rows):
             return [Failed("time", "too slow")] * len(rows)
 

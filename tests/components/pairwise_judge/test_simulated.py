@@ -4,13 +4,15 @@ import math
 
 import pytest
 
-from components.pairwise_judge.simulated import Simulated
-from components.worlds.sorting.positional_accuracy import ShareInPlace
+from components.pairwise_judge.simulated import SimulatedJudge
+from components.worlds.sorting.positional_accuracy import PositionalAccuracy
 from rlcomp.interfaces.judge import Shown
 
 
 def judged(first, second, answer="1234", **settings):
-    (found,) = Simulated(quality=ShareInPlace(), **settings)([Shown("", first, second, answer)])
+    (found,) = SimulatedJudge(quality=PositionalAccuracy(), **settings)(
+        [Shown("", first, second, answer)]
+    )
     return math.log(found / (1 - found))
 
 
@@ -28,17 +30,17 @@ def test_biases_are_added_to_the_log_odds():
 
 
 def test_far_odds_stay_probabilities():
-    judge = Simulated(quality=ShareInPlace(), temperature=1e-9)
+    judge = SimulatedJudge(quality=PositionalAccuracy(), temperature=1e-9)
 
     assert judge([Shown("", "1", "2", "1"), Shown("", "2", "1", "1")]) == [1.0, 0.0]
 
 
 def test_what_has_no_quality_gets_no_verdict():
-    class Silent(ShareInPlace):
+    class Silent(PositionalAccuracy):
         def score(self, prompt, response, answer):
             return None if response == "?" else 1.0
 
-    judge = Simulated(quality=Silent())
+    judge = SimulatedJudge(quality=Silent())
 
     assert judge([Shown("", "?", "1"), Shown("", "1", "?"), Shown("", "1", "2")]) == [
         None,

@@ -1,6 +1,6 @@
 import pytest
 
-from components.worlds.sorting.positional_accuracy import ShareInPlace
+from components.worlds.sorting.positional_accuracy import PositionalAccuracy
 
 
 @pytest.mark.parametrize(
@@ -16,4 +16,4 @@ from components.worlds.sorting.positional_accuracy import ShareInPlace
     ],
 )
 def test_positions_that_agree_count_out_of_the_longer_text(response, answer, share):
-    assert ShareInPlace().score("", response, answer) == share
+    assert PositionalAccuracy().score("", response, answer) == share
